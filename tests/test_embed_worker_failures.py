@@ -245,7 +245,7 @@ def test_a_store_that_fails_is_tried_again(kind: type[BaseException]) -> None:
 )
 def test_a_stall_has_a_reason(had: float, is_ready: bool, is_remote: bool, said: str) -> None:
     """The reason for a stall is a busy machine, a slow model or a silent endpoint."""
-    assert said in worker.why_stalled(40.0, had, is_ready=is_ready, is_remote=is_remote)
+    assert said in worker.why_stalled(40.0, had, is_ready, is_remote)
 
 
 def test_a_stall_is_told_once_and_until_it_is_over(

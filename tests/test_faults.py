@@ -29,7 +29,7 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.index.tail.tail import Tail
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed import e5_file, e5_weights
+from vikingd.models.embed import e5_weights
 from vikingd.models.embed.e5_file import E5File
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store.reads import Reads
@@ -74,7 +74,7 @@ def fill_the_disk_and_compact(path: Path) -> None:
 
 def convert_weights_on_a_full_disk(path: Path) -> None:
     """Load the weights with 1 MB of free room, then with enough."""
-    source, ballast = E5File(e5_file.installed()), path / "ballast"
+    source, ballast = E5File(), path / "ballast"
     free = os.statvfs(path).f_bavail * os.statvfs(path).f_bsize
     ballast.write_bytes(bytes(free - 1_000_000))
     said = []

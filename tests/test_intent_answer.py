@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import SearchSession, SessionMessage, TypedQuery
-from vikingd.models.intent.answer import Answer, read_answer
-from vikingd.models.intent.faults import Garbage
+from vikingd.models.intent.answer import Answer, Garbage, read_answer
 from vikingd.models.intent.prompt import PROMPT, SYSTEM, question
 
 MEMORY, RESOURCE, SKILL = ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL
@@ -231,12 +230,12 @@ def test_the_prompt_is_the_file() -> None:
 def test_the_session_is_bounded_and_cuts_are_said() -> None:
     """Old messages are left out without a note; cuts in the summary and other messages have one."""
     messages = tuple(SessionMessage("user", f"{i}" + "x" * i * 2000) for i in range(7))
-    told = question("q", SearchSession("o" + "n" * 30_000, messages))
-    data = json.loads(told.text)
+    text, notes = question("q", SearchSession("o" + "n" * 30_000, messages))
+    data = json.loads(text)
     assert data["summary"] == "n" * 30_000
     assert [m["content"][0] for m in data["messages"]] == ["2", "3", "4", "5", "6"]
     assert [len(m["content"]) for m in data["messages"]] == [4001, 6001, 8000, 8000, 8000]
-    assert told.notes == (
+    assert notes == (
         "the summary has 30,001 characters: the first 1 were left out",
         "message 5 of the session has 8,001 characters: the last 1 were left out",
         "message 6 of the session has 10,001 characters: the last 2,001 were left out",
@@ -247,9 +246,9 @@ def test_the_session_is_bounded_and_cuts_are_said() -> None:
 def test_a_session_within_bounds_stays_whole() -> None:
     """A session exactly at its bounds is not cut."""
     messages = tuple(SessionMessage("tool", str(i) * 8000) for i in range(5))
-    told = question("q", SearchSession("s" * 30_000, messages))
-    assert told.notes == ()
-    assert json.loads(told.text) == {
+    text, notes = question("q", SearchSession("s" * 30_000, messages))
+    assert notes == ()
+    assert json.loads(text) == {
         "summary": "s" * 30_000,
         "messages": [{"role": "tool", "content": str(i) * 8000} for i in range(5)],
         "query": "q",

@@ -465,7 +465,7 @@ def test_close_ends_what_still_runs() -> None:
         await asyncio.to_thread(came.wait, 10)
         await made.close()
         assert await call == "http/tei was closed"
-        assert not made._running
+        assert not made._calls.running
         hold.set()
 
     play(wait, scene, timeout=30.0)

@@ -11,7 +11,7 @@ from volcengine.auth.SignerV4 import SignerV4
 from volcengine.base.Request import Request
 from volcengine.Credentials import Credentials as VendorsCredentials
 
-from vikingd.models.rerank.signing import Credentials, sign
+from vikingd.models.rerank.signing import Signed
 
 WHEN = datetime(2026, 3, 1, 23, 59, 58, tzinfo=UTC)
 KEYS = ("AKLTexample", "c2VjcmV0/+=", "cn-beijing", "vikingdb")
@@ -19,7 +19,7 @@ KEYS = ("AKLTexample", "c2VjcmV0/+=", "cn-beijing", "vikingdb")
 
 def ours(request: httpx.Request, when: datetime = WHEN) -> dict[str, str]:
     """Return the headers that our signature adds."""
-    sign(request, Credentials(*KEYS), when)
+    Signed(*KEYS).sign(request, when)
     return {n: request.headers[n] for n in ("X-Date", "X-Content-Sha256", "Authorization")}
 
 
@@ -98,6 +98,6 @@ def test_date_is_in_utc() -> None:
 
 
 def test_keys_are_not_printed() -> None:
-    """The repr of credentials has no key."""
-    assert "c2Vj" not in repr(Credentials(*KEYS))
-    assert "AKLT" not in repr(Credentials(*KEYS))
+    """The repr of a signer has no key."""
+    assert "c2Vj" not in repr(Signed(*KEYS))
+    assert "AKLT" not in repr(Signed(*KEYS))

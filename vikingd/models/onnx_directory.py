@@ -61,7 +61,12 @@ class OnnxDirectory:
     def __init__(self, directory: Path, threads: int, *, keep_memory: bool = True) -> None:
         self.model, self.tokenizer_file = _find_files(directory)
         self.tokenizer: Any = _loaded(self.tokenizer_file, lambda f: Tokenizer.from_file(str(f)))
-        options = _options(threads, keep_memory)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.inter_op_num_threads = 1
+        options.enable_cpu_mem_arena = keep_memory
+        # Idle threads must not spin.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         self._session = _loaded(
             self.model,
             lambda f: onnxruntime.InferenceSession(f, options, providers=["CPUExecutionProvider"]),
@@ -120,13 +125,3 @@ def _loaded(file: Path, load: Callable[[Path], Any]) -> Any:
         return load(file)
     except Exception as error:  # neither library documents its errors
         raise UnusableModel(f"{file} cannot be loaded: {error}") from error
-
-
-def _options(threads: int, keep_memory: bool) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.enable_cpu_mem_arena = keep_memory
-    # Idle threads must not spin.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return options

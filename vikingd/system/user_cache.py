@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -10,3 +12,23 @@ def cache_directory() -> Path:
     """Return the directory of this program in the user's cache; it may not exist yet."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "vikingd"
+
+
+def put(path: Path, content: bytes | bytearray) -> None:
+    """Write a file of the cache under another name first, so that none is ever read in part.
+
+    Only its owner may read it, and a directory that is made for it.
+
+    Raises:
+        OSError: it can't be written; what was written is gone.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        Path(temporary).replace(path)
+    except BaseException:
+        with suppress(OSError):
+            Path(temporary).unlink()
+        raise

@@ -10,7 +10,8 @@ from typing import Any
 
 from vikingd.domain.errors import EmbedderFailed
 
-_POOLINGS = {
+POOLINGS = ("cls", "mean", "last")
+_MODES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_mean_sqrt_len_tokens": "mean",  # of another length, in the same direction
@@ -29,17 +30,13 @@ class Description:
     """The parts of a model's use that its directory says.
 
     Attributes:
-        pooling: cls, mean or last; "" if nothing says it.
-        unknown_pooling: the modes of a pooling that is none of these; "" if there is none.
+        pooling: one of POOLINGS, else the modes that the directory names; "" if it names none.
         further_modules: modules after the pooling that change vectors, such as Dense.
-        query_prefix: stands before each query.
-        document_prefix: stands before each document.
         max_tokens: of a text with its prefix; 0 if nothing says it.
         positions: the most tokens that the model can read; 0 if nothing says it.
     """
 
     pooling: str
-    unknown_pooling: str
     further_modules: str
     query_prefix: str
     document_prefix: str
@@ -55,18 +52,19 @@ def describe(directory: Path) -> Description:
     """
     modules = _modules(directory)
     folder = next((path for kind, path in modules if kind == "Pooling"), "1_Pooling")
-    pooling, unknown = _pooling(_read(directory / folder / "config.json"))
+    pooling = _pooling(_read(directory / folder / "config.json"))
     sentences = _read(directory / "config_sentence_transformers.json")
     prompts = sentences.get("prompts")
     prompts = prompts if isinstance(prompts, dict) else {}
     default = prompts.get(sentences.get("default_prompt_name"), "")
     document = next((prompts[name] for name in _DOCUMENT_PROMPTS if name in prompts), default)
-    positions = _positions(_read(directory / "config.json"))
+    config = _read(directory / "config.json")
+    offset = 2 if config.get("model_type") in _OFFSET_POSITIONS else 0
+    positions = max(_size(config, "max_position_embeddings") - offset, 0)
     limit = _size(_read(directory / "sentence_bert_config.json"), "max_seq_length")
     of_tokenizer = _size(_read(directory / "tokenizer_config.json"), "model_max_length")
     return Description(
         pooling=pooling,
-        unknown_pooling=unknown,
         further_modules=", ".join(kind for kind, _ in modules if kind not in _SIMPLE_MODULES),
         query_prefix=str(prompts.get("query", default)),
         document_prefix=str(document),
@@ -85,36 +83,22 @@ def _modules(directory: Path) -> list[tuple[str, str]]:
     ]
 
 
-def _pooling(config: Mapping[str, Any]) -> tuple[str, str]:
-    """The pooling and the unknown pooling; at least one of them is empty."""
+def _pooling(config: Mapping[str, Any]) -> str:
     modes = [name for name, on in config.items() if name.startswith("pooling_mode_") and on is True]
     named = config.get("pooling_mode")  # newer versions name it
     if isinstance(named, str):
-        modes = [
-            {"cls": "pooling_mode_cls_token", "lasttoken": "pooling_mode_lasttoken"}.get(
-                named, f"pooling_mode_{named}_tokens"
-            )
-        ]
-    if not modes:
-        return "", ""
-    if config.get("include_prompt") is False:
+        short = {"cls": "pooling_mode_cls_token", "lasttoken": "pooling_mode_lasttoken"}
+        modes = [short.get(named, f"pooling_mode_{named}_tokens")]
+    if modes and config.get("include_prompt") is False:
         modes.append("include_prompt = false")
-    if len(modes) == 1 and modes[0] in _POOLINGS:
-        return _POOLINGS[modes[0]], ""
-    return "", " and ".join(modes)
-
-
-def _positions(config: Mapping[str, Any]) -> int:
-    positions = _size(config, "max_position_embeddings")
-    offset = 2 if config.get("model_type") in _OFFSET_POSITIONS else 0
-    return max(positions - offset, 0)
+    said = " and ".join(modes)
+    return _MODES.get(said, said)
 
 
 def _size(config: Mapping[str, Any], name: str) -> int:
     """A number of tokens; 0 if there is none."""
     value = config.get(name)
-    is_size = isinstance(value, int | float) and 0 < value < _UNLIMITED
-    return int(value) if is_size and value is not None else 0
+    return int(value) if isinstance(value, int | float) and 0 < value < _UNLIMITED else 0
 
 
 def _read(file: Path) -> dict[str, Any]:

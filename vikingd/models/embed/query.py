@@ -34,7 +34,6 @@ class QueryEmbedder:
     others fail at once until it ends. A query fails alone if the probe succeeds.
 
     Args:
-        provider: makes the vectors.
         size: of the cache, in queries; 0: none.
         took: called with the seconds of each query at the provider, failed ones included.
 
@@ -141,10 +140,7 @@ class QueryEmbedder:
         except BaseException as error:
             failure = self._failure_of_all(error)
             with self._lock:
-                if failure is None:
-                    self._failure, self._backoff = "", 0.0
-                else:
-                    self._fail(failure)
+                self._judge(failure)
                 del self._in_flight[text]
             future.set_exception(error)
             if not isinstance(error, EmbedderFailed):
@@ -152,7 +148,7 @@ class QueryEmbedder:
             return
         vector.flags.writeable = False
         with self._lock:
-            self._failure, self._backoff = "", 0.0
+            self._judge(None)
             self._cache[text] = vector
             self.cached_since += 1
             self._shrink()
@@ -170,7 +166,11 @@ class QueryEmbedder:
             return failure
         return None
 
-    def _fail(self, failure: BaseException) -> None:
+    def _judge(self, failure: BaseException | None) -> None:
+        """Note the failure of all queries, or that the provider works."""
+        if failure is None:
+            self._failure, self._backoff = "", 0.0
+            return
         # Queries that were in flight together count as one failure.
         if not self._backoff or self._retry_at == float("inf"):
             self._backoff = min(max(2 * self._backoff, MIN_BACKOFF), MAX_BACKOFF)

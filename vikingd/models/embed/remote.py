@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError
-from typing import Any, TypeVar
+from typing import Any
 
 import httpx
 import numpy as np
@@ -27,8 +27,8 @@ from vikingd.models.embed.provider import (
     unit_rows,
 )
 from vikingd.models.embed.settings import EmbedSettings
-from vikingd.models.http.masking import masked, url_secrets
-from vikingd.models.http.openai_client import endpoint_url, open_client
+from vikingd.models.http.access import masked, url_secrets
+from vikingd.models.http.openai_client import OPENAI_URL, open_client
 
 _QUOTED_CHARS = 500  # of an error reply
 _REPLY_BYTES = 1 << 20
@@ -36,8 +36,6 @@ _REPLY_BYTES_A_TEXT = 512 << 10  # 32 for each number of the longest vector
 
 _DENIED = {401, 403, 404}  # for all texts: a wrong key, model or path
 _LATER = {408, 429}  # for all texts, until some time has passed
-
-_T = TypeVar("_T")
 
 
 class OpenAIEndpoint:
@@ -58,7 +56,7 @@ class OpenAIEndpoint:
         self._settings = settings
         self._dimension = settings.dimension or None
         try:
-            url = endpoint_url(settings.openai_base_url)
+            url = httpx.URL(settings.openai_base_url or OPENAI_URL)
         except httpx.InvalidURL:  # which may quote a password
             raise EmbedderFailed("the base URL of the embedder openai is no URL") from None
         self._secrets = [key, *url_secrets(str(url))]
@@ -104,10 +102,8 @@ class OpenAIEndpoint:
         size = self._settings.batch_size
         cleaned = [clean(text, MAX_DOCUMENT_CHARS) for text in texts]
         parts = [cleaned[i : i + size] for i in range(0, len(cleaned), size)]
-        answers = self._run(self._in_turn, parts)
-        return np.concatenate(
-            [self._rows(answer, part) for answer, part in zip(answers, parts, strict=True)]
-        )
+        answers = self._run(lambda: self._in_turn(parts))
+        return np.concatenate(list(map(self._rows, answers, parts)))
 
     def close(self) -> None:
         """End connections and the thread; running calls fail."""
@@ -119,7 +115,7 @@ class OpenAIEndpoint:
         self._runner.close()
 
     def _embed(self, texts: list[str]) -> Vectors:
-        return self._rows(self._run(self._request, texts), texts)
+        return self._rows(self._run(lambda: self._request(texts)), texts)
 
     def _rows(self, answer: Any, texts: list[str]) -> Vectors:
         vectors = _vectors(answer, len(texts))
@@ -127,12 +123,12 @@ class OpenAIEndpoint:
         self._dimension = rows.shape[1]
         return rows
 
-    def _run(self, ask: Callable[[_T], Coroutine[Any, Any, Any]], what: _T) -> Any:
+    def _run(self, ask: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         """Run a request on the thread of the connections; return its result."""
         with self._lock:
             if self._closed:
                 raise EmbedderUnreachable("the embedder openai is closed")
-            answer = asyncio.run_coroutine_threadsafe(ask(what), self._loop)
+            answer = asyncio.run_coroutine_threadsafe(ask(), self._loop)
         try:
             return answer.result()
         except CancelledError:
@@ -155,9 +151,8 @@ class OpenAIEndpoint:
         return answers
 
     async def _request(self, texts: list[str]) -> Any:
-        asked: dict[str, Any] = {}
-        if self._settings.dimension:
-            asked["dimensions"] = self._settings.dimension
+        dimension = self._settings.dimension
+        asked: dict[str, Any] = {"dimensions": dimension} if dimension else {}
         try:
             return await self._client.embeddings.create(
                 model=self._settings.openai_model, input=texts, encoding_format="float", **asked

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from vikingd.system.user_cache import cache_directory
+from vikingd.system import user_cache
 
 LARGE = 32 << 20
 """Bytes from which on the hash of a file is kept in the cache."""
@@ -43,7 +43,7 @@ def file_digest(file: Path) -> str:
         return hashlib.sha256(file.read_bytes()).hexdigest()
     stamp = [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
     key = hashlib.sha256(os.fsencode(file.resolve())).hexdigest()
-    cached = cache_directory() / "weights" / f"{key[:32]}.json"
+    cached = user_cache.cache_directory() / "weights" / f"{key[:32]}.json"
     try:
         known_stamp, known = json.loads(cached.read_text())
         if known_stamp == stamp and isinstance(known, str):
@@ -53,18 +53,11 @@ def file_digest(file: Path) -> str:
     _log.info("hashing %s to know its weights", file)
     with file.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
-    _keep(cached, json.dumps([stamp, digest]))
-    return digest
-
-
-def _keep(cached: Path, text: str) -> None:
     try:
-        cached.parent.mkdir(parents=True, exist_ok=True)
-        scratch = cached.with_name(f"{cached.name}.{os.getpid()}")
-        scratch.write_text(text)
-        scratch.rename(cached)
+        user_cache.put(cached, json.dumps([stamp, digest]).encode())
     except OSError as error:
         _log.warning("the hash can't be kept, the next start computes it again: %s", error)
+    return digest
 
 
 def _external_data(model: Path) -> Iterator[Path]:

@@ -102,11 +102,6 @@ class BacklogWorker:
     embedded once. A failing provider leaves the backlog as it is and is tried again with back-off
     (1 s, doubling to 60 s). A text that fails alone is skipped until the next start. A text with
     which the provider breaks down or the child dies is skipped after the second time.
-
-    Args:
-        settings: of the provider in the child process.
-        store: has the texts and takes the vectors.
-        dimension: that every vector must have.
     """
 
     def __init__(self, settings: EmbedSettings, store: Store, dimension: int) -> None:
@@ -202,6 +197,8 @@ class BacklogWorker:
             except BaseException as error:
                 if self._stopping.is_set():
                     return
+                if isinstance(error, EmbedderUnreachable):
+                    self._flight.clear()  # they were in the child
                 self._failed.clear()
                 self._unwritten = None
                 self._failure = str(error) or type(error).__name__
@@ -213,18 +210,20 @@ class BacklogWorker:
                 continue
             if self._embedded > before or not worked:
                 backoff = MIN_BACKOFF
-                self._failure = ""
-                self._retry_at = None
+                self._failure, self._retry_at = "", None
             if not worked:
                 self._woken.wait()
                 self._rest()
 
     def _rest(self) -> None:
         """Start a new measurement of progress, after a time without work."""
-        now = time.monotonic()
-        self._speed.begin(now)
-        self._progress_at, self._processor = now, self._embedder.processor_seconds()
+        self._speed.begin(self._progressed())
+
+    def _progressed(self) -> float:
+        """Note that there is no stall; return the time."""
+        self._progress_at, self._processor = time.monotonic(), self._embedder.processor_seconds()
         self._stalled = ""
+        return self._progress_at
 
     def _step(self) -> bool:
         """Do the next piece of work; return False if there is none."""
@@ -233,9 +232,6 @@ class BacklogWorker:
             return self._recover() if self._failed else False
         try:
             answer = self._embedder.receive(_LOOK)
-        except EmbedderUnreachable:
-            self._flight.clear()
-            raise
         except EmbedderBroke as error:
             self._lose(error)
             return True
@@ -245,12 +241,11 @@ class BacklogWorker:
         number, reply = answer
         group = self._flight.pop(number)
         try:
-            group.vectors |= self._vectors_of(list(group.texts), reply)
+            self._take(group, reply)
         except EmbedderFailed as error:
             self._failed.append((group, error))
             return True
         self._unwritten = group
-        self._remember(group)
         self._top_up()  # before the write, so that the child is not idle
         self._keep(group)
         return True
@@ -278,9 +273,6 @@ class BacklogWorker:
             except EmbedderBroke as error:
                 self._failed.append((group, error))
                 self._lose(error)
-            except EmbedderUnreachable:
-                self._flight.clear()
-                raise
             else:
                 self._flight[number] = group
 
@@ -300,13 +292,10 @@ class BacklogWorker:
             for item in self._store.backlog(limit, asked)
             if not (item.text_id in in_work or item.text_id in self._skipped)
             and item.digest not in digests
-        ]
-        if not items:
-            return None
-        known = self._known(list({item.digest for item in items[: self._group_size]}))
-        return self._cut(items[: self._group_size], known)
+        ][: self._group_size]
+        return self._cut(items, self._known({item.digest for item in items})) if items else None
 
-    def _known(self, digests: list[bytes]) -> dict[bytes, bytes]:
+    def _known(self, digests: set[bytes]) -> dict[bytes, bytes]:
         """Return the vectors that exist already, by digest."""
         recent = {digest: self._recent[digest] for digest in digests if digest in self._recent}
         others = [digest for digest in digests if digest not in recent]
@@ -328,25 +317,19 @@ class BacklogWorker:
             group.items.append(item)
         return group
 
-    def _vectors_of(self, digests: list[bytes], reply: Reply) -> dict[bytes, bytes]:
-        """Return the vectors of a reply, by digest.
-
-        Raises:
-            EmbedderFailed: there are no vectors, or they have another dimension.
-        """
+    def _take(self, group: _Group, reply: Reply) -> None:
+        """Add a reply to a group, and keep its vectors in memory, in case the write fails."""
         if isinstance(reply, EmbedderFailed):
             raise reply
-        if reply.shape != (len(digests), self._dimension):
+        if reply.shape != (len(group.texts), self._dimension):
             raise EmbedderUnreachable(
                 f"the embedder makes vectors of {reply.shape[1]} numbers, the store has "
                 f"{self._dimension}"
             )
         rows = np.asarray(reply, dtype="<f4")
-        return {digest: row.tobytes() for digest, row in zip(digests, rows, strict=True)}
-
-    def _remember(self, group: _Group) -> None:
-        """Keep new vectors in memory, in case the write fails."""
-        self._recent.update((digest, group.vectors[digest]) for digest in group.texts)
+        made = {digest: row.tobytes() for digest, row in zip(group.texts, rows, strict=True)}
+        group.vectors |= made
+        self._recent.update(made)
         while len(self._recent) > self._recent_most:
             self._recent.popitem(last=False)
 
@@ -360,10 +343,7 @@ class BacklogWorker:
         self._unwritten = None
         self._embedded += len(group.items)
         self._reused += len(group.items) - len(group.texts)
-        self._progress_at = time.monotonic()
-        self._processor = self._embedder.processor_seconds()
-        self._stalled = ""
-        self._speed.add(self._progress_at, sum(item.cost for item in group.items))
+        self._speed.add(self._progressed(), sum(item.cost for item in group.items))
 
     # Failures
 
@@ -374,56 +354,42 @@ class BacklogWorker:
 
     def _recover(self) -> bool:
         """Retry failed groups while no other group is in work."""
-        failed = self._failed.copy()
-        for _, error in failed:
+        for _, error in self._failed:
             if isinstance(error, EmbedderUnreachable):
                 raise error
-        self._ask_probe(failed[0][1])
-        for group, error in failed:
+        self._ask_probe(self._failed[0][1])
+        for group, error in self._failed:
             # Each group in a dead child may be the cause.
-            if len(failed) > 1 and isinstance(error, EmbedderBroke):
-                self._do_together(group)
-            else:
-                self._do_singly(group, error)
+            together = len(self._failed) > 1 and isinstance(error, EmbedderBroke)
+            failure = self._try(group) if together else error
+            if failure is not None:
+                self._do_singly(group, failure)
         self._failed.clear()
         return True
-
-    def _do_together(self, group: _Group) -> None:
-        try:
-            self._embed_and_keep(group)
-        except EmbedderFailed as error:
-            self._ask_probe(error)
-            self._do_singly(group, error)
 
     def _do_singly(self, group: _Group, error: EmbedderFailed) -> None:
         _log.warning("a group of %d texts failed, trying them singly: %s", len(group.items), error)
         for item in group.items:
-            single = _Group([item], dict(group.vectors))
-            if item.digest not in group.vectors:
-                single.texts[item.digest] = item.text
-            if not self._do_alone(single, last=False):
-                self._do_alone(single, last=True)
+            texts = {} if item.digest in group.vectors else {item.digest: item.text}
+            single = _Group([item], dict(group.vectors), texts)
+            failure = self._try(single)
+            if isinstance(failure, EmbedderBroke):  # which may be chance
+                failure = self._try(single)
+            if failure is not None:
+                self._skipped[item.text_id] = str(failure)
+                _log.warning("text %d cannot be embedded, skipped: %s", item.text_id, failure)
             group.vectors |= single.vectors
 
-    def _do_alone(self, group: _Group, last: bool) -> bool:
-        """Embed one text; return False for one more try, because a breakdown may be chance."""
+    def _try(self, group: _Group) -> EmbedderFailed | None:
+        """Embed and write a group; return why that fails, unless the provider fails for all."""
         try:
-            self._embed_and_keep(group)
+            if group.texts:
+                self._take(group, self._embedder.embed(list(group.texts.values())))
+            self._keep(group)
         except EmbedderFailed as error:
             self._ask_probe(error)
-            if isinstance(error, EmbedderBroke) and not last:
-                return False
-            (item,) = group.items
-            self._skipped[item.text_id] = str(error)
-            _log.warning("text %d cannot be embedded, skipped: %s", item.text_id, error)
-        return True
-
-    def _embed_and_keep(self, group: _Group) -> None:
-        if group.texts:
-            reply = self._embedder.embed(list(group.texts.values()))
-            group.vectors |= self._vectors_of(list(group.texts), reply)
-            self._remember(group)
-        self._keep(group)
+            return error
+        return None
 
     def _ask_probe(self, error: EmbedderFailed) -> None:
         """Embed the probe; raise if the provider fails for all texts."""
@@ -441,16 +407,14 @@ class BacklogWorker:
         idle = now - self._progress_at
         if idle < STALL:
             return
-        had = self._embedder.processor_seconds() - self._processor
-        is_new = not self._stalled
-        self._stalled = why_stalled(
-            idle, had, is_ready=self._embedder.is_ready, is_remote=self._embedder.is_remote
-        )
-        if is_new:
+        embedder, was_stalled = self._embedder, self._stalled
+        had = embedder.processor_seconds() - self._processor
+        self._stalled = why_stalled(idle, had, embedder.is_ready, embedder.is_remote)
+        if not was_stalled:
             _log.warning("texts wait, but no vector comes: %s", self._stalled)
 
 
-def why_stalled(idle: float, had: float, *, is_ready: bool, is_remote: bool) -> str:
+def why_stalled(idle: float, had: float, is_ready: bool, is_remote: bool) -> str:
     """Return why no vector has come for `idle` seconds.
 
     `had` is the processor time in seconds that the child had in that time.

@@ -22,20 +22,18 @@ class Breaker:
     """Opens after consecutive failures, for 5 s, doubling to 60 s; then admits one trial at a time.
 
     A caller returns the result of `admit` when it reports how its call ended. One thread uses it.
+
+    Attributes:
+        failures: consecutive ones.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._failures = 0
+        self.failures = 0
         self._reason = ""
         self._backoff = 0.0
         self._until: float | None = None  # None: closed
         self._trying = False
-
-    @property
-    def failures(self) -> int:
-        """The number of consecutive failures."""
-        return self._failures
 
     def admit(self) -> bool:
         """Admit a call; return True if it is a trial.
@@ -45,7 +43,7 @@ class Breaker:
         """
         if self._until is None:
             return False
-        times = "once" if self._failures == 1 else f"{self._failures} times in a row"
+        times = "once" if self.failures == 1 else f"{self.failures} times in a row"
         left = self._until - self._clock()
         if left > 0 or self._trying:
             then = f"asked again in {math.ceil(left)} s" if left > 0 else "being asked again now"
@@ -55,7 +53,7 @@ class Breaker:
 
     def succeeded(self) -> None:
         """Close the breaker."""
-        self._failures = 0
+        self.failures = 0
         self._backoff = 0.0
         self._until = None
         self._trying = False
@@ -66,7 +64,7 @@ class Breaker:
         Returns:
             Seconds of the pause that this failure starts; 0 if it starts none.
         """
-        self._failures += 1
+        self.failures += 1
         self._reason = reason
         # A success in between has ended the trial.
         reopens = tried and self._trying
@@ -78,7 +76,7 @@ class Breaker:
             self._until = max(self._until or now, now + begun)
             return begun
         # Calls that were in flight together open it once.
-        if reopens or (self._until is None and self._failures >= FAILURES):
+        if reopens or (self._until is None and self.failures >= FAILURES):
             self._backoff = min(max(2 * self._backoff, MIN_PAUSE), MAX_PAUSE)
             self._until = now + self._backoff
             return self._backoff

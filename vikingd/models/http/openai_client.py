@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import openai
 
-from vikingd.models.http.bounded import TooLarge, read_bounded
+from vikingd.models.http.limits import TooLarge, read_bounded
 
-_OPENAI_URL = "https://api.openai.com/v1"
+OPENAI_URL = "https://api.openai.com/v1"
 
 
 class ReplyTooLarge(TooLarge, openai.OpenAIError):
@@ -18,14 +18,10 @@ class ReplyTooLarge(TooLarge, openai.OpenAIError):
 
 
 class BoundedClient(openai.DefaultAsyncHttpxClient):
-    """An HTTP client that bounds each reply, errors included, and follows no redirect.
+    """An HTTP client that bounds replies, unpacked, errors included, and follows no redirect.
 
-    httpx has no limit for the size of a reply. A redirect would send keys and texts elsewhere.
-
-    Args:
-        size: most bytes of an unpacked reply.
-        seconds: for a whole attempt, because httpx bounds each wait for bytes only; None: no limit.
-        options: of httpx.
+    httpx has no limit for the size of a reply, and for the time only of each wait for bytes. A
+    redirect would send keys and texts elsewhere.
     """
 
     def __init__(self, size: int, seconds: float | None = None, **options: Any) -> None:
@@ -59,15 +55,6 @@ class BoundedClient(openai.DefaultAsyncHttpxClient):
         )
 
 
-def endpoint_url(base_url: str) -> httpx.URL:
-    """Return the URL of an endpoint; "" is OpenAI's own.
-
-    Raises:
-        httpx.InvalidURL: the text is not a URL. Its message may quote a password.
-    """
-    return httpx.URL(base_url or _OPENAI_URL)
-
-
 def open_client(
     url: httpx.URL,
     key: str,
@@ -85,7 +72,6 @@ def open_client(
         reply_bytes: most bytes of a reply.
         retries: further attempts, with back-off.
         seconds: for an attempt; None: the caller bounds its calls.
-        options: of httpx.
     """
     auth = (url.username, url.password) if url.userinfo else None
     return openai.AsyncOpenAI(

@@ -1,4 +1,4 @@
-"""The checks of a model's plan: only queries within bounds pass."""
+"""A model's answer: why there is none, and the checks of its plan."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any, NoReturn
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import TypedQuery
-from vikingd.models.intent.faults import Garbage
 
 MAX_QUERIES = 5
 MAX_QUERY_CHARS = 1000
@@ -28,6 +27,31 @@ _FENCED = re.compile(r"```[A-Za-z]*[ \t]*\r?\n(.*)\n```", re.DOTALL)
 
 # Includes marks of text direction, and surrogates, which UTF-8 cannot encode.
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+# No message of these errors quotes the model or its endpoint.
+
+
+class Garbage(Exception):
+    """A reply that is not a plan."""
+
+
+class Refused(Exception):
+    """A refusal by the model, or by a filter before it."""
+
+
+class CallFailed(Exception):
+    """A call without an answer.
+
+    Attributes:
+        wait: seconds before a retry; None: a retry would not help.
+        pause: seconds that the endpoint asked to wait; None: it asked for none.
+    """
+
+    def __init__(self, message: str, wait: float | None = None, pause: float | None = None) -> None:
+        super().__init__(message)
+        self.wait = wait
+        self.pause = pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +80,15 @@ def read_answer(text: str) -> Answer:
     if given and not queries:
         raise Garbage("without a query that can be used")
     queries.sort(key=lambda numbered: numbered[1].priority)
-    chosen = _distinct(queries, notes)
-    notes = _bounded(notes)
+    seen: dict[tuple[ContextType, str], TypedQuery] = {}
+    for number, query in queries:
+        words = "".join(query.query.casefold().split())
+        if seen.setdefault((query.context_type, words), query) is not query:
+            notes.append(f"query {number} was dropped: another asks the same")
+    chosen = list(seen.values())
+    if len(notes) > MAX_NOTES:
+        more = len(notes) - MAX_NOTES + 1
+        notes[MAX_NOTES - 1 :] = [f"{more} more queries were dropped or changed"]
     if len(chosen) > MAX_QUERIES:
         notes.append(
             f"{len(chosen)} queries were planned: the first {MAX_QUERIES} by priority stay"
@@ -111,23 +142,6 @@ def _usable(given: list[Any], notes: list[str]) -> Iterator[tuple[int, TypedQuer
             yield number, TypedQuery(text, kind, intent, priority)
 
 
-def _distinct(queries: list[tuple[int, TypedQuery]], notes: list[str]) -> list[TypedQuery]:
-    """Return the queries without repeats of the same type; the first one stays."""
-    seen: dict[tuple[ContextType, str], TypedQuery] = {}
-    for number, query in queries:
-        words = "".join(query.query.casefold().split())
-        if seen.setdefault((query.context_type, words), query) is not query:
-            notes.append(f"query {number} was dropped: another asks the same")
-    return list(seen.values())
-
-
 def _plain(value: Any) -> str:
     """Return a string without control characters; "" for any other value."""
     return _CONTROL.sub(" ", value).strip() if isinstance(value, str) else ""
-
-
-def _bounded(notes: list[str]) -> list[str]:
-    if len(notes) <= MAX_NOTES:
-        return notes
-    more = len(notes) - MAX_NOTES + 1
-    return [*notes[: MAX_NOTES - 1], f"{more} more queries were dropped or changed"]

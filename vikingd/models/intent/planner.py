@@ -6,14 +6,15 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, TypedQuery
 from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
+from vikingd.models.http.limits import Calls, Closed, Overdue
 from vikingd.models.intent import rules
-from vikingd.models.intent.answer import Answer, read_answer
-from vikingd.models.intent.faults import CallFailed, Garbage, Refused
+from vikingd.models.intent.answer import Answer, CallFailed, Garbage, Refused, read_answer
 from vikingd.models.intent.prompt import question
 from vikingd.models.intent.settings import PlannerSettings
 
@@ -33,43 +34,19 @@ class _NotPlanned(Exception):
     """A search that the model did not plan; the message gives the reason."""
 
 
+@dataclass(slots=True)
 class _Progress:
-    """The calls for one plan; times are of `time.perf_counter`.
+    """The calls for one plan; times are of `time.perf_counter`."""
 
-    Attributes:
-        asked: whether a call was made.
-    """
-
-    def __init__(self, deadline: float) -> None:
-        self.asked = False
-        self._deadline = deadline
-        self._called_at: float | None = None  # of the running call
-
-    def left(self) -> float:
-        """Return the seconds until the deadline."""
-        return self._deadline - time.perf_counter()
-
-    def call(self) -> None:
-        """Begin a call."""
-        self.asked = True
-        self._called_at = time.perf_counter()
-
-    def call_seconds(self) -> float | None:
-        """Return the seconds of the running call; None if there is none."""
-        return None if self._called_at is None else time.perf_counter() - self._called_at
-
-    def hang_up(self) -> float:
-        """End the call; return its seconds."""
-        seconds = self.call_seconds() or 0.0
-        self._called_at = None
-        return seconds
+    deadline: float
+    asked: bool = False
+    called_at: float | None = None  # when the running call began
 
 
 class Planner:
     """Plans searches, concurrently on one event loop.
 
     Args:
-        settings: of the model.
         took: called after each call with its outcome, DONE or FAILED, and its seconds.
 
     Raises:
@@ -85,7 +62,7 @@ class Planner:
         self._took = took
         self._slots = asyncio.Semaphore(settings.concurrency)
         self._breaker = Breaker()
-        self._running: set[asyncio.Task[Answer]] = set()
+        self._calls = Calls()
         self._endpoint: ChatEndpoint | None = None
         if settings.model:
             from vikingd.models.intent.remote import ChatEndpoint
@@ -101,40 +78,25 @@ class Planner:
             everywhere = TypedQuery(query, ContextType.UNSPECIFIED, priority=1)
             reason = "no session: the query is searched as it stands"
             return QueryPlan(PlanSource.NONE, reason, (everywhere,))
-        asked = question(query, session)
+        text, notes = question(query, session)
+        model = self._settings.model
         try:
-            answer = await self._by_model(asked.text, seconds)
+            answer = await self._by_model(text, seconds)
         except _NotPlanned as failure:
             queries, kind = rules.plan(query)
-            return QueryPlan(
-                PlanSource.RULES,
-                f"{failure}: planned by rules ({kind})",
-                queries,
-                asked.notes,
-                self._settings.model,
-            )
-        return QueryPlan(
-            PlanSource.MODEL,
-            answer.reason,
-            answer.queries,
-            asked.notes + answer.notes,
-            self._settings.model,
-        )
+            reason = f"{failure}: planned by rules ({kind})"
+            return QueryPlan(PlanSource.RULES, reason, queries, notes, model)
+        notes += answer.notes
+        return QueryPlan(PlanSource.MODEL, answer.reason, answer.queries, notes, model)
 
     async def close(self) -> None:
         """Cancel running calls and close connections, on the loop of the calls."""
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._calls.close()
         if self._endpoint is not None:
             await self._endpoint.close()
 
     async def _by_model(self, text: str, seconds: float | None) -> Answer:
-        """Return the model's plan.
-
-        Raises:
-            _NotPlanned: the model made no plan.
-        """
+        """Return the model's plan, or raise _NotPlanned."""
         if self._endpoint is None:
             raise _NotPlanned("no model is configured")
         timeout = self._settings.timeout
@@ -147,15 +109,14 @@ class Planner:
             raise _NotPlanned(f"the model {error}") from None
         progress = _Progress(time.perf_counter() + limit)
         try:
-            answer = await self._in_time(self._endpoint, text, progress)
+            answer = await self._calls.within(limit, self._ask(self._endpoint, text, progress))
             self._breaker.succeeded()
             return answer
-        except TimeoutError:
+        except Overdue:
             what = "did not answer in" if progress.asked else "was busy for"
             reason = f"{what} {limit:.1f} s"
-            had = progress.call_seconds()
-            if had is not None:
-                self._took(FAILED, had)
+            if progress.called_at is not None:
+                had = self._tell(progress.called_at, FAILED)
                 # A healthy model may fail too with less time than the settings give it.
                 if limit == timeout and had >= _FAIR * timeout:
                     self._failed(tried, reason)
@@ -169,6 +130,9 @@ class Planner:
         except CallFailed as error:
             self._failed(tried, str(error), error.pause)
             raise _NotPlanned(str(error)) from None
+        except Closed:
+            self._failed(tried, "the planner is closing")
+            raise _NotPlanned("the planner is closing") from None
         except Exception as error:  # its message may quote a key or a text
             _log.warning("the call to the planner's model failed with %s", type(error).__name__)
             self._failed(tried, "the call failed")
@@ -184,30 +148,7 @@ class Planner:
                 "the planner's model failed %d times in a row; rules plan for %g s", times, seconds
             )
 
-    async def _in_time(self, endpoint: ChatEndpoint, text: str, progress: _Progress) -> Answer:
-        """Return the answer of the calls; at the deadline, cancel them without waiting.
-
-        Closing a connection may take long.
-        """
-        task = asyncio.create_task(self._calls(endpoint, text, progress))
-        self._running.add(task)
-        task.add_done_callback(self._done)
-        try:
-            done, _ = await asyncio.wait({task}, timeout=progress.left())
-        finally:
-            task.cancel()
-        if not done:
-            raise TimeoutError
-        if task.cancelled():  # `close` cancelled it, not the caller
-            raise CallFailed("the planner is closing")
-        return task.result()
-
-    def _done(self, task: asyncio.Task[Answer]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved, so that asyncio logs nothing
-
-    async def _calls(self, endpoint: ChatEndpoint, text: str, progress: _Progress) -> Answer:
+    async def _ask(self, endpoint: ChatEndpoint, text: str, progress: _Progress) -> Answer:
         """Call the model; retry once after garbage, and once after a temporary failure."""
         fresh_garbage = fresh_failure = True
         while True:
@@ -218,7 +159,8 @@ class Planner:
                     raise
                 fresh_garbage = False
             except CallFailed as error:
-                fits = error.wait is not None and error.wait <= _WAITABLE * progress.left()
+                left = progress.deadline - time.perf_counter()
+                fits = error.wait is not None and error.wait <= _WAITABLE * left
                 if not fresh_failure or not fits:
                     raise
                 fresh_failure = False
@@ -226,11 +168,20 @@ class Planner:
 
     async def _call(self, endpoint: ChatEndpoint, text: str, progress: _Progress) -> Answer:
         async with self._slots:
-            progress.call()
+            progress.asked, progress.called_at = True, time.perf_counter()
             try:
                 answer = read_answer(await endpoint.ask(text))
             except Exception:
-                self._took(FAILED, progress.hang_up())
+                self._tell(progress.called_at, FAILED)
                 raise
-            self._took(DONE, progress.hang_up())
-            return answer
+            else:
+                self._tell(progress.called_at, DONE)
+                return answer
+            finally:
+                progress.called_at = None
+
+    def _tell(self, called_at: float, outcome: str) -> float:
+        """Report the end of a call; return its seconds."""
+        seconds = time.perf_counter() - called_at
+        self._took(outcome, seconds)
+        return seconds

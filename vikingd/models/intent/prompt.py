@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Any
 
@@ -18,51 +17,42 @@ MAX_SUMMARY_CHARS = 30_000
 MAX_MESSAGE_CHARS = 8_000
 LAST_MESSAGES = 5
 
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+_STRING = {"type": "string"}
+_QUERY = _object(
+    {
+        "query": _STRING,
+        "context_type": {"type": "string", "enum": ["memory", "resource", "skill"]},
+        "intent": _STRING,
+        "priority": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
+    }
+)
 # Many servers ignore length bounds in strict schemas, so long values are dropped afterwards.
 RESPONSE_FORMAT: dict[str, Any] = {
     "type": "json_schema",
     "json_schema": {
         "name": "query_plan",
         "strict": True,
-        "schema": {
-            "type": "object",
-            "properties": {
-                "reason": {"type": "string"},
-                "queries": {
-                    "type": "array",
-                    "items": {
-                        "type": "object",
-                        "properties": {
-                            "query": {"type": "string"},
-                            "context_type": {
-                                "type": "string",
-                                "enum": ["memory", "resource", "skill"],
-                            },
-                            "intent": {"type": "string"},
-                            "priority": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
-                        },
-                        "required": ["query", "context_type", "intent", "priority"],
-                        "additionalProperties": False,
-                    },
-                },
-            },
-            "required": ["reason", "queries"],
-            "additionalProperties": False,
-        },
+        "schema": _object({"reason": _STRING, "queries": {"type": "array", "items": _QUERY}}),
     },
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
-    """The user message, a JSON object, and notes on parts of the session that it leaves out."""
+def question(query: str, session: SearchSession) -> tuple[str, tuple[str, ...]]:
+    """Return the user message, and notes on parts of the session that it leaves out.
 
-    text: str
-    notes: tuple[str, ...]
-
-
-def question(query: str, session: SearchSession) -> Question:
-    """Return the query with the end of the summary and the beginnings of the last five messages."""
+    The message is a JSON object with the query, the end of the summary and the beginnings of the
+    last five messages.
+    """
     notes = []
     summary = session.summary[-MAX_SUMMARY_CHARS:]
     if cut := len(session.summary) - len(summary):
@@ -80,4 +70,4 @@ def question(query: str, session: SearchSession) -> Question:
             )
         messages.append({"role": message.role, "content": content})
     data = {"summary": summary, "messages": messages, "query": query}
-    return Question(json.dumps(data, ensure_ascii=False), tuple(notes))
+    return json.dumps(data, ensure_ascii=False), tuple(notes)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+import httpx
 import openai
 
-from vikingd.models.http.bounded import TooLarge
-from vikingd.models.http.openai_client import endpoint_url, open_client
+from vikingd.models.http.limits import TooLarge
+from vikingd.models.http.openai_client import OPENAI_URL, open_client
 from vikingd.models.http.rate_limits import retry_after
-from vikingd.models.intent.answer import read_json
-from vikingd.models.intent.faults import CallFailed, Garbage, Refused
+from vikingd.models.intent.answer import CallFailed, Garbage, Refused, read_json
 from vikingd.models.intent.prompt import RESPONSE_FORMAT, SYSTEM
 from vikingd.models.intent.settings import PlannerSettings
 
@@ -35,7 +34,7 @@ class ChatEndpoint:
 
     def __init__(self, settings: PlannerSettings) -> None:
         self._client = open_client(
-            endpoint_url(settings.base_url), settings.key(), reply_bytes=MAX_BODY_BYTES
+            httpx.URL(settings.base_url or OPENAI_URL), settings.key(), reply_bytes=MAX_BODY_BYTES
         )
         # This attribute loads modules, which takes longer than a plan may.
         self._completions = self._client.chat.completions.with_raw_response
@@ -58,7 +57,14 @@ class ChatEndpoint:
         options = dict(self._options)
         while True:
             try:
-                body = await self._post(text, options)
+                response = await self._completions.create(
+                    messages=[
+                        {"role": "system", "content": SYSTEM},
+                        {"role": "user", "content": text},
+                    ],
+                    **self._fixed,
+                    **options,
+                )
             except openai.APIStatusError as error:
                 status = error.status_code
                 name = error.param if error.param in _OPTIONS else "response_format"
@@ -78,29 +84,15 @@ class ChatEndpoint:
                     f"the model's endpoint could not be reached ({kind})", DEFAULT_WAIT
                 ) from error
             self._options = options
-            return _content(body)
+            return _content(response.content)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
 
-    async def _post(self, text: str, options: Mapping[str, Any]) -> bytes:
-        response = await self._completions.create(
-            messages=[{"role": "system", "content": SYSTEM}, {"role": "user", "content": text}],
-            **self._fixed,
-            **options,
-        )
-        body: bytes = response.content
-        return body
-
 
 def _content(body: bytes) -> str:
-    """Return the text in a chat completion, which the client of OpenAI does not check.
-
-    Raises:
-        Refused: the model refused to answer.
-        Garbage: there is no complete text.
-    """
+    """Return the text in a chat completion, which the client of OpenAI does not check."""
     completion = read_json(body.decode("utf-8", "replace"))
     choices = completion.get("choices") if isinstance(completion, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None

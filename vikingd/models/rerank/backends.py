@@ -11,17 +11,13 @@ DOUBAO = "doubao-seed-rerank"
 
 
 class RerankFailed(Exception):
-    """A call without scores; the message is the predicate of a sentence, without secrets."""
-
-
-class Overloaded(RerankFailed):
-    """A server that asked for a pause.
+    """A call without scores; the message is the predicate of a sentence, without secrets.
 
     Attributes:
-        pause: seconds.
+        pause: seconds that the server asked to wait; None: it asked for none.
     """
 
-    def __init__(self, message: str, pause: float) -> None:
+    def __init__(self, message: str, pause: float | None = None) -> None:
         super().__init__(message)
         self.pause = pause
 
@@ -40,16 +36,12 @@ class Reranker(Protocol):
         """Close connections and end threads."""
 
 
-def probabilities(raw: Sequence[float], scores: str) -> list[float]:
-    """Return scores in [0, 1]: probabilities unchanged, logits by 1 / (1 + exp(-x)).
+def probability(number: float, scores: str) -> float:
+    """Return a score in [0, 1]: a probability unchanged, a logit by 1 / (1 + exp(-x)).
 
     Raises:
-        RerankFailed: a score is not finite, or not a probability.
+        RerankFailed: it is not finite, or not a probability.
     """
-    return [_probability(number, scores) for number in raw]
-
-
-def _probability(number: float, scores: str) -> float:
     if not math.isfinite(number):
         raise RerankFailed("gave a score that is NaN or infinite")
     if scores == "logit":

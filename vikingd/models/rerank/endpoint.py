@@ -10,14 +10,13 @@ from itertools import chain
 import httpx
 
 from vikingd.domain.text import one_line
-from vikingd.models.http.access import is_loopback, key_in
-from vikingd.models.http.bounded import TooLarge, read_bounded
-from vikingd.models.http.masking import masked, url_secrets
+from vikingd.models.http.access import is_loopback, key_in, masked, url_secrets
+from vikingd.models.http.limits import TooLarge, read_bounded
 from vikingd.models.http.rate_limits import retry_after
-from vikingd.models.rerank.backends import Overloaded, RerankFailed
+from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.forms import FORMS
 from vikingd.models.rerank.settings import BackendSettings
-from vikingd.models.rerank.signing import Credentials, Signed
+from vikingd.models.rerank.signing import Signed
 
 _IDLE = 30.0  # seconds that an idle connection is kept
 _REPLY_BYTES = 1 << 20
@@ -35,7 +34,8 @@ class Endpoint:
             url = httpx.URL(settings.url or self._form.url)
         except httpx.InvalidURL as error:
             raise RerankFailed(f"its url can't be used: {error}") from None
-        self._secrets = [*url_secrets(str(url)), *map(key_in, _key_variables(settings))]
+        variables = settings.key_env, settings.access_key_env, settings.secret_key_env
+        self._secrets = [*url_secrets(str(url)), *map(key_in, variables)]
         auth: httpx.Auth | None = None
         headers = {
             "Accept": "application/json",
@@ -44,7 +44,7 @@ class Endpoint:
         }
         if settings.kind == "volcengine":
             keys = key_in(settings.access_key_env), key_in(settings.secret_key_env)
-            auth = Signed(Credentials(*keys, settings.region, "vikingdb"))
+            auth = Signed(*keys, settings.region, "vikingdb")
         elif url.userinfo:
             auth = httpx.BasicAuth(url.username, url.password)
         elif settings.key_env:
@@ -109,14 +109,8 @@ class Endpoint:
         # Mask before the cut, which could leave a part of a key.
         said = one_line(self._masked(reply.decode("utf-8", "replace"))[: 4 * _QUOTED_CHARS])
         what = f"answered {response.status_code}" + (f": {said[:_QUOTED_CHARS]}" if said else "")
-        pause = retry_after(response.headers)
-        if response.status_code in (429, 503) and pause is not None:
-            return Overloaded(what, pause)
-        return RerankFailed(what)
+        is_busy = response.status_code in (429, 503)
+        return RerankFailed(what, retry_after(response.headers) if is_busy else None)
 
     def _masked(self, text: str) -> str:
         return masked(text, self._secrets)
-
-
-def _key_variables(settings: BackendSettings) -> tuple[str, ...]:
-    return settings.key_env, settings.access_key_env, settings.secret_key_env

@@ -30,7 +30,7 @@ class Form:
     url: str = ""
 
 
-def by_index(items: Any, count: int, index: str, score: str) -> list[float]:
+def by_index(items: Any, count: int, index: str = "index", score: str = "score") -> list[float]:
     """Return scores in the order of the documents, from items that name their document's index.
 
     Raises:
@@ -96,11 +96,7 @@ def _volcengine(settings: BackendSettings, query: str, documents: Sequence[str])
 
 def _read_results(reply: Any, count: int) -> list[float]:
     results = reply.get("results") if isinstance(reply, dict) else None
-    return by_index(results, count, "index", "relevance_score")
-
-
-def _read_tei(reply: Any, count: int) -> list[float]:
-    return by_index(reply, count, "index", "score")
+    return by_index(results, count, score="relevance_score")
 
 
 def _read_volcengine(reply: Any, count: int) -> list[float]:
@@ -113,13 +109,13 @@ def _read_volcengine(reply: Any, count: int) -> list[float]:
         items = [
             item | {"id": i} if isinstance(item, dict) else item for i, item in enumerate(items)
         ]
-    return by_index(items, count, "id", "score")
+    return by_index(items, count, "id")
 
 
 FORMS = {
     "cohere": Form("/v2/rerank", 1000, _cohere, _read_results, "https://api.cohere.com"),
     "jina": Form("/v1/rerank", 100, _jina, _read_results, "https://api.jina.ai"),
-    "tei": Form("/rerank", 32, _tei, _read_tei),  # the default of its --max-client-batch-size
+    "tei": Form("/rerank", 32, _tei, by_index),  # the default of its --max-client-batch-size
     "vllm": Form("/v1/rerank", 100, _cohere, _read_results),
     "xinference": Form("/v1/rerank", 100, _jina, _read_results),
     "volcengine": Form(

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from vikingd.domain.text import SCRIPTS, script_of
 from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
-from vikingd.models.rerank.backends import DOUBAO, Overloaded, Reranker, RerankFailed, probabilities
+from vikingd.models.http.limits import Calls, Closed, Overdue
+from vikingd.models.rerank.backends import DOUBAO, Reranker, RerankFailed, probability
 from vikingd.models.rerank.settings import BackendSettings
 
 CACHE_SIZE = 20_000
@@ -41,7 +42,6 @@ class Rerankers:
     """Asks the backend for a query's script; used from one event loop.
 
     Args:
-        settings: the backends, in order.
         took: called after each call with the backend's name, "DONE" or "FAILED", and the seconds.
 
     Raises:
@@ -53,10 +53,17 @@ class Rerankers:
         settings: Sequence[BackendSettings],
         took: Callable[[str, str, float], None] = lambda *_: None,
     ) -> None:
-        self._backends = [_Backend(place, one) for place, one in enumerate(settings)]
-        self._took = took
+        self._calls = Calls()
+        self._backends = [
+            _Backend(place, one, self._calls, took) for place, one in enumerate(settings)
+        ]
+        # "" is for all other scripts; the first backend of a script is asked.
+        self._by_script = {
+            script: backend
+            for backend in reversed(self._backends)
+            for script in backend.settings.scripts or ("",)
+        }
         self._cache: OrderedDict[bytes, float] = OrderedDict()
-        self._running: set[asyncio.Task[list[float]]] = set()
 
     def named(self, query: str) -> str:
         """Return "kind/model" of the backend for a query; "" if there is none."""
@@ -69,7 +76,6 @@ class Rerankers:
         """Return scores in [0, 1] of documents for a query.
 
         Args:
-            query: the question.
             documents: none of them empty.
             seconds: for the call; None: the backend's time-out.
             chosen_by: the query whose script chooses the backend; "": `query`.
@@ -87,7 +93,7 @@ class Rerankers:
         unknown = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         new: dict[bytes, float] = {}
         if unknown:
-            fresh = await self._ask(backend, query, list(unknown.values()), seconds)
+            fresh = await backend.ask(query, list(unknown.values()), seconds)
             new = dict(zip(unknown, fresh, strict=True))
             self._remember(new)
         scores = known | new
@@ -95,21 +101,12 @@ class Rerankers:
 
     async def close(self) -> None:
         """Cancel running calls, close connections and end threads."""
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
+        await self._calls.close()
         for backend in self._backends:
             await backend.reranker.close()
 
     def _chosen(self, query: str) -> _Backend | None:
-        script = SCRIPTS[script_of(query)]
-        others = None
-        for backend in self._backends:
-            if script in backend.settings.scripts:
-                return backend
-            if not backend.settings.scripts and others is None:
-                others = backend
-        return others
+        return self._by_script.get(SCRIPTS[script_of(query)]) or self._by_script.get("")
 
     def _known(self, keys: Sequence[bytes]) -> dict[bytes, float]:
         known = {key: self._cache[key] for key in keys if key in self._cache}
@@ -122,51 +119,23 @@ class Rerankers:
         while len(self._cache) > CACHE_SIZE:
             self._cache.popitem(last=False)
 
-    async def _ask(
-        self, backend: _Backend, query: str, documents: Sequence[str], seconds: float | None
-    ) -> list[float]:
-        own = backend.settings.timeout
-        limit = own if seconds is None else min(seconds, own)
-        if limit <= 0:
-            raise RerankFailed(f"{backend.name} was not asked: no time is left")
-        tried = backend.admit()
-        started = time.monotonic()
-        task = asyncio.create_task(backend.scores(query, documents))
-        self._running.add(task)
-        task.add_done_callback(self._ended)
-        try:
-            # asyncio.timeout would wait until the call has handled its cancellation.
-            await asyncio.wait({task}, timeout=limit)
-        except asyncio.CancelledError:
-            task.cancel()
-            backend.breaker.gave_up(tried)
-            raise
-        failure = _failure(task, limit)
-        self._took(backend.name, "FAILED" if failure else "DONE", time.monotonic() - started)
-        if failure is None:
-            backend.succeeded()
-            return task.result()
-        if task.done() or limit >= own:
-            backend.failed(tried, failure)
-        else:  # the caller gave it too little time
-            backend.breaker.gave_up(tried)
-        task.cancel()
-        raise RerankFailed(f"{backend.name} {failure}") from failure
-
-    def _ended(self, task: asyncio.Task[list[float]]) -> None:
-        self._running.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved, so that asyncio logs nothing
-
 
 class _Backend:
-    """A backend with its breaker and the keys of its cache."""
+    """A backend with its breaker, its time-out and the keys of its cache."""
 
-    def __init__(self, place: int, settings: BackendSettings) -> None:
+    def __init__(
+        self,
+        place: int,
+        settings: BackendSettings,
+        calls: Calls,
+        took: Callable[[str, str, float], None],
+    ) -> None:
         self.settings = settings
         self.name = _name(settings)
-        self.breaker = Breaker()
         self._place = place
+        self._calls = calls
+        self._took = took
+        self._breaker = Breaker()
         self._scores = settings.scores or ("logit" if settings.kind == "onnx" else "probability")
         try:
             self.reranker = _open(settings)
@@ -181,58 +150,60 @@ class _Backend:
             for document in documents
         ]
 
-    async def scores(self, query: str, documents: Sequence[str]) -> list[float]:
-        """Return scores in [0, 1].
-
-        Raises:
-            RerankFailed: there are no scores.
-        """
-        raw = await self.reranker.rerank(query, documents)
-        return probabilities(raw, self._scores)
-
-    def admit(self) -> bool:
-        """Admit a call; return True if it is a trial.
-
-        Raises:
-            RerankFailed: the breaker is open; the message names the backend.
-        """
+    async def ask(self, query: str, documents: Sequence[str], seconds: float | None) -> list[float]:
+        """Return scores in [0, 1], or raise RerankFailed with the name of the backend."""
+        own = self.settings.timeout
+        limit = own if seconds is None else min(seconds, own)
+        if limit <= 0:
+            raise RerankFailed(f"{self.name} was not asked: no time is left")
         try:
-            return self.breaker.admit()
+            tried = self._breaker.admit()
         except BreakerOpen as error:
             raise RerankFailed(f"{self.name} {error}") from None
-
-    def succeeded(self) -> None:
-        """Record a success; log it after failures."""
-        if self.breaker.failures:
+        started = time.monotonic()
+        try:
+            scores = await self._calls.within(limit, self._probabilities(query, documents))
+        except asyncio.CancelledError:
+            self._breaker.gave_up(tried)
+            raise
+        except Exception as error:
+            failure = _failure(error, limit)
+            self._took(self.name, "FAILED", time.monotonic() - started)
+            if isinstance(error, Overdue) and limit < own:  # the caller gave it too little time
+                self._breaker.gave_up(tried)
+            else:
+                self._failed(tried, failure)
+            raise RerankFailed(f"{self.name} {failure}") from failure
+        self._took(self.name, "DONE", time.monotonic() - started)
+        if self._breaker.failures:
             _log.info("the reranker %s works again", self.name)
-        self.breaker.succeeded()
+        self._breaker.succeeded()
+        return scores
 
-    def failed(self, tried: bool, failure: RerankFailed) -> None:
+    async def _probabilities(self, query: str, documents: Sequence[str]) -> list[float]:
+        raw = await self.reranker.rerank(query, documents)
+        return [probability(number, self._scores) for number in raw]
+
+    def _failed(self, tried: bool, failure: RerankFailed) -> None:
         """Record a failure; log the first of several in a row."""
-        if not self.breaker.failures:
+        if not self._breaker.failures:
             _log.warning("the reranker %s fails: it %s", self.name, failure)
-        pause = failure.pause if isinstance(failure, Overloaded) else None
-        self.breaker.failed(tried, str(failure), pause)
+        self._breaker.failed(tried, str(failure), failure.pause)
 
 
-def _failure(task: asyncio.Task[list[float]], limit: float) -> RerankFailed | None:
-    if not task.done():
-        return RerankFailed(f"did not answer within {limit:g} s")
-    if task.cancelled():
-        return RerankFailed("was closed")
-    error = task.exception()
-    if error is None or isinstance(error, RerankFailed):
+def _failure(error: Exception, limit: float) -> RerankFailed:
+    if isinstance(error, RerankFailed):
         return error
+    if isinstance(error, Overdue):
+        return RerankFailed(f"did not answer within {limit:g} s")
+    if isinstance(error, Closed):
+        return RerankFailed("was closed")
     _log.error("a bug in a reranker", exc_info=error)
     return RerankFailed(f"failed: {type(error).__name__}: {error}")
 
 
 def _open(settings: BackendSettings) -> Reranker:
-    """Open the backend of the settings; only its own libraries are imported.
-
-    Raises:
-        RerankFailed: it cannot work here; the message names the remedy.
-    """
+    """Open the backend of the settings; only its own libraries are imported."""
     if settings.kind == "onnx":
         try:
             from vikingd.models.rerank.local import CrossEncoder

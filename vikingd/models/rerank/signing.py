@@ -12,72 +12,63 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.parse import quote
 
 import httpx
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """The keys of a signature, and its service and region."""
+@dataclass(frozen=True, repr=False)  # a repr would show the keys
+class Signed(httpx.Auth):
+    """Signs each request as it is sent, for a service in a region."""
 
-    access_key: str = field(repr=False)
-    secret_key: str = field(repr=False)
+    access_key: str
+    secret_key: str
     region: str
     service: str
-
-
-class Signed(httpx.Auth):
-    """Signs each request as it is sent."""
-
     requires_request_body = True
-
-    def __init__(self, credentials: Credentials) -> None:
-        self._credentials = credentials
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
         """Yield the request with its signature."""
-        sign(request, self._credentials, datetime.now(UTC))
+        self.sign(request, datetime.now(UTC))
         yield request
 
+    def sign(self, request: httpx.Request, when: datetime) -> None:
+        """Add X-Date, X-Content-Sha256 and Authorization; the body must have been read."""
+        date = when.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+        digest = hashlib.sha256(request.content).hexdigest()
+        request.headers["X-Date"] = date
+        request.headers["X-Content-Sha256"] = digest
 
-def sign(request: httpx.Request, credentials: Credentials, when: datetime) -> None:
-    """Add X-Date, X-Content-Sha256 and Authorization; the body must have been read."""
-    date = when.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
-    digest = hashlib.sha256(request.content).hexdigest()
-    request.headers["X-Date"] = date
-    request.headers["X-Content-Sha256"] = digest
-
-    headers = {name.lower(): value for name, value in request.headers.items()}
-    signed = sorted(
-        name
-        for name in headers
-        if name in ("content-type", "content-md5", "host") or name.startswith("x-")
-    )
-    names = ";".join(signed)
-    canonical = "\n".join(
-        [
-            request.method,
-            quote(request.url.path),
-            _canonical_query(request.url.params.multi_items()),
-            *(f"{name}:{headers[name]}" for name in signed),
-            "",
-            names,
-            digest,
-        ]
-    )
-    scope = f"{date[:8]}/{credentials.region}/{credentials.service}/request"
-    hashed = hashlib.sha256(canonical.encode()).hexdigest()
-    key = credentials.secret_key.encode()
-    for part in scope.split("/"):
-        key = _hmac(key, part)
-    signature = _hmac(key, f"HMAC-SHA256\n{date}\n{scope}\n{hashed}").hex()
-    request.headers["Authorization"] = (
-        f"HMAC-SHA256 Credential={credentials.access_key}/{scope}, SignedHeaders={names}, "
-        f"Signature={signature}"
-    )
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        signed = sorted(
+            name
+            for name in headers
+            if name in ("content-type", "content-md5", "host") or name.startswith("x-")
+        )
+        names = ";".join(signed)
+        canonical = "\n".join(
+            [
+                request.method,
+                quote(request.url.path),
+                _canonical_query(request.url.params.multi_items()),
+                *(f"{name}:{headers[name]}" for name in signed),
+                "",
+                names,
+                digest,
+            ]
+        )
+        scope = f"{date[:8]}/{self.region}/{self.service}/request"
+        hashed = hashlib.sha256(canonical.encode()).hexdigest()
+        key = self.secret_key.encode()
+        for part in scope.split("/"):
+            key = _hmac(key, part)
+        signature = _hmac(key, f"HMAC-SHA256\n{date}\n{scope}\n{hashed}").hex()
+        request.headers["Authorization"] = (
+            f"HMAC-SHA256 Credential={self.access_key}/{scope}, SignedHeaders={names}, "
+            f"Signature={signature}"
+        )
 
 
 def _canonical_query(items: list[tuple[str, str]]) -> str:
