@@ -362,7 +362,7 @@ def test_numbers_that_no_snapshot_shows_are_used_again(tmp_path: Path, compacted
     write(index, 3)
     if compacted:
         index.compact()
-    stats = index._tail.parts.stats
+    stats = index._tail.stats
     kept: list[tuple[Snapshot, list[tuple[list[int], list[float]]]]] = []
     ends = []
     for revision in range(4, 44):

@@ -17,7 +17,7 @@ from vikingd.client import ClientError, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.segment import disk as bases
 from vikingd.index.settings import IndexSettings
-from vikingd.index.tail.commit import Commit
+from vikingd.index.tail.tail import Commit
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
 

@@ -55,9 +55,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Arrays:
         above = Draft("viking://resources/b", is_directory=True, abstract="About b.")
         engine.writable_store.put([prepare(draft) for draft in (*files, above)]).result()
         engine.optimize()
-    loaded = bases.load(path / "index")
-    assert loaded is not None
-    base = loaded[0]
+    base = bases.load(path / "index")
+    assert base is not None
     return {name: getattr(base.segment, name) for name in FIELDS} | {
         name: getattr(base.growing, name) for name in GROWING
     }

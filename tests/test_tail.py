@@ -17,7 +17,6 @@ from vikingd.index.metadata.columns import Columns
 from vikingd.index.segment.arrays import GROWING, empty
 from vikingd.index.segment.disk import Base, load, save
 from vikingd.index.segment.manifest import Manifest
-from vikingd.index.tail import terms
 from vikingd.index.tail.tail import Tail
 
 ROOT = "viking://resources"
@@ -72,19 +71,19 @@ def test_a_base_on_disk_is_mapped_with_room_for_its_tail(tmp_path: Path, kept: i
     path = save(tmp_path, Base(base, dirs, files, Manifest(1, 1, 4, "none")), kept)
     loaded = load(tmp_path)
     assert loaded is not None
-    growing = loaded[0].growing
+    growing = loaded.growing
     assert growing is not None
-    tail = tail_of(loaded[0], room=kept)
+    tail = tail_of(loaded, room=kept)
     on_disk = np.memmap(path / "text_id.bin", np.int64, "r")
     assert len(on_disk) == len(base.text_id) + kept
     for name in GROWING:
-        assert np.shares_memory(getattr(tail.parts.rows.arrays, name), getattr(growing, name))
+        assert np.shares_memory(getattr(tail.rows.arrays, name), getattr(growing, name))
     before, shown = tail.snapshot, []
     for commit in range(2, 12):
         uri = f"{ROOT}/{commit}"  # one URI of the base, which is removed, and new ones
         new = [upsert(commit * 1000 + i, f"{uri}-{i}", texts=1) for i in range(10)]
         shown.append((tail.apply([Remove(uri), *new], commit), 698 + 9 * (commit - 1)))
-    shares = np.shares_memory(tail.parts.rows.arrays.text_id, growing.text_id)
+    shares = np.shares_memory(tail.rows.arrays.text_id, growing.text_id)
     assert shares == (kept == 600)
     assert (on_disk[len(base.text_id) :] == 0).all()  # the tail is written in memory only
     for snapshot, count in [(before, 698), *shown]:
@@ -151,7 +150,7 @@ def test_the_words_of_a_large_commit_are_posted_in_parts(monkeypatch: pytest.Mon
 
     def shown(limit: int) -> list[object]:
         """Return counts, lengths and postings after each of three commits."""
-        monkeypatch.setattr(terms, "_MANY_CHARACTERS", limit)
+        monkeypatch.setattr(postings, "_MANY_CHARACTERS", limit)
         tail = empty_tail(room=8)
         tail.apply([upsert(1, ROOT, is_directory=True)], 1)
         parts.clear()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,28 +12,25 @@ from viking_kernels.arrays import (
     DOCUMENT_LENGTH,
     F32,
     FILES,
-    I8,
     I32,
     I64,
     OWN_LENGTH,
     OWN_TEXT,
     SCRIPTS,
-    U8,
     decode_file,
     encode_file,
     is_file,
 )
-from viking_kernels.quantize import int4_axis, int4_room, quantize_int4, quantize_rows
-from viking_kernels.simd import padded
+from viking_kernels.quantize import int4_axis, int4_room, quantize_int4
 
+from vikingd.index.growth import gathered
 from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.postings import as_one
 from vikingd.index.metadata.columns import Columns
-from vikingd.index.segment.arrays import Segment, int4_arrays
+from vikingd.index.segment.arrays import Segment, quantized
 from vikingd.index.snapshot import Snapshot
 
-_Array = npt.NDArray[Any]
-_Arrays = dict[str, _Array]
+_Arrays = dict[str, npt.NDArray[Any]]
 
 
 class _Order(NamedTuple):
@@ -65,8 +61,9 @@ def compacted(snapshot: Snapshot) -> tuple[Segment, Columns, Columns]:
         **rows,
         **_shown_arrays(snapshot, order),
         **vectors,
-        **_subtree_arrays(order, {**rows, **vectors}),
-        **_term_arrays(snapshot, order),
+        counts=_counts(order, rows),
+        **_mean_arrays(order.parents, rows, vectors["raw"]),
+        **_term_arrays(snapshot, order.new_text),
         **_uri_arrays(snapshot, order),
     )
     return (
@@ -80,23 +77,23 @@ def _order(snapshot: Snapshot) -> _Order:
     tree, revision = snapshot.tree, snapshot.revision
     directories, parents, ends = _order_directories(snapshot)
     files, dir_files = compact.order_files(tree, revision, directories)
-    abstracts = _abstracts(snapshot)[directories]
+    abstracts = np.full(len(tree.directories.parent), -1, np.int32)  # -1: none
+    living = np.flatnonzero((tree.texts.file < 0) & (tree.texts.tombstoned > revision))
+    abstracts[tree.texts.directory[living]] = living
     texts, dir_texts, file_texts = compact.order_texts(
-        tree, revision, abstracts, files, dir_files, len(snapshot.base.text_dir)
+        tree, revision, abstracts[directories], files, dir_files, len(snapshot.base.text_dir)
     )
-    return _Order(
-        directories=directories,
-        parents=parents,
-        ends=ends,
-        files=files,
-        dir_files=dir_files,
-        texts=texts,
-        dir_texts=dir_texts,
-        file_texts=file_texts,
-        new_dir=_renamed(len(tree.directories.parent), directories),
-        new_file=_renamed(len(tree.files.directory), files),
-        new_text=_renamed(len(tree.texts.directory), texts),
-    )
+    new_dir = _renamed(len(tree.directories.parent), directories)
+    new_file = _renamed(len(tree.files.directory), files)
+    new_text = _renamed(len(tree.texts.directory), texts)
+    ordered = directories, parents, ends, files, dir_files, texts, dir_texts, file_texts
+    return _Order(*ordered, new_dir, new_file, new_text)
+
+
+def _renamed(size: int, rows: I32) -> I32:
+    new = np.full(size, -1, np.int32)
+    new[rows] = np.arange(len(rows), dtype=np.int32)
+    return new
 
 
 def _row_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
@@ -127,68 +124,74 @@ def _row_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
 def _shown_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
     """Return names, abstracts and passages."""
     names, contents, revision = snapshot.names, snapshot.contents, snapshot.revision
+    dirs, files = order.directories, order.files
     arrays: _Arrays = {"text_start": contents.starts(order.texts)}
-    arrays["dir_name_at"], arrays["dir_names"] = names.directories.gather(order.directories)
-    arrays["file_name_at"], arrays["file_names"] = names.files.gather(order.files)
-    arrays["dir_abstract_at"], arrays["dir_abstracts"] = contents.directories.gather(
-        order.directories, revision
-    )
-    arrays["file_abstract_at"], arrays["file_abstracts"] = contents.files.gather(
-        order.files, revision
-    )
+    arrays["dir_name_at"], arrays["dir_names"] = names.directories.gather(dirs)
+    arrays["file_name_at"], arrays["file_names"] = names.files.gather(files)
+    arrays["dir_abstract_at"], arrays["dir_abstracts"] = contents.directories.gather(dirs, revision)
+    arrays["file_abstract_at"], arrays["file_abstracts"] = contents.files.gather(files, revision)
     arrays["text_shown_at"], arrays["text_shown"] = contents.texts.gather(order.texts)
     return arrays
 
 
 def _vector_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
     vectors, texts = snapshot.vectors, order.texts
-    raw = _rows(vectors.base_raw, vectors.tail_raw, texts)
+    raw = gathered(vectors.base_raw, vectors.tail_raw, texts)
     raw[vectors.vector_at[texts] > snapshot.revision] = 0
-    codes, scale, error = _quantized(raw)
+    codes, scale, error = quantized(raw)
     int4 = int4_room(len(raw), int4_axis(raw))
     quantize_int4(raw, int4)
-    return {"raw": raw, "codes": codes, "scale": scale, "error": error, **int4_arrays(int4)}
-
-
-def _quantized(raw: F32) -> tuple[I8, F32, F32]:
-    """Return the int8 codes of vectors, their scales and the lengths of what they leave out."""
-    codes = np.zeros((len(raw), padded(raw.shape[1])), np.int8)
-    scale, error = np.empty(len(raw), np.float32), np.empty(len(raw), np.float32)
-    quantize_rows(raw, codes, scale, error)
-    return codes, scale, error
-
-
-def _subtree_arrays(order: _Order, arrays: Mapping[str, _Array]) -> _Arrays:
-    """Return the counts of the directories' subtrees and the means of their vectors."""
-    parents, raw, has_vector = order.parents, arrays["raw"], arrays["text_has_vector"]
-    text_dir, text_script = arrays["text_dir"], arrays["text_script"]
-    counts = compact.own_counts(
-        text_dir, arrays["text_file"], arrays["text_length"], text_script, parents
-    )
-    counts = _subtree_counts(counts, parents, np.diff(order.dir_files))
-    mean_slot, mean_count = _mean_slots(parents, text_dir, text_script, has_vector)
-    sums = compact.sum_vectors(
-        parents, mean_slot, len(mean_count), text_dir, text_script, has_vector, raw
-    )
-    mean = np.empty(sums.shape, np.float32)
-    changes.divide_sums(sums, mean_count, mean)
-    mean_code, mean_scale, _ = _quantized(mean)
     return {
-        "counts": counts,
-        "mean_slot": mean_slot,
-        "mean_count": mean_count,
-        "mean_sum": sums,
-        "mean": mean,
-        "mean_code": mean_code,
-        "mean_scale": mean_scale,
-        "mean_square": np.einsum("ij,ij->i", mean, mean),
+        "raw": raw,
+        "codes": codes,
+        "scale": scale,
+        "error": error,
+        "int4_axis": int4.axis,
+        "int4_codes": int4.codes,
+        "int4_scale": int4.scale,
+        "int4_error": int4.residual,
+        "int4_along": int4.along,
     }
 
 
-def _renamed(size: int, rows: I32) -> I32:
-    new = np.full(size, -1, np.int32)
-    new[rows] = np.arange(len(rows), dtype=np.int32)
-    return new
+def _counts(order: _Order, rows: _Arrays) -> I64:
+    """Return the counts of the directories' subtrees."""
+    counts = compact.own_counts(
+        rows["text_dir"], rows["text_file"], rows["text_length"], rows["text_script"], order.parents
+    )
+    counts[:, FILES] = np.diff(order.dir_files)
+    counts[:, DIRECTORIES] = 1
+    counts[:, DOCUMENT_LENGTH] = counts[:, OWN_LENGTH]
+    own = counts[:, [OWN_LENGTH, OWN_TEXT]].copy()
+    compact.sum_up(order.parents, counts)
+    counts[:, [OWN_LENGTH, OWN_TEXT]] = own
+    return counts
+
+
+def _mean_arrays(parents: I32, rows: _Arrays, raw: F32) -> _Arrays:
+    """Return the means of the vectors of each subtree and script."""
+    text_dir, script, has_vector = rows["text_dir"], rows["text_script"], rows["text_has_vector"]
+    counts = np.zeros((len(parents), SCRIPTS), np.int64)
+    with_vector = has_vector.astype(bool)
+    np.add.at(counts, (text_dir[with_vector], script[with_vector]), 1)
+    compact.sum_up(parents, counts)
+    present = counts > 0
+    slots = np.full(counts.shape, -1, np.int32)
+    slots[present] = np.arange(np.count_nonzero(present), dtype=np.int32)
+    count = counts[present]
+    sums = compact.sum_vectors(parents, slots, len(count), text_dir, script, has_vector, raw)
+    mean = np.empty(sums.shape, np.float32)
+    changes.divide_sums(sums, count, mean)
+    code, scale, _ = quantized(mean)
+    return {
+        "mean_slot": slots,
+        "mean_count": count,
+        "mean_sum": sums,
+        "mean": mean,
+        "mean_code": code,
+        "mean_scale": scale,
+        "mean_square": np.einsum("ij,ij->i", mean, mean),
+    }
 
 
 def _order_directories(snapshot: Snapshot) -> tuple[I32, I32, I32]:
@@ -228,47 +231,8 @@ def _order_directories(snapshot: Snapshot) -> tuple[I32, I32, I32]:
     return np.array(order, np.int32), np.array(parents, np.int32), np.array(ends, np.int32)
 
 
-def _abstracts(snapshot: Snapshot) -> I32:
-    """Return the row of each directory's living abstract, [D], -1 none."""
-    tree = snapshot.tree
-    found = np.full(len(tree.directories.parent), -1, np.int32)
-    rows = np.flatnonzero((tree.texts.file < 0) & (tree.texts.tombstoned > snapshot.revision))
-    found[tree.texts.directory[rows]] = rows
-    return found
-
-
-def _rows(base: npt.NDArray[Any], tail: npt.NDArray[Any], rows: I32) -> npt.NDArray[Any]:
-    out = np.empty((len(rows), base.shape[1]), base.dtype)
-    of_base = rows < len(base)
-    out[of_base] = base[rows[of_base]]
-    out[~of_base] = tail[rows[~of_base] - len(base)]
-    return out
-
-
-def _subtree_counts(counts: I64, parents: I32, files: I32) -> I64:
-    counts[:, FILES] = files
-    counts[:, DIRECTORIES] = 1
-    counts[:, DOCUMENT_LENGTH] = counts[:, OWN_LENGTH]
-    own = counts[:, [OWN_LENGTH, OWN_TEXT]].copy()
-    compact.sum_up(parents, counts)
-    counts[:, [OWN_LENGTH, OWN_TEXT]] = own
-    return counts
-
-
-def _mean_slots(parents: I32, text_dir: I32, text_script: U8, has_vector: U8) -> tuple[I32, I64]:
-    counts = np.zeros((len(parents), SCRIPTS), np.int64)
-    rows = has_vector.astype(bool)
-    np.add.at(counts, (text_dir[rows], text_script[rows]), 1)
-    compact.sum_up(parents, counts)
-    slots = np.full(counts.shape, -1, np.int32)
-    present = counts > 0
-    slots[present] = np.arange(int(present.sum()), dtype=np.int32)
-    return slots, counts[present]
-
-
-def _term_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
+def _term_arrays(snapshot: Snapshot, renamed: I32) -> _Arrays:
     """Return the postings of the living texts, from base and tail."""
-    renamed = order.new_text
     base, added = snapshot.base, as_one(snapshot.tail_postings)
     tail_key, tail = np.repeat(added.keys, np.diff(added.at)), added.packed
     rows = renamed[(tail >> np.uint64(16)).astype(np.int64)]
@@ -278,17 +242,17 @@ def _term_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
     tail_key, rows = tail_key[ascending], rows[ascending]
     tf = tail[ascending].astype(np.uint16)
     terms = np.union1d(base.term_key, tail_key)
-    in_base = np.searchsorted(base.term_key, terms)
-    known = np.zeros(len(terms), bool)
-    known[np.searchsorted(terms, base.term_key)] = True
-    starts = np.zeros((len(terms), 2), np.int64)
-    ends = np.zeros((len(terms), 2), np.int64)
-    starts[known, 0] = base.term_at[in_base[known]]
-    ends[known, 0] = base.term_at[in_base[known] + 1]
-    starts[:, 1] = np.searchsorted(tail_key, terms, "left")
-    ends[:, 1] = np.searchsorted(tail_key, terms, "right")
+    starts, ends = (
+        np.column_stack(
+            [
+                base.term_at[np.searchsorted(base.term_key, terms, side)],
+                np.searchsorted(tail_key, terms, side),
+            ]
+        )
+        for side in ("left", "right")
+    )
     bounds, texts, tfs = compact.merge_postings(
-        starts, ends, base.posting_text, base.posting_tf, rows.astype(np.int32), tf, renamed
+        starts, ends, base.posting_text, base.posting_tf, rows, tf, renamed
     )
     kept = np.diff(bounds) > 0
     return {

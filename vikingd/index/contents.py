@@ -1,4 +1,4 @@
-"""The strings that replies show and no kernel reads: names, abstracts, passages.
+"""The strings that replies show and no kernel reads: URIs, names, abstracts, passages.
 
 Those of the base are mapped, those of the tail are in memory. One thread appends. A string never
 changes, so other threads read without a lock.
@@ -7,13 +7,17 @@ changes, so other threads read without a lock.
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from viking_kernels import compact
-from viking_kernels.arrays import I32, I64, U8
+from viking_kernels.arrays import I32, I64, U8, Node, is_file
 
+from vikingd.domain import uri as uris
 from vikingd.domain.changes import IndexedText
 from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget
+from vikingd.index.growth import gathered
+from vikingd.index.lexicon import tokens
 from vikingd.index.segment.arrays import Segment
 
 _CHUNK = 1 << 20
@@ -64,6 +68,60 @@ class Strings:
         return compact.gather_strings(*self._base, tail_at, tail, numbers)
 
 
+class Names:
+    """The names of all rows. One thread appends; others read without a lock."""
+
+    def __init__(self, base: Segment) -> None:
+        self.base = base
+        self.directories = Strings(base.dir_name_at, base.dir_names)
+        self.files = Strings(base.file_name_at, base.file_names)
+        self.known_uris: dict[int, str] = {0: uris.ROOT}  # by row, of directories asked for
+        # All nodes that ever had a URI, in order of arrival: older snapshots find dead ones.
+        self._tail_nodes: dict[str, list[Node]] = {}
+
+    def add(self, uri: str, node: Node) -> None:
+        """Add the URI of a new node of the tail."""
+        self._tail_nodes.setdefault(uri, []).append(node)
+
+    def has_in_tail(self, uri: str) -> bool:
+        """Return True if a node of the tail has, or had, a URI."""
+        return uri in self._tail_nodes
+
+    def directory_uri(self, row: int, parents: I32) -> str:
+        """Return the URI of a directory, and remember it."""
+        known = self.known_uris.get(row)
+        if known is None:
+            above = self.directory_uri(int(parents[row]), parents)
+            known = self.known_uris[row] = uris.join(above, self.directories[row])
+        return known
+
+    def maybe_in_base(self, uris: Sequence[str]) -> set[str]:
+        """Return the URIs whose hash is in the base; the base has no other one."""
+        keys = np.array([tokens.term_hash(uri) for uri in uris], np.uint64)
+        known = self.base.uri_key
+        at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        return {uris[i] for i in (known[at] == keys).nonzero()[0].tolist()}
+
+    def find(
+        self, uri: str, is_alive: Callable[[Node], bool], uri_of: Callable[[Node], str]
+    ) -> Node | None:
+        """Return the living node of a URI; None if there is none.
+
+        `uri_of` returns the URI of a node of the base.
+        """
+        for node in reversed(self._tail_nodes.get(uri, ())):
+            if is_alive(node):
+                return node
+        keys, key = self.base.uri_key, tokens.term_hash(uri)
+        at = int(np.searchsorted(keys, np.uint64(key)))
+        while at < len(keys) and int(keys[at]) == key:
+            node = int(self.base.uri_row[at])
+            if uri_of(node) == uri:
+                return node if is_alive(node) else None
+            at += 1
+        return None
+
+
 class Abstracts:
     """The abstract of each row. A later revision may replace it."""
 
@@ -85,12 +143,10 @@ class Abstracts:
 
     def put(self, row: int, abstract: str, revision: int) -> None:
         """Set the abstract of a row from a revision on, which is the newest."""
-        versions = self._versions.get(row)
-        if versions is not None:
-            if self._strings[versions[-1][1]] != abstract:
-                versions.append((revision, self._strings.append(abstract)))
-        elif row >= self._strings.base_size or self._strings[row] != abstract:
-            self._versions[row] = [(revision, self._strings.append(abstract))]
+        is_new = row >= self._strings.base_size and row not in self._versions
+        if is_new or self.at(row, revision) != abstract:
+            versions = self._versions.setdefault(row, [])
+            versions.append((revision, self._strings.append(abstract)))
 
     def gather(self, rows: I32, revision: int) -> tuple[I64, U8]:
         """Return offsets and bytes of the abstracts of rows at a revision; see `Strings.gather`."""
@@ -111,6 +167,10 @@ class Contents:
         self._base_start = base.text_start
         self._start = base.text_start.data
         self._tail_start = array("i")
+
+    def abstracts_of(self, node: Node) -> Abstracts:
+        """Return the abstracts of the nodes of a kind."""
+        return self.files if is_file(node) else self.directories
 
     def add_text(self, text: IndexedText) -> None:
         """Append the passage of the next text of the tail."""
@@ -137,11 +197,7 @@ class Contents:
     def starts(self, rows: I32) -> I32:
         """Return the starts of passages in code points, [rows]; runs beside the writer."""
         tail = np.frombuffer(self._tail_start.tobytes(), np.int32)
-        out = np.empty(len(rows), np.int32)
-        of_base = rows < len(self._base_start)
-        out[of_base] = self._base_start[rows[of_base]]
-        out[~of_base] = tail[rows[~of_base] - len(self._base_start)]
-        return out
+        return gathered(self._base_start, tail, rows)
 
 
 def _beginning(encoded: memoryview | bytearray, budget: ReplyBudget) -> tuple[str, str, int]:

@@ -1,4 +1,4 @@
-"""The growth of an array."""
+"""Arrays whose rows are those of a base, then those of the tail behind it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from viking_kernels.arrays import I32, I64
 
 
 def grown(old: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
@@ -13,3 +14,12 @@ def grown(old: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
     new = np.empty((rows, *old.shape[1:]), old.dtype)
     new[: len(old)] = old
     return new
+
+
+def gathered(base: npt.NDArray[Any], tail: npt.NDArray[Any], rows: I32 | I64) -> npt.NDArray[Any]:
+    """Return some rows of two arrays, of which the second one goes on with the first one."""
+    out = np.empty((len(rows), *base.shape[1:]), base.dtype)
+    of_base = rows < len(base)
+    out[of_base] = base[rows[of_base]]
+    out[~of_base] = tail[rows[~of_base] - len(base)]
+    return out

@@ -29,37 +29,22 @@ from vikingd.index.snapshot import Snapshot
 from vikingd.index.tail.tail import Tail
 from vikingd.system.priority import let_finds_go_first
 
-ChangesSince = Callable[[int], tuple[Sequence[Change], int]]
-"""A function that returns the changes since a revision, and the present revision."""
-
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """The index in numbers.
+    """The index in numbers."""
 
-    Attributes:
-        generation: number of the base.
-        base_revision: newest commit in the base.
-        base_texts: texts in the base, living or dead.
-        tail_texts: texts in the tail, living or dead.
-        dead_texts: dead texts in both.
-        compacting: a compaction runs.
-        bytes_on_disk: size of the base.
-        problem: why the last compaction failed; "" if it did not.
-        rebuilt: why the index was built again from the store; "" if it was not.
-    """
-
-    generation: int
-    base_revision: int
-    base_texts: int
-    tail_texts: int
-    dead_texts: int
-    compacting: bool
-    bytes_on_disk: int
-    problem: str
-    rebuilt: str
+    generation: int  # number of the base
+    base_revision: int  # newest commit in the base
+    base_texts: int  # living or dead
+    tail_texts: int  # living or dead
+    dead_texts: int  # in both
+    compacting: bool  # a compaction runs
+    bytes_on_disk: int  # size of the base
+    problem: str  # why the last compaction failed; "" if it did not
+    rebuilt: str  # why the index was built again from the store; "" if it was not
 
 
 class Index:
@@ -70,6 +55,8 @@ class Index:
     old one.
 
     Attributes:
+        snapshot: the newest snapshot; one reference, no lock.
+        damage: the reason not to use the snapshot, found by the last `look`; "" if there is none.
         rebuilt: why the index was built again from the store; "" if it was not.
     """
 
@@ -109,9 +96,8 @@ class Index:
         self._read_only = read_only
         self._origin = origin
         self._why_not = why_not
-        self._files: Files | None = None  # of the present base
         self._checking: threading.Thread | None = None  # reads the large files
-        self._damage = ""
+        self.damage = ""
         self._damaged: Tail | None = None  # must not be shown any more
         self.rebuilt = ""
         self._stamp: tuple[int, int] | None = None  # of the base that was loaded or is unusable
@@ -122,43 +108,34 @@ class Index:
         self._is_torn = False  # a commit was taken only in part
         self._bytes = 0
         self._tail = self._empty(prior.shape[1])
-        self._shown = self._tail.snapshot
-
-    @property
-    def snapshot(self) -> Snapshot:
-        """The newest snapshot; one reference, no lock."""
-        return self._shown
+        self.snapshot = self._tail.snapshot
 
     def _show(self) -> None:
         """Show the tail to readers, unless it still lacks a part of the store."""
         if self._tail.revision:
-            self._shown = self._tail.snapshot
+            self.snapshot = self._tail.snapshot
             if self._tail is not self._damaged:
-                self._damage = ""
-
-    @property
-    def damage(self) -> str:
-        """The reason not to use the snapshot, found by the last `look`; "" if there is none."""
-        return self._damage
+                self.damage = ""
 
     def look(self) -> str:
         """Check that no mapped file was truncated, and return `damage`."""
-        files = self._files
-        if files is not None and not self._damage and (problem := files.shortened()):
-            self._condemn(problem, self._tail)
-        return self._damage
+        tail = self._tail
+        files = tail.base.files
+        if files is not None and not self.damage and (problem := files.shortened()):
+            self._condemn(problem, tail)
+        return self.damage
 
     def _condemn(self, problem: str, tail: Tail) -> None:
         """Stop all answers from a damaged base, and never load it again."""
         with self._lock:
             if tail.base is not self._tail.base:
                 return  # another base has replaced it
-            self._damaged, self._damage = self._tail, problem
+            self._damaged, self.damage = self._tail, problem
         _log.error("the index is damaged and not used any more: %s", problem)
         if self._read_only:
             return
         try:
-            bases.condemn(self._root, tail.generation, problem)
+            bases.condemn(self._root, tail.base.manifest.generation, problem)
         except OSError as error:
             _log.error("the damage could not be noted: %s", error)
 
@@ -167,7 +144,10 @@ class Index:
         if problem := files.check():
             self._condemn(problem, tail)
 
-    def load(self, changes_since: ChangesSince = lambda revision: ([], revision)) -> bool:
+    def load(
+        self,
+        changes_since: Callable[[int], tuple[Sequence[Change], int]] = lambda known: ([], known),
+    ) -> bool:
         """Load the base on disk and take the changes since; False: the store must be fed in.
 
         Readers see the old snapshot until the last change is taken. A base of revision 0 is from a
@@ -177,12 +157,11 @@ class Index:
             Corrupt: there is a base, but it is not usable. Feeding in the store mends that.
         """
         stamp = bases.stamp(self._root)
-        if self._damage and stamp == self._stamp:
+        if self.damage and stamp == self._stamp:
             return False
-        found = bases.load(self._root, self._why_not)
-        if found is None:
+        base = bases.load(self._root, self._why_not)
+        if base is None:
             return False
-        base, size = found
         manifest = base.manifest
         if self._prior.shape[1] == 0:
             self._prior = np.zeros((self._prior.shape[0], manifest.dimension), np.float32)
@@ -194,10 +173,9 @@ class Index:
         changes, revision = changes_since(manifest.revision)
         self._tail = self._after(self._tail_of(base), changes, revision)
         self._show()
-        self._bytes = size
+        self._bytes = base.size
         self._stamp = stamp
         self._is_torn = False
-        self._files = base.files
         if base.files is not None:
             self._checking = threading.Thread(
                 target=self._check_files,
@@ -215,7 +193,7 @@ class Index:
     @property
     def is_broken(self) -> bool:
         """True if a commit or the store was taken only in part, so no other commit can follow."""
-        return bool(self._damage) or self._is_torn or self._tail.revision < self._shown.revision
+        return bool(self.damage) or self._is_torn or self._tail.revision < self.snapshot.revision
 
     def clear(self) -> None:
         """Forget what was loaded, and leave the base on disk. The whole store must be fed in.
@@ -224,7 +202,6 @@ class Index:
         old snapshot.
         """
         self._stamp = bases.stamp(self._root)
-        self._files = None
         self._tail = self._empty(self._prior.shape[1])
         self._is_torn = False
 
@@ -243,12 +220,13 @@ class Index:
             self._tail = self._after(self._tail, changes, revision)
             self._show()
             self._is_torn = False
-        if not self._read_only and self._worker.may_start and self._is_due():
+        is_due = self._tail.changed >= self._least_changed(self._tail.base.segment)
+        if is_due and not self._read_only and self._worker.may_start:
             self._worker.start()
 
     def _after(self, tail: Tail, changes: Sequence[Change], revision: int) -> Tail:
         """Return the tail after a commit: the same one, unless the dimension is known only now."""
-        if tail.dimension == 0:
+        if tail.snapshot.dimension == 0:
             dimension = next((n for n in map(_dimension, changes) if n), 0)
             if dimension:
                 tail = self._widened(tail, dimension)
@@ -270,13 +248,10 @@ class Index:
         """Return the rows that a tail may need: it goes on growing during a compaction."""
         return 2 * self._least_changed(base)
 
-    def _is_due(self) -> bool:
-        return self._tail.changed >= self._least_changed(self._tail.base)
-
     def _widened(self, tail: Tail, dimension: int) -> Tail:
         """Return a tail with the same rows whose vectors have a dimension."""
-        if self._damage:
-            raise Corrupt(self._damage)
+        if self.damage:
+            raise Corrupt(self.damage)
         snapshot = tail.snapshot
         segment, dirs, files = compacted(snapshot)
         self._prior = np.zeros((self._prior.shape[0], dimension), np.float32)
@@ -297,29 +272,28 @@ class Index:
         started = time.perf_counter()
         if self._checking is not None:
             self._checking.join()  # a damaged base must not be written again
-        if self._damage:
-            raise Corrupt(self._damage)
+        if self.damage:
+            raise Corrupt(self.damage)
         with self._lock:
             self._since = []
             snapshot = self._tail.snapshot
         folded = self._folded(snapshot)
         path = bases.save(self._root, folded, self._room(folded.segment))
-        loaded = bases.load(self._root)
-        if loaded is None:
+        base = bases.load(self._root)
+        if base is None:
             raise Corrupt(f"{path} was removed")
-        base, size = loaded
         if base.files is not None and (problem := base.files.check()):
             raise Corrupt(problem)
         fresh = self._tail_of(base)
         fresh.apply(snapshot.linked(), snapshot.revision)
-        if not self._catch_up(fresh, base.files):
+        if not self._catch_up(fresh):
             return
-        self._bytes = size
+        self._bytes = base.size
         bases.remove_others(self._root, path)
         self._written(snapshot.revision)
         self._compacted(time.perf_counter() - started)
 
-    def _catch_up(self, fresh: Tail, files: Files | None) -> bool:
+    def _catch_up(self, fresh: Tail) -> bool:
         """Take the commits since the compaction began, then show the new tail.
 
         Returns False if the dimension became known since: the new base lacks it.
@@ -335,7 +309,6 @@ class Index:
                     self._tail = fresh
                     self._show()
                     self._since = None
-                    self._files = files
                     return True
             for changes, revision in waiting:
                 fresh.apply(changes, revision)
@@ -363,17 +336,18 @@ class Index:
             Corrupt: the compaction failed otherwise.
         """
         self._worker.run()
-        return self._tail.generation, self._tail.base_revision
+        manifest = self._tail.base.manifest
+        return manifest.generation, manifest.revision
 
     def state(self) -> IndexState:
         """Return the index in numbers."""
         tail = self._tail
         return IndexState(
-            generation=tail.generation,
-            base_revision=tail.base_revision,
-            base_texts=tail.base.sizes.texts,
+            generation=tail.base.manifest.generation,
+            base_revision=tail.base.manifest.revision,
+            base_texts=tail.base.segment.sizes.texts,
             tail_texts=tail.texts,
-            dead_texts=tail.dead_texts,
+            dead_texts=tail.rows.dead_texts,
             compacting=self._worker.is_running,
             bytes_on_disk=self._bytes,
             problem=self._worker.problem,

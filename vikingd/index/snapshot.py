@@ -33,12 +33,11 @@ from viking_kernels.postings import of_terms
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Linked
 from vikingd.domain.contexts import ContextType
-from vikingd.index.contents import Abstracts, Contents
+from vikingd.index.contents import Contents, Names
 from vikingd.index.ivf import InvertedFile
 from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.postings import EMPTY, Levels
 from vikingd.index.metadata.columns import Columns
-from vikingd.index.names import Names
 from vikingd.index.segment.arrays import Segment, Sizes
 
 Links = Mapping[int, Mapping[int, str]]
@@ -56,19 +55,12 @@ PRIOR_WEIGHT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The origin of a script's mean in a scope.
-
-    Attributes:
-        script: the script.
-        vectors: vectors in the mean.
-        directory: row of the directory that it is the mean of.
-        with_prior: the prior is mixed in.
-    """
+    """The origin of a script's mean in a scope."""
 
     script: int
-    vectors: int
-    directory: int
-    with_prior: bool
+    vectors: int  # number of vectors in the mean
+    directory: int  # row of the directory that it is the mean of
+    with_prior: bool  # the prior is mixed in
 
 
 @dataclass(frozen=True)
@@ -123,14 +115,11 @@ class Snapshot:
 
     def abstract(self, node: Node) -> str:
         """Return the abstract of a node."""
-        return self._abstracts(node).at(row_of(node), self.revision)
+        return self.contents.abstracts_of(node).at(row_of(node), self.revision)
 
     def abstract_number(self, node: Node) -> int:
         """Return a number that changes with the abstract of a node."""
-        return self._abstracts(node).number(row_of(node), self.revision)
-
-    def _abstracts(self, node: Node) -> Abstracts:
-        return self.contents.files if is_file(node) else self.contents.directories
+        return self.contents.abstracts_of(node).number(row_of(node), self.revision)
 
     def type_of(self, node: Node) -> ContextType:
         """Return the type of a node."""
@@ -233,10 +222,8 @@ class Snapshot:
 
     def mean_row(self, slot: int) -> F32:
         """Return a mean, [dim], by its slot in the statistics."""
-        base = self.stats.base_centroid.shape[0]
-        row: F32 = (
-            self.stats.base_centroid[slot] if slot < base else self.stats.tail_centroid[slot - base]
-        )
+        stats, base = self.stats, len(self.stats.base_centroid)
+        row: F32 = stats.base_centroid[slot] if slot < base else stats.tail_centroid[slot - base]
         return row
 
     def terms(self, hashes: U64, weights: F32) -> Terms:

@@ -14,8 +14,8 @@ from viking_kernels.rotation import rotate
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import IndexedText, Linked, Upsert
 from vikingd.index.compaction import compacted
+from vikingd.index.contents import Names
 from vikingd.index.lexicon import tokens
-from vikingd.index.segment.arrays import Segment
 from vikingd.index.snapshot import Snapshot
 
 MAX_PROBLEMS = 100
@@ -61,9 +61,7 @@ class Comparison:
         if self._rows:
             self._problem(f"the index has {len(self._rows)} texts that the store lacks")
         if int(counts[TEXTS]) != self.texts:
-            self._problem(
-                f"the index counts {int(counts[TEXTS])} texts, the store has {self.texts}"
-            )
+            self._problem(f"the index counts {counts[TEXTS]} texts, the store has {self.texts}")
         self._compare_links(links)
         self._compare_stats()
 
@@ -121,16 +119,9 @@ class Comparison:
         elif vector:
             self.vectors += 1
             base = len(vectors.base_raw)
-            held, at = (vectors.base_raw, vectors.base_codes, vectors.scale, vectors.residual), row
-            if row >= base:
-                held = (
-                    vectors.tail_raw,
-                    vectors.tail_codes,
-                    vectors.tail_scale,
-                    vectors.tail_residual,
-                )
-                at = row - base
-            raw, codes, scale, error = (array[at] for array in held)
+            # The arrays of the base come first, then those of the tail in the same order.
+            held, at = (vectors[:4], row) if row < base else (vectors[4:8], row - base)
+            codes, scale, error, raw = (array[at] for array in held)
             coded = float(scale) * codes[: len(raw)].astype(np.float64)
             off = abs(np.linalg.norm(raw - coded) - error)
             if row < base:
@@ -150,38 +141,27 @@ class Comparison:
         """Compare the statistics that commits updated with statistics made from the rows."""
         snapshot = self._snapshot
         fresh, _, _ = compacted(snapshot)
-        rows = [snapshot.find(_uri(fresh, i)) for i in range(len(fresh.dir_parent))]
-        for new, old in enumerate(rows):
+        names = Names(fresh)
+        for new in range(len(fresh.dir_parent)):
+            old = snapshot.find(names.directory_uri(new, fresh.dir_parent))
             if old is None or is_file(old):
                 self._problem(f"directory {new} of a new base is not in the index")
                 continue
-            slot = snapshot.stats.slot[old]
-            if not np.array_equal(fresh.counts[new], snapshot.stats.counts[slot]):
-                self._problem(
-                    f"{snapshot.directory_uri(old)}: its counts are not those of its rows"
-                )
+            uri, stats = snapshot.directory_uri(old), snapshot.stats
+            slot = stats.slot[old]
+            if not np.array_equal(fresh.counts[new], stats.counts[slot]):
+                self._problem(f"{uri}: its counts are not those of its rows")
             for script, at in enumerate(fresh.mean_slot[new]):
-                kept = int(snapshot.stats.centroid_slot[slot, script])
-                count = int(snapshot.stats.centroid_count[kept]) if kept >= 0 else 0
+                kept = int(stats.centroid_slot[slot, script])
+                count = int(stats.centroid_count[kept]) if kept >= 0 else 0
                 if count != (int(fresh.mean_count[at]) if at >= 0 else 0):
-                    self._problem(f"{snapshot.directory_uri(old)}: it counts {count} vectors")
+                    self._problem(f"{uri}: it counts {count} vectors")
                 elif count and not np.array_equal(fresh.mean[at], snapshot.mean_row(kept)):
-                    self._problem(
-                        f"{snapshot.directory_uri(old)}: its mean is not that of its rows"
-                    )
+                    self._problem(f"{uri}: its mean is not that of its rows")
 
 
 def _by_ends(links: Iterable[Linked]) -> dict[tuple[str, str], str]:
     return {(min(link.uri, link.other), max(link.uri, link.other)): link.reason for link in links}
-
-
-def _uri(base: Segment, row: int) -> str:
-    parts: list[str] = []
-    while row > 0:
-        at = slice(int(base.dir_name_at[row]), int(base.dir_name_at[row + 1]))
-        parts.append(bytes(base.dir_names[at]).decode())
-        row = int(base.dir_parent[row])
-    return uris.ROOT + "/".join(reversed(parts))
 
 
 def _word_sums(snapshot: Snapshot) -> npt.NDArray[np.uint64]:

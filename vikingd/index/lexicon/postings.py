@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
-from viking_kernels.postings import Postings, merged, no_postings
+from viking_kernels.arrays import I32
+from viking_kernels.postings import Postings, grouped, merged, no_postings
+
+from vikingd.index.lexicon import tokens
+from vikingd.index.lexicon.vocabulary import Vocabulary
 
 Levels: TypeAlias = tuple[Postings, Postings, Postings]
 """The largest and oldest level first; the rows of texts ascend from each level to the next."""
@@ -14,6 +18,7 @@ Levels: TypeAlias = tuple[Postings, Postings, Postings]
 EMPTY: Levels = (no_postings(), no_postings(), no_postings())
 
 _SMALL, _MIDDLE = 1 << 12, 1 << 16  # postings in a level at most
+_MANY_CHARACTERS = 1 << 22  # texts are kept up to here before they are posted together
 
 
 def added(levels: Levels, new: Postings) -> Levels:
@@ -43,3 +48,45 @@ def of_titles(titles: Sequence[tuple[int, int, int]]) -> Postings:
     packed = np.array([row << 16 | count for _, row, count in titles], np.uint64)
     found, starts = np.unique(keys[order], return_index=True)
     return Postings(found, np.append(starts, len(keys)), packed[order])
+
+
+class TermWriter:
+    """The postings of a tail, and the newest texts that are not posted yet."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.postings = EMPTY
+        self._vocabulary = vocabulary
+        self._texts: list[Sequence[str]] = []  # see tokens.parts
+        self._titles: list[tuple[int, int, int]] = []  # key, row, number of the title's terms
+        self._characters = 0
+
+    def add(self, parts: tuple[str, ...], characters: int) -> None:
+        """Take the parts of the next text, see `tokens.parts`."""
+        self._texts.append(parts)
+        self._characters += characters
+
+    def add_title(self, row: int, title: str) -> None:
+        """Take the title of a file, with the row of its first text, before the text itself."""
+        keys = tokens.title_keys(title)
+        self._titles += [(key, row, len(keys)) for key in keys]
+
+    @property
+    def is_full(self) -> bool:
+        """True if the texts must be posted now."""
+        return self._characters >= _MANY_CHARACTERS
+
+    def post(self, lengths: I32, end: int) -> None:
+        """Post the terms of the kept texts, and write their number into `lengths` [texts].
+
+        `end` is one past the row of the newest text.
+        """
+        if not self._texts:
+            return
+        terms, counts = self._vocabulary.hashes(self._texts)
+        first = end - len(counts)
+        lengths[first:end] = counts
+        new = grouped(terms, counts, first)
+        if self._titles:
+            new = merged(new, of_titles(self._titles))
+        self.postings = added(self.postings, new)
+        self._texts, self._titles, self._characters = [], [], 0

@@ -105,19 +105,12 @@ _stem = _Stemming()
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
-    """The terms of a query, each once.
-
-    Attributes:
-        terms: the terms.
-        hashes: their hashes, ascending.
-        weights: the number of times that the query has each term.
-        identifiers: hashes of the identifiers, if the query has no other words; else ().
-    """
+    """The terms of a query, each once."""
 
     terms: tuple[str, ...]
-    hashes: npt.NDArray[np.uint64]
-    weights: npt.NDArray[np.float32]
-    identifiers: tuple[int, ...]
+    hashes: npt.NDArray[np.uint64]  # of the terms, ascending
+    weights: npt.NDArray[np.float32]  # the number of times that the query has each term
+    identifiers: tuple[int, ...]  # hashes of the identifiers, if there are no other words; else ()
 
 
 def terms(text: str) -> list[str]:

@@ -42,10 +42,8 @@ class Vocabulary:
     def hashes(self, texts: Sequence[Sequence[str]]) -> tuple[U64, I64]:
         """Return the hashes of the terms of texts, and their number in each text.
 
-        The hashes are ordered by text; those of one text have no order.
-
-        Args:
-            texts: the `tokens.parts` of each text.
+        Each text is given by its `tokens.parts`. The hashes are ordered by text; those of one text
+        have no order.
         """
         joined = ["\n".join(parts) for parts in texts]
         spaced = np.array([tokens.is_spaced(text) for text in joined], np.bool_)

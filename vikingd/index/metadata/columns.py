@@ -7,7 +7,7 @@ import struct
 from array import array
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -99,19 +99,12 @@ class _Values:
 
 
 class _View(NamedTuple):
-    """The entries of a column that a reader sees. It takes them in one read.
+    """The entries of a column that a reader sees. It takes them in one read."""
 
-    Attributes:
-        room: entries, with unused places at the end.
-        length: entries in use.
-        top: one past the largest node.
-        newest: the newest revision at which an entry was born.
-    """
-
-    room: _Entries
-    length: int
-    top: int
-    newest: int
+    room: _Entries  # with unused places at the end
+    length: int  # entries in use
+    top: int  # one past the largest node
+    newest: int  # the newest revision at which an entry was born
 
     def entries(self) -> _Entries:
         return self.room.at(slice(self.length))
@@ -185,8 +178,8 @@ class Columns:
     def __init__(self) -> None:
         self._columns: list[_Column] = []
         self._numbers: dict[str, int] = {}  # number of a column, by path
-        # The places of a node's living entries (see _place) stand in _places, from _first[node] on.
-        # A -1 ends them.
+        # The living entries of a node, each as column << 32 | entry, stand in _places from
+        # _first[node] on. A -1 ends them.
         self._first = array("q")
         self._places = array("q")
 
@@ -204,8 +197,8 @@ class Columns:
                 self._numbers[path] = len(self._columns) - 1
             number = self._numbers[path]
             for value in values or (NO_VALUE,):
-                place = self._columns[number].append(node, value, revision)
-                self._places.append(_place(number, place))
+                entry = self._columns[number].append(node, value, revision)
+                self._places.append(number << 32 | entry)
         self._places.append(-1)
 
     def remove(self, node: int, revision: int) -> None:
@@ -215,8 +208,7 @@ class Columns:
             return
         self._first[node] = -1
         while (place := self._places[at]) >= 0:
-            column, entry = _column_and_entry(place)
-            self._columns[column].remove(entry, revision)
+            self._columns[place >> 32].remove(place & 0xFFFFFFFF, revision)
             at += 1
 
     def mask(self, where: Filter, nodes: int, revision: int) -> _Mask:
@@ -235,7 +227,7 @@ class Columns:
             return np.zeros(nodes, np.bool_)
         return self._columns[number].mask(where, nodes, revision)
 
-    def copy_for(self, mapping: npt.NDArray[np.integer[Any]], revision: int = NEWEST) -> Columns:
+    def copy_for(self, mapping: npt.NDArray[np.integer[Any]], revision: int) -> Columns:
         """Return the columns of a compacted index: the entries alive at a revision, born at 0.
 
         Node i becomes `mapping[i]`; a negative number drops it. Any thread may call this, with a
@@ -262,11 +254,7 @@ class Columns:
 
     @staticmethod
     def of_bytes(data: bytearray, nodes: int) -> Columns:
-        """Return the columns that `save` wrote.
-
-        Args:
-            data: bytes of the file, with the right checksum.
-            nodes: number of nodes.
+        """Return the columns of so many nodes that `save` wrote; the checksum of `data` is right.
 
         Raises:
             Corrupt: the bytes are not columns of so many nodes.
@@ -308,7 +296,7 @@ class Columns:
             entries = column.view.entries()
             alive = np.flatnonzero(entries.alive(NEWEST))
             nodes.append(entries.nodes[alive])
-            places.append(_place(number, alive))
+            places.append(number << 32 | alive)
         if nodes:
             joined = np.concatenate(nodes)
             order = np.argsort(joined, kind="stable")
@@ -319,18 +307,6 @@ class Columns:
             out._first = array("q", first.tobytes())
             out._places = array("q", np.insert(np.concatenate(places)[order], ends, -1).tobytes())
         return out
-
-
-_Entry = TypeVar("_Entry", int, npt.NDArray[np.intp])
-
-
-def _place(column: int, entry: _Entry) -> _Entry:
-    """Return the number of an entry, or of an array of entries, among all columns."""
-    return column << 32 | entry
-
-
-def _column_and_entry(place: int) -> tuple[int, int]:
-    return place >> 32, place & 0xFFFFFFFF
 
 
 def _value(listed: Any) -> Value:

@@ -74,25 +74,6 @@ class Filter:
     path: str = ""
     operands: tuple[Value, ...] = ()
 
-    def matches(self, metadata: Mapping[str, Any]) -> bool:
-        """Return True if one object matches."""
-        return self._holds(flattened(metadata))
-
-    def _holds(self, metadata: Mapping[str, set[Value]]) -> bool:
-        if self.op == "$and":
-            return all(part._holds(metadata) for part in self.parts)
-        if self.op == "$or":
-            return any(part._holds(metadata) for part in self.parts)
-        if self.op == "$not":
-            return not self.parts[0]._holds(metadata)
-        if self.op == "$exists":
-            return self.path in metadata
-        values = metadata.get(self.path, set())
-        if self.op == "$in":
-            return not values.isdisjoint(self.operands)
-        operand, compare = self.operands[0], ORDER[self.op]
-        return any(isinstance(value, type(operand)) and compare(value, operand) for value in values)
-
 
 def flattened(metadata: Mapping[str, Any]) -> dict[str, set[Value]]:
     """Return the values at each path; an empty set for a path without a comparable value."""

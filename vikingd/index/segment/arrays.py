@@ -28,6 +28,7 @@ from viking_kernels.arrays import (
     U64,
     Int4,
 )
+from viking_kernels.quantize import quantize_rows
 from viking_kernels.rotation import rotated_size
 from viking_kernels.simd import padded
 
@@ -248,11 +249,12 @@ GROWING: Mapping[str, ArrayField] = _declared(GrowingArrays)
 """The declarations of the growing arrays, by name."""
 
 
-def int4_arrays(coded: Int4) -> dict[str, npt.NDArray[Any]]:
-    """Return int4 codes as the arrays of a segment that hold them, by name."""
-    arrays = coded._asdict()
-    arrays["error"] = arrays.pop("residual")  # its name on disk
-    return {f"int4_{name}": array for name, array in arrays.items()}
+def quantized(raw: F32) -> tuple[I8, F32, F32]:
+    """Return the int8 codes of vectors, their scales and the lengths of what they leave out."""
+    codes = np.zeros((len(raw), padded(raw.shape[1])), np.int8)
+    scale, error = np.empty(len(raw), np.float32), np.empty(len(raw), np.float32)
+    quantize_rows(raw, codes, scale, error)
+    return codes, scale, error
 
 
 def empty(dimension: int) -> Segment:

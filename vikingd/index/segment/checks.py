@@ -22,10 +22,7 @@ _BLOCK = 1 << 20  # postings that are checked at a time
 def check(segment: Segment, growing: GrowingArrays, dimension: int) -> None:
     """Check the shapes of all arrays, and all values that are an index into another array.
 
-    Args:
-        segment: the arrays of a base.
-        growing: its growing arrays, with room behind the rows.
-        dimension: numbers in a vector.
+    The growing arrays have room behind the rows.
 
     Raises:
         Corrupt: something does not fit.
@@ -34,7 +31,8 @@ def check(segment: Segment, growing: GrowingArrays, dimension: int) -> None:
     _check_tree(segment)
     _check_texts(segment)
     _check_terms(segment)
-    _check_uris(segment)
+    _require((segment.uri_key[1:] >= segment.uri_key[:-1]).all(), "uri_key")
+    _check_range("uri_row", segment.uri_row, -len(segment.file_dir), len(segment.dir_end))
     _check_growing(segment, growing)
 
 
@@ -76,9 +74,8 @@ def _check_tree(segment: Segment) -> None:
     for name, items in (("dir_files", len(segment.file_dir)), ("dir_texts", len(segment.text_dir))):
         _check_offsets(name, getattr(segment, name), items)
     for name in ("dir_name", "dir_abstract", "file_name", "file_abstract"):
-        _check_offsets(
-            f"{name}_at", getattr(segment, f"{name}_at"), len(getattr(segment, f"{name}s"))
-        )
+        strings = getattr(segment, f"{name}s")
+        _check_offsets(f"{name}_at", getattr(segment, f"{name}_at"), len(strings))
     _require((segment.counts >= 0).all(), "counts")
     _check_range("mean_slot", segment.mean_slot, -1, len(segment.mean_count))
     _require((segment.mean_count >= 0).all(), "mean_count")
@@ -86,12 +83,10 @@ def _check_tree(segment: Segment) -> None:
 
 def _check_texts(segment: Segment) -> None:
     owners = np.arange(len(segment.dir_end), dtype=np.int32)
-    _require(
-        np.array_equal(segment.file_dir, np.repeat(owners, np.diff(segment.dir_files))), "file_dir"
-    )
-    _require(
-        np.array_equal(segment.text_dir, np.repeat(owners, np.diff(segment.dir_texts))), "text_dir"
-    )
+    file_dir = np.repeat(owners, np.diff(segment.dir_files))
+    _require(np.array_equal(segment.file_dir, file_dir), "file_dir")
+    text_dir = np.repeat(owners, np.diff(segment.dir_texts))
+    _require(np.array_equal(segment.text_dir, text_dir), "text_dir")
     count, files = len(segment.text_file), len(segment.file_dir)
     _check_range("text_file", segment.text_file, -1, files)
     start, end = segment.file_texts[:, 0], segment.file_texts[:, 1]
@@ -107,9 +102,8 @@ def _check_texts(segment: Segment) -> None:
     _require(np.array_equal(segment.text_file[of_files], owner), "text_file")
     _require(np.array_equal(segment.file_dir[owner], segment.text_dir[of_files]), "text_file")
     _require((segment.text_script < SCRIPTS).all(), "text_script")
-    _require(
-        (segment.text_length >= 0).all() and (segment.text_start >= 0).all(), "lengths of texts"
-    )
+    _require((segment.text_length >= 0).all(), "lengths of texts")
+    _require((segment.text_start >= 0).all(), "lengths of texts")
     _check_offsets("text_shown_at", segment.text_shown_at, len(segment.text_shown))
 
 
@@ -125,11 +119,6 @@ def _check_terms(segment: Segment) -> None:
         _require((at[np.searchsorted(at, falls)] == falls).all(), "posting_text")
 
 
-def _check_uris(segment: Segment) -> None:
-    _require((segment.uri_key[1:] >= segment.uri_key[:-1]).all(), "uri_key")
-    _check_range("uri_row", segment.uri_row, -len(segment.file_dir), len(segment.dir_end))
-
-
 def _check_growing(segment: Segment, growing: GrowingArrays) -> None:
     room = growing.room
     for name, field in GROWING.items():
@@ -137,10 +126,9 @@ def _check_growing(segment: Segment, growing: GrowingArrays) -> None:
         _require(array.ndim == 1, f"{name} is of another shape")
         _require(array.dtype == field.dtype, f"{name} is of another type")
         _require(len(array) == room.of(field), f"{name} has another room")
-    used = {
-        name: getattr(growing, name)[: segment.sizes.of(field)] for name, field in GROWING.items()
-    }
-    _, files, texts = segment.sizes
+    sizes = segment.sizes
+    used = {name: getattr(growing, name)[: sizes.of(field)] for name, field in GROWING.items()}
+    _, files, texts = sizes
     own = np.arange(files)
     following, previous = used["file_next"], used["file_previous"]
     _check_range("dir_first", used["dir_first"], -1, files)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,35 +18,26 @@ from vikingd.index.ivf import InvertedFile
 from vikingd.index.metadata.columns import Columns
 from vikingd.index.segment import checks, manifest
 from vikingd.index.segment.arrays import FIELDS, GROWING, GrowingArrays, Segment, growing_of
-from vikingd.index.segment.files import FileRecord, Files, read_checked, record_of, write_array
+from vikingd.index.segment.files import Files, read_checked, record_of, write_array
 from vikingd.index.segment.manifest import Listing, Manifest
 from vikingd.system.sealed_files import replace_durably, sync
 
 _CURRENT = "CURRENT"
-_DIRECTORY_METADATA, _FILE_METADATA = "dir_columns", "file_columns"
+_METADATA = "dir_columns", "file_columns"
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A base segment with all that belongs to it.
-
-    Attributes:
-        segment: the arrays.
-        dir_columns: metadata of the directories.
-        file_columns: metadata of the files.
-        manifest: the origin.
-        inverted_file: FAISS's; None for a small base.
-        growing: the growing arrays as they are mapped, with room; None for a base in memory.
-        files: the files that are mapped.
-    """
+    """A base segment with all that belongs to it; the last three are of a base on disk."""
 
     segment: Segment
-    dir_columns: Columns
+    dir_columns: Columns  # metadata
     file_columns: Columns
     manifest: Manifest
-    inverted_file: InvertedFile | None = None
-    growing: GrowingArrays | None = None
-    files: Files | None = None
+    inverted_file: InvertedFile | None = None  # None for a small base
+    growing: GrowingArrays | None = None  # as they are mapped, with room
+    files: Files | None = None  # that are mapped
+    size: int = 0  # bytes of disk that it takes
 
 
 def save(root: Path, base: Base, room: int) -> Path:
@@ -77,9 +68,9 @@ def _write(folder: Path, base: Base, room: int) -> None:
         if name not in GROWING
     }
     arrays |= {name: write_array(folder, name, getattr(growing, name), room) for name in GROWING}
-    base.dir_columns.save(folder / _DIRECTORY_METADATA)
-    base.file_columns.save(folder / _FILE_METADATA)
-    names = [_DIRECTORY_METADATA, _FILE_METADATA]
+    for name in _METADATA:
+        getattr(base, name).save(folder / name)
+    names = [*_METADATA]
     if base.inverted_file is not None:
         names.append(base.inverted_file.save(folder))
     others = {name: record_of(folder / name) for name in names}
@@ -88,15 +79,12 @@ def _write(folder: Path, base: Base, room: int) -> None:
         sync(path)
 
 
-def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> tuple[Base, int] | None:
-    """Map the current base, and return it with the bytes of disk it takes; None without one.
+def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> Base | None:
+    """Map the current base and return it; None without one.
 
     Nothing is read from its directory later: the writer of a reader may delete it at any moment.
-    Large files are not checked yet, see `Files.check`.
-
-    Args:
-        root: directory of the bases.
-        why_not: returns the reason why a base is not usable; "" for a usable base.
+    Large files are not checked yet, see `Files.check`. `why_not` returns the reason why a base is
+    not usable, or "".
 
     Raises:
         Corrupt: the base is not usable, has another format, or a file is missing or damaged.
@@ -111,8 +99,6 @@ def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> tuple
         if problem := why_not(listing.manifest):
             raise Corrupt(problem)
         base = _mapped(path, listing, files)
-        # Blocks are counted, because the room in files takes none.
-        size = sum(p.stat().st_blocks * 512 for p in path.rglob("*") if p.is_file())
         # The writer of a reader may replace this base while it is read.
         if (path / manifest.FILE).read_text() != text:
             raise Corrupt(f"{path.name} was replaced while it was read")
@@ -122,45 +108,37 @@ def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> tuple
     except BaseException:
         files.close()
         raise
-    return base, size
+    return base
 
 
 def _mapped(path: Path, listing: Listing, files: Files) -> Base:
     """Return the base in a directory, with its arrays mapped and checked."""
-    records = listing.arrays
-    growing = {
+    records, others = listing.arrays, listing.files
+    mapped = {
         name: files.array(name, records[name], field.shape.checked_late)
-        for name, field in GROWING.items()
+        for name, field in {**GROWING, **FIELDS}.items()
     }
-    arrays = {
-        name: growing[name][: records[name].shape[0]]
-        if name in growing
-        else files.array(name, records[name], field.shape.checked_late)
-        for name, field in FIELDS.items()
+    segment = Segment(**{name: mapped[name][: records[name].shape[0]] for name in FIELDS})
+    growing = GrowingArrays(**{name: mapped[name] for name in GROWING})
+    checks.check(segment, growing, listing.manifest.dimension)
+    columns = {
+        name: Columns.of_bytes(read_checked(path / name, others[name]), nodes)
+        for name, nodes in zip(_METADATA, segment.sizes[:2], strict=True)
     }
-    segment, room = Segment(**arrays), GrowingArrays(**growing)
-    checks.check(segment, room, listing.manifest.dimension)
-    sizes = segment.sizes
+    inverted_file = None
+    if ivf.FILE in others:
+        inverted_file = InvertedFile(files.opened(ivf.FILE, others[ivf.FILE], ivf.load))
+    # Blocks are counted, because the room in files takes none.
+    size = sum(p.stat().st_blocks * 512 for p in path.rglob("*") if p.is_file())
     return Base(
         segment,
-        _columns(path / _DIRECTORY_METADATA, listing.files, sizes.directories),
-        _columns(path / _FILE_METADATA, listing.files, sizes.files),
-        listing.manifest,
-        _inverted_file(listing.files, files),
-        room,
-        files,
+        manifest=listing.manifest,
+        inverted_file=inverted_file,
+        growing=growing,
+        files=files,
+        size=size,
+        **columns,
     )
-
-
-def _columns(path: Path, records: Mapping[str, FileRecord], nodes: int) -> Columns:
-    return Columns.of_bytes(read_checked(path, records[path.name]), nodes)
-
-
-def _inverted_file(records: Mapping[str, FileRecord], files: Files) -> InvertedFile | None:
-    """Return FAISS's inverted file; None for a base without one."""
-    if ivf.FILE not in records:
-        return None
-    return InvertedFile(files.opened(ivf.FILE, records[ivf.FILE], ivf.load))
 
 
 def _current(root: Path) -> Path | None:

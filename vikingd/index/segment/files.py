@@ -7,6 +7,7 @@ lead a kernel outside of an array: indexes into other arrays are checked at once
 
 from __future__ import annotations
 
+import math
 import mmap
 import os
 import zlib
@@ -28,26 +29,17 @@ _MAPPED = 4096  # smaller files are read
 
 
 class ArrayRecord(NamedTuple):
-    """An array on disk.
+    """An array on disk."""
 
-    Attributes:
-        dtype: as numpy writes it.
-        shape: shape of the rows.
-        room: unused rows behind them, in the file.
-        crc32: checksum of the rows.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    room: int
-    crc32: int
+    dtype: str  # as numpy writes it
+    shape: tuple[int, ...]  # of the rows
+    room: int  # unused rows behind them, in the file
+    crc32: int  # of the rows
 
     @property
     def sizes(self) -> tuple[int, int]:
         """The bytes of the rows, and of the file."""
-        row = np.dtype(self.dtype).itemsize
-        for length in self.shape[1:]:
-            row *= length
+        row = np.dtype(self.dtype).itemsize * math.prod(self.shape[1:])
         return self.shape[0] * row, (self.shape[0] + self.room) * row
 
 
@@ -99,10 +91,7 @@ class Files:
     def array(self, name: str, record: ArrayRecord, checked_late: bool) -> npt.NDArray[Any]:
         """Map an array with the room behind it. A write copies the page.
 
-        Args:
-            name: name of the array.
-            record: its record in the manifest.
-            checked_late: leave the checksum of a large array to `check`.
+        With `checked_late` the checksum of a large array is left to `check`.
 
         Raises:
             Corrupt: the array is damaged.
@@ -131,12 +120,7 @@ class Files:
         """Open a file with a library that maps it unchecked, after its checksum.
 
         A thread does it. A start waits only for a small file. The result of a damaged file raises
-        Corrupt.
-
-        Args:
-            name: name of the file.
-            record: its record in the manifest.
-            open_file: opens a path, which names a descriptor: a writer may delete the file.
+        Corrupt. The path for `open_file` names a descriptor: a writer may delete the file.
 
         Raises:
             Corrupt: a small file is damaged.
@@ -187,14 +171,10 @@ class Files:
 
         An access to a lost page ends the process.
         """
-        return next(
-            (
-                f"{self._named(name)} was truncated while in use"
-                for name, data, size in self._sizes
-                if data.size() < size
-            ),
-            "",
-        )
+        for name, data, size in self._sizes:
+            if data.size() < size:
+                return f"{self._named(name)} was truncated while in use"
+        return ""
 
     def close(self) -> None:
         """Close the files that are not checked yet."""

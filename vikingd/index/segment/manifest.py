@@ -23,27 +23,16 @@ _CONDEMNED = "damaged: "
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The origin of a base.
+    """The origin of a base."""
 
-    Attributes:
-        generation: its number; each compaction makes the next one.
-        revision: the newest commit that it holds.
-        dimension: numbers in a vector.
-        model: the embedding model.
-        store: id of the store.
-        epoch: epoch of the store at `revision`.
-        format: version of the files.
-        tokens: version of the terms.
-    """
-
-    generation: int
-    revision: int
-    dimension: int
-    model: str
-    store: str = ""
-    epoch: str = ""
-    format: int = FORMAT
-    tokens: int = tokens.VERSION
+    generation: int  # each compaction makes the next one
+    revision: int  # the newest commit that it holds
+    dimension: int  # numbers in a vector
+    model: str  # the embedding model
+    store: str = ""  # id of the store
+    epoch: str = ""  # epoch of the store at `revision`
+    format: int = FORMAT  # version of the files
+    tokens: int = tokens.VERSION  # version of the terms
 
 
 class Listing(NamedTuple):

@@ -20,9 +20,9 @@ from viking_kernels.arrays import (
 
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import IndexedText
+from vikingd.index.contents import Names
 from vikingd.index.growth import grown
 from vikingd.index.lexicon import tokens
-from vikingd.index.names import Names
 from vikingd.index.segment.arrays import GrowingArrays, Segment, Sizes
 
 _SPARE = 1024  # rows that are added to the room at least
@@ -153,10 +153,6 @@ class Rows:
             a.dir_text[a.text_dir[row]] = -1
         a.text_died[row] = revision
         self.dead_texts += 1
-
-    def end_file(self, row: int, revision: int) -> None:
-        """Tombstone a file."""
-        self.arrays.file_died[row] = revision
 
     def forget_file(self, row: int) -> None:
         """Take a file out of the order of its directory, which stays."""

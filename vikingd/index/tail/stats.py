@@ -2,16 +2,55 @@
 
 from __future__ import annotations
 
+import weakref
+from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
 from viking_kernels import changes as kernels
 from viking_kernels.arrays import F32, I32, I64, SubtreeStats
 
-from vikingd.index.growth import grown
+from vikingd.index.growth import gathered, grown
 from vikingd.index.segment.arrays import GrowingArrays, Segment
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.tail.reused import ReusedRows
+
+
+class ReusedRows:
+    """Row numbers behind those of a base, which stay.
+
+    Attributes:
+        end: number of rows, with those of the base.
+    """
+
+    def __init__(self, base: int) -> None:
+        self.end = base
+        self._base = base
+        self._free: I32 = np.zeros(0, np.int32)
+        self._replaced: list[I32] = []  # by the present commit
+        # Rows with the last snapshot that shows them. Snapshots end in any order, but older ones
+        # show the rows too. So rows are freed in this order only.
+        self._retired: deque[tuple[weakref.ref[Snapshot], I32]] = deque()
+
+    def take(self, count: int) -> I32:
+        """Return rows that no snapshot shows."""
+        free = [self._free]
+        while self._retired and self._retired[0][0]() is None:
+            free.append(self._retired.popleft()[1])
+        rows = np.concatenate(free)
+        new = np.arange(self.end, self.end + max(count - len(rows), 0), dtype=np.int32)
+        self.end += len(new)
+        self._free = rows[count:]
+        return np.concatenate([rows[:count], new])
+
+    def replace(self, rows: I32) -> None:
+        """Retire rows; the next snapshot does not show them."""
+        self._replaced.append(rows[rows >= self._base])
+
+    def published(self, before: Snapshot) -> None:
+        """Keep the retired rows until `before` and all older snapshots are gone."""
+        if self._replaced:
+            self._retired.append((weakref.ref(before), np.concatenate(self._replaced)))
+            self._replaced = []
 
 
 @dataclass(slots=True)
@@ -52,34 +91,25 @@ class StatsWriter:
             directories: number of directory rows in use.
             raw: [vectors, dim] the vectors of `delta.vectors`.
         """
-        text_rows = np.array([row for row, _ in delta.texts], np.int64)
-        text_signs = np.array([sign for _, sign in delta.texts], np.int8)
-        text_dirs = arrays.text_dir[text_rows]
-        node_dirs = np.array([directory for directory, _, _ in delta.nodes], np.int32)
-        vector_rows = np.array([row for row, _ in delta.vectors], np.int64)
-        vector_dirs = arrays.text_dir[vector_rows]
-        parents = arrays.dir_parent[:directories]
-        affected = np.concatenate([text_dirs, node_dirs, vector_dirs]).astype(np.int32)
+        nodes = np.array(delta.nodes, np.int32).reshape(-1, 3)
+        texts, signs = np.array(delta.texts, np.int64).reshape(-1, 2).T
+        with_vector, vector_signs = np.array(delta.vectors, np.int64).reshape(-1, 2).T
+        text_dirs, vector_dirs = arrays.text_dir[texts], arrays.text_dir[with_vector]
+        affected = np.concatenate([text_dirs, nodes[:, 0], vector_dirs])
         if not len(affected):
             return
+        parents = arrays.dir_parent[:directories]
         self._renew_slots(kernels.touched_directories(parents, affected), directories)
         above = kernels.Ancestors(parents, self._slot)
-        kernels.count_nodes(above, self._counts, np.array(delta.nodes, np.int32).reshape(-1, 3))
-        texts = np.column_stack(
-            [
-                text_dirs,
-                text_signs,
-                arrays.text_script[text_rows],
-                arrays.text_length[text_rows],
-                arrays.text_file[text_rows] >= 0,
-            ]
-        ).astype(np.int32)
-        kernels.count_texts(above, self._counts, texts)
-        if len(vector_rows):
-            signs = np.array([sign for _, sign in delta.vectors])
-            scripts = arrays.text_script[vector_rows]
-            vectors = np.column_stack([vector_dirs, signs, scripts]).astype(np.int32)
-            self._sum_vectors(above, vectors, raw)
+        kernels.count_nodes(above, self._counts, nodes)
+        scripts, lengths = arrays.text_script[texts], arrays.text_length[texts]
+        of_file = arrays.text_file[texts] >= 0
+        counted = np.column_stack([text_dirs, signs, scripts, lengths, of_file])
+        kernels.count_texts(above, self._counts, counted.astype(np.int32))
+        if len(with_vector):
+            scripts = arrays.text_script[with_vector]
+            vectors = np.column_stack([vector_dirs, vector_signs, scripts])
+            self._sum_vectors(above, vectors.astype(np.int32), raw)
 
     def _renew_slots(self, touched: I32, directories: int) -> None:
         """Give each touched directory a new slot with a copy of its statistics."""
@@ -89,11 +119,10 @@ class StatsWriter:
             room = self.slots.end * 5 // 4 + 256
             self._counts = grown(self._counts[:there], room)
             self._mean_slot = grown(self._mean_slot[:there], room)
-        old = np.full(len(touched), -1, np.int32)
-        known = touched < len(self._slot)
-        old[known] = self._slot[touched[known]]
         slot = np.full(directories, -1, np.int32)
         slot[: len(self._slot)] = self._slot
+        old = slot[touched]
+        known = old >= 0
         slot[touched] = fresh
         self._counts[fresh[known]] = self._counts[old[known]]
         self._mean_slot[fresh[known]] = self._mean_slot[old[known]]
@@ -110,15 +139,8 @@ class StatsWriter:
             touched = kernels.touched_directories(above.parent, directories[scripts == script])
             fresh.append(self._renew_means(self._slot[touched], int(script)))
         base = self._base_means
-        kernels.add_vectors(
-            above,
-            self._mean_slot,
-            base,
-            self._tail_sum,
-            self._mean_count[base:],
-            vectors,
-            raw,
-        )
+        counts = self._mean_count[base:]
+        kernels.add_vectors(above, self._mean_slot, base, self._tail_sum, counts, vectors, raw)
         new = np.concatenate(fresh)
         mean = np.empty((len(new), self._dimension), np.float32)
         kernels.divide_sums(self._tail_sum[new - base], self._mean_count[new], mean)
@@ -134,11 +156,10 @@ class StatsWriter:
             self._tail_sum = grown(self._tail_sum[: there - base], room - base)
             self._tail_mean = grown(self._tail_mean[: there - base], room - base)
         old = self._mean_slot[slots, script]
-        self._mean_count[fresh] = np.where(old >= 0, self._mean_count[np.maximum(old, 0)], 0)
-        sums = np.zeros((len(slots), self._dimension), np.int64)
-        of_base, of_tail = (old >= 0) & (old < base), old >= base
-        sums[of_base] = self._base.mean_sum[old[of_base]]
-        sums[of_tail] = self._tail_sum[old[of_tail] - base]
+        known, at = old >= 0, np.maximum(old, 0)
+        self._mean_count[fresh] = np.where(known, self._mean_count[at], 0)
+        sums = gathered(self._base.mean_sum, self._tail_sum, at)
+        sums[~known] = 0
         self._tail_sum[fresh - base] = sums
         self._mean_slot[slots, script] = fresh
         self.means.replace(old)

@@ -8,20 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from viking_kernels.arrays import F32
+from viking_kernels.arrays import (
+    DIRECTORIES,
+    F32,
+    FILES,
+    NEVER,
+    Node,
+    decode_file,
+    encode_file,
+    is_file,
+    row_of,
+)
 
-from vikingd.domain.changes import Change, Upsert
-from vikingd.index.contents import Contents
+from vikingd.domain import uri as uris
+from vikingd.domain.changes import Change, Filled, IndexedText, Linked, Remove, Unlinked, Upsert
+from vikingd.domain.errors import Corrupt
+from vikingd.index.contents import Contents, Names
+from vikingd.index.lexicon import tokens
+from vikingd.index.lexicon.postings import TermWriter
 from vikingd.index.lexicon.vocabulary import Vocabulary
-from vikingd.index.names import Names
+from vikingd.index.metadata.columns import Columns
 from vikingd.index.segment.arrays import Sizes, growing_of
 from vikingd.index.segment.disk import Base
-from vikingd.index.snapshot import Snapshot
-from vikingd.index.tail.commit import Commit, TailParts
-from vikingd.index.tail.links import LinkWriter
+from vikingd.index.snapshot import Links, Snapshot
 from vikingd.index.tail.rows import Rows
-from vikingd.index.tail.stats import StatsWriter
-from vikingd.index.tail.terms import TermWriter
+from vikingd.index.tail.stats import Delta, StatsWriter
 from vikingd.index.tail.vectors import TailVectors
 
 
@@ -29,56 +40,36 @@ class Tail:
     """The mutable segment behind a base. One thread writes; others read its snapshots.
 
     Attributes:
-        base: the arrays of the base.
-        generation: number of the base.
-        base_revision: revision of the base.
+        base: the base.
         revision: the newest commit that was taken.
         snapshot: the newest snapshot.
+        rewritten: number of contexts that were written again and kept their row.
     """
 
     def __init__(self, base: Base, prior: F32, room: int, vocabulary: Vocabulary) -> None:
-        """Begin a tail.
+        """Begin a tail with room for so many rows of each kind.
 
-        Args:
-            base: the base.
-            prior: [SCRIPTS, dim] the model's mean of each script.
-            room: rows of each kind that there is room for at first.
-            vocabulary: the known words.
+        `prior` is the model's mean of each script, [SCRIPTS, dim].
         """
-        self.base = base.segment
-        self.generation = base.manifest.generation
-        self.base_revision = self.revision = base.manifest.revision
-        self._inverted_file = base.inverted_file
+        segment = base.segment
+        self.base = base
+        self.revision = base.manifest.revision
+        self.names = Names(segment)
+        self.rows = Rows(segment, base.growing or growing_of(segment), self.names, room)
+        self.vectors = TailVectors(segment)
+        self.stats = StatsWriter(segment)
+        self.terms = TermWriter(vocabulary)
+        self.contents = Contents(segment)
+        self.links: Links = {}
+        self.rewritten = 0
         self._prior = prior
-        names = Names(self.base)
-        self.parts = TailParts(
-            names=names,
-            rows=Rows(self.base, base.growing or growing_of(self.base), names, room),
-            vectors=TailVectors(self.base),
-            stats=StatsWriter(self.base),
-            terms=TermWriter(vocabulary),
-            contents=Contents(self.base),
-            links=LinkWriter(),
-            dir_columns=base.dir_columns,
-            file_columns=base.file_columns,
-        )
         self._make_room(Sizes(0, 0, 0))
         self.snapshot = self._publish()
 
     @property
-    def dimension(self) -> int:
-        """Numbers in a vector; 0 while it is not known."""
-        return self.parts.vectors.dimension
-
-    @property
     def texts(self) -> int:
         """Texts in the tail, living or dead."""
-        return self.parts.rows.texts - self.base.sizes.texts
-
-    @property
-    def dead_texts(self) -> int:
-        """Texts in base and tail that ended since the base was written."""
-        return self.parts.rows.dead_texts
+        return self.rows.texts - self.base.segment.sizes.texts
 
     @property
     def changed(self) -> int:
@@ -87,17 +78,19 @@ class Tail:
         These are texts, or directories and rewritten contexts if there are more of them. All take
         memory, even when no text changes.
         """
-        parts = self.parts
-        directories = parts.rows.directories - self.base.sizes.directories
+        directories = self.rows.directories - self.base.segment.sizes.directories
         return max(
-            self.texts + parts.vectors.filled_in_base + parts.rows.dead_texts,
-            directories + parts.rewritten,
+            self.texts + self.vectors.filled_in_base + self.rows.dead_texts,
+            directories + self.rewritten,
         )
 
+    def columns_of(self, node: Node) -> Columns:
+        """Return the metadata of the nodes of a kind."""
+        return self.base.file_columns if is_file(node) else self.base.dir_columns
+
     def _make_room(self, more: Sizes) -> None:
-        rows = self.parts.rows
-        rows.make_room(more)
-        self.parts.vectors.make_room(rows.texts, rows.arrays.room.texts)
+        self.rows.make_room(more)
+        self.vectors.make_room(self.rows.texts, self.rows.arrays.room.texts)
 
     def apply(self, changes: Sequence[Change], revision: int) -> Snapshot:
         """Take one commit and return the snapshot that shows it.
@@ -109,37 +102,245 @@ class Tail:
         directories = sum(change.is_directory for change in upserts)
         texts = sum(len(change.texts) for change in upserts)
         self._make_room(Sizes(directories, len(upserts), texts))
-        in_base = self.parts.names.maybe_in_base([change.uri for change in upserts])
-        commit = Commit(self.parts, revision, in_base)
+        commit = Commit(self, revision, [change.uri for change in upserts])
         for change in changes:
             commit.take(change)
         commit.finish()
         self.revision = revision
         before, self.snapshot = self.snapshot, self._publish()
-        self.parts.stats.published(before)
+        self.stats.published(before)
         return self.snapshot
 
     def _publish(self) -> Snapshot:
-        parts, arrays = self.parts, self.parts.rows.arrays
-        directories, files, texts = parts.rows.used
+        arrays, base = self.rows.arrays, self.base
+        directories, files, texts = self.rows.used
         return Snapshot(
             revision=self.revision,
-            generation=self.generation,
-            tree=parts.rows.tree(),
-            vectors=parts.vectors.views(arrays.vector_at[:texts]),
-            stats=parts.stats.views(),
+            generation=base.manifest.generation,
+            tree=self.rows.tree(),
+            vectors=self.vectors.views(arrays.vector_at[:texts]),
+            stats=self.stats.views(),
             dir_type=arrays.dir_type[:directories],
             dir_id=arrays.dir_id[:directories],
             file_id=arrays.file_id[:files],
             text_id=arrays.text_id[:texts],
             text_ordinal=arrays.text_ordinal[:texts],
             text_embeddable=arrays.text_embeddable[:texts],
-            names=parts.names,
-            contents=parts.contents,
-            links=parts.links.published,
-            tail_postings=parts.terms.postings,
-            dir_columns=parts.dir_columns,
-            file_columns=parts.file_columns,
+            names=self.names,
+            contents=self.contents,
+            links=self.links,
+            tail_postings=self.terms.postings,
+            dir_columns=base.dir_columns,
+            file_columns=base.file_columns,
             prior=self._prior,
-            inverted_file=self._inverted_file,
+            inverted_file=base.inverted_file,
         )
+
+
+class Commit:
+    """One commit on its way into a tail.
+
+    Rows are made at once. Terms, vectors, links and the statistics of directories follow at the
+    end, all together.
+    """
+
+    def __init__(self, tail: Tail, revision: int, upserts: Sequence[str]) -> None:
+        """Begin a commit with upserts of these URIs."""
+        self._tail = tail
+        self._rows = tail.rows
+        self._revision = revision
+        self._maybe_in_base = tail.names.maybe_in_base(upserts)
+        self._parents: dict[str, int] = {}  # rows of the directories that upserts were put in
+        self._delta = Delta()
+        self._given: list[tuple[int, bytes]] = []  # row of a text, its new vector
+        self._links: dict[Node, dict[Node, str]] = {}  # of the nodes whose links change
+
+    def take(self, change: Change) -> None:
+        """Take one change.
+
+        Raises:
+            Corrupt: it does not fit the rows.
+        """
+        if isinstance(change, Upsert):
+            self._upsert(change)
+        elif isinstance(change, Remove):
+            self._remove(change.uri)
+        elif isinstance(change, Filled):
+            self._fill(change.text_id, change.vector)
+        elif isinstance(change, Linked):
+            self._link(change)
+        elif isinstance(change, Unlinked):
+            one, other = self._ends(change)
+            self._links_of(one).pop(other, None)
+            self._links_of(other).pop(one, None)
+        else:
+            self._tail.links, self._links = {}, {}
+            for link in change.links:
+                self._link(link)
+
+    def _upsert(self, change: Upsert) -> None:
+        """Put a context in the place of the one that its URI has, if any.
+
+        Its old metadata end, and so do its texts from the first one on that changed.
+        """
+        tail, uri = self._tail, change.uri
+        may_exist = uri in self._maybe_in_base or tail.names.has_in_tail(uri)
+        node = self._rows.find(uri) if may_exist else None
+        kept = 0
+        if node is None:
+            node = self._add_node(change)
+        elif is_file(node) == change.is_directory:
+            kind = "file" if is_file(node) else "directory"
+            raise Corrupt(f"{uri} is a {kind} in the index")
+        else:
+            if not is_file(node):
+                self._rows.arrays.dir_id[node] = change.context_id
+            kept = self._keep_texts(node, change)
+            tail.columns_of(node).remove(row_of(node), self._revision)
+            tail.rewritten += 1
+        tail.contents.abstracts_of(node).put(row_of(node), change.abstract, self._revision)
+        if change.metadata:
+            tail.columns_of(node).add(row_of(node), change.metadata, self._revision)
+        for text in change.texts[kept:]:
+            self._add_text(node, change, text)
+
+    def _add_node(self, change: Upsert) -> Node:
+        parent = self._parent(change.uri)
+        if change.is_directory:
+            row = self._rows.add_directory(parent, change.uri, change.context_id)
+            self._delta.nodes.append((row, 1, DIRECTORIES))
+            return row
+        row = self._rows.add_file(parent, change.uri, change.context_id)
+        self._delta.nodes.append((parent, 1, FILES))
+        return encode_file(row)
+
+    def _parent(self, uri: str) -> int:
+        above = uris.parent(uri)
+        row = self._parents.get(above)
+        if row is None:
+            row = self._rows.find(above)
+            if row is None or is_file(row):
+                raise Corrupt(f"{uri} has no directory above it in the index")
+            self._parents[above] = row
+        return row
+
+    def _add_text(self, node: Node, change: Upsert, text: IndexedText) -> None:
+        tail, is_first = self._tail, text is change.texts[0]
+        tail.contents.add_text(text)
+        row = self._rows.add_text(node, text)
+        if is_first and change.title and not change.is_directory:
+            tail.terms.add_title(row, change.title)
+        name = uris.name(change.uri) if is_first else ""
+        heading = tokens.heading_of(text, change.abstract)
+        tail.terms.add(tokens.parts(text.text, name, heading), len(text.text))
+        self._delta.texts.append((row, 1))
+        if tail.terms.is_full:
+            self._post_terms()
+        if text.vector:
+            self._set_vector(row, text.vector)
+        elif text.embeddable:
+            tail.vectors.waiting[text.text_id] = row
+
+    def _post_terms(self) -> None:
+        self._tail.terms.post(self._rows.arrays.text_length, self._rows.texts)
+
+    def _set_vector(self, row: int, vector: bytes) -> None:
+        self._tail.vectors.check(vector)
+        self._rows.arrays.vector_at[row] = self._revision
+        self._delta.vectors.append((row, 1))
+        self._given.append((row, vector))
+
+    def _fill(self, text_id: int, vector: bytes) -> None:
+        """Take a late vector; nothing happens if its text is gone or has a vector."""
+        row = self._tail.vectors.waiting.pop(text_id, None)
+        if row is not None:
+            self._set_vector(row, vector)
+
+    def _keep_texts(self, node: Node, change: Upsert) -> int:
+        """End the texts from the first one on that changed; return the number of kept ones.
+
+        The order of texts is the order of rows, so no text behind a changed one is kept.
+        """
+        rows = self._rows.texts_of(node)
+        kept = 0
+        for row, text in zip(rows, change.texts, strict=False):
+            if not self._keep(row, text):
+                break
+            kept += 1
+        self._end_texts(rows[kept:])
+        return kept
+
+    def _keep(self, row: int, text: IndexedText) -> bool:
+        """Return True if a row can stay for a text; take the vector that it may bring."""
+        arrays = self._rows.arrays
+        if arrays.text_id[row] != text.text_id:
+            return False
+        if arrays.vector_at[row] == NEVER:
+            if text.vector:
+                self._fill(text.text_id, text.vector)
+            return True
+        return bool(self._tail.vectors.raw([row]).tobytes() == text.vector)
+
+    def _end_texts(self, rows: list[int]) -> None:
+        arrays = self._rows.arrays
+        for row in rows:
+            self._rows.end_text(row, self._revision)
+            self._delta.texts.append((row, -1))
+            self._tail.vectors.waiting.pop(int(arrays.text_id[row]), None)
+            if arrays.vector_at[row] != NEVER:
+                self._delta.vectors.append((row, -1))
+
+    def _remove(self, uri: str) -> None:
+        """End a context and all below it."""
+        self._parents.clear()
+        node = self._rows.find(uri)
+        if node is None:
+            return  # it came and went since the base was written
+        if is_file(node):
+            row = decode_file(node)
+            self._rows.forget_file(row)
+            self._end_file(row)
+        else:
+            self._end_directory(node)
+
+    def _end_file(self, row: int) -> None:
+        self._end_texts(self._rows.texts_of(encode_file(row)))
+        self._tail.base.file_columns.remove(row, self._revision)
+        self._rows.arrays.file_died[row] = self._revision
+        self._delta.nodes.append((int(self._rows.arrays.file_dir[row]), -1, FILES))
+
+    def _end_directory(self, row: int) -> None:
+        for _, file in self._rows.files_by_name(row):
+            self._end_file(file)
+        for child in self._rows.subdirectories(row):
+            self._end_directory(child)
+        self._end_texts(self._rows.texts_of(row))
+        self._tail.base.dir_columns.remove(row, self._revision)
+        self._rows.end_directory(row, self._revision)
+        self._delta.nodes.append((row, -1, DIRECTORIES))
+
+    def _link(self, link: Linked) -> None:
+        one, other = self._ends(link)
+        self._links_of(one)[other] = self._links_of(other)[one] = link.reason
+
+    def _links_of(self, node: Node) -> dict[Node, str]:
+        """Return the links of a node to change: a copy of those that a snapshot may show."""
+        if node not in self._links:
+            self._links[node] = dict(self._tail.links.get(node, {}))
+        return self._links[node]
+
+    def _ends(self, change: Linked | Unlinked) -> tuple[Node, Node]:
+        one, other = self._rows.find(change.uri), self._rows.find(change.other)
+        if one is None or other is None:
+            raise Corrupt(f"a link of {change.uri} and {change.other} has an end that is not here")
+        return one, other
+
+    def finish(self) -> None:
+        """Write terms, vectors and links, and update the statistics of all directories above."""
+        tail, delta = self._tail, self._delta
+        self._post_terms()
+        tail.vectors.write(self._given)
+        if self._links:
+            tail.links = {**tail.links, **self._links}
+        raw = tail.vectors.raw([row for row, _ in delta.vectors])
+        tail.stats.apply(delta, self._rows.arrays, self._rows.directories, raw)
