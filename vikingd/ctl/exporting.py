@@ -16,9 +16,9 @@ from typing import BinaryIO
 import grpc
 
 from vikingd.client import ClientError
-from vikingd.client.domain import context_of
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
+from vikingd.client.replies import context_of
 from vikingd.ctl.terminal import escaped_json
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Context

@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from vikingd.client.files import items_of
-from vikingd.client.importing import Importer, ImportSummary
+from vikingd.client.importing import Importer, ImportSummary, items_of
 from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.render import snippet
 from vikingd.ctl.session import INTERRUPTED, OTHER, Session
