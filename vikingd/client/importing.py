@@ -160,7 +160,7 @@ class Importer:
                 self.summary.seconds = time.monotonic() - started
 
     def _check_cancelled(self) -> None:
-        if self._cancelled.is_set():
+        if self._cancelled.is_set():  # by another thread
             raise CancelledError
 
     def _read_present(self) -> None:
