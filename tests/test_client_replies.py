@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import FrozenInstanceError, fields
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -24,32 +23,35 @@ from vikingd.client import (
     RecallPath,
     RerankStatus,
     StopReason,
+    contexts,
     memory_requests,
-    replies,
     requests,
+    results,
+    status,
 )
 from vikingd.client.methods import Method, Methods
+from vikingd.client.replies import read
 from vikingd.domain.find import Levels
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
-REPLIES: dict[Callable[[Any], Any], Message] = {
-    replies.find: retrieval_pb2.FindResponse(),
-    replies.search: retrieval_pb2.SearchResponse(),
-    replies.retrieve: retrieval_pb2.RetrieveResponse(),
-    replies.build_context: retrieval_pb2.BuildContextResponse(),
-    replies.recall: memories_pb2.RecallResponse(),
-    replies.remember: memories_pb2.RememberResponse(),
-    replies.reinforce: memories_pb2.ReinforceResponse(),
-    replies.forget: memories_pb2.ForgetResponse(),
-    replies.put: contexts_pb2.PutResponse(),
-    replies.delete: contexts_pb2.DeleteResponse(),
-    replies.move: contexts_pb2.MoveResponse(),
-    replies.context: contexts_pb2.Context(),
-    replies.link: contexts_pb2.LinkResponse(),
-    replies.stats: admin_pb2.StatsResponse(),
-    replies.verify: admin_pb2.VerifyResponse(),
-    replies.optimize: admin_pb2.OptimizeResponse(),
-    replies.reembed: admin_pb2.ReembedResponse(),
+REPLIES: dict[type[Any], Message] = {
+    results.FindResult: retrieval_pb2.FindResponse(),
+    results.SearchResult: retrieval_pb2.SearchResponse(),
+    results.RetrieveResult: retrieval_pb2.RetrieveResponse(),
+    results.BuiltContext: retrieval_pb2.BuildContextResponse(),
+    results.RecallResult: memories_pb2.RecallResponse(),
+    results.RememberResult: memories_pb2.RememberResponse(),
+    results.ReinforceResult: memories_pb2.ReinforceResponse(),
+    results.ForgetResult: memories_pb2.ForgetResponse(),
+    contexts.PutResult: contexts_pb2.PutResponse(),
+    contexts.DeleteResult: contexts_pb2.DeleteResponse(),
+    contexts.MoveResult: contexts_pb2.MoveResponse(),
+    contexts.Context: contexts_pb2.Context(),
+    contexts.LinkResult: contexts_pb2.LinkResponse(),
+    status.Stats: admin_pb2.StatsResponse(),
+    status.VerifyReport: admin_pb2.VerifyResponse(),
+    status.OptimizeResult: admin_pb2.OptimizeResponse(),
+    status.ReembedResult: admin_pb2.ReembedResponse(),
 }
 
 
@@ -125,24 +127,24 @@ def attributes(value: Any) -> Any:
     return {field.name: attributes(getattr(value, field.name)) for field in fields(value)}
 
 
-@pytest.mark.parametrize("convert", REPLIES, ids=lambda convert: convert.__name__)
-def test_every_field_of_a_reply_arrives_under_its_name(convert: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("kind", REPLIES, ids=lambda kind: kind.__name__)
+def test_every_field_of_a_reply_arrives_under_its_name(kind: type[Any]) -> None:
     """Every field of a proto message is in its dataclass under the same name."""
-    message = fill(REPLIES[convert], count(1))
-    value = convert(message)
+    message = fill(REPLIES[kind], count(1))
+    value = read(kind, message)
     assert attributes(value) == plain(message)
 
 
 def test_every_method_is_among_those_above() -> None:
-    """REPLIES has the converter of every method except batch_find and get, which reuse others."""
-    methods = {one.convert for one in vars(Methods).values() if isinstance(one, Method)}
-    assert methods - set(REPLIES) == {replies.batch_find, replies.get}
+    """REPLIES has the result of every method except batch_find, which has several of a find."""
+    methods = {one.result for one in vars(Methods).values() if isinstance(one, Method)}
+    assert methods - set(REPLIES) == {tuple[results.FindResult, ...]}
 
 
-@pytest.mark.parametrize("convert", REPLIES, ids=lambda convert: convert.__name__)
-def test_a_reply_is_immutable_and_an_empty_one_is_whole(convert: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("kind", REPLIES, ids=lambda kind: kind.__name__)
+def test_a_reply_is_immutable_and_an_empty_one_is_whole(kind: type[Any]) -> None:
     """An empty message converts to a reply, and a reply is immutable."""
-    value = convert(type(REPLIES[convert])())
+    value = read(kind, type(REPLIES[kind])())
     with pytest.raises(FrozenInstanceError):
         setattr(value, fields(value)[0].name, 1)
 
@@ -160,7 +162,7 @@ def test_a_search_is_told_whole() -> None:
     reply.query_results.add(query=planned).hits.add(uri="viking://agent/skills/z", score=0.5)
     reply.rerank.status = retrieval_pb2.RERANK_STATUS_OFF
     reply.timings.add(stage="intent").duration.FromMilliseconds(1500)
-    found = replies.search(reply)
+    found = read(results.SearchResult, reply)
     assert found.query_plan.source is PlanSource.RULES
     assert found.query_plan.queries == (found.query_results[0].query,)
     assert found.query_results[0].hits[0].uri == found.skills[0].uri
@@ -180,7 +182,7 @@ def test_matches_iterate_by_score_and_ties_by_uri() -> None:
     for uri, score in (("viking://user/memories/x", 0.5), ("viking://user/memories/y", 0.25)):
         reply.memories.add(uri=uri, score=score)
     reply.skills.add(uri="viking://agent/skills/s", score=0.5)
-    found = replies.find(reply)
+    found = read(results.FindResult, reply)
     assert [match.uri.rpartition("/")[2] for match in found] == ["s", "x", "y"]
     assert len(found) == 3
     assert all(isinstance(match, MatchedContext) for match in found)
@@ -188,12 +190,19 @@ def test_matches_iterate_by_score_and_ties_by_uri() -> None:
 
 def test_enums_are_those_of_the_domain() -> None:
     """An unset enum is None or UNSPECIFIED, and an unknown enum value stays a number."""
-    assert replies.recall(memories_pb2.RecallResponse()).path is None
-    assert replies.recall(memories_pb2.RecallResponse(path=2)).path is RecallPath.TIMELINE
-    assert replies.retrieve(retrieval_pb2.RetrieveResponse(outcome=2)).outcome is Outcome.NO_MATCH
-    assert replies.put(contexts_pb2.PutResponse(outcomes=[3])).outcomes == (PutOutcome.UNCHANGED,)
-    assert replies.context(contexts_pb2.Context()).context_type is ContextType.UNSPECIFIED
-    newer = replies.put(contexts_pb2.PutResponse(outcomes=[99]))
+    assert read(results.RecallResult, memories_pb2.RecallResponse()).path is None
+    assert (
+        read(results.RecallResult, memories_pb2.RecallResponse(path=2)).path is RecallPath.TIMELINE
+    )
+    assert (
+        read(results.RetrieveResult, retrieval_pb2.RetrieveResponse(outcome=2)).outcome
+        is Outcome.NO_MATCH
+    )
+    assert read(contexts.PutResult, contexts_pb2.PutResponse(outcomes=[3])).outcomes == (
+        PutOutcome.UNCHANGED,
+    )
+    assert read(contexts.Context, contexts_pb2.Context()).context_type is ContextType.UNSPECIFIED
+    newer = read(contexts.PutResult, contexts_pb2.PutResponse(outcomes=[99]))
     assert newer.outcomes == (99,)
 
 
@@ -224,7 +233,7 @@ def test_times_are_in_utc_to_the_microsecond() -> None:
     """Times are in UTC with microseconds; an unset time is None."""
     message = contexts_pb2.Context()
     message.time.seconds, message.time.nanos = -2, 500_000_999
-    found = replies.context(message)
+    found = read(contexts.Context, message)
     assert found.time == datetime(1969, 12, 31, 23, 59, 58, 500_000, UTC)
     assert found.update_time is None
 

@@ -17,8 +17,8 @@ from grpc_status import rpc_status
 from metrics_helpers import free_address, sample
 from patience import SECONDS, eventually
 
-from vikingd.client.channel import Stubs
 from vikingd.client.messages import MessageClient
+from vikingd.client.methods import Stubs
 from vikingd.ctl.demo import serving
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2

@@ -16,8 +16,8 @@ class for each reason (`except NotFound`). Who wants protobuf messages takes the
 vikingd.client.messages, which have the same methods.
 """
 
-from vikingd.client.aio import AsyncClient
-from vikingd.client.channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
+from vikingd.client.clients import AsyncClient, Client
+from vikingd.client.connection import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
 from vikingd.client.contexts import (
     Context,
     ContextPassage,
@@ -55,13 +55,13 @@ from vikingd.client.errors import (
     Unsendable,
 )
 from vikingd.client.importing import Failure, ImportSummary
-from vikingd.client.items import ContextItem, context_items
 from vikingd.client.requests import context_input
 from vikingd.client.requests import find as find_request
 from vikingd.client.requests import retrieve as retrieve_request
 from vikingd.client.results import (
     BuiltContext,
     Citation,
+    ContextItem,
     DroppedPiece,
     FindResult,
     ForgetResult,
@@ -78,6 +78,7 @@ from vikingd.client.results import (
     RetrievedItem,
     RetrieveResult,
     SearchResult,
+    context_items,
 )
 from vikingd.client.session import Session
 from vikingd.client.status import (
@@ -90,7 +91,6 @@ from vikingd.client.status import (
     Stats,
     VerifyReport,
 )
-from vikingd.client.sync import Client
 from vikingd.client.values import vector_bytes
 from vikingd.domain.changes import PutOutcome
 from vikingd.domain.contexts import ContextType, Draft, Entry, Passage, Relation

@@ -3,25 +3,63 @@
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
-from collections.abc import AsyncIterator, Iterator, Sequence
-from types import FunctionType
-from typing import Any, Self, cast
+import json
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any, ClassVar, Self
 
 import grpc
 
-from vikingd.client.channel import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, Option, Stubs, options
 from vikingd.client.errors import from_rpc_error, sendable
-from vikingd.client.methods import RETRIED, Method, Methods, Pages, Stream
+from vikingd.client.methods import RETRIED, Described, Method, Methods, Pages, Stream, Stubs
+
+DEFAULT_ADDRESS = "127.0.0.1:7716"
+DEFAULT_TIMEOUT = 30.0
+
+_OPTIONS = (
+    # A reply is as large as what was asked for.
+    ("grpc.max_receive_message_length", -1),
+    # The daemon listens on loopback, where no proxy can reach it.
+    ("grpc.enable_http_proxy", 0),
+    # A daemon that comes back is found by the next attempt of a call, and within a second, however
+    # long it was away.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
 
 _LONGEST = 1e9  # seconds: gRPC counts in nanoseconds, of which far longer times have too many
 
+# A call that a full queue refuses was not begun; the daemon says when to repeat it, or not to.
+_NOT_BEGUN = ["RESOURCE_EXHAUSTED"]
+
+
+def _options(retried: Sequence[dict[str, str]] | None) -> Sequence[tuple[str, Any]]:
+    """Return the options of a channel.
+
+    Args:
+        retried: the RPCs that are repeated when the daemon is unavailable. All RPCs are repeated
+            when the daemon refuses to start them. None: no call is repeated.
+    """
+    configs = []
+    if retried is not None:
+        configs.append(_retries([{}], _NOT_BEGUN))
+    if retried:
+        configs.append(_retries(retried, ["UNAVAILABLE", *_NOT_BEGUN]))
+    return *_OPTIONS, ("grpc.service_config", json.dumps({"methodConfig": configs}))
+
+
+def _retries(names: Sequence[dict[str, str]], codes: list[str]) -> dict[str, Any]:
+    policy = {
+        "maxAttempts": 4,
+        "initialBackoff": "0.1s",
+        "maxBackoff": "2s",
+        "backoffMultiplier": 2,
+        "retryableStatusCodes": codes,
+    }
+    return {"name": names, "retryPolicy": policy}
+
 
 class _Connected(Methods):
-    # gRPC decides by the method whether a call is sent again. Requests that must not be, of a
-    # method that is, go by a channel of their own.
-    _stubs: Stubs
-    _stubs_once: Stubs
+    _open: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,
@@ -34,7 +72,11 @@ class _Connected(Methods):
         self.timeout = timeout
         self.retries = retries
         with sendable():
-            self._connect(options(RETRIED if retries else None), options(() if retries else None))
+            self._channel = self._open(address, _options(RETRIED if retries else None))
+            # gRPC decides by the method whether a call is sent again. Requests that must not be,
+            # of a method that is, go by a channel of their own.
+            self._channel_once = self._open(address, _options(() if retries else None))
+        self._stubs, self._stubs_once = Stubs(self._channel), Stubs(self._channel_once)
 
     def with_timeout(self, timeout: float | None) -> Self:
         """Return the same connection with another deadline for each call."""
@@ -47,21 +89,14 @@ class _Connected(Methods):
         """Return the timeout for gRPC; None for one that gRPC cannot count."""
         return None if self.timeout is None or self.timeout > _LONGEST else self.timeout
 
-    @abstractmethod
-    def _connect(self, options: Sequence[Option], once: Sequence[Option]) -> None:
-        """Opens the channels."""
-
-    def _stubs_for(self, method: Method[..., Any, Any, Any], request: Any) -> Stubs:
+    def _stubs_for(self, method: Described[..., Any, Any, Any], request: Any) -> Stubs:
         return self._stubs if method.is_repeatable(request) else self._stubs_once
 
 
 class Connection(_Connected):
     """The synchronous connection, with blocking calls."""
 
-    def _connect(self, options: Sequence[Option], once: Sequence[Option]) -> None:
-        self._channel = grpc.insecure_channel(self.address, options)
-        self._channel_once = grpc.insecure_channel(self.address, once)
-        self._stubs, self._stubs_once = Stubs(self._channel), Stubs(self._channel_once)
+    _open = staticmethod(grpc.insecure_channel)
 
     def close(self) -> None:
         """Ends the connection; calls under way fail."""
@@ -81,18 +116,12 @@ class Connection(_Connected):
             raise from_rpc_error(error) from None
 
     @classmethod
-    def _call(cls, method: Method[..., Any, Any, Any]) -> FunctionType:
+    def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:
         build, rpc, convert = method.build, method.rpc, method.conversion(cls)
 
         def call(self: Connection, /, *args: Any, **kwargs: Any) -> Any:
             request = build(*args, **kwargs)
             return convert(self._send(rpc(self._stubs_for(method, request)), request))
-
-        return cast("FunctionType", call)
-
-    @classmethod
-    def _pages(cls, method: Pages[..., Any, Any]) -> FunctionType:
-        build, rpc, convert = method.build, method.rpc, method.conversion(cls)
 
         def pages(self: Connection, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
             request = build(*args, **kwargs)
@@ -103,31 +132,22 @@ class Connection(_Connected):
                 if not request.page_token:
                     return
 
-        return cast("FunctionType", pages)
-
-    @classmethod
-    def _stream(cls, method: Stream[..., Any, Any, Any]) -> FunctionType:
-        build, rpc, convert = method.build, method.rpc, method.conversion(cls)
-
         def stream(self: Connection, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
-            call = rpc(self._stubs)(build(*args, **kwargs), timeout=self._deadline)
+            parts = rpc(self._stubs)(build(*args, **kwargs), timeout=self._deadline)
             try:
-                yield from map(convert, call)
+                yield from map(convert, parts)
             except grpc.RpcError as error:
                 raise from_rpc_error(error) from None
             finally:
-                call.cancel()
+                parts.cancel()
 
-        return cast("FunctionType", stream)
+        return {Method: call, Pages: pages, Stream: stream}[type(method)]
 
 
 class AsyncConnection(_Connected):
     """The asynchronous connection, with awaited calls."""
 
-    def _connect(self, options: Sequence[Option], once: Sequence[Option]) -> None:
-        self._channel = grpc.aio.insecure_channel(self.address, options)
-        self._channel_once = grpc.aio.insecure_channel(self.address, once)
-        self._stubs, self._stubs_once = Stubs(self._channel), Stubs(self._channel_once)
+    _open = staticmethod(grpc.aio.insecure_channel)
 
     async def close(self) -> None:
         """Ends the connection; calls under way fail."""
@@ -147,18 +167,12 @@ class AsyncConnection(_Connected):
             raise from_rpc_error(error) from None
 
     @classmethod
-    def _call(cls, method: Method[..., Any, Any, Any]) -> FunctionType:
+    def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:
         build, rpc, convert = method.build, method.rpc, method.conversion(cls)
 
         async def call(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> Any:
             request = build(*args, **kwargs)
             return convert(await self._send(rpc(self._stubs_for(method, request)), request))
-
-        return cast("FunctionType", call)
-
-    @classmethod
-    def _pages(cls, method: Pages[..., Any, Any]) -> FunctionType:
-        build, rpc, convert = method.build, method.rpc, method.conversion(cls)
 
         async def pages(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             request = build(*args, **kwargs)
@@ -170,20 +184,14 @@ class AsyncConnection(_Connected):
                 if not request.page_token:
                     return
 
-        return cast("FunctionType", pages)
-
-    @classmethod
-    def _stream(cls, method: Stream[..., Any, Any, Any]) -> FunctionType:
-        build, rpc, convert = method.build, method.rpc, method.conversion(cls)
-
         async def stream(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            call: Any = rpc(self._stubs)(build(*args, **kwargs), timeout=self._deadline)
+            parts: Any = rpc(self._stubs)(build(*args, **kwargs), timeout=self._deadline)
             try:
-                async for part in call:
+                async for part in parts:
                     yield convert(part)
             except grpc.RpcError as error:
                 raise from_rpc_error(error) from None
             finally:
-                call.cancel()
+                parts.cancel()
 
-        return cast("FunctionType", stream)
+        return {Method: call, Pages: pages, Stream: stream}[type(method)]

@@ -7,6 +7,7 @@ Unsendable, which is none.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -160,27 +161,11 @@ def sendable() -> Iterator[None]:
         raise Unsendable(str(error)) from error
 
 
-_BY_REASON: dict[str, type[ClientError]] = {
-    "INVALID_FIELD": InvalidField,
-    "NOT_FOUND": NotFound,
-    "ALREADY_EXISTS": AlreadyExists,
-    "REVISION_NOT_REACHED": RevisionNotReached,
-    "DEADLINE_PASSED": DeadlinePassed,
-    "OVERLOADED": Overloaded,
-    "TOO_LARGE": TooLarge,
-    "REVISION_DIFFERS": RevisionDiffers,
-    "STOPPING": Stopping,
-    "EMBEDDER_FAILED": EmbedderFailed,
-    "EMBEDDER_REFUSED": EmbedderRefused,
-    "EMBEDDER_TIMED_OUT": EmbedderTimedOut,
-    "STORE_MISMATCH": StoreMismatch,
-    "STORE_IN_USE": StoreInUse,
-    "READ_ONLY": ReadOnly,
-    "STORE_FAILED": StoreFailed,
-    "DISK_FULL": DiskFull,
-    "STORE_DAMAGED": StoreDamaged,
-    "CORRUPT": Corrupt,
-    "INTERNAL": Internal,
+# NOT_FOUND is the reason of NotFound.
+_BY_REASON = {
+    re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).upper(): kind
+    for base in (ClientError, EmbedderFailed, StoreFailed)
+    for kind in base.__subclasses__()
 }
 
 _WITHOUT_REASON: dict[grpc.StatusCode, type[ClientError]] = {

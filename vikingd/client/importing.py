@@ -1,4 +1,4 @@
-"""The import of drafts: changed ones are sent, missing ones removed. It shows nothing."""
+"""The import of files: changed contexts are sent, missing ones removed. It shows nothing."""
 
 from __future__ import annotations
 
@@ -7,28 +7,32 @@ import threading
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TypeAlias
 
 import grpc
 
-from vikingd.client.domain import entry_of, micros
-from vikingd.client.errors import ClientError
+from vikingd.client.errors import ClientError, NotFound
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
-from vikingd.client.removing import MAX_DELETES, delete_in_parts
+from vikingd.client.removing import MAX_DELETES, delete_in_parts, outermost
+from vikingd.client.replies import entry_of, micros
 from vikingd.client.requests import context_input
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Linked
 from vikingd.domain.contexts import Draft, Entry
+from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import without_layout
-from vikingd.ingest.files import Unreadable
+from vikingd.ingest.files import Unreadable, read_tree
 from vikingd.ingest.frontmatter import fault
+from vikingd.ingest.jsonl import is_jsonl, read_jsonl
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.masks import ALL
 from vikingd.ingest.written import is_written
-from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput, PutResponse
+from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput, PutOutcome
 
 MAX_COUNT = 100  # contexts of a batch; small batches let reading and writing overlap
 MAX_BYTES = 3 << 20  # below the daemon's limits.max_message_bytes
@@ -84,26 +88,22 @@ class _Present:
 
 @dataclass(slots=True)
 class _Sent:
-    """The result of a batch."""
+    """The result of a batch; `written` has the URIs with their outcomes."""
 
-    reply: PutResponse | None = None
-    contexts: list[ContextInput] = field(default_factory=list)
+    written: list[tuple[str, PutOutcome.ValueType]] = field(default_factory=list)
+    revision: int = 0
     failed: list[Failure] = field(default_factory=list)
     unreachable: ClientError | None = None
-
-
-class _Cancelled(Exception):
-    """Another thread ended the import."""
 
 
 class Importer:
     """One import below one URI.
 
     Args:
-        client: a client of the daemon.
+        client: of the daemon.
         top: URI that all drafts are within.
-        delete: True to remove stored contexts below `top` that are not among the drafts.
-        dry_run: True to change nothing.
+        delete: remove stored contexts below `top` that are not among the drafts.
+        dry_run: change nothing.
         cancelled: an event that ends the import.
     """
 
@@ -141,7 +141,7 @@ class Importer:
         started = time.monotonic()
         with ThreadPoolExecutor(IN_FLIGHT) as pool:
             try:
-                self._present = dict(self._read_present())
+                self._read_present()
                 for batch in _batches(self._changed(items)):
                     if len(self._pending) == IN_FLIGHT:
                         self._collect(wait(self._pending, return_when=FIRST_COMPLETED).done)
@@ -153,26 +153,22 @@ class Importer:
                     self._remove(self._gone())
                 self._link()
                 self.summary.end = "done"
-            except (KeyboardInterrupt, _Cancelled):
+            except (KeyboardInterrupt, CancelledError):
                 self.summary.end = "interrupted"
             finally:
                 self._collect(wait(self._pending).done)
                 self.summary.seconds = time.monotonic() - started
 
     def _check_cancelled(self) -> None:
-        if self._cancelled.is_set():
-            raise _Cancelled
+        if self._cancelled.is_set():  # by another thread
+            raise CancelledError
 
-    def _read_present(self) -> Iterator[tuple[str, _Present]]:
-        try:
+    def _read_present(self) -> None:
+        with suppress(NotFound):
             for context in self._client.tree(self._top):
-                yield (
-                    context.uri,
-                    _Present(context.is_directory, context.content_hash, micros(context.time)),
+                self._present[context.uri] = _Present(
+                    context.is_directory, context.content_hash, micros(context.time)
                 )
-        except ClientError as error:
-            if error.code is not grpc.StatusCode.NOT_FOUND:
-                raise
 
     def _changed(self, items: Iterable[Item]) -> Iterator[ContextInput]:
         """Yield the contexts to send; other items are finished here."""
@@ -204,15 +200,13 @@ class Importer:
             return draft
         try:
             context = self._client.get(draft.uri).context
-        except ClientError as error:
-            if error.code is not grpc.StatusCode.NOT_FOUND:
-                raise
+        except NotFound:
             return draft
         known: dict[str, deque[Entry]] = defaultdict(deque)
         for passage in context.passages:
-            if passage.HasField("memory"):
+            if entry := entry_of(passage):
                 text = context.content[passage.start : passage.end]
-                known[without_layout(text)].append(entry_of(passage.memory))
+                known[without_layout(text)].append(entry)
         passages = []
         for one in draft.passages:
             of_text = known[without_layout(draft.content[one.start : one.end])]
@@ -265,13 +259,11 @@ class Importer:
         unread = {item.uri for item in self.summary.unreadable if item.uri}
         kept = self._seen | unread | {self._top}
         kept.update(*map(uris.ancestors, self._seen | unread))
-        gone: list[str] = []
-        for uri in sorted(self._present, key=lambda uri: uri.split("/")):
-            if uri in kept or not unread.isdisjoint(uris.ancestors(uri)):
-                continue
-            if not gone or not uris.is_within(uri, gone[-1]):
-                gone.append(uri)
-        return gone
+        return outermost(
+            uri
+            for uri in self._present
+            if uri not in kept and unread.isdisjoint(uris.ancestors(uri))
+        )
 
     def _remove(self, gone: list[str]) -> None:
         for start in range(0, len(gone), MAX_DELETES):
@@ -309,23 +301,27 @@ class Importer:
         A batch that is too large for one request is sent in two parts.
         """
         sent = _Sent()
-        while contexts:
+        unsent = [contexts]
+        while unsent:
+            part = unsent.pop()
             try:
-                sent.reply = self._client.put(contexts)
-                sent.contexts = contexts
-                break
+                reply = self._client.put(part)
             except ClientError as error:
                 at = _faulty(error)
                 if at is not None:
-                    sent.failed.append(Failure(contexts[at].uri, error.message))
-                    contexts = contexts[:at] + contexts[at + 1 :]
-                    continue
-                if len(contexts) > 1 and _is_too_much(error):
-                    half = len(contexts) // 2
-                    return _together(sent, self._put(contexts[:half]), self._put(contexts[half:]))
-                sent.failed += [Failure(context.uri, error.message) for context in contexts]
-                sent.unreachable = error if error.code is grpc.StatusCode.UNAVAILABLE else None
-                break
+                    sent.failed.append(Failure(part[at].uri, error.message))
+                    if len(part) > 1:
+                        unsent.append(part[:at] + part[at + 1 :])
+                elif len(part) > 1 and _is_too_much(error):
+                    half = len(part) // 2
+                    unsent += [part[half:], part[:half]]
+                else:
+                    sent.failed += [Failure(context.uri, error.message) for context in part]
+                    if error.code is grpc.StatusCode.UNAVAILABLE:
+                        sent.unreachable = sent.unreachable or error
+            else:
+                sent.revision = max(sent.revision, reply.revision)
+                sent.written += zip((one.uri for one in part), reply.outcomes, strict=True)
         return sent
 
     def _collect(self, done: set[Future[_Sent]]) -> None:
@@ -340,18 +336,47 @@ class Importer:
     def _count(self, sent: _Sent) -> None:
         summary = self.summary
         summary.failed += sent.failed
-        self._advance(len(sent.contexts) + len(sent.failed))
-        if sent.reply is None:
-            return
-        summary.revision = max(summary.revision, sent.reply.revision)
-        for context, outcome in zip(sent.contexts, sent.reply.outcomes, strict=True):
+        self._advance(len(sent.written) + len(sent.failed))
+        summary.revision = max(summary.revision, sent.revision)
+        for uri, outcome in sent.written:
             # A directory that another batch created implicitly is new as well.
-            if context.uri not in self._present:
+            if uri not in self._present:
                 summary.created += 1
             elif outcome == PUT_OUTCOME_UNCHANGED:
                 summary.unchanged += 1
             else:
                 summary.updated += 1
+
+
+def items_of(path: Path, uri: str, *, delete: bool) -> tuple[str, Iterator[Item]]:
+    """Return the top URI and the items to import from `path` as `uri`.
+
+    Raises:
+        InvalidField: naming `uri`, `path` or `delete`.
+    """
+    lines = is_jsonl(path)
+    if not uri and not lines:
+        raise InvalidField("uri", "is required, since PATH has no JSON lines")
+    if delete and (not uri or (path.is_file() and not lines)):
+        raise InvalidField("delete", "needs a directory or JSON lines, and a URI")
+    top = uris.parse(uri or uris.ROOT)
+    if lines:
+        return top, _read_lines(path, top)
+    try:
+        items = read_tree(path, uri)
+    except InvalidField as error:
+        raise InvalidField("path", str(error)) from None
+    if path.is_file():
+        only = next(items)
+        return only.uri or top, iter([only])  # No other context is compared.
+    return top, items
+
+
+def _read_lines(path: Path, top: str) -> Iterator[Item]:
+    """Yield the items of JSON lines; an unreadable line may be any context below the top."""
+    for item in read_jsonl(path):
+        lost = isinstance(item, Unreadable) and not item.uri
+        yield replace(item, uri=top) if lost else item
 
 
 def _batches(contexts: Iterable[ContextInput]) -> Iterator[list[ContextInput]]:
@@ -379,22 +404,6 @@ def _is_too_much(error: ClientError) -> bool:
     if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return not error.reason  # gRPC refused the size of the message
     return any(violation.field == "contexts" for violation in error.field_violations)
-
-
-def _together(*parts: _Sent) -> _Sent:
-    """Return the result of a batch that was sent in parts."""
-    replies = [part.reply for part in parts if part.reply]
-    return _Sent(
-        PutResponse(
-            revision=max(reply.revision for reply in replies),
-            outcomes=[outcome for reply in replies for outcome in reply.outcomes],
-        )
-        if replies
-        else None,
-        [context for part in parts for context in part.contexts],
-        [failure for part in parts for failure in part.failed],
-        next((part.unreachable for part in parts if part.unreachable), None),
-    )
 
 
 def _faulty(error: ClientError) -> int | None:

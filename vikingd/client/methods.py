@@ -6,7 +6,8 @@ import inspect
 import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from types import FunctionType, MethodType
+from pathlib import PurePath
+from types import MethodType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -21,22 +22,43 @@ from typing import (
 
 import grpc
 
-from vikingd.client import memory_requests, replies, requests
-from vikingd.client.channel import Stubs
-from vikingd.client.contexts import Context
+from vikingd.client import contexts, memory_requests, replies, requests, results, status
 from vikingd.client.errors import sendable
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
+from vikingd.pb.admin_pb2_grpc import AdminStub
+from vikingd.pb.contexts_pb2_grpc import ContextsStub
+from vikingd.pb.memories_pb2_grpc import MemoriesStub
+from vikingd.pb.retrieval_pb2_grpc import RetrievalStub
 
 if TYPE_CHECKING:
-    Rpc: TypeAlias = Callable[[Stubs], grpc.UnaryUnaryMultiCallable["Request", "Reply"]]
+    One: TypeAlias = grpc.UnaryUnaryMultiCallable["Request", "Reply"]
+    Many: TypeAlias = grpc.UnaryStreamMultiCallable["Request", "Reply"]
 
 P = ParamSpec("P")
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 Result = TypeVar("Result")
 
-_AGAIN = "Sent again when the daemon is unavailable."
-_ONCE = "Not sent again by itself when the daemon is unavailable."
+_RPCS = {
+    re.sub(r"(?<!^)(?=[A-Z])", "_", rpc.name).lower(): rpc
+    for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2)
+    for service in file.DESCRIPTOR.services_by_name.values()
+    for rpc in service.methods
+}
+"""The RPCs by the names of their methods."""
+
+
+class Stubs:
+    """The stubs of all services on one channel.
+
+    On a channel of asyncio what they have the type of returns awaitables.
+    """
+
+    def __init__(self, channel: grpc.Channel | grpc.aio.Channel) -> None:
+        self.retrieval: RetrievalStub = RetrievalStub(channel)
+        self.contexts: ContextsStub = ContextsStub(channel)
+        self.memories: MemoriesStub = MemoriesStub(channel)
+        self.admin: AdminStub = AdminStub(channel)
 
 
 class If(NamedTuple):
@@ -49,73 +71,19 @@ class If(NamedTuple):
 def _again(retried: bool | If) -> str:
     if isinstance(retried, If):
         return f"Sent again, {retried.words}, when the daemon is unavailable."
-    return _AGAIN if retried else _ONCE
+    if retried:
+        return "Sent again when the daemon is unavailable."
+    return "Not sent again by itself when the daemon is unavailable."
 
 
-class _Described(ABC, Generic[P]):
-    """A descriptor that becomes a method of the class through which it is reached."""
-
-    def __init__(
-        self,
-        build: Callable[P, Any],
-        rpc: Callable[[Stubs], Any],
-        convert: Callable[[Any], Any],
-        retried: bool | If,
-    ) -> None:
-        self.build = sendable()(build)
-        self.rpc = rpc
-        self.convert = convert
-        self.retried = retried
-        self.name = ""
-        self._functions: dict[type[Methods], FunctionType] = {}
-
-    def __set_name__(self, _: type[Methods], name: str) -> None:
-        self.name = name
-
-    def is_repeatable(self, request: Any) -> bool:
-        """Return whether this request of a `retried` method may be sent again."""
-        return self.retried.holds(request) if isinstance(self.retried, If) else True
-
-    def conversion(self, owner: type[Methods]) -> Callable[[Any], Any]:
-        """Return the function that converts a reply for a class of clients."""
-        return self.convert if owner._converts else _as_it_is
-
-    def _of(self, client: Methods | None, owner: type[Methods]) -> Any:
-        if not hasattr(owner, "_converts"):
-            return self  # a base of the clients, which has no connection
-        function = self._functions.get(owner)
-        if function is None:
-            function = self._functions[owner] = self._made_for(owner)
-        return function if client is None else MethodType(function, client)
-
-    @abstractmethod
-    def _made_for(self, owner: type[Methods]) -> FunctionType:
-        """Return the function that is the method of a class."""
-
-    def _documented(self, function: FunctionType, owner: type[Methods], returns: str) -> None:
-        """Set name, documentation and signature of a function, from those of `build`."""
-        signature = inspect.signature(self.build)
-        itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-        function.__name__ = self.name
-        function.__qualname__ = f"{owner.__qualname__}.{self.name}"
-        function.__module__ = owner.__module__
-        function.__doc__ = f"{inspect.getdoc(self.build)}\n\n{_again(self.retried)}"
-        function.__signature__ = signature.replace(  # type: ignore[attr-defined]
-            parameters=[itself, *signature.parameters.values()], return_annotation=returns
-        )
-
-
-def _as_it_is(message: Result) -> Result:
-    return message
-
-
-class Method(_Described[P], Generic[P, Request, Reply, Result]):
-    """A method that sends a request and returns what the reply says.
+class Described(Generic[P, Request, Reply, Result]):
+    """A descriptor that becomes a method of the class through which it is reached.
 
     Args:
         build: makes the request.
         rpc: where it goes.
-        convert: what clients that have no messages make of the reply.
+        result: what clients that have no messages make of the reply.
+        part: the field of the reply that has it; "" for the whole reply.
         retried: whether it is sent again when the daemon is unavailable, or for which requests. It
             may be done already then, so this holds for what can be done twice without harm.
     """
@@ -123,12 +91,72 @@ class Method(_Described[P], Generic[P, Request, Reply, Result]):
     def __init__(
         self,
         build: Callable[P, Request],
-        rpc: Rpc[Request, Reply],
-        convert: Callable[[Reply], Result],
+        rpc: Callable[[Stubs], One[Request, Reply] | Many[Request, Reply]],
+        result: type[Result],
         *,
+        part: str = "",
         retried: bool | If,
     ) -> None:
-        super().__init__(build, rpc, convert, retried)
+        self.build = sendable()(build)
+        self.rpc: Callable[[Stubs], Any] = rpc
+        self.result = result
+        self.retried = retried
+        self._part = part
+        self._functions: dict[type[Methods], Callable[..., Any]] = {}
+
+    def __set_name__(self, _: type[Methods], name: str) -> None:
+        self._name = name
+
+    def is_repeatable(self, request: Any) -> bool:
+        """Return whether this request of a `retried` method may be sent again."""
+        return self.retried.holds(request) if isinstance(self.retried, If) else True
+
+    def conversion(self, owner: type[Methods]) -> Callable[[Any], Any]:
+        """Return the function that converts a reply for a class of clients."""
+        if not owner._converts:
+            return lambda message: message
+        if self._part:
+            return replies.reader(self._part, self.result)
+        return replies.conversion(self.result)
+
+    def _of(self, client: Methods | None, owner: type[Methods]) -> Any:
+        if not hasattr(owner, "_converts"):
+            return self  # a base of the clients, which has no connection
+        function = self._functions.get(owner)
+        if function is None:
+            function = owner._function(self)
+            self._document(function, owner)
+            self._functions[owner] = function
+        return function if client is None else MethodType(function, client)
+
+    def _message(self) -> Any:
+        """Return the descriptor of the messages that methods return or yield."""
+        return _RPCS[self._name].output_type
+
+    def _document(self, function: Any, owner: type[Methods]) -> None:
+        """Set name, documentation and signature of a function, from those of `build`."""
+        if owner._converts:
+            returns = inspect.formatannotation(self.result).replace("vikingd.client.", "")
+        else:
+            message = self._message()
+            returns = f"{PurePath(message.file.name).stem}_pb2.{message.name}"
+        if inspect.isasyncgenfunction(function):
+            returns = f"AsyncIterator[{returns}]"
+        elif inspect.isgeneratorfunction(function):
+            returns = f"Iterator[{returns}]"
+        signature = inspect.signature(self.build)
+        itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
+        function.__name__ = self._name
+        function.__qualname__ = f"{owner.__qualname__}.{self._name}"
+        function.__module__ = owner.__module__
+        function.__doc__ = f"{inspect.getdoc(self.build)}\n\n{_again(self.retried)}"
+        function.__signature__ = signature.replace(
+            parameters=[itself, *signature.parameters.values()], return_annotation=returns
+        )
+
+
+class Method(Described[P, Request, Reply, Result]):
+    """A method that sends a request and returns what the reply says."""
 
     @overload
     def __get__(self, client: None, owner: type[Methods]) -> Callable[..., Any]: ...
@@ -147,60 +175,9 @@ class Method(_Described[P], Generic[P, Request, Reply, Result]):
     def __get__(self, client: Methods | None, owner: type[Methods]) -> Any:
         return self._of(client, owner)
 
-    def _made_for(self, owner: type[Methods]) -> FunctionType:
-        signature = inspect.signature(self.convert)
-        [reply] = signature.parameters.values()
-        function = owner._call(self)
-        returns = signature.return_annotation if owner._converts else reply.annotation
-        self._documented(function, owner, returns)
-        return function
 
-
-class Pages(_Described[P], Generic[P, Request, Reply]):
-    """A method that yields the contexts of a listing, page by page."""
-
-    def __init__(self, build: Callable[P, Request], rpc: Rpc[Request, Reply]) -> None:
-        super().__init__(build, rpc, replies.context, retried=True)
-
-    @overload
-    def __get__(self, client: None, owner: type[Methods]) -> Callable[..., Any]: ...
-    @overload
-    def __get__(
-        self, client: BlockingResults, owner: type[Methods]
-    ) -> Callable[P, Iterator[Context]]: ...
-    @overload
-    def __get__(
-        self, client: AwaitedResults, owner: type[Methods]
-    ) -> Callable[P, AsyncIterator[Context]]: ...
-    @overload
-    def __get__(
-        self, client: BlockingMessages, owner: type[Methods]
-    ) -> Callable[P, Iterator[contexts_pb2.Context]]: ...
-    @overload
-    def __get__(
-        self, client: AwaitedMessages, owner: type[Methods]
-    ) -> Callable[P, AsyncIterator[contexts_pb2.Context]]: ...
-    def __get__(self, client: Methods | None, owner: type[Methods]) -> Any:
-        return self._of(client, owner)
-
-    def _made_for(self, owner: type[Methods]) -> FunctionType:
-        function = owner._pages(self)
-        iterator = "AsyncIterator" if inspect.isasyncgenfunction(function) else "Iterator"
-        context = "Context" if owner._converts else "contexts_pb2.Context"
-        self._documented(function, owner, f"{iterator}[{context}]")
-        return function
-
-
-class Stream(_Described[P], Generic[P, Request, Reply, Result]):
-    """A method that yields the parts of a reply that comes as a stream."""
-
-    def __init__(
-        self,
-        build: Callable[P, Request],
-        rpc: Callable[[Stubs], grpc.UnaryStreamMultiCallable[Request, Reply]],
-        convert: Callable[[Reply], Result],
-    ) -> None:
-        super().__init__(build, rpc, convert, retried=False)
+class _Yielding(Described[P, Request, Reply, Result]):
+    """A method that yields what it reads."""
 
     @overload
     def __get__(self, client: None, owner: type[Methods]) -> Callable[..., Any]: ...
@@ -223,14 +200,21 @@ class Stream(_Described[P], Generic[P, Request, Reply, Result]):
     def __get__(self, client: Methods | None, owner: type[Methods]) -> Any:
         return self._of(client, owner)
 
-    def _made_for(self, owner: type[Methods]) -> FunctionType:
-        function = owner._stream(self)
-        signature = inspect.signature(self.convert)
-        [reply] = signature.parameters.values()
-        iterator = "AsyncIterator" if inspect.isasyncgenfunction(function) else "Iterator"
-        part = signature.return_annotation if owner._converts else reply.annotation
-        self._documented(function, owner, f"{iterator}[{part}]")
-        return function
+
+class Pages(_Yielding[P, Any, contexts_pb2.Context, contexts.Context]):
+    """A method that yields the contexts of a listing, page by page."""
+
+    def __init__(
+        self, build: Callable[P, Request], rpc: Callable[[Stubs], One[Request, Any]]
+    ) -> None:
+        super().__init__(build, rpc, contexts.Context, retried=True)
+
+    def _message(self) -> Any:
+        return contexts_pb2.Context.DESCRIPTOR
+
+
+class Stream(_Yielding[P, Request, Reply, Result]):
+    """A method that yields the parts of a reply that comes as a stream."""
 
 
 _NAMED = If("with a request_id", lambda request: bool(request.request_id))
@@ -243,59 +227,55 @@ class Methods(ABC):
 
     @classmethod
     @abstractmethod
-    def _call(cls, method: Method[..., Any, Any, Any]) -> FunctionType:
-        """Return the function that sends a request of one kind."""
+    def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:
+        """Return the function or generator that is the method of this class."""
 
-    @classmethod
-    @abstractmethod
-    def _pages(cls, method: Pages[..., Any, Any]) -> FunctionType:
-        """Return the generator that reads a listing."""
-
-    @classmethod
-    @abstractmethod
-    def _stream(cls, method: Stream[..., Any, Any, Any]) -> FunctionType:
-        """Return the generator that reads a stream."""
-
-    find = Method(requests.find, lambda to: to.retrieval.Find, replies.find, retried=True)
+    find = Method(requests.find, lambda to: to.retrieval.Find, results.FindResult, retried=True)
     batch_find = Method(
-        requests.batch_find, lambda to: to.retrieval.BatchFind, replies.batch_find, retried=True
+        requests.batch_find,
+        lambda to: to.retrieval.BatchFind,
+        tuple[results.FindResult, ...],
+        part="responses",
+        retried=True,
     )
-    search = Method(requests.search, lambda to: to.retrieval.Search, replies.search, retried=True)
+    search = Method(
+        requests.search, lambda to: to.retrieval.Search, results.SearchResult, retried=True
+    )
     retrieve = Method(
-        requests.retrieve, lambda to: to.retrieval.Retrieve, replies.retrieve, retried=True
+        requests.retrieve, lambda to: to.retrieval.Retrieve, results.RetrieveResult, retried=True
     )
     build_context = Method(
         requests.build_context,
         lambda to: to.retrieval.BuildContext,
-        replies.build_context,
+        results.BuiltContext,
         retried=True,
     )
     # At worst, accesses are counted twice.
     recall = Method(
-        memory_requests.recall, lambda to: to.memories.Recall, replies.recall, retried=True
+        memory_requests.recall, lambda to: to.memories.Recall, results.RecallResult, retried=True
     )
     # Without a name, a memory that is said again is reinforced.
     remember = Method(
         memory_requests.remember,
         lambda to: to.memories.Remember,
-        replies.remember,
+        results.RememberResult,
         retried=_NAMED,
     )
     reinforce = Method(
         memory_requests.reinforce,
         lambda to: to.memories.Reinforce,
-        replies.reinforce,
+        results.ReinforceResult,
         retried=_NAMED,
     )
     # What is gone already is NOT_FOUND: here, in move and unlink.
     forget = Method(
-        memory_requests.forget, lambda to: to.memories.Forget, replies.forget, retried=False
+        memory_requests.forget, lambda to: to.memories.Forget, results.ForgetResult, retried=False
     )
     # What was written already has another revision than is expected.
     put = Method(
         requests.put,
         lambda to: to.contexts.Put,
-        replies.put,
+        contexts.PutResult,
         retried=If(
             "without an expected_revision",
             lambda request: not any(c.HasField("expected_revision") for c in request.contexts),
@@ -304,23 +284,29 @@ class Methods(ABC):
     delete = Method(
         requests.delete,
         lambda to: to.contexts.Delete,
-        replies.delete,
+        contexts.DeleteResult,
         retried=If("with allow_missing", lambda request: bool(request.allow_missing)),
     )
-    move = Method(requests.move, lambda to: to.contexts.Move, replies.move, retried=False)
-    get = Method(requests.get, lambda to: to.contexts.Get, replies.get, retried=True)
+    move = Method(requests.move, lambda to: to.contexts.Move, contexts.MoveResult, retried=False)
+    get = Method(
+        requests.get, lambda to: to.contexts.Get, contexts.Context, part="context", retried=True
+    )
     list = Pages(requests.list_, lambda to: to.contexts.List)
     tree = Pages(requests.tree, lambda to: to.contexts.Tree)
-    link = Method(requests.link, lambda to: to.contexts.Link, replies.link, retried=True)
-    unlink = Method(requests.unlink, lambda to: to.contexts.Unlink, replies.link, retried=False)
-    stats = Method(requests.stats, lambda to: to.admin.Stats, replies.stats, retried=True)
-    verify = Method(requests.verify, lambda to: to.admin.Verify, replies.verify, retried=True)
+    link = Method(requests.link, lambda to: to.contexts.Link, contexts.LinkResult, retried=True)
+    unlink = Method(
+        requests.unlink, lambda to: to.contexts.Unlink, contexts.LinkResult, retried=False
+    )
+    stats = Method(requests.stats, lambda to: to.admin.Stats, status.Stats, retried=True)
+    verify = Method(requests.verify, lambda to: to.admin.Verify, status.VerifyReport, retried=True)
     # Heavy work is not started again.
     optimize = Method(
-        requests.optimize, lambda to: to.admin.Optimize, replies.optimize, retried=False
+        requests.optimize, lambda to: to.admin.Optimize, status.OptimizeResult, retried=False
     )
-    reembed = Method(requests.reembed, lambda to: to.admin.Reembed, replies.reembed, retried=False)
-    backup = Stream(requests.backup, lambda to: to.admin.Backup, replies.backup)
+    reembed = Method(
+        requests.reembed, lambda to: to.admin.Reembed, status.ReembedResult, retried=False
+    )
+    backup = Stream(requests.backup, lambda to: to.admin.Backup, status.BackupPiece, retried=False)
 
 
 class BlockingResults(Methods):
@@ -339,14 +325,9 @@ class AwaitedMessages(Methods):
     """A client whose methods are awaited and return messages."""
 
 
-def _retried() -> Iterator[str]:
-    for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2):
-        for service in file.DESCRIPTOR.services_by_name.values():
-            for method in service.methods:
-                name = re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
-                if vars(Methods)[name].retried:
-                    yield f"{service.full_name}/{method.name}"
-
-
-RETRIED = tuple(_retried())
-"""The RPCs of which requests may be sent again, as package.Service/Method."""
+RETRIED = tuple(
+    {"service": rpc.containing_service.full_name, "method": rpc.name}
+    for name, rpc in _RPCS.items()
+    if vars(Methods)[name].retried
+)
+"""The RPCs of which requests may be sent again, as names of a gRPC service config."""

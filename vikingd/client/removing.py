@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from vikingd.client.errors import TooLarge
@@ -32,13 +32,17 @@ def delete_in_parts(
                 yield from delete_in_parts(client, children, allow_missing=allow_missing)
             yield client.delete(uri, allow_missing=allow_missing)
             return
-    outermost: list[str] = []
+    tops = outermost(names)
+    half = len(tops) // 2
+    for part in (tops[:half], tops[half:]):
+        if part:
+            yield from delete_in_parts(client, part, allow_missing=allow_missing)
+
+
+def outermost(names: Iterable[str]) -> list[str]:
+    """Return the URIs that are not below another one."""
+    tops: list[str] = []
     for uri in sorted(names, key=lambda uri: uri.split("/")):
-        if not outermost or not uris.is_within(uri, outermost[-1]):
-            outermost.append(uri)
-    if len(outermost) == 1:
-        yield from delete_in_parts(client, outermost, allow_missing=allow_missing)
-        return
-    half = len(outermost) // 2
-    yield from delete_in_parts(client, outermost[:half], allow_missing=allow_missing)
-    yield from delete_in_parts(client, outermost[half:], allow_missing=allow_missing)
+        if not tops or not uris.is_within(uri, tops[-1]):
+            tops.append(uri)
+    return tops

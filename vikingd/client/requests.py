@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from google.protobuf.field_mask_pb2 import FieldMask
 
 from vikingd.client.errors import sendable
-from vikingd.client.items import Hit, context_items
+from vikingd.client.results import Hit, context_items
 from vikingd.client.session import Session
 from vikingd.client.values import count_of, set_fusion, struct, timestamp, vector_bytes
 from vikingd.domain.contexts import ContextType, Draft, Entry

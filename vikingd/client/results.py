@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from vikingd.domain.contexts import ContextType, Relation
 from vikingd.domain.degradation import Degraded
@@ -90,29 +90,25 @@ class Rerank:
     rounds: tuple[RerankRound, ...]
 
 
+@dataclass(frozen=True, slots=True)
 class _ByType:
     """Matches in three lists, each by falling score; iterating joins them in one order."""
 
-    __slots__ = ()
     memories: tuple[MatchedContext, ...]
     resources: tuple[MatchedContext, ...]
     skills: tuple[MatchedContext, ...]
-    total: int
 
     def __iter__(self) -> Iterator[MatchedContext]:
-        return heapq.merge(self.memories, self.resources, self.skills, key=_best_first)
+        lists = self.memories, self.resources, self.skills
+        return heapq.merge(*lists, key=lambda match: (-match.score, match.uri))
 
     def __len__(self) -> int:
-        return self.total
+        return len(self.memories) + len(self.resources) + len(self.skills)
 
     @property
     def contexts(self) -> tuple[MatchedContext, ...]:
         """The matches of all types, by falling score, ties by URI."""
         return tuple(self)
-
-
-def _best_first(match: MatchedContext) -> tuple[float, str]:
-    return -match.score, match.uri
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +127,6 @@ class FindResult(_ByType):
         rerank: what the reranker did; only in SearchMode.THINKING.
     """
 
-    memories: tuple[MatchedContext, ...]
-    resources: tuple[MatchedContext, ...]
-    skills: tuple[MatchedContext, ...]
     total: int
     revision: int
     timings: Timings
@@ -164,24 +157,14 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult(_ByType):
-    """Results of all queries of a plan, each URI once with its best score; iterates as FindResult.
+    """Results of all queries of a plan, each URI once with its best score; else as FindResult.
 
     Attributes:
-        memories: of type MEMORY.
-        resources: of type RESOURCE.
-        skills: of type SKILL.
         query_plan: what was looked for, who planned that, and why.
         query_results: what each query found, in the order of the plan.
-        total: how many there are in the three together, which is its length.
-        revision: that was searched.
-        timings: seconds by stage.
-        degraded: what the answer had to do without.
         rerank: the reranker, for all queries together; its rounds stand in query_results.
     """
 
-    memories: tuple[MatchedContext, ...]
-    resources: tuple[MatchedContext, ...]
-    skills: tuple[MatchedContext, ...]
     query_plan: QueryPlan
     query_results: tuple[QueryResult, ...]
     total: int
@@ -404,3 +387,33 @@ class ForgetResult:
     forgotten: tuple[Memory, ...]
     revision: int
     left_out: int = 0
+
+
+class ContextItem(NamedTuple):
+    """A passage, or a whole context with passage 0; its score gives its rank among the others."""
+
+    uri: str
+    passage: int = 0
+    score: float = 0.0
+
+
+Hit: TypeAlias = ContextItem | MatchedContext | RetrievedItem | tuple[str, int, float]
+
+
+def context_items(hit: Hit) -> tuple[ContextItem, ...]:
+    """Return the items of one result.
+
+    The passages of a matched context have its score. Each further one ranks lower, by the ratio of
+    its own score to that of the best one. A match without passages stands for the whole context.
+    """
+    if isinstance(hit, RetrievedItem):
+        return (ContextItem(hit.uri, hit.passage, hit.score),)
+    if not isinstance(hit, MatchedContext):
+        return (ContextItem(*hit),)
+    if not hit.passages:
+        return (ContextItem(hit.uri, 0, hit.score),)
+    best = hit.passages[0].score
+    return tuple(
+        ContextItem(hit.uri, passage.ordinal, hit.score * passage.score / best)
+        for passage in hit.passages
+    )

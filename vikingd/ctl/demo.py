@@ -83,7 +83,6 @@ def demo(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 
 def _show(session: Session) -> None:
-    """Import the tree, ask the questions, and print the next steps."""
     importer = Importer(session.client, uris.ROOT)
     with importlib.resources.as_file(importlib.resources.files("vikingd") / "demo_tree") as tree:
         items = list(read_tree(tree, uris.ROOT))
@@ -133,23 +132,11 @@ def serving(*options: str, quiet: bool) -> Iterator[str]:
             "SERVER_NOT_INSTALLED",
         )
     with scratch("demo") as store:
-        command = [
-            sys.executable,
-            "-P",
-            "-m",
-            "vikingd.ctl.daemon",
-            "serve",
-            "--path",
-            str(store),
-            "--listen",
-            "127.0.0.1:0",
-            "--config",
-            os.devnull,
-            *options,
-        ]
+        command = [sys.executable, "-P", "-m", "vikingd.ctl.daemon", "serve"]
+        command += ["--path", str(store), "--listen", "127.0.0.1:0", "--config", os.devnull]
         # Ctrl-C reaches this process alone, which then ends the daemon in good order.
         daemon = subprocess.Popen(
-            command,
+            [*command, *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -1,25 +1,27 @@
-"""The export of a subtree into files. It shows nothing by itself."""
+"""vikingctl export: a subtree into files."""
 
 from __future__ import annotations
 
 import json
 import os
 import shutil
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
-import grpc
+import typer
 
-from vikingd.client import ClientError
-from vikingd.client.domain import context_of
+from vikingd.client import NotFound
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.terminal import escaped_json
+from vikingd.client.replies import context_of
+from vikingd.ctl.progress import meter
+from vikingd.ctl.session import Session, escaped_json, not_written
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Context
 from vikingd.domain.errors import InvalidField
@@ -28,6 +30,67 @@ from vikingd.ingest.records import record_of
 
 IN_FLIGHT = 8
 _MAX_NAME = 255  # bytes of a file name
+_STDOUT = Path("-")
+_NOT_IN_FILES = (
+    "files do not hold overviews, links, counters of memories, nor titles and abstracts of "
+    "directories and of other files than Markdown; --to FILE.jsonl is lossless"
+)
+
+
+def export(
+    session: Session,
+    uri: Annotated[str, typer.Argument(help="A directory with all below it, or one file.")],
+    to: Annotated[
+        Path,
+        typer.Option(
+            "--to",
+            metavar="PATH",
+            help="A directory for files; a file .jsonl for JSON lines; - for JSON lines on stdout.",
+        ),
+    ],
+) -> None:
+    """Export a subtree: files to read and edit, or JSON lines that an import restores whole.
+
+    A directory gets each content in a file of its name. Front matter is added to a Markdown file
+    for the title, abstract, metadata and time that its content does not state. JSON lines hold all
+    else too: overviews, passages, links within the subtree, counters and times of memories.
+    Vectors are not exported. Existing files are never overwritten.
+
+    RPC: viking.retrieval.v1.Contexts/Tree, .../Get
+
+    Example: vikingctl export viking://user/memories --to memories.jsonl
+    """
+    if to == _STDOUT and session.as_json:
+        raise typer.BadParameter("- and --json would both write to stdout", param_hint="--to")
+    exporter = Exporter(session.client, uri)
+    try:
+        with meter(session, "exported", len(exporter.uris)) as shown:
+            if to == _STDOUT:
+                exporter.write_lines(sys.stdout.buffer, shown.advance)
+            else:
+                exporter.write(to, shown.advance)
+    except KeyboardInterrupt:
+        session.note("stopped" if to == _STDOUT else "stopped; nothing was written")
+        raise
+    _report(session, to, exporter.summary)
+
+
+def _report(session: Session, to: Path, summary: Summary) -> None:
+    if session.as_json:
+        session.show_json(json.dumps({"path": str(to), **asdict(summary)}, ensure_ascii=False))
+        return
+    session.note(
+        f"{summary.files:,} files in {summary.directories:,} directories, {summary.memories:,} "
+        f"memories and {summary.links:,} links in {summary.seconds:.1f} s"
+    )
+    for left_out in summary.left_out:
+        session.note(f"left out, as no file can have this name: {left_out}", "yellow")
+    if to == _STDOUT:
+        return
+    is_lines = to.suffix == ".jsonl"
+    if not is_lines:
+        session.note(_NOT_IN_FILES)
+    session.note(f"`vikingctl import {to if is_lines else f'{to} {summary.uri}'}` imports it")
 
 
 @dataclass(slots=True)
@@ -50,11 +113,7 @@ class Summary:
 
 
 class Exporter:
-    """One export of one subtree; concurrent writes may be in it or not.
-
-    Args:
-        client: a client of the daemon.
-        uri: URI of the top, a directory or a file.
+    """One export of the subtree of a directory or a file; concurrent writes may be in it or not.
 
     Raises:
         ClientError: there is no such context, no daemon answers, or the daemon names a context that
@@ -66,7 +125,7 @@ class Exporter:
         asked = uri.removesuffix("/") if uri != uris.ROOT else uri
         nodes = [(_checked(node.uri, asked), node.is_directory) for node in client.tree(uri)]
         if not nodes or nodes[0][0] != asked:
-            raise _not_written(f"the daemon answers without {asked}")
+            raise not_written(f"the daemon answers without {asked}")
         self.uris = dict.fromkeys(uri for uri, _ in nodes)
         self._top = asked if nodes[0][1] else uris.parent(asked)
         self.summary = Summary(self._top)
@@ -107,7 +166,7 @@ class Exporter:
             finally:
                 shutil.rmtree(part)
         except OSError as error:
-            raise _not_written(f"{path}: {error.strerror or error}") from None
+            raise not_written(f"{path}: {error.strerror or error}") from None
 
     def _write_files(self, directory: Path, advance: Callable[[int], None]) -> None:
         directory.mkdir()
@@ -116,10 +175,14 @@ class Exporter:
             if any(len(name.encode()) > _MAX_NAME for name in below.split("/")):
                 self.summary.left_out.append(context.uri)
                 continue
+            at = directory / below
             try:
-                _write_file(directory / below, context)
+                (at if context.is_directory else at.parent).mkdir(parents=True, exist_ok=True)
+                if not context.is_directory:
+                    with at.open("xb") as file:  # A link there is not followed.
+                        file.write(file_text(context).encode())
             except OSError as error:
-                raise _not_written(f"{context.uri}: {error.strerror or error}") from None
+                raise not_written(f"{context.uri}: {error.strerror or error}") from None
 
     def _read(self, advance: Callable[[int], None]) -> Iterator[Context]:
         """Yield the contexts in order, without those that have been deleted."""
@@ -142,12 +205,10 @@ class Exporter:
     def _get(self, uri: str) -> Context | None:
         try:
             context = context_of(self._client.get(uri).context)
-        except ClientError as error:
-            if error.code is not grpc.StatusCode.NOT_FOUND:
-                raise
+        except NotFound:
             return None
         if context.uri != uri:
-            raise _not_written(f"the daemon answers with {context.uri!r} when asked for {uri}")
+            raise not_written(f"the daemon answers with {context.uri!r} when asked for {uri}")
         return context
 
     def _count(self, context: Context) -> None:
@@ -163,27 +224,15 @@ def _checked(uri: str, top: str) -> str:
     try:
         is_below = uris.parse(uri) == uri and uris.is_within(uri, top)
     except InvalidField as error:
-        raise _not_written(f"the daemon names {uri!r}: {error}") from None
+        raise not_written(f"the daemon names {uri!r}: {error}") from None
     if not is_below:
-        raise _not_written(f"the daemon names {uri!r}, which is no URI below {top}")
+        raise not_written(f"the daemon names {uri!r}, which is no URI below {top}")
     return uri
-
-
-def _write_file(at: Path, context: Context) -> None:
-    """Write a context to a path that does not exist; a link there is not followed."""
-    (at if context.is_directory else at.parent).mkdir(parents=True, exist_ok=True)
-    if not context.is_directory:
-        with at.open("xb") as file:
-            file.write(file_text(context).encode())
 
 
 def _check_free(path: Path) -> None:
     if path.is_dir() and path.suffix != ".jsonl":
         if any(path.iterdir()):
-            raise _not_written(f"{path} exists and is not empty; choose a new path")
+            raise not_written(f"{path} exists and is not empty; choose a new path")
     elif os.path.lexists(path):
-        raise _not_written(f"{path} exists already; choose a new path")
-
-
-def _not_written(message: str) -> ClientError:
-    return ClientError(grpc.StatusCode.FAILED_PRECONDITION, message, "NOT_WRITTEN")
+        raise not_written(f"{path} exists already; choose a new path")

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 import typer
 
 import vikingd
-from vikingd.ctl import reading, remembering, retrieving, running, searching, writing
-from vikingd.ctl.backup_command import backup
+from vikingd.ctl import reading, remembering, retrieving, running, writing
+from vikingd.ctl.backing_up import backup
 from vikingd.ctl.demo import demo
-from vikingd.ctl.export_command import export
-from vikingd.ctl.import_command import import_
+from vikingd.ctl.exporting import export
+from vikingd.ctl.importing import import_
 from vikingd.ctl.session import (
     USAGE,
     Address,
@@ -22,8 +22,8 @@ from vikingd.ctl.session import (
     Timeout,
     connected,
     escape_what_cannot_be_encoded,
+    escaped_json,
 )
-from vikingd.ctl.terminal import escaped_json
 
 app = typer.Typer(
     name="vikingctl",
@@ -37,7 +37,7 @@ app.command("demo")(demo)
 app.command("import")(connected(import_, deadline=None))
 app.command("export")(connected(export))
 app.command("find")(connected(reading.find))
-app.command("search")(connected(searching.search))
+app.command("search")(connected(reading.search))
 app.command("retrieve")(connected(retrieving.retrieve))
 app.command("context")(connected(retrieving.context))
 app.command("recall")(connected(remembering.recall))

@@ -6,13 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rich.progress import (
-    BarColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-)
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
 from vikingd.ctl.session import Session
@@ -57,7 +51,7 @@ class Meter:
 
         Args:
             done: number of finished pieces.
-            total: number of all pieces; None: as before.
+            total: None: as before.
             share: finished share of the work in [0, 1]; None: all pieces take equal work.
             left: seconds that the rest will take; None: estimated by the rate so far.
         """

@@ -4,42 +4,28 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import RenderableType
+from rich.tree import Tree
 
 from vikingd.client import ContextType, Levels, Method, SearchMode
+from vikingd.client import Session as Said
 from vikingd.ctl import render
 from vikingd.ctl.session import Session
-from vikingd.ctl.trace import trace_tree
+from vikingd.ctl.trace import add_plan, search_tree, trace_tree
 from vikingd.domain import uri as uris
 from vikingd.pb.contexts_pb2 import ListResponse, TreeResponse
 
-
-class TypeName(StrEnum):
-    """The names of ContextType on the command line."""
-
-    MEMORY = "memory"
-    RESOURCE = "resource"
-    SKILL = "skill"
-
-
-class LevelsName(StrEnum):
-    """The names of Levels on the command line."""
-
-    FILES = "files"
-    DIRECTORIES = "directories"
-    BOTH = "both"
-
-
-class MethodName(StrEnum):
-    """The names of Method on the command line."""
-
-    AUTO = "auto"
-    EXHAUSTIVE = "exhaustive"
-    BEST_FIRST = "best-first"
-    EXACT = "exact"
+# The enums of the client, by their names on the command line.
+TypeName = StrEnum("TypeName", ["MEMORY", "RESOURCE", "SKILL"])
+LevelsName = StrEnum("LevelsName", ["FILES", "DIRECTORIES", "BOTH"])
+MethodName = StrEnum(
+    "MethodName",
+    {"AUTO": "auto", "EXHAUSTIVE": "exhaustive", "BEST_FIRST": "best-first", "EXACT": "exact"},
+)
 
 
 def json_object(text: str) -> dict[str, Any]:
@@ -62,7 +48,13 @@ Where = Annotated[
         help='Only where the metadata match, like \'{"year": {"$gte": 2024}}\'.',
     ),
 ]
-
+Tokenizer = Annotated[
+    str,
+    typer.Option(
+        help="The tokenizer: o200k_base, cl100k_base, qwen3, llama3, approx, or a name of the "
+        "daemon's configuration."
+    ),
+]
 Kinds = Annotated[
     list[TypeName] | None, typer.Option("--type", help="Only this type; may be repeated.")
 ]
@@ -127,6 +119,72 @@ def find(
         shown.append(trace_tree(reply, target))
     elif timings:
         shown.append(render.timings_line(reply.timings))
+    session.show(reply, *shown)
+
+
+def read_session(path: str) -> Said:
+    """Parses the option that names the file of a session."""
+    try:
+        return Said.load(Path(path))
+    except OSError as error:
+        raise typer.BadParameter(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def search(
+    session: Session,
+    query: Annotated[str, typer.Argument(help="What is to be done, in any language.")],
+    said: Annotated[
+        Said | None,
+        typer.Option(
+            "--session",
+            parser=read_session,
+            metavar="FILE",
+            help='What was said before: {"summary": "...", "messages": [{"role": "user", '
+            '"content": "..."}]}.',
+        ),
+    ] = None,
+    target: Target = "",
+    kinds: Kinds = None,
+    limit: Annotated[
+        int,
+        typer.Option(min=1, max=1000, help="Show at most this many results; 100 unless --quick."),
+    ] = 10,
+    threshold: Threshold = None,
+    where: Where = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave the order to meaning and words.")
+    ] = False,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Show plan, walks, reranking and merge.")
+    ] = False,
+) -> None:
+    """Search what a task needs to know, given what was said before it.
+
+    RPC: viking.retrieval.v1.Retrieval/Search
+
+    Example: vikingctl search "Help me create an RFC document" --session session.json --trace
+    """
+    reply = session.client.search(
+        query,
+        session=said,
+        target_uri=target,
+        context_types=types_of(kinds),
+        limit=limit,
+        score_threshold=threshold,
+        where=where,
+        mode=SearchMode.QUICK if quick else SearchMode.THINKING,
+        trace=trace,
+    )
+    shown: list[RenderableType] = [render.find_table(reply)] if reply.total else []
+    if trace:
+        shown.append(search_tree(query, reply))
+    else:
+        plan = Tree("", hide_root=True)
+        add_plan(plan, reply.query_plan)
+        shown.append(plan)
+    shown.append(render.find_footer(reply))
     session.show(reply, *shown)
 
 

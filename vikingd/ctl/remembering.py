@@ -9,22 +9,15 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
-from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from vikingd.client import RecallPath
+from vikingd.ctl.reading import Tokenizer
 from vikingd.ctl.render import degraded_lines, local_time, milliseconds, snippet
 from vikingd.ctl.session import Session, text_of
 from vikingd.ctl.writing import Yes
-from vikingd.pb.memories_pb2 import (
-    REMEMBER_OUTCOME_REINFORCED,
-    ForgetResponse,
-    Memory,
-    RecallResponse,
-    RememberOutcome,
-)
-from vikingd.pb.memories_pb2 import RecallPath as PathMessage
+from vikingd.pb import memories_pb2
 
 _AGE = re.compile(r"(\d+)d")
 
@@ -66,13 +59,7 @@ def recall(
     max_tokens: Annotated[
         int, typer.Option(min=0, help="The budget; 0: the daemon's default.")
     ] = 0,
-    tokenizer: Annotated[
-        str,
-        typer.Option(
-            help="The tokenizer: o200k_base, cl100k_base, qwen3, llama3, approx, or a name of the "
-            "daemon's configuration."
-        ),
-    ] = "",
+    tokenizer: Tokenizer = "",
     top_k: Annotated[
         int, typer.Option(min=0, max=500, help="Show at most this many; 0: the daemon's default.")
     ] = 0,
@@ -111,8 +98,7 @@ def recall(
         now=now,
         time_zone=time_zone,
     )
-    shown: list[RenderableType] = [_memories(reply.results)] if reply.results else []
-    session.show(reply, *shown, _footer(reply))
+    session.show(reply, _memories(reply.results) if reply.results else None, _footer(reply))
 
 
 def remember(
@@ -154,13 +140,15 @@ def remember(
         time_zone=time_zone,
         exact=exact,
     )
-    done = RememberOutcome.Name(reply.outcome).removeprefix("REMEMBER_OUTCOME_").lower()
+    done = (
+        memories_pb2.RememberOutcome.Name(reply.outcome).removeprefix("REMEMBER_OUTCOME_").lower()
+    )
     line = Text(f"{done} {reply.id} in {reply.uri} at revision {reply.revision}")
-    if reply.outcome == REMEMBER_OUTCOME_REINFORCED:
+    if reply.outcome == memories_pb2.REMEMBER_OUTCOME_REINFORCED:
         line.append(f"\nsaid {reply.reinforcement + 1} times; it met {snippet(reply.met)}", "dim")
     elif reply.met:
         line.append(f"\nnear ({reply.similarity:.2f}): {snippet(reply.met)}", "dim")
-    session.show(reply, line, *([degraded_lines(reply.degraded)] if reply.degraded else []))
+    session.show(reply, line, degraded_lines(reply.degraded) if reply.degraded else None)
 
 
 def reinforce(
@@ -206,7 +194,7 @@ def forget(
     Example: vikingctl forget --older-than 365d --below-salience 0.1 --dry-run
     """
 
-    def asked(*, dry_run: bool) -> ForgetResponse:
+    def asked(*, dry_run: bool) -> memories_pb2.ForgetResponse:
         return session.client.forget(
             *(ids or ()),
             project=project,
@@ -222,13 +210,12 @@ def forget(
         if there and not typer.confirm("Forget all of these?", err=True):
             raise typer.Exit(1)
     reply = asked(dry_run=dry_run)
-    shown: list[RenderableType] = [_memories(reply.forgotten)] if reply.forgotten else []
     done = "would forget" if dry_run else "forgot"
     end = Text(f"{done} {len(reply.forgotten):,} memories at revision {reply.revision}")
-    session.show(reply, *shown, end)
+    session.show(reply, _memories(reply.forgotten) if reply.forgotten else None, end)
 
 
-def _memories(memories: Iterable[Memory]) -> Table:
+def _memories(memories: Iterable[memories_pb2.Memory]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("id", "score", "tokens", "said", "times"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -249,8 +236,8 @@ def _memories(memories: Iterable[Memory]) -> Table:
     return table
 
 
-def _footer(reply: RecallResponse) -> Text:
-    path = PathMessage.Name(reply.path).removeprefix("RECALL_PATH_").lower()
+def _footer(reply: memories_pb2.RecallResponse) -> Text:
+    path = memories_pb2.RecallPath.Name(reply.path).removeprefix("RECALL_PATH_").lower()
     took = sum(milliseconds(timing) for timing in reply.timings)
     left = f"{reply.budget_remaining:,} left"
     text = Text(

@@ -15,16 +15,9 @@ from rich.tree import Tree
 
 from vikingd.ctl.progress import time_left
 from vikingd.domain import uri as uris
+from vikingd.pb import retrieval_pb2
 from vikingd.pb.admin_pb2 import StatsResponse, VerifyResponse
 from vikingd.pb.contexts_pb2 import Context, ContextType
-from vikingd.pb.retrieval_pb2 import (
-    RERANK_STATUS_OFF,
-    Degradation,
-    FindResponse,
-    MatchedContext,
-    SearchResponse,
-    StageTiming,
-)
 
 _SNIPPET = 160
 _BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
@@ -43,18 +36,20 @@ def type_name(value: ContextType.ValueType) -> str:
     return ContextType.Name(value).removeprefix("CONTEXT_TYPE_").lower() if value else ""
 
 
-def by_score(reply: FindResponse | SearchResponse) -> list[MatchedContext]:
+def by_score(
+    reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse,
+) -> list[retrieval_pb2.MatchedContext]:
     """Return the three buckets as one list, by falling score, ties by URI."""
     matches = [*reply.memories, *reply.resources, *reply.skills]
     return sorted(matches, key=lambda match: (-match.score, match.uri))
 
 
-def milliseconds(timing: StageTiming) -> float:
+def milliseconds(timing: retrieval_pb2.StageTiming | retrieval_pb2.RerankRound) -> float:
     """Return the duration of a stage in milliseconds."""
     return timing.duration.seconds * 1e3 + timing.duration.nanos / 1e6
 
 
-def find_table(reply: FindResponse | SearchResponse) -> Table:
+def find_table(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse) -> Table:
     """Return a table with rank, score, type, URI and matching text of each result."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("#", justify="right", no_wrap=True)
@@ -73,32 +68,36 @@ def find_table(reply: FindResponse | SearchResponse) -> Table:
     return table
 
 
-def _matched(match: MatchedContext) -> Text:
+def _matched(match: retrieval_pb2.MatchedContext) -> Text:
+    if match.passages:
+        return passage_line(match.passages[0].section, match.passages[0].text)
+    return passage_line("", match.abstract)
+
+
+def passage_line(section: str, text: str) -> Text:
+    """Return the beginning of a passage on one line, with its heading if there is one."""
     line = Text(style="dim", no_wrap=True, overflow="ellipsis")
-    if not match.passages:
-        return line.append(snippet(match.abstract))
-    best = match.passages[0]
-    if best.section:
-        line.append(f"{snippet(best.section)}: ", "italic")
-    return line.append(snippet(best.text))
+    if section:
+        line.append(f"{snippet(section)}: ", "italic")
+    return line.append(snippet(text))
 
 
-def find_footer(reply: FindResponse | SearchResponse) -> Text:
+def find_footer(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse) -> Text:
     """Return the count of results, the revision, the duration and the degradations."""
     took = sum(map(milliseconds, reply.timings))
     results = f"{reply.total} result{'' if reply.total == 1 else 's'}"
     footer = Text(f"{results} · revision {reply.revision} · {took:.1f} ms", "dim")
-    if reply.rerank.status == RERANK_STATUS_OFF:
+    if reply.rerank.status == retrieval_pb2.RERANK_STATUS_OFF:
         footer.append(f" · not reranked: {reply.rerank.reason}")
     return footer.append_text(degraded_lines(reply.degraded))
 
 
-def degraded_lines(degraded: Iterable[Degradation]) -> Text:
+def degraded_lines(degraded: Iterable[retrieval_pb2.Degradation]) -> Text:
     """Return a line for each degradation."""
     return Text("".join(f"\ndegraded: {one.detail}" for one in degraded), "yellow")
 
 
-def timings_line(timings: Iterable[StageTiming]) -> Text:
+def timings_line(timings: Iterable[retrieval_pb2.StageTiming]) -> Text:
     """Return a line with the duration of each stage."""
     stages = " · ".join(f"{t.stage} {milliseconds(t):.2f} ms" for t in timings)
     return Text(stages, "dim")

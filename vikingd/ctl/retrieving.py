@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Annotated
 
 import typer
-from rich.console import Group, RenderableType
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -19,42 +19,16 @@ from vikingd.client import (
     find_request,
     retrieve_request,
 )
-from vikingd.ctl.reading import Target, Where
-from vikingd.ctl.render import degraded_lines, milliseconds, snippet
+from vikingd.ctl.reading import Target, Tokenizer, Where
+from vikingd.ctl.render import degraded_lines, milliseconds, passage_line
 from vikingd.ctl.session import Session
 from vikingd.pb.retrieval_pb2 import BuildContextResponse, Outcome, RetrieveResponse
 
-
-class ModeName(StrEnum):
-    """The names of Mode on the command line."""
-
-    VECTOR = "vector"
-    KEYWORD = "keyword"
-    HYBRID = "hybrid"
-
-
-class StrategyName(StrEnum):
-    """The source of a context."""
-
-    FIND = "find"
-    VECTOR = "vector"
-    KEYWORD = "keyword"
-    HYBRID = "hybrid"
-
-
-class CitationName(StrEnum):
-    """The names of CitationStyle on the command line."""
-
-    NONE = "none"
-    NUMBERED = "numbered"
-    URI = "uri"
-
-
-class OrderName(StrEnum):
-    """The names of ContextOrder on the command line."""
-
-    SCORE = "score"
-    TREE = "tree"
+# The enums of the client, by their names on the command line.
+ModeName = StrEnum("ModeName", ["VECTOR", "KEYWORD", "HYBRID"])
+StrategyName = StrEnum("StrategyName", ["FIND", "VECTOR", "KEYWORD", "HYBRID"])
+CitationName = StrEnum("CitationName", ["NONE", "NUMBERED", "URI"])
+OrderName = StrEnum("OrderName", ["SCORE", "TREE"])
 
 
 def retrieve(
@@ -107,9 +81,7 @@ def retrieve(
         degrade=degrade,
         trace=trace,
     )
-    shown: list[RenderableType] = [_items_table(reply, trace)] if reply.items else []
-    shown.append(_items_footer(reply))
-    session.show(reply, *shown)
+    session.show(reply, _items_table(reply, trace) if reply.items else None, _items_footer(reply))
 
 
 def context(
@@ -121,13 +93,7 @@ def context(
     reserve: Annotated[
         int | None, typer.Option(min=0, help="Tokens of it kept free for question and answer.")
     ] = None,
-    tokenizer: Annotated[
-        str,
-        typer.Option(
-            help="The tokenizer: o200k_base, cl100k_base, qwen3, llama3, approx, or a name of the "
-            "daemon's configuration."
-        ),
-    ] = "",
+    tokenizer: Tokenizer = "",
     strategy: Annotated[StrategyName, typer.Option(help="How to search.")] = StrategyName.FIND,
     target: Target = "",
     where: Where = None,
@@ -178,14 +144,15 @@ def _items_table(reply: RetrieveResponse, trace: bool) -> Table:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("passage", overflow="fold")
     for rank, item in enumerate(reply.items, 1):
-        line = Text(style="dim", no_wrap=True, overflow="ellipsis")
-        if item.section:
-            line.append(f"{snippet(item.section)}: ", "italic")
-        line.append(snippet(item.text))
         parts = (f"{item.trace.dense:.3f}", f"{item.trace.lexical:.3f}") if trace else ()
         place = f" #{item.passage}" if item.passage else ""
         name = Text(item.uri, "bold", overflow="fold").append(place, "dim")
-        table.add_row(str(rank), f"{item.score:.4f}", *parts, Group(name, line))
+        table.add_row(
+            str(rank),
+            f"{item.score:.4f}",
+            *parts,
+            Group(name, passage_line(item.section, item.text)),
+        )
     return table
 
 

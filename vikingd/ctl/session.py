@@ -7,8 +7,9 @@ import inspect
 import io
 import json
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, BinaryIO, get_type_hints
@@ -17,12 +18,12 @@ import grpc
 import typer
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import Message
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.text import Text
 
 from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, ClientError, Unsendable
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.terminal import SafeConsole, clean, escaped_json
 
 OTHER, USAGE, UNREACHABLE, NOT_FOUND, INTERRUPTED = 1, 2, 3, 4, 130
 """Exit codes beside 0; 130 is a shell's 128 + SIGINT."""
@@ -39,6 +40,10 @@ _PIPE_WIDTH = 4096
 _NOT_DONE = grpc.StatusCode.FAILED_PRECONDITION
 
 _ADDRESS_VARIABLE = "VIKINGCTL_ADDRESS"
+
+# What is stored may act on a terminal: control characters but tab and line feed, and characters
+# that change the direction of what is shown.
+_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 _PANEL = "Common options"
 Address = Annotated[
@@ -86,13 +91,16 @@ class Session:
     out: Console
     err: Console
 
-    def show(self, reply: Message, *renderables: RenderableType) -> None:
-        """Print the reply as JSON, or as text for people."""
+    def show(self, reply: Message, *renderables: RenderableType | None) -> None:
+        """Print the reply as JSON, or as text for people; None is left out."""
         if self.as_json:
-            self.show_json(to_json(reply))
+            self.show_json(
+                MessageToJson(reply, ensure_ascii=False, always_print_fields_with_no_presence=True)
+            )
             return
         for renderable in renderables:
-            self.out.print(renderable)
+            if renderable is not None:
+                self.out.print(renderable)
 
     def show_json(self, text: str) -> None:
         """Print JSON without wrapping."""
@@ -109,13 +117,6 @@ class Session:
         """Print a note on stderr; nothing with --json."""
         if not self.as_json:
             self.err.print(Text(text, style))
-
-
-def to_json(message: Message, *, indent: int | None = 2) -> str:
-    """Return the JSON form of a message, with zeros and empty lists."""
-    return MessageToJson(
-        message, indent=indent, ensure_ascii=False, always_print_fields_with_no_presence=True
-    )
 
 
 def connected(
@@ -197,12 +198,38 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
     return json.dumps(error.object[error.start : error.end])[1:-1], error.end
 
 
+def not_written(message: str) -> ClientError:
+    """Return the error of a file that cannot be written."""
+    return ClientError(_NOT_DONE, message, "NOT_WRITTEN")
+
+
 def text_of(file: BinaryIO) -> str:
     """Return the whole text of a file or of stdin."""
     try:
         return file.read().decode()
     except UnicodeDecodeError:
         raise typer.BadParameter("the content is not UTF-8 text") from None
+
+
+class SafeConsole(Console):
+    """A console that shows unsafe characters as U+FFFD."""
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render as any console does, then replace the characters."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(clean(segment.text), segment.style)
+
+
+def clean(text: str) -> str:
+    """Return a text for a terminal, with U+FFFD for each unsafe character."""
+    return _UNSAFE.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+def escaped_json(text: str) -> str:
+    """Return the same JSON with its unsafe characters as escapes."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def console(*, stderr: bool = False) -> Console:

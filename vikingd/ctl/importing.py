@@ -11,12 +11,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from vikingd.client.files import items_of
-from vikingd.client.importing import Importer, ImportSummary
+from vikingd.client.importing import Importer, ImportSummary, items_of
 from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.render import snippet
-from vikingd.ctl.session import INTERRUPTED, OTHER, Session
-from vikingd.ctl.terminal import clean
+from vikingd.ctl.session import INTERRUPTED, OTHER, Session, clean
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.files import SKIPPED_DIRECTORIES
 from vikingd.ingest.jsonl import is_jsonl
@@ -104,7 +102,6 @@ def _count(path: Path) -> int:
 
 
 def _report(session: Session, summary: ImportSummary) -> None:
-    """Show the result of an import."""
     if session.as_json:
         session.show_json(json.dumps(asdict(summary), ensure_ascii=False, indent=2))
         return

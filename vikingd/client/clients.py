@@ -1,0 +1,141 @@
+"""The clients whose methods return dataclasses, synchronous and asynchronous."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+
+from vikingd.client.connection import AsyncConnection, Connection
+from vikingd.client.errors import FieldViolation, InvalidField
+from vikingd.client.importing import Importer, ImportSummary, items_of
+from vikingd.client.messages import MessageClient
+from vikingd.client.methods import AwaitedResults, BlockingResults
+from vikingd.domain import errors
+
+
+class Client(Connection, BlockingResults):
+    """A connection to a daemon; usable from any thread, and as a context manager.
+
+    It connects with the first call. Methods return dataclasses (see vikingd.client.results) and
+    raise ClientError, or one of the classes below it in vikingd.client.errors.
+
+    Args:
+        address: HOST:PORT of the daemon.
+        timeout: deadline of each call in seconds, retries included; None for none.
+        retries: send a call again, up to three times within a second or so, when the daemon is
+            unavailable, if its method says that. False: raise at once.
+
+    Attributes:
+        address, timeout, retries: as given.
+    """
+
+    _converts = True
+
+    def import_path(
+        self,
+        path: str | os.PathLike[str],
+        uri: str = "",
+        *,
+        delete: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> ImportSummary:
+        """Imports files; what did not change since the last time is left alone.
+
+        It returns when all is found by its text; vectors follow. After Ctrl-C what is in stays,
+        and the next import goes on from there.
+
+        Args:
+            path: a directory of Markdown, text and source code, one such file, or JSON lines.
+            uri: what it becomes; JSON lines bring URIs of their own.
+            delete: remove what is below `uri` and no longer in `path`.
+            dry_run: change nothing; the summary says what would change.
+            progress: told how many contexts were just dealt with.
+
+        Raises:
+            InvalidField: `uri` is none, or is needed; or `path` cannot be imported so.
+            OSError: `path` cannot be read.
+            ClientError: the daemon cannot be reached.
+        """
+        return _import(self, path, uri, delete=delete, dry_run=dry_run, progress=progress)
+
+
+class AsyncClient(AsyncConnection, AwaitedResults):
+    """A connection to a daemon within one event loop; usable as an async context manager.
+
+    Otherwise as Client: arguments, attributes, what methods return and raise.
+    """
+
+    _converts = True
+
+    async def import_path(
+        self,
+        path: str | os.PathLike[str],
+        uri: str = "",
+        *,
+        delete: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> ImportSummary:
+        """Imports files, on a thread; see Client.import_path.
+
+        `progress` is called on the event loop. Cancelled, it ends after the batches that are in
+        flight.
+        """
+        loop = asyncio.get_running_loop()
+        cancelled = threading.Event()
+
+        def advance(count: int) -> None:
+            if progress is not None:
+                loop.call_soon_threadsafe(progress, count)
+
+        running = asyncio.ensure_future(
+            asyncio.to_thread(
+                _import,
+                self,
+                path,
+                uri,
+                delete=delete,
+                dry_run=dry_run,
+                progress=advance,
+                cancelled=cancelled,
+            )
+        )
+        try:
+            return await asyncio.shield(running)
+        except asyncio.CancelledError:
+            cancelled.set()
+            await asyncio.wait([running])
+            raise
+
+
+def _import(
+    client: Client | AsyncClient,
+    path: str | os.PathLike[str],
+    uri: str,
+    *,
+    delete: bool,
+    dry_run: bool,
+    progress: Callable[[int], None] | None,
+    cancelled: threading.Event | None = None,
+) -> ImportSummary:
+    """Import files; `cancelled` ends the import, and Ctrl-C ends it with KeyboardInterrupt."""
+    Path(path).stat()  # raises if the path does not exist
+    try:
+        top, items = items_of(Path(path), uri, delete=delete)
+    except errors.InvalidField as error:
+        violation = FieldViolation(error.field, error.description)
+        raise InvalidField(
+            grpc.StatusCode.INVALID_ARGUMENT, str(error), error.reason, error.metadata, (violation,)
+        ) from None
+    with MessageClient(client.address, client.timeout, retries=client.retries) as messages:
+        importer = Importer(messages, top, delete=delete, dry_run=dry_run, cancelled=cancelled)
+        importer.run(items, progress or (lambda _: None))
+    if importer.summary.end == "interrupted" and not (cancelled and cancelled.is_set()):
+        raise KeyboardInterrupt
+    return importer.summary
