@@ -14,8 +14,8 @@ from patience import SECONDS
 
 from vikingd.domain import pace
 from vikingd.domain.errors import DeadlinePassed, Overloaded
-from vikingd.wire.calls import CallDeadline, Pool, on
-from vikingd.wire.queues import Lane
+from vikingd.wire.calls import CallDeadline, Pool
+from vikingd.wire.queues import Lane, Slot
 
 
 @dataclass
@@ -251,13 +251,13 @@ def test_one_call_has_all_threads_and_several_share_one() -> None:
                 now -= 1
 
         async def call(name: str) -> None:
-            async with heavy.slot(Call(name)) as slot:
+            async with Slot(heavy, Call(name)) as slot:
                 await asyncio.gather(*(slot.away(piece) for _ in range(3)))
 
         await call("one")
         assert most == 2
         most = 0
-        async with heavy.slot(Call("other")):
+        async with Slot(heavy, Call("other")):
             await call("one")
         assert most == 1
         most = 0
@@ -274,20 +274,20 @@ def test_a_pool_refuses_what_its_queue_cannot_take() -> None:
     async def main() -> None:
         pool, go_on = Pool("store", 1, 2), threading.Event()
         first = [
-            asyncio.create_task(on(pool, cast("CallDeadline", Call("a")), go_on.wait, SECONDS))
+            asyncio.create_task(pool.run(cast("CallDeadline", Call("a")), go_on.wait, SECONDS))
             for _ in range(2)
         ]
         await asyncio.sleep(0)
         with pytest.raises(Overloaded, match="at most 2 may") as refused:
-            await on(pool, cast("CallDeadline", Call("b")), bool)
+            await pool.run(cast("CallDeadline", Call("b")), bool)
         assert refused.value.retry_after > 0
         admitted = asyncio.create_task(
-            on(pool, cast("CallDeadline", Call("c", is_admitted=True)), lambda: "taken")
+            pool.run(cast("CallDeadline", Call("c", is_admitted=True)), lambda: "taken")
         )
         await asyncio.sleep(0)
         go_on.set()
         assert await asyncio.gather(*first, admitted) == [True, True, "taken"]
-        assert await on(pool, cast("CallDeadline", Call("b")), lambda: "room again") == "room again"
+        assert await pool.run(cast("CallDeadline", Call("b")), lambda: "room again") == "room again"
         pool.shutdown()
 
     run(main)

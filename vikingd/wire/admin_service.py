@@ -12,7 +12,7 @@ from vikingd.domain.errors import Overloaded, Stopping
 from vikingd.engine import Engine
 from vikingd.pb import admin_pb2, admin_pb2_grpc
 from vikingd.telemetry.metrics import Metrics
-from vikingd.wire.calls import CallContext, CallDeadline, Threads, on
+from vikingd.wire.calls import CallContext, CallDeadline, Threads
 from vikingd.wire.messages import decode, encode
 
 _AFTER_A_BACKUP = 10.0  # seconds until a refused backup may be repeated
@@ -38,7 +38,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         def read() -> admin_pb2.StatsResponse:
             return encode.stats_response(self._engine.stats(), self._metrics, __version__)
 
-        return await on(self._threads.admin, CallDeadline(context), read)
+        return await self._threads.admin.run(CallDeadline(context), read)
 
     async def Verify(
         self,
@@ -46,8 +46,8 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         context: CallContext,
     ) -> admin_pb2.VerifyResponse:
         """Compare index and store."""
-        report = await on(self._threads.admin, CallDeadline(context), self._engine.verify)
-        return encode.verify_response(report)
+        report = await self._threads.admin.run(CallDeadline(context), self._engine.verify)
+        return admin_pb2.VerifyResponse(**encode.fields_of(report))
 
     async def Optimize(
         self,
@@ -55,8 +55,8 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         context: CallContext,
     ) -> admin_pb2.OptimizeResponse:
         """Compact the index."""
-        generation, base_revision = await on(
-            self._threads.admin, CallDeadline(context), self._engine.optimize
+        generation, base_revision = await self._threads.admin.run(
+            CallDeadline(context), self._engine.optimize
         )
         return admin_pb2.OptimizeResponse(generation=generation, base_revision=base_revision)
 
@@ -86,7 +86,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         pool = self._threads.backup
         pieces = _pieces(self._engine, deadline, is_over)
         try:
-            while (piece := await on(pool, deadline, next, pieces, None)) is not None:
+            while (piece := await pool.run(deadline, next, pieces, None)) is not None:
                 yield piece
         finally:
             is_over.set()

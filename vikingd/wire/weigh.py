@@ -8,7 +8,6 @@ from vikingd.pb import memories_pb2, retrieval_pb2
 _TEXT = 1000  # characters of a query
 _FILTER_BYTES = 512  # some ten clauses
 _BATCH = 4
-_BUILT_PIECES = 20
 _TOKENS = 10_000
 _RECALLED = 100
 _SESSION_BYTES = 64 << 10

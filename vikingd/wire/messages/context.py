@@ -23,7 +23,6 @@ from vikingd.wire.messages import encode
 
 _T = TypeVar("_T")
 _CITATIONS = {0: Citation.NUMBERED, 1: Citation.NONE, 2: Citation.NUMBERED, 3: Citation.URI}
-_DROPPED = retrieval_pb2.DropReason.ValueType
 _ORDERS = {0: Order.SCORE, 1: Order.SCORE, 2: Order.TREE}
 
 
@@ -102,7 +101,6 @@ def response_of(
     most_bytes: int,
 ) -> retrieval_pb2.BuildContextResponse:
     """Return the reply, with as many dropped pieces as it has room for."""
-    cut: list[Degradation] = []
     reply = retrieval_pb2.BuildContextResponse(
         text=built.text,
         used_tokens=built.used_tokens,
@@ -110,16 +108,11 @@ def response_of(
         approximate=built.approximate,
         from_items=built.from_items,
         revision=revision,
+        degraded=encode.degraded(degraded),
     )
     for cited in built.citations:
-        reply.citations.add(
-            marker=cited.marker,
-            uri=cited.uri,
-            section=cited.section,
-            level=cited.level,
-            start=cited.start,
-            end=cited.end,
-        )
+        reply.citations.add(**encode.fields_of(cited))
+    cut: list[Degradation] = []
     if built.is_cut:
         cut.append(
             too_large(
@@ -127,7 +120,6 @@ def response_of(
                 "limits.max_reply_bytes"
             )
         )
-    reply.degraded.extend(encode.degraded(degraded))
     budget = ReplyBudget(max(0, most_bytes - reply.ByteSize()))
     for i, piece in enumerate(built.dropped):
         pace.step()
@@ -135,7 +127,7 @@ def response_of(
             left_out = len(built.dropped) - i
             cut.append(too_large(f"the reply has no room to name {left_out:,} dropped pieces"))
             break
-        reply.dropped.add(uri=piece.uri, section=piece.section, reason=_DROPPED(piece.reason))
+        reply.dropped.add(**encode.fields_of(piece))
     reply.degraded.extend(encode.degraded(cut))
     encode.add_timings(reply.timings, stages)
     return reply

@@ -10,13 +10,12 @@ from google.protobuf import duration_pb2, timestamp_pb2
 
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
-from vikingd.domain.changes import PutOutcome
 from vikingd.domain.contexts import Context, ContextType
 from vikingd.domain.degradation import Degradation
-from vikingd.domain.find import FindResult, FindTrace, Gathered, Match, Rerank, ScoreParts
+from vikingd.domain.find import FindResult, FindTrace, Gathered, Match, Rerank
 from vikingd.domain.reply_budget import ReplyBudget, cut_notes
 from vikingd.domain.stages import Stage, seconds_of
-from vikingd.engine import EngineStats, VerifyReport
+from vikingd.engine import EngineStats
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
 from vikingd.telemetry.metrics import Metrics
@@ -24,31 +23,28 @@ from vikingd.telemetry.metrics import Metrics
 PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
 
 
+def fields_of(record: Any) -> dict[str, Any]:
+    """Return the fields of a record by name, for a message whose fields have the same names."""
+    return {name: getattr(record, name) for name in record.__slots__}
+
+
 def find_response(result: FindResult, embed: Stage) -> Gathered:
     """Return the whole reply, with its results in three buckets; `embed` is the first stage."""
     reply = retrieval_pb2.FindResponse(
         revision=result.revision,
         degraded=degraded((*result.degraded, *cut_notes(result.left_out, result.shortened))),
+        trace=None if result.trace is None else find_trace(result.trace),
+        rerank=None if result.rerank is None else rerank(result.rerank),
     )
     gathered = result.gathered or Gathered(b"", *add_matches(reply, result.matches))
     reply.total = gathered.total
     add_timings(reply.timings, (embed, *result.stages))
-    if result.trace is not None:
-        reply.trace.CopyFrom(find_trace(result.trace))
-    if result.rerank is not None:
-        reply.rerank.CopyFrom(rerank(result.rerank))
     return gathered._replace(data=gathered.data + reply.SerializeToString())
 
 
 def degraded(given: Iterable[Degradation]) -> list[retrieval_pb2.Degradation]:
     """Return what an answer had to do without, as messages."""
-    return [
-        retrieval_pb2.Degradation(
-            reason=one.reason,  # type: ignore[arg-type]  # same numbers
-            detail=one.detail,
-        )
-        for one in given
-    ]
+    return [retrieval_pb2.Degradation(**fields_of(one)) for one in given]
 
 
 def add_matches(
@@ -66,29 +62,11 @@ def add_matches(
         if bucket is None:  # a directory above the typed roots: a reply has no place for it
             continue
         top_score = max(top_score, match.score)
-        matched = bucket.add(
-            uri=match.uri,
-            context_type=match.context_type,
-            is_leaf=match.is_leaf,
-            level=match.level,
-            abstract=match.abstract,
-            score=match.score,
-        )
-        for relation in match.relations:
-            matched.relations.add(
-                uri=relation.uri, abstract=relation.abstract, reason=relation.reason
-            )
-        for passage in match.passages:
-            matched.passages.add(
-                ordinal=passage.ordinal,
-                section=passage.section,
-                text=passage.text,
-                start=passage.start,
-                end=passage.end,
-                score=passage.score,
-            )
-        if match.parts is not None:
-            matched.parts.CopyFrom(_score_parts(match.parts))
+        values = fields_of(match)
+        values["relations"] = map(fields_of, match.relations)
+        values["passages"] = map(fields_of, match.passages)
+        values["parts"] = None if match.parts is None else fields_of(match.parts)
+        bucket.add(**values)
     return len(reply.memories) + len(reply.resources) + len(reply.skills), top_score
 
 
@@ -100,17 +78,9 @@ def rerank(done: Rerank) -> retrieval_pb2.Rerank:
         model=done.model,
     )
     for one in done.rounds:
-        _set_duration(
-            message.rounds.add(
-                round=one.round,
-                opened=one.opened,
-                documents=one.documents,
-                cached=one.cached,
-                without_abstract=one.without_abstract,
-                left_out=one.left_out,
-            ).duration,
-            one.seconds,
-        )
+        values = fields_of(one)
+        seconds = values.pop("seconds")
+        _set_duration(message.rounds.add(**values).duration, seconds)
     return message
 
 
@@ -157,7 +127,7 @@ def context(found: Context) -> contexts_pb2.Context:
                 )
             )
     for relation in found.relations:
-        message.relations.add(uri=relation.uri, abstract=relation.abstract, reason=relation.reason)
+        message.relations.add(**fields_of(relation))
     return message
 
 
@@ -190,69 +160,19 @@ class Page:
         return True
 
 
-def put_outcomes(outcomes: Iterable[PutOutcome]) -> list[contexts_pb2.PutOutcome.ValueType]:
-    """Return the outcomes of a put; the numbers are the same."""
-    return [contexts_pb2.PutOutcome.ValueType(outcome) for outcome in outcomes]
-
-
 def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_pb2.StatsResponse:
     """Return the state of the daemon."""
-    embedder, index = stats.embedder, stats.index
-    response = admin_pb2.StatsResponse(
-        version=version,
-        start_time=timestamp(stats.started_at),
-        revision=stats.revision,
-        directories=stats.directories,
-        files=stats.files,
-        texts=stats.texts,
-        vectors=stats.vectors,
-        relations=stats.relations,
-        store_bytes=stats.store_bytes,
-        store_path=stats.store_path,
-        reader=stats.reader,
-        problem=stats.problem,
-        embedder=admin_pb2.EmbedderStats(
-            provider=embedder.provider,
-            model=embedder.model,
-            dimension=embedder.dimension,
-            backlog=embedder.backlog,
-            embedded=embedder.embedded,
-            last_error=embedder.last_error,
-            retry_time=None if embedder.retry_at is None else timestamp(embedder.retry_at),
-            query_cache_hits=embedder.query_cache_hits,
-            query_cache_misses=embedder.query_cache_misses,
-            backlog_characters=embedder.backlog_cost,
-            characters_per_second=embedder.rate,
-            stalled=embedder.stalled,
-            reused=embedder.reused,
-        ),
-        index=admin_pb2.IndexStats(
-            generation=index.generation,
-            base_revision=index.base_revision,
-            base_texts=index.base_texts,
-            tail_texts=index.tail_texts,
-            dead_texts=index.dead_texts,
-            compacting=index.compacting,
-            bytes_on_disk=index.bytes_on_disk,
-            problem=index.problem,
-            rebuilt=index.rebuilt,
-        ),
-    )
+    values, embedder = fields_of(stats), fields_of(stats.embedder)
+    retry_at = embedder.pop("retry_at")
+    embedder["retry_time"] = None if retry_at is None else timestamp(retry_at)
+    embedder["backlog_characters"] = embedder.pop("backlog_cost")
+    embedder["characters_per_second"] = embedder.pop("rate")
+    values["start_time"] = timestamp(values.pop("started_at"))
+    values |= {"embedder": embedder, "index": fields_of(stats.index)}
+    response = admin_pb2.StatsResponse(version=version, **values)
     for queue, (waiting, refused) in metrics.queues().items():
         response.queues.add(queue=queue, waiting=waiting, refused=refused)
     return response
-
-
-def verify_response(report: VerifyReport) -> admin_pb2.VerifyResponse:
-    """Return the report of a comparison as a message."""
-    return admin_pb2.VerifyResponse(
-        ok=report.ok,
-        contexts=report.contexts,
-        texts=report.texts,
-        vectors=report.vectors,
-        problems=report.problems,
-        revision=report.revision,
-    )
 
 
 def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:
@@ -261,51 +181,12 @@ def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:
     return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)
 
 
-def _score_parts(parts: ScoreParts) -> retrieval_pb2.ScoreParts:
-    return retrieval_pb2.ScoreParts(
-        dense=parts.dense,
-        lexical=parts.lexical,
-        dense_weight=parts.dense_weight,
-        node_score=parts.node_score,
-        smoothed=parts.smoothed,
-        parent=parts.parent,
-        parent_weight=parts.parent_weight,
-        title=parts.title,
-        final=parts.final,
-        rerank=parts.rerank,
-    )
-
-
 def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
     """Return the trace of an answer as a message."""
-    message = retrieval_pb2.FindTrace(
-        method=trace.method,  # type: ignore[arg-type]  # same numbers
-        scope_directories=trace.scope_directories,
-        scope_files=trace.scope_files,
-        scope_texts=trace.scope_texts,
-        scored_texts=trace.scored_texts,
-        rescored=trace.rescored,
-        terms=trace.terms,
-        query_script=trace.query_script,
-        icc=trace.icc,
-        gate=trace.gate,
-        sample_files=trace.sample_files,
-        opened=trace.opened,
-        rounds=trace.rounds,
-        stop_reason=trace.stop_reason,  # type: ignore[arg-type]  # same numbers
-        identifiers=trace.identifiers,
-        lexical_rescale=trace.lexical_rescale,
-    )
-    for mean in trace.means:
-        message.means.add(
-            script=mean.script, vectors=mean.vectors, uri=mean.uri, with_prior=mean.with_prior
-        )
-    for directory in trace.directories:
-        message.directories.add(
-            uri=directory.uri,
-            parts=_score_parts(directory.parts),
-            round=directory.round,
-            start_point=directory.start_point,
-            files=directory.files,
-        )
-    return message
+    values = fields_of(trace)
+    values["means"] = map(fields_of, trace.means)
+    values["directories"] = [
+        fields_of(directory) | {"parts": fields_of(directory.parts)}
+        for directory in trace.directories
+    ]
+    return retrieval_pb2.FindTrace(**values)
