@@ -29,30 +29,23 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         self._backing_up = False
 
     async def Stats(
-        self,
-        request: admin_pb2.StatsRequest,  # noqa: ARG002  # the request has no fields
-        context: CallContext,
+        self, _: admin_pb2.StatsRequest, context: CallContext
     ) -> admin_pb2.StatsResponse:
         """Return the daemon's figures."""
-
-        def read() -> admin_pb2.StatsResponse:
-            return encode.stats_response(self._engine.stats(), self._metrics, __version__)
-
-        return await self._threads.admin.run(CallDeadline(context), read)
+        return await self._threads.admin.run(
+            CallDeadline(context),
+            lambda: encode.stats_response(self._engine.stats(), self._metrics, __version__),
+        )
 
     async def Verify(
-        self,
-        request: admin_pb2.VerifyRequest,  # noqa: ARG002  # the request has no fields
-        context: CallContext,
+        self, _: admin_pb2.VerifyRequest, context: CallContext
     ) -> admin_pb2.VerifyResponse:
         """Compare index and store."""
         report = await self._threads.admin.run(CallDeadline(context), self._engine.verify)
         return admin_pb2.VerifyResponse(**encode.fields_of(report))
 
     async def Optimize(
-        self,
-        request: admin_pb2.OptimizeRequest,  # noqa: ARG002  # the request has no fields
-        context: CallContext,
+        self, _: admin_pb2.OptimizeRequest, context: CallContext
     ) -> admin_pb2.OptimizeResponse:
         """Compact the index."""
         generation, base_revision = await self._threads.admin.run(
@@ -74,9 +67,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         return admin_pb2.ReembedResponse(texts=texts, revision=done.revision)
 
     async def Backup(
-        self,
-        request: admin_pb2.BackupRequest,  # noqa: ARG002  # the request has no fields
-        context: CallContext,
+        self, _: admin_pb2.BackupRequest, context: CallContext
     ) -> AsyncIterator[admin_pb2.BackupResponse]:
         """Copy the store and send the copy."""
         if self._backing_up:

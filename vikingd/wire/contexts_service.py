@@ -115,7 +115,7 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
             read(uri=uri, after=after, limit=limit + 1, fits=page.add)
             return as_sent(response(contexts=page.contexts, next_page_token=page.next_page_token))
 
-        async with self._threads.queues.runner(deadline, heavy=weigh.page(limit)) as run:
+        async with self._threads.queues.runner(deadline, heavy=limit > weigh.PAGE) as run:
             return await run.away(fill)
 
     async def Link(

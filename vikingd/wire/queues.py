@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from contextvars import copy_context
 from typing import ParamSpec, Protocol, TypeVar
 
-from vikingd.answer.deadline import Deadline, Runner
+from vikingd.answer.deadline import Deadline, Runner, ending_before
 from vikingd.domain import pace
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.system.heap import collect_and_trim
@@ -40,7 +40,6 @@ _LIGHT_WAITING, _HEAVY_WAITING = 1024, 128
 _SHARE = 2  # one caller may have 1 / _SHARE of the places in a queue and of the slots
 _TURN = 0.05  # seconds of a slot's turn, if another slot waits
 _LEAST_DELAY, _MOST_DELAY = 0.1, 30.0  # seconds until a refused call may be repeated
-_MARGIN = 0.1  # seconds before the deadline, at most, to tell the caller the reason
 _FIRST_GUESS = 0.05  # seconds that a slot is held, until one is measured
 _IDLE = 1.0  # seconds without a call until `on_idle` runs
 _MEMORY = 0.1  # weight of the newest time in the mean
@@ -152,13 +151,6 @@ class Lane:
         self.waiting = 0
         self._took = _FIRST_GUESS
 
-    async def run(
-        self, call: Caller, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
-    ) -> _T:
-        """Run one piece in its own slot."""
-        async with Slot(self, call) as slot:
-            return await slot.away(function, *args, **kwargs)
-
     def shutdown(self) -> None:
         """Drop the pieces that wait for a thread. Running pieces go on in the background."""
         self.pool.shutdown(wait=False, cancel_futures=True)
@@ -170,7 +162,8 @@ class Lane:
             Overloaded: the queue is full, or the caller's share of it.
             DeadlinePassed: the deadline passed before the call had a slot.
         """
-        left, name = call.left(), call.name
+        call.left()
+        name = call.name
         if self._may_start(name) and not self.waiting:
             self._hold(name)
             call.is_admitted = True
@@ -189,8 +182,7 @@ class Lane:
         self.waiting += 1
         self._start_next()
         try:
-            seconds = None if left is None else left - min(_MARGIN, left / 10)
-            async with asyncio.timeout(seconds):
+            async with ending_before(call):
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
@@ -375,8 +367,9 @@ class SlotPerPiece(_OfCall):
         return function(*args, **kwargs)
 
     async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Run a piece on a thread of the lane."""
-        return await self._lane.run(self._call, function, *args, **kwargs)
+        """Run a piece on a thread of the lane, in its own slot."""
+        async with Slot(self._lane, self._call) as slot:
+            return await slot.away(function, *args, **kwargs)
 
 
 class Queues:

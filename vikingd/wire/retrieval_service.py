@@ -176,21 +176,16 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
         self._observer.answered(
             "Retrieve", query.strategy, total, top_score, degraded=bool(result.degraded)
         )
-        if not run.is_heavy and Include.METADATA not in query.include:
-            return as_sent(retrieve.response_of(result, embed), result.gathered)
         read = self._engine.store.metadata if Include.METADATA in query.include else None
-        return await run.away(
-            lambda: as_sent(
-                retrieve.response_of(result, embed, read, self._most_bytes), result.gathered
-            )
-        )
+
+        def reply() -> retrieval_pb2.RetrieveResponse:
+            response = retrieve.response_of(result, embed, read, self._most_bytes)
+            return as_sent(response, result.gathered)
+
+        return await run.away(reply) if run.is_heavy or read else reply()
 
     def _context_reply(
-        self,
-        built: BuiltContext,
-        revision: int,
-        stages: Sequence[Stage],
-        degraded: Degraded,
+        self, built: BuiltContext, revision: int, stages: Sequence[Stage], degraded: Degraded
     ) -> retrieval_pb2.BuildContextResponse:
         self._observer.took("BuildContext", stages)
         return as_sent(

@@ -23,6 +23,7 @@ from vikingd.wire.messages import encode
 
 _T = TypeVar("_T")
 _CITATIONS = {0: Citation.NUMBERED, 1: Citation.NONE, 2: Citation.NUMBERED, 3: Citation.URI}
+_DROPPED = retrieval_pb2.DropReason.ValueType
 _ORDERS = {0: Order.SCORE, 1: Order.SCORE, 2: Order.TREE}
 
 
@@ -67,9 +68,13 @@ def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_
     separator = request.separator if request.HasField("separator") else "\n\n"
     if len(separator) > MAX_SEPARATOR:
         raise InvalidField("separator", f"is longer than {MAX_SEPARATOR} characters")
+    # A budget of the request's own may be smaller than what is reserved of the default one.
+    reserve_tokens = 0 if request.max_tokens else defaults.reserve_tokens
+    if request.HasField("reserve_tokens"):
+        reserve_tokens = request.reserve_tokens
     return Plan(
         max_tokens=request.max_tokens or defaults.max_tokens,
-        reserve_tokens=_reserve(request, defaults),
+        reserve_tokens=reserve_tokens,
         tokenizer=tokenizers.known(request.tokenizer),
         citation=_of(_CITATIONS, request.citation, "citation"),
         separator=separator,
@@ -77,13 +82,6 @@ def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_
         levels=not request.full_text_only,
         max_bytes=max_bytes,
     )
-
-
-def _reserve(request: retrieval_pb2.BuildContextRequest, defaults: Defaults) -> int:
-    if request.HasField("reserve_tokens"):
-        return request.reserve_tokens
-    # A budget of the request's own may be smaller than what is reserved of the default one.
-    return 0 if request.max_tokens else defaults.reserve_tokens
 
 
 def _of(known: Mapping[int, _T], number: int, field: str) -> _T:
@@ -94,11 +92,7 @@ def _of(known: Mapping[int, _T], number: int, field: str) -> _T:
 
 
 def response_of(
-    built: BuiltContext,
-    revision: int,
-    stages: Sequence[Stage],
-    degraded: Degraded,
-    most_bytes: int,
+    built: BuiltContext, revision: int, stages: Sequence[Stage], degraded: Degraded, most_bytes: int
 ) -> retrieval_pb2.BuildContextResponse:
     """Return the reply, with as many dropped pieces as it has room for."""
     reply = retrieval_pb2.BuildContextResponse(
@@ -127,7 +121,7 @@ def response_of(
             left_out = len(built.dropped) - i
             cut.append(too_large(f"the reply has no room to name {left_out:,} dropped pieces"))
             break
-        reply.dropped.add(**encode.fields_of(piece))
+        reply.dropped.add(uri=piece.uri, section=piece.section, reason=_DROPPED(piece.reason))
     reply.degraded.extend(encode.degraded(cut))
     encode.add_timings(reply.timings, stages)
     return reply
