@@ -62,14 +62,14 @@ def find_query(
         text=text,
         target_uri=target_uri(request.target_uri, "target_uri"),
         context_types=context_types(request.context_types),
-        levels=_member(Levels, request.levels or Levels.FILES, "levels", "one of the levels"),
+        levels=_member(request.levels, Levels.FILES, "levels", "one of the levels"),
         limit=limit,
         score_threshold=given(request, "score_threshold", fraction),
         where=given(request, "where", json_object),
         alpha=given(request, "alpha", fraction),
         trace=request.trace,
         min_revision=request.min_revision,
-        method=_member(Method, request.method, "method", "a method"),
+        method=_member(request.method, Method.AUTO, "method", "a method"),
         max_directories=request.max_directories,
         thinking=thinking,
     )
@@ -357,15 +357,17 @@ def _json(value: struct_pb2.Value, field: str) -> Any:
 
 def context_types(numbers: Sequence[int]) -> frozenset[ContextType]:
     """Return the types of these numbers."""
+    if not numbers:
+        return frozenset()
     for i, number in enumerate(numbers):
         if number not in (ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL):
             raise InvalidField(f"context_types[{i}]", f"{number} is not a type of context")
     return frozenset(map(ContextType, numbers))
 
 
-def _member(kind: type[_E], number: int, field: str, what: str) -> _E:
+def _member(number: int, default: _E, field: str, what: str) -> _E:
     try:
-        return kind(number)
+        return type(default)(number) if number else default  # 0: it is not set
     except ValueError:
         raise InvalidField(field, f"{number} is not {what}") from None
 
