@@ -337,4 +337,4 @@ def test_a_passage_is_cut_to_the_budget_at_a_character(
     assert len(shown.encode()) <= left
     longer = passage[: len(shown) + 1].encode()
     assert shown == passage or len(longer) > left
-    assert budget.is_cut == (shown != passage)
+    assert budget.shortened == (shown != passage)

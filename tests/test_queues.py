@@ -14,8 +14,8 @@ from patience import SECONDS
 
 from vikingd.domain import pace
 from vikingd.domain.errors import DeadlinePassed, Overloaded
-from vikingd.wire.calls import CallDeadline, Pool, on
-from vikingd.wire.queues import Lane
+from vikingd.wire.calls import CallDeadline, Pool
+from vikingd.wire.queues import Lane, Slot
 
 
 @dataclass
@@ -51,6 +51,12 @@ def lane(
     )
 
 
+async def in_slot(of: Lane, call: Call, function: Callable[..., Any], *args: object) -> Any:
+    """Run one piece of work in its own slot."""
+    async with Slot(of, call) as slot:
+        return await slot.away(function, *args)
+
+
 def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run a test on an event loop."""
     asyncio.run(asyncio.wait_for(main(), SECONDS))
@@ -65,7 +71,7 @@ async def busy(of: Lane, go_on: threading.Event) -> asyncio.Task[bool]:
         loop.call_soon_threadsafe(begun.set)
         return go_on.wait(SECONDS)
 
-    task = asyncio.create_task(of.run(Call("first"), work))
+    task = asyncio.create_task(in_slot(of, Call("first"), work))
     await begun.wait()
     return task
 
@@ -77,10 +83,11 @@ def test_callers_take_turns() -> None:
         of, go_on, done = lane(), threading.Event(), list[str]()
         first = await busy(of, go_on)
         flood = [
-            asyncio.create_task(of.run(Call("flood"), done.append, f"flood{i}")) for i in range(4)
+            asyncio.create_task(in_slot(of, Call("flood"), done.append, f"flood{i}"))
+            for i in range(4)
         ]
         await asyncio.sleep(0)
-        other = asyncio.create_task(of.run(Call("other"), done.append, "other"))
+        other = asyncio.create_task(in_slot(of, Call("other"), done.append, "other"))
         await asyncio.sleep(0)
         assert of.waiting == 5
         go_on.set()
@@ -101,18 +108,18 @@ def test_a_full_queue_refuses_at_once_and_says_when_to_come_again() -> None:
     async def main() -> None:
         of, go_on = lane(waiting=4), threading.Event()
         first = await busy(of, go_on)
-        waiting = [asyncio.create_task(of.run(Call(name), int)) for name in "aabb"]
+        waiting = [asyncio.create_task(in_slot(of, Call(name), int)) for name in "aabb"]
         await asyncio.sleep(0)
         with pytest.raises(Overloaded, match="the queue of heavy calls is full") as full:
-            await of.run(Call("c"), int)
+            await in_slot(of, Call("c"), int)
         assert full.value.retry_after > 0
-        under_way = asyncio.create_task(of.run(Call("c", is_admitted=True), int))
+        under_way = asyncio.create_task(in_slot(of, Call("c", is_admitted=True), int))
         for one in waiting[2:]:
             one.cancel()
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         with pytest.raises(Overloaded, match="2 heavy calls of this connection wait already"):
-            await of.run(Call("a"), int)
+            await in_slot(of, Call("a"), int)
         assert of.refused == 2
         go_on.set()
         await asyncio.gather(first, under_way, *waiting[:2])
@@ -128,11 +135,11 @@ def test_a_deadline_that_passes_in_the_queue_is_told_and_frees_the_place() -> No
         of, go_on, done = lane(), threading.Event(), list[int]()
         first = await busy(of, go_on)
         with pytest.raises(DeadlinePassed, match="while the call waited among heavy ones"):
-            await of.run(Call("late", time.monotonic() + 0.2), done.append, 1)
+            await in_slot(of, Call("late", time.monotonic() + 0.2), done.append, 1)
         assert of.waiting == 0
         go_on.set()
         await first
-        await of.run(Call("late"), int)  # the slot is free again
+        await in_slot(of, Call("late"), int)  # the slot is free again
         assert not done
         of.shutdown()
 
@@ -146,7 +153,7 @@ def test_a_call_that_is_cancelled_as_its_turn_comes_takes_no_slot(comes_first: s
     async def main() -> None:
         of = lane()
         of._hold("first")
-        waiting = [asyncio.create_task(of.run(Call(name), int)) for name in "abcab"]
+        waiting = [asyncio.create_task(in_slot(of, Call(name), int)) for name in "abcab"]
         await asyncio.sleep(0)
         if comes_first == "turn":
             of.give("first")
@@ -157,7 +164,7 @@ def test_a_call_that_is_cancelled_as_its_turn_comes_takes_no_slot(comes_first: s
         await asyncio.wait(waiting[:3])
         await asyncio.gather(*waiting[3:])
         assert of.waiting == 0
-        await of.run(Call("d"), int)
+        await in_slot(of, Call("d"), int)
         of.shutdown()
 
     run(main)
@@ -180,13 +187,13 @@ def test_work_ends_at_its_next_step_when_nobody_waits_for_it(why: str) -> None:
                 ended.set()
 
         until = time.monotonic() + 0.3 if why == "late" else None
-        task = asyncio.create_task(of.run(Call("a", until), work))
+        task = asyncio.create_task(in_slot(of, Call("a", until), work))
         await asyncio.to_thread(begun.wait, SECONDS)
         if why == "cancelled":
             task.cancel()
         with pytest.raises(asyncio.CancelledError if why == "cancelled" else DeadlinePassed):
             await task
-        await of.run(Call("b"), int)
+        await in_slot(of, Call("b"), int)
         assert ended.is_set()
         of.shutdown()
 
@@ -202,7 +209,7 @@ def test_a_slot_is_held_until_its_thread_is_done() -> None:
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
-        second = asyncio.create_task(of.run(Call("second"), int))
+        second = asyncio.create_task(in_slot(of, Call("second"), int))
         await asyncio.sleep(0)
         assert of.waiting == 1
         go_on.set()
@@ -225,9 +232,9 @@ def test_long_work_lets_others_go_on_between_its_slices() -> None:
                 pace.step()
             return short.is_set()
 
-        task = asyncio.create_task(of.run(Call("long"), long))
+        task = asyncio.create_task(in_slot(of, Call("long"), long))
         assert await asyncio.to_thread(begun.wait, SECONDS)
-        await of.run(Call("short"), short.set)
+        await in_slot(of, Call("short"), short.set)
         assert await task
         of.shutdown()
 
@@ -251,13 +258,13 @@ def test_one_call_has_all_threads_and_several_share_one() -> None:
                 now -= 1
 
         async def call(name: str) -> None:
-            async with heavy.slot(Call(name)) as slot:
+            async with Slot(heavy, Call(name)) as slot:
                 await asyncio.gather(*(slot.away(piece) for _ in range(3)))
 
         await call("one")
         assert most == 2
         most = 0
-        async with heavy.slot(Call("other")):
+        async with Slot(heavy, Call("other")):
             await call("one")
         assert most == 1
         most = 0
@@ -274,20 +281,20 @@ def test_a_pool_refuses_what_its_queue_cannot_take() -> None:
     async def main() -> None:
         pool, go_on = Pool("store", 1, 2), threading.Event()
         first = [
-            asyncio.create_task(on(pool, cast("CallDeadline", Call("a")), go_on.wait, SECONDS))
+            asyncio.create_task(pool.run(cast("CallDeadline", Call("a")), go_on.wait, SECONDS))
             for _ in range(2)
         ]
         await asyncio.sleep(0)
         with pytest.raises(Overloaded, match="at most 2 may") as refused:
-            await on(pool, cast("CallDeadline", Call("b")), bool)
+            await pool.run(cast("CallDeadline", Call("b")), bool)
         assert refused.value.retry_after > 0
         admitted = asyncio.create_task(
-            on(pool, cast("CallDeadline", Call("c", is_admitted=True)), lambda: "taken")
+            pool.run(cast("CallDeadline", Call("c", is_admitted=True)), lambda: "taken")
         )
         await asyncio.sleep(0)
         go_on.set()
         assert await asyncio.gather(*first, admitted) == [True, True, "taken"]
-        assert await on(pool, cast("CallDeadline", Call("b")), lambda: "room again") == "room again"
+        assert await pool.run(cast("CallDeadline", Call("b")), lambda: "room again") == "room again"
         pool.shutdown()
 
     run(main)

@@ -25,7 +25,7 @@ from vikingd.pb import (
 from vikingd.wire.calls import Deadline
 from vikingd.wire.limits import guards
 from vikingd.wire.messages import decode
-from vikingd.wire.preparing import INLINE_SIZE, SMALL_SIZE, Slices
+from vikingd.wire.preparing import INLINE_SIZE, SMALL_SIZE, do_slice
 
 
 def test_find_request_with_nothing_set_has_the_defaults() -> None:
@@ -321,7 +321,7 @@ def test_a_put_that_is_not_left_to_a_thread_takes_little_time(start: str, unit: 
 
     most = bisect_right(range(20_000), INLINE_SIZE, key=lambda n: decode.put_size(request(n))) - 1
     before = time.process_time()
-    Slices(request(most), None, Mock()).do_slice()
+    do_slice(decode.put_drafts(request(most), None), Mock(), [])
     assert time.process_time() - before < 0.5
 
 
@@ -342,8 +342,9 @@ def test_no_more_of_a_batch_is_cut_once_nobody_waits_for_it(
     deadline.left.side_effect = [1.0, 1.0, errors.DeadlinePassed("too late")]
     cut = Mock(wraps=prepare)
     monkeypatch.setattr("vikingd.ingest.prepare.prepare", cut)
+    drafts = decode.put_drafts(contexts_pb2.PutRequest(contexts=contexts), None)
     with pytest.raises(errors.DeadlinePassed):
-        Slices(contexts_pb2.PutRequest(contexts=contexts), None, deadline).do_slice()
+        do_slice(drafts, deadline, [])
     assert cut.call_count == 2
 
 

@@ -12,7 +12,7 @@ from vikingd.context.cut import cut
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.contexts import Entry
-from vikingd.domain.recall import RecallPath
+from vikingd.domain.prompt import RecallPath
 from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
 from vikingd.domain.stages import Stage
 from vikingd.engine import Engine

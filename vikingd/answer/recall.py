@@ -25,7 +25,7 @@ from vikingd.domain import pace
 from vikingd.domain.contexts import Entry
 from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import RevisionNotReached
-from vikingd.domain.recall import RecallPath
+from vikingd.domain.prompt import RecallPath
 from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of, too_large
 from vikingd.domain.retrieve import RetrieveQuery, Rrf
 from vikingd.domain.stages import Stage

@@ -196,7 +196,7 @@ class Retrieval(QueryScope):
             self.snapshot.revision,
             tuple(self._stages),
             (*degraded, *budget.notes()),
-            is_cut=budget.is_cut,
+            is_cut=bool(budget.left_out or budget.shortened),
             gathered=gathered,
         )
 

@@ -105,8 +105,7 @@ from vikingd.domain.find import (
     TracedDirectory,
     TracedMean,
 )
-from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason
-from vikingd.domain.recall import RecallPath
+from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason, RecallPath
 from vikingd.domain.retrieve import Boost, Include, ItemTrace, Mode, Outcome, Rrf, WeightedSum
 from vikingd.domain.search import (
     PlanSource,

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from vikingd.client.values import count_of, moment, set_fusion, vector_bytes
-from vikingd.domain.recall import RecallPath
+from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve import Rrf, WeightedSum
 from vikingd.pb import memories_pb2
 

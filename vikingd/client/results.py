@@ -14,8 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from vikingd.domain.contexts import ContextType, Relation
 from vikingd.domain.degradation import Degraded
 from vikingd.domain.find import FindTrace, RerankStatus, ScoreParts
-from vikingd.domain.prompt import DropReason
-from vikingd.domain.recall import RecallPath
+from vikingd.domain.prompt import DropReason, RecallPath
 from vikingd.domain.retrieve import ItemTrace, Outcome
 from vikingd.domain.search import QueryPlan, TypedQuery
 from vikingd.memory.model import Remembered as RememberOutcome

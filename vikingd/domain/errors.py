@@ -21,19 +21,21 @@ class VikingError(Exception):
 
     reason = "INTERNAL"
 
+    def __init_subclass__(cls, reason: str = "") -> None:
+        if reason:  # without one, that of the base holds
+            cls.reason = reason
+
     def __init__(self, message: str, **metadata: str) -> None:
         super().__init__(shortened(message))
         self.metadata = {name: shortened(value) for name, value in metadata.items()}
 
 
-class InvalidField(VikingError):
+class InvalidField(VikingError, reason="INVALID_FIELD"):
     """A request field has a value that is not allowed. Nothing was changed.
 
     Attributes:
         field: path of the field in the request, such as "contexts[3].uri".
     """
-
-    reason = "INVALID_FIELD"
 
     def __init__(self, field: str, message: str) -> None:
         self.field = shortened(field)
@@ -45,63 +47,49 @@ class InvalidField(VikingError):
         return InvalidField(f"{prefix}.{self.field}" if self.field else prefix, self.description)
 
 
-class NotFound(VikingError):
+class NotFound(VikingError, reason="NOT_FOUND"):
     """A URI that the request names does not exist."""
-
-    reason = "NOT_FOUND"
 
     def __init__(self, uri: str, message: str = "") -> None:
         super().__init__(message or f"{uri} does not exist", uri=uri)
 
 
-class AlreadyExists(VikingError):
+class AlreadyExists(VikingError, reason="ALREADY_EXISTS"):
     """A URI that must be new exists already."""
-
-    reason = "ALREADY_EXISTS"
 
     def __init__(self, uri: str) -> None:
         super().__init__(f"{uri} exists already", uri=uri)
 
 
-class RevisionNotReached(VikingError):
+class RevisionNotReached(VikingError, reason="REVISION_NOT_REACHED"):
     """The minimum revision was not reached within the deadline."""
 
-    reason = "REVISION_NOT_REACHED"
 
-
-class DeadlinePassed(VikingError):
+class DeadlinePassed(VikingError, reason="DEADLINE_PASSED"):
     """The call's deadline passed before the work was done."""
 
-    reason = "DEADLINE_PASSED"
 
-
-class Overloaded(VikingError):
+class Overloaded(VikingError, reason="OVERLOADED"):
     """A queue is full. The call was not started and may be repeated.
 
     Attributes:
         retry_after: seconds after which a retry is likely to be accepted.
     """
 
-    reason = "OVERLOADED"
-
     def __init__(self, message: str, retry_after: float, **metadata: str) -> None:
         super().__init__(message, **metadata)
         self.retry_after = retry_after
 
 
-class TooLarge(VikingError):
+class TooLarge(VikingError, reason="TOO_LARGE"):
     """A call asks for more work than one call may. Nothing was changed.
 
     The message names the size and the limit. The caller can split the call.
     """
 
-    reason = "TOO_LARGE"
 
-
-class RevisionDiffers(VikingError):
+class RevisionDiffers(VikingError, reason="REVISION_DIFFERS"):
     """A context has another revision than the caller expects. Nothing was changed."""
-
-    reason = "REVISION_DIFFERS"
 
     def __init__(self, uri: str, expected: int, found: int) -> None:
         super().__init__(
@@ -112,67 +100,45 @@ class RevisionDiffers(VikingError):
         )
 
 
-class Stopping(VikingError):
+class Stopping(VikingError, reason="STOPPING"):
     """The daemon is shutting down and accepts no more work; retry elsewhere or later."""
 
-    reason = "STOPPING"
 
-
-class EmbedderFailed(VikingError):
+class EmbedderFailed(VikingError, reason="EMBEDDER_FAILED"):
     """The embedding provider failed; the message says how."""
 
-    reason = "EMBEDDER_FAILED"
 
-
-class EmbedderRefused(EmbedderFailed):
+class EmbedderRefused(EmbedderFailed, reason="EMBEDDER_REFUSED"):
     """The embedding provider refuses the key or the model; a retry does not help."""
 
-    reason = "EMBEDDER_REFUSED"
 
-
-class EmbedderTimedOut(EmbedderFailed):
+class EmbedderTimedOut(EmbedderFailed, reason="EMBEDDER_TIMED_OUT"):
     """The embedding provider did not answer within the deadline of the call."""
 
-    reason = "EMBEDDER_TIMED_OUT"
 
-
-class StoreMismatch(VikingError):
+class StoreMismatch(VikingError, reason="STORE_MISMATCH"):
     """The store on disk does not fit the configuration; the message names the remedy."""
 
-    reason = "STORE_MISMATCH"
 
-
-class StoreInUse(VikingError):
+class StoreInUse(VikingError, reason="STORE_IN_USE"):
     """Another daemon holds the store."""
 
-    reason = "STORE_IN_USE"
 
-
-class ReadOnly(VikingError):
+class ReadOnly(VikingError, reason="READ_ONLY"):
     """This process only reads the store; the message names the address of the writer."""
 
-    reason = "READ_ONLY"
 
-
-class StoreFailed(VikingError):
+class StoreFailed(VikingError, reason="STORE_FAILED"):
     """The disk or the database refused a write. Nothing of it was kept."""
 
-    reason = "STORE_FAILED"
 
-
-class DiskFull(StoreFailed):
+class DiskFull(StoreFailed, reason="DISK_FULL"):
     """The disk has no space for the write. Nothing of it was kept."""
 
-    reason = "DISK_FULL"
 
-
-class StoreDamaged(VikingError):
+class StoreDamaged(VikingError, reason="STORE_DAMAGED"):
     """The database is damaged, or older than before; the message says how to restore it."""
 
-    reason = "STORE_DAMAGED"
 
-
-class Corrupt(VikingError):
+class Corrupt(VikingError, reason="CORRUPT"):
     """Index and store disagree, or a file is damaged."""
-
-    reason = "CORRUPT"

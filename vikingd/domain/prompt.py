@@ -1,4 +1,4 @@
-"""The forms of a context for a prompt."""
+"""The choices around a prompt: the forms of a built context, and the paths of a recall."""
 
 from __future__ import annotations
 
@@ -27,3 +27,11 @@ class DropReason(IntEnum):
     EMPTY = 2
     BUDGET = 3
     GONE = 4
+
+
+class RecallPath(IntEnum):
+    """The path that answered a recall: a known file, the timeline, or a search."""
+
+    FAST = 1
+    TIMELINE = 2
+    HYBRID = 3

@@ -48,11 +48,6 @@ class ReplyBudget:
         self.left = 0  # A later text must not appear where this one was cut.
         return kept
 
-    @property
-    def is_cut(self) -> bool:
-        """True if a result or a part of a text is missing."""
-        return bool(self.left_out or self.shortened)
-
     def notes(self) -> Degraded:
         """Return the notes for the reply on what is missing."""
         return cut_notes(self.left_out, self.shortened)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from itertools import takewhile
 
 from vikingd.domain.patterns import lazy
 
@@ -101,13 +102,9 @@ def approximate_tokens(text: str) -> int:
 
 def text_to_index(title: str, section: str, text: str) -> str:
     """Return the text that is embedded and indexed for a piece: its headings, then its text."""
-    head = (
-        section
-        if not title or section.startswith(title)
-        else f"{title} > {section}"
-        if section
-        else title
-    )
+    head = section
+    if title and not section.startswith(title):
+        head = f"{title}{SECTION_SEPARATOR}{section}" if section else title
     if not head or text.startswith(head):
         return text
     return f"{head}\n{text}"
@@ -128,9 +125,5 @@ def common_section(a: str, b: str) -> str:
     """Return the headings that two sections share, from the first on."""
     if a == b:
         return a
-    shared = []
-    for x, y in zip(a.split(SECTION_SEPARATOR), b.split(SECTION_SEPARATOR), strict=False):
-        if x != y:
-            break
-        shared.append(x)
-    return SECTION_SEPARATOR.join(shared)
+    pairs = zip(a.split(SECTION_SEPARATOR), b.split(SECTION_SEPARATOR), strict=False)
+    return SECTION_SEPARATOR.join(x for x, _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -10,7 +10,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Entry, Prepared
 from vikingd.domain.degradation import Degraded
 from vikingd.domain.errors import NotFound
-from vikingd.domain.recall import RecallPath
+from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve import Rrf, WeightedSum
 from vikingd.domain.stages import Stage
 

@@ -12,7 +12,7 @@ from vikingd.domain.errors import Overloaded, Stopping
 from vikingd.engine import Engine
 from vikingd.pb import admin_pb2, admin_pb2_grpc
 from vikingd.telemetry.metrics import Metrics
-from vikingd.wire.calls import CallContext, CallDeadline, Threads, on
+from vikingd.wire.calls import CallContext, CallDeadline, Threads
 from vikingd.wire.messages import decode, encode
 
 _AFTER_A_BACKUP = 10.0  # seconds until a refused backup may be repeated
@@ -29,34 +29,27 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         self._backing_up = False
 
     async def Stats(
-        self,
-        request: admin_pb2.StatsRequest,  # noqa: ARG002  # the request has no fields
-        context: CallContext,
+        self, _: admin_pb2.StatsRequest, context: CallContext
     ) -> admin_pb2.StatsResponse:
         """Return the daemon's figures."""
-
-        def read() -> admin_pb2.StatsResponse:
-            return encode.stats_response(self._engine.stats(), self._metrics, __version__)
-
-        return await on(self._threads.admin, CallDeadline(context), read)
+        return await self._threads.admin.run(
+            CallDeadline(context),
+            lambda: encode.stats_response(self._engine.stats(), self._metrics, __version__),
+        )
 
     async def Verify(
-        self,
-        request: admin_pb2.VerifyRequest,  # noqa: ARG002  # the request has no fields
-        context: CallContext,
+        self, _: admin_pb2.VerifyRequest, context: CallContext
     ) -> admin_pb2.VerifyResponse:
         """Compare index and store."""
-        report = await on(self._threads.admin, CallDeadline(context), self._engine.verify)
-        return encode.verify_response(report)
+        report = await self._threads.admin.run(CallDeadline(context), self._engine.verify)
+        return admin_pb2.VerifyResponse(**encode.fields_of(report))
 
     async def Optimize(
-        self,
-        request: admin_pb2.OptimizeRequest,  # noqa: ARG002  # the request has no fields
-        context: CallContext,
+        self, _: admin_pb2.OptimizeRequest, context: CallContext
     ) -> admin_pb2.OptimizeResponse:
         """Compact the index."""
-        generation, base_revision = await on(
-            self._threads.admin, CallDeadline(context), self._engine.optimize
+        generation, base_revision = await self._threads.admin.run(
+            CallDeadline(context), self._engine.optimize
         )
         return admin_pb2.OptimizeResponse(generation=generation, base_revision=base_revision)
 
@@ -74,9 +67,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         return admin_pb2.ReembedResponse(texts=texts, revision=done.revision)
 
     async def Backup(
-        self,
-        request: admin_pb2.BackupRequest,  # noqa: ARG002  # the request has no fields
-        context: CallContext,
+        self, _: admin_pb2.BackupRequest, context: CallContext
     ) -> AsyncIterator[admin_pb2.BackupResponse]:
         """Copy the store and send the copy."""
         if self._backing_up:
@@ -86,7 +77,7 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         pool = self._threads.backup
         pieces = _pieces(self._engine, deadline, is_over)
         try:
-            while (piece := await on(pool, deadline, next, pieces, None)) is not None:
+            while (piece := await pool.run(deadline, next, pieces, None)) is not None:
                 yield piece
         finally:
             is_over.set()

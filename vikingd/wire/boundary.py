@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import grpc
 import structlog
 from google.protobuf.message import Message
 
-from vikingd.domain.errors import VikingError
+from vikingd.domain.errors import InvalidField, VikingError
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire.errors import code_of, status_of
 from vikingd.wire.intake import INLINE_BYTES, Intake, parsed
-from vikingd.wire.streams import guarded_stream
 
 if TYPE_CHECKING:
     from vikingd.telemetry.tracing import Tracing
@@ -55,7 +54,7 @@ class Boundary(grpc.aio.ServerInterceptor):
         if handler is None or not method.startswith(_PREFIX):
             return handler
         if handler.response_streaming:
-            guarded = guarded_stream(method, handler, self._metrics)
+            guarded = _guard_stream(method, handler, self._metrics)
         else:
             guarded = _guard(method, handler, self._intake, self._metrics, self._tracing)
         return self._guarded.setdefault(method, guarded)
@@ -79,20 +78,12 @@ class Boundary(grpc.aio.ServerInterceptor):
         self._begins.set()
 
 
-class _Failed(NamedTuple):
-    status: grpc.Status
-
-
 def _guard(
-    method: str,
-    handler: Any,
-    intake: Intake,
-    metrics: Metrics,
-    tracing: Tracing | None,
+    method: str, handler: Any, intake: Intake, metrics: Metrics, tracing: Tracing | None
 ) -> Handler:
     name = method.rpartition("/")[2]
     behaviour, parse = handler.unary_unary, handler.request_deserializer
-    serialize, guard = handler.response_serializer, intake.guard(method)
+    serialize, guard = handler.response_serializer, intake.guards[method]
 
     def encode(reply: Message | bytes) -> bytes:
         return reply if isinstance(reply, bytes) else serialize(reply)  # a thread has encoded it
@@ -103,7 +94,7 @@ def _guard(
         metrics.called(name, code.name, seconds)
         return round(seconds * 1e3, 1)
 
-    def failed(error: BaseException, started: float) -> _Failed:
+    def failed(error: BaseException, started: float) -> grpc.Status:
         """Log a failure; return its status, which has no reference to the request."""
         code = code_of(error)
         ms = ended(started, code)
@@ -113,7 +104,7 @@ def _guard(
             _log.info("call failed", method=name, code=code.name, ms=ms, error=str(error))
         status = status_of(error)
         _clear(error)
-        return _Failed(status)
+        return status
 
     async def answer(data: bytes, context: Any) -> Any:
         started = time.perf_counter()
@@ -140,11 +131,11 @@ def _guard(
         size = len(data)
         reply = await answer(data, context)
         intake.let_go(size)
-        if isinstance(reply, _Failed):
+        if isinstance(reply, grpc.Status):
             # gRPC keeps the raised error in a cycle, with this frame and the error in handling. So
             # no error is in handling here, and the frame has no request.
             del data
-            return await context.abort_with_status(reply.status)
+            return await context.abort_with_status(reply)
         return reply
 
     guarded: Handler = grpc.unary_unary_rpc_method_handler(
@@ -153,6 +144,49 @@ def _guard(
         response_serializer=encode,
     )
     return guarded
+
+
+def _guard_stream(method: str, handler: Any, metrics: Metrics) -> Any:
+    """Return the guarded handler of a method that answers with a stream, which has no span."""
+    name = method.rpartition("/")[2]
+    behaviour, parse = handler.unary_stream, handler.request_deserializer
+
+    def decode(data: bytes) -> Any:
+        try:
+            return parse(data)
+        except Exception:  # DecodeError; the handler raises its own error
+            return None
+
+    async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+        started, code, error = time.perf_counter(), grpc.StatusCode.OK, None
+        try:
+            if request is None:
+                raise InvalidField("request", "cannot be decoded")
+            async for part in behaviour(request, context):
+                yield part
+        except (asyncio.CancelledError, GeneratorExit):  # the caller went away
+            code = grpc.StatusCode.CANCELLED
+            raise
+        except BaseException as raised:  # gRPC would end the daemon or answer nothing
+            code, error = code_of(raised), raised
+        finally:
+            seconds = time.perf_counter() - started
+            metrics.called(name, code.name, seconds)
+            if code is not grpc.StatusCode.OK:
+                log = _log.exception if code is grpc.StatusCode.INTERNAL else _log.info
+                log(
+                    "call failed",
+                    method=name,
+                    code=code.name,
+                    ms=round(seconds * 1e3, 1),
+                    error=str(error or ""),
+                )
+        if error is not None:
+            await context.abort_with_status(status_of(error))
+
+    return grpc.unary_stream_rpc_method_handler(
+        call, request_deserializer=decode, response_serializer=handler.response_serializer
+    )
 
 
 def _clear(error: BaseException | None) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
 
 import grpc
@@ -63,7 +62,7 @@ class Pool(ThreadPoolExecutor):
     Args:
         name: the name in errors.
         threads: their number.
-        most: calls that `on` takes at one time; 0 takes all, for calls that no queue may refuse
+        most: calls that `run` takes at one time; 0 takes all, for calls that no queue may refuse
             any more.
         initializer: runs first on each thread.
     """
@@ -76,9 +75,10 @@ class Pool(ThreadPoolExecutor):
         self._most = most
         self._taken = 0
 
-    @contextmanager
-    def place(self, deadline: Deadline) -> Iterator[None]:
-        """Hold a place for a call. Only the event loop calls this.
+    async def run(
+        self, deadline: Deadline, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
+    ) -> _T:
+        """Run `function` on a thread, unless the deadline passes before its turn.
 
         Raises:
             Overloaded: no place is left, and the call had none in another queue before.
@@ -90,9 +90,14 @@ class Pool(ThreadPoolExecutor):
                 _RETRY_AFTER,
                 queue=self._name,
             )
+
+        def in_time() -> _T:
+            deadline.left()
+            return function(*args, **kwargs)
+
         self._taken += 1
         try:
-            yield
+            return await asyncio.get_running_loop().run_in_executor(self, in_time)
         finally:
             self._taken -= 1
 
@@ -114,60 +119,19 @@ class Threads:
         self.admin = Pool("admin", 2, 64)
         self.backlog = Pool("backlog", 2, 0)  # for calls that have written already
         self.backup = Pool("backup", 1, 0, let_finds_go_first)  # for one call at a time
+        self.read, self.prepare = self.store.run, self.preparing_small.run
 
     async def embed(self, deadline: Deadline, function: Callable[[str], _T], text: str, /) -> _T:
         """Call `function` with a text. Short texts have their own threads and skip long ones."""
         pool = self.embedding_short if len(text) <= SHORT_TEXT else self.embedding
-        return await on(pool, deadline, function, text)
-
-    async def read(
-        self,
-        deadline: Deadline,
-        function: Callable[_P, _T],
-        *args: _P.args,
-        **kwargs: _P.kwargs,
-    ) -> _T:
-        """Run a read of the store."""
-        return await on(self.store, deadline, function, *args, **kwargs)
-
-    async def prepare(
-        self,
-        deadline: Deadline,
-        function: Callable[_P, _T],
-        *args: _P.args,
-        **kwargs: _P.kwargs,
-    ) -> _T:
-        """Run the preparation of a small write."""
-        return await on(self.preparing_small, deadline, function, *args, **kwargs)
+        return await pool.run(deadline, function, text)
 
     def shutdown(self) -> None:
         """Drop the calls in the queues. Running calls go on in the background."""
+        self.queues.shutdown()
         for pool in vars(self).values():
-            if isinstance(pool, Queues):
-                pool.shutdown()
-            else:
+            if isinstance(pool, Pool):
                 pool.shutdown(wait=False, cancel_futures=True)
-
-
-async def on(
-    pool: Pool,
-    deadline: Deadline,
-    function: Callable[_P, _T],
-    *args: _P.args,
-    **kwargs: _P.kwargs,
-) -> _T:
-    """Run `function` on a thread of `pool`, unless the deadline passes before its turn.
-
-    Raises:
-        Overloaded: too many calls wait for the pool.
-    """
-
-    def run() -> _T:
-        deadline.left()
-        return function(*args, **kwargs)
-
-    with pool.place(deadline):
-        return await asyncio.get_running_loop().run_in_executor(pool, run)
 
 
 def reply_bytes(most: int) -> int:
@@ -205,8 +169,8 @@ async def wait_for_vectors(
         try:
             async with ending_before(deadline):
                 while True:
-                    waiting, revision = await on(
-                        threads.backlog, deadline, engine.store.waiting, text_ids
+                    waiting, revision = await threads.backlog.run(
+                        deadline, engine.store.waiting, text_ids
                     )
                     if not waiting and revision <= engine.snapshot.revision:
                         return revision

@@ -4,24 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from vikingd.answer.deadline import wait_for_revision
 from vikingd.answer.futures import FutureBridge
 from vikingd.domain import uri as uris
-from vikingd.domain.contexts import Context
-from vikingd.domain.errors import InvalidField
 from vikingd.engine import Engine
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
 from vikingd.wire import weigh
-from vikingd.wire.calls import (
-    CallContext,
-    CallDeadline,
-    Threads,
-    as_sent,
-    wait_for_vectors,
-)
-from vikingd.wire.limits import MAX_REASON_BYTES
+from vikingd.wire.calls import CallContext, CallDeadline, Threads, as_sent, wait_for_vectors
 from vikingd.wire.messages import decode, encode
 from vikingd.wire.preparing import Preparing
 
@@ -51,9 +42,8 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
         if request.wait_for_vectors:
             embedded = await wait_for_vectors(self._engine, self._threads, done.text_ids, deadline)
             revision = max(revision, embedded)
-        return contexts_pb2.PutResponse(
-            revision=revision, outcomes=encode.put_outcomes(done.outcomes)
-        )
+        outcomes: Any = done.outcomes  # the same numbers
+        return contexts_pb2.PutResponse(revision=revision, outcomes=outcomes)
 
     async def Delete(
         self, request: contexts_pb2.DeleteRequest, context: CallContext
@@ -97,40 +87,36 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
         self, request: contexts_pb2.ListRequest, context: CallContext
     ) -> contexts_pb2.ListResponse:
         """Return a page of a directory."""
-        uri = decode.target_uri(request.uri, "uri")
-        limit, after = decode.page(request.page_size, request.page_token, uri)
-        deadline = CallDeadline(context)
-        await wait_for_revision(self._engine, request.min_revision, deadline)
-        fill = partial(self._engine.store.children, uri, after, limit + 1)
-        return await self._page(contexts_pb2.ListResponse, limit, fill, deadline)
+        children = self._engine.store.children
+        return await self._page(request, contexts_pb2.ListResponse, children, context)
 
     async def Tree(
         self, request: contexts_pb2.TreeRequest, context: CallContext
     ) -> contexts_pb2.TreeResponse:
         """Return a page of a subtree."""
+        tree = partial(self._engine.store.tree, depth=request.depth)
+        return await self._page(request, contexts_pb2.TreeResponse, tree, context)
+
+    async def _page(
+        self,
+        request: contexts_pb2.ListRequest | contexts_pb2.TreeRequest,
+        response: type[_Listing],
+        read: Callable[..., object],
+        context: CallContext,
+    ) -> _Listing:
+        """Return a page of a listing; `read` hands the contexts over one by one."""
         uri = decode.target_uri(request.uri, "uri")
         limit, after = decode.page(request.page_size, request.page_token, uri)
         deadline = CallDeadline(context)
         await wait_for_revision(self._engine, request.min_revision, deadline)
-        fill = partial(self._engine.store.tree, uri, request.depth, after, limit + 1)
-        return await self._page(contexts_pb2.TreeResponse, limit, fill, deadline)
 
-    async def _page(
-        self,
-        response: type[_Listing],
-        limit: int,
-        fill: Callable[[Callable[[Context], bool]], object],
-        deadline: CallDeadline,
-    ) -> _Listing:
-        """Read one page of a listing on a thread; `fill` hands its contexts over one by one."""
-
-        def read() -> _Listing:
+        def fill() -> _Listing:
             page = encode.Page(limit)
-            fill(page.add)
+            read(uri=uri, after=after, limit=limit + 1, fits=page.add)
             return as_sent(response(contexts=page.contexts, next_page_token=page.next_page_token))
 
-        async with self._threads.queues.runner(deadline, heavy=weigh.page(limit)) as run:
-            return await run.away(read)
+        async with self._threads.queues.runner(deadline, heavy=limit > weigh.PAGE) as run:
+            return await run.away(fill)
 
     async def Link(
         self, request: contexts_pb2.LinkRequest, context: CallContext
@@ -138,8 +124,6 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
         """Link two contexts."""
         CallDeadline(context).left()
         uri, other = uris.parse(request.uri), uris.parse(request.other_uri, "other_uri")
-        if len(request.reason.encode()) > MAX_REASON_BYTES:
-            raise InvalidField("reason", f"has more than {MAX_REASON_BYTES} bytes")
         done = await self._writes.result(
             self._engine.writable_store.link(uri, other, request.reason)
         )

@@ -14,8 +14,6 @@ from __future__ import annotations
 from typing import Any, cast
 
 import grpc
-from google.protobuf import any_pb2
-from google.protobuf.duration_pb2 import Duration
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
@@ -71,14 +69,16 @@ def status_of(error: BaseException) -> grpc.Status:
         info = ErrorInfo(reason=error.reason, metadata=metadata)
     info.domain = DOMAIN
     status = Status(code=code.value[0], message=message)
-    status.details.append(_packed(info))
+    status.details.add().Pack(info)
     if isinstance(error, errors.InvalidField):
         violation = BadRequest.FieldViolation(
             field=_short(error.field), description=_short(error.description)
         )
-        status.details.append(_packed(BadRequest(field_violations=[violation])))
+        status.details.add().Pack(BadRequest(field_violations=[violation]))
     if isinstance(error, errors.Overloaded):
-        status.details.append(_packed(RetryInfo(retry_delay=_duration(error.retry_after))))
+        retry = RetryInfo()
+        retry.retry_delay.FromNanoseconds(round(error.retry_after * 1e9))
+        status.details.add().Pack(retry)
     sent: Any = rpc_status.to_status(status)
     if code is _Code.RESOURCE_EXHAUSTED:
         pushback = error.retry_after * 1e3 if isinstance(error, errors.Overloaded) else -1
@@ -87,19 +87,7 @@ def status_of(error: BaseException) -> grpc.Status:
     return cast("grpc.Status", sent)
 
 
-def _duration(seconds: float) -> Duration:
-    duration = Duration()
-    duration.FromNanoseconds(round(seconds * 1e9))
-    return duration
-
-
 def _short(text: str) -> str:
     """Return at most MAX_BYTES of a text."""
     data = text.encode("utf-8", "replace")
     return text if len(data) <= MAX_BYTES else f"{data[:MAX_BYTES].decode(errors='ignore')}…"
-
-
-def _packed(message: ErrorInfo | BadRequest | RetryInfo) -> any_pb2.Any:
-    packed = any_pb2.Any()
-    packed.Pack(message)
-    return packed

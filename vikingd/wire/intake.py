@@ -31,17 +31,16 @@ _LOOKED_AT = 100_000  # fields of a message that does not parse: millions would 
 
 
 class Intake:
-    """Makes requests of bytes: small ones at once, larger ones on a thread, one after the other."""
+    """Makes requests of bytes: small ones at once, larger ones on a thread, one after the other.
+
+    `guards` has the limits of each method's requests.
+    """
 
     def __init__(self) -> None:
-        self._guards = guards()
+        self.guards = guards()
         self._thread = ThreadPoolExecutor(1, "intake")
         self._waiting = 0
         self._will_trim = False
-
-    def guard(self, method: str) -> Guard:
-        """Return the limits of a method's requests."""
-        return self._guards[method]
 
     async def parsed(
         self, data: bytes, guard: Guard, parse: Callable[[bytes], Message]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from vikingd.answer.forget import Forgetter
 from vikingd.answer.futures import FutureBridge
 from vikingd.answer.query_vector import QueryVectors
@@ -13,7 +11,7 @@ from vikingd.config import Settings
 from vikingd.domain.changes import Committed
 from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
-from vikingd.memory.model import Memory, RecallResult
+from vikingd.memory.model import RecallResult
 from vikingd.pb import memories_pb2, memories_pb2_grpc
 from vikingd.wire import weigh
 from vikingd.wire.calls import CallContext, CallDeadline, Threads, as_sent, reply_bytes
@@ -91,7 +89,9 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
         run = self._queues.heavy_pieces(CallDeadline(context))
         query = messages.forget_query(request)
         gone, revision = await self._forgetter.answer(query, run, dry_run=request.dry_run)
-        return await run.away(self._forget_reply, gone, revision)
+        return await run.away(
+            lambda: as_sent(messages.forget_response(gone, revision, self._most_bytes))
+        )
 
     def _recall_reply(self, result: RecallResult, embed: Stage) -> memories_pb2.RecallResponse:
         stages = (embed, *result.stages)
@@ -104,6 +104,3 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
             degraded=bool(result.degraded),
         )
         return as_sent(messages.recall_response(result, stages))
-
-    def _forget_reply(self, gone: Sequence[Memory], revision: int) -> memories_pb2.ForgetResponse:
-        return as_sent(messages.forget_response(gone, revision, self._most_bytes))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
-from vikingd.domain.contexts import Prepared
+from vikingd.domain.contexts import Draft, Prepared
 from vikingd.domain.errors import Overloaded
 from vikingd.ingest import prepare
 from vikingd.ingest.masks import Masked
 from vikingd.pb import contexts_pb2
-from vikingd.wire.calls import CallDeadline, Pool, Threads, on
+from vikingd.wire.calls import CallDeadline, Pool, Threads
 from vikingd.wire.messages import decode
 
 INLINE_SIZE = 4 << 10
@@ -77,39 +78,27 @@ class Preparing:
             Overloaded: too many puts wait.
         """
         size = decode.put_size(request)
-        work = Slices(request, dimension, deadline)
+        prepared: list[Prepared | Masked] = []
+        work = partial(do_slice, decode.put_drafts(request, dimension), deadline, prepared)
         if size <= INLINE_SIZE:
-            while not work.do_slice():
+            while not work():
                 pass
-            return work.prepared
+            return prepared
         lane = self._small if size <= SMALL_SIZE else self._large
         with lane.place(request.ByteSize()):
-            while not await on(lane.pool, deadline, work.do_slice):
+            while not await lane.pool.run(deadline, work):
                 pass
-        return work.prepared
+        return prepared
 
 
-class Slices:
-    """The preparation of one put, slice by slice.
-
-    Attributes:
-        prepared: the finished contexts.
-    """
-
-    def __init__(
-        self, request: contexts_pb2.PutRequest, dimension: int | None, deadline: CallDeadline
-    ) -> None:
-        self.prepared: list[Prepared | Masked] = []
-        self._drafts = decode.put_drafts(request, dimension)
-        self._deadline = deadline
-
-    def do_slice(self) -> bool:
-        """Prepare at least one context, until the slice ends; return whether all are done."""
-        until = time.thread_time() + _SLICE
-        for draft in self._drafts:
-            self._deadline.left()
-            whole = draft.update_mask is None
-            self.prepared.append(prepare.prepare(draft) if whole else Masked.of(draft))
-            if time.thread_time() >= until:
-                return False
-        return True
+def do_slice(
+    drafts: Iterator[Draft], deadline: CallDeadline, prepared: list[Prepared | Masked]
+) -> bool:
+    """Prepare at least one context, until the slice ends; return whether all are done."""
+    until = time.thread_time() + _SLICE
+    for draft in drafts:
+        deadline.left()
+        prepared.append(prepare.prepare(draft) if draft.update_mask is None else Masked.of(draft))
+        if time.thread_time() >= until:
+            return False
+    return True

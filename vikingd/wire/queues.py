@@ -7,20 +7,20 @@ it ends. Its pieces run on threads, in slices, and the slots take turns.
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from contextvars import copy_context
 from typing import ParamSpec, Protocol, TypeVar
 
-from vikingd.answer.deadline import Deadline, Runner
+from vikingd.answer.deadline import Deadline, Runner, ending_before
 from vikingd.domain import pace
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.system.heap import collect_and_trim
 from vikingd.system.priority import let_finds_go_first
-from vikingd.wire.turns import Turns
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -40,7 +40,6 @@ _LIGHT_WAITING, _HEAVY_WAITING = 1024, 128
 _SHARE = 2  # one caller may have 1 / _SHARE of the places in a queue and of the slots
 _TURN = 0.05  # seconds of a slot's turn, if another slot waits
 _LEAST_DELAY, _MOST_DELAY = 0.1, 30.0  # seconds until a refused call may be repeated
-_MARGIN = 0.1  # seconds before the deadline, at most, to tell the caller the reason
 _FIRST_GUESS = 0.05  # seconds that a slot is held, until one is measured
 _IDLE = 1.0  # seconds without a call until `on_idle` runs
 _MEMORY = 0.1  # weight of the newest time in the mean
@@ -59,6 +58,51 @@ class _Gone(Exception):
     """The caller does not wait for the piece any more."""
 
 
+class Turns:
+    """A bound on the threads that work at the same time. The others wait in order."""
+
+    def __init__(self, at_once: int) -> None:
+        self._lock = threading.Lock()
+        self._at_once = at_once
+        self._working = 0
+        self._waiting: deque[threading.Event] = deque()
+
+    def allow(self, at_once: int) -> None:
+        """Set the number of threads at work. A thread that has begun keeps its turn."""
+        with self._lock:
+            self._at_once = at_once
+            self._start_next()
+
+    def take(self) -> None:
+        """Wait for a turn."""
+        with self._lock:
+            if self._working < self._at_once and not self._waiting:
+                self._working += 1
+                return
+            mine = threading.Event()
+            self._waiting.append(mine)
+        mine.wait()
+
+    def give(self) -> None:
+        """End a turn."""
+        with self._lock:
+            self._working -= 1
+            self._start_next()
+
+    def pass_on(self) -> bool:
+        """End this turn and wait for the next one; return False at once if nobody waits."""
+        if not self._waiting:
+            return False
+        self.give()
+        self.take()
+        return True
+
+    def _start_next(self) -> None:
+        while self._waiting and self._working < self._at_once:
+            self._working += 1
+            self._waiting.popleft().set()
+
+
 class Lane:
     """A queue of calls of one weight, with its threads.
 
@@ -72,6 +116,10 @@ class Lane:
         waiting: calls that wait for a slot, at most.
         initializer: runs first on each thread.
         on_idle: runs on a thread after some time without a held slot.
+
+    Attributes:
+        waiting: the number of calls that wait for a slot.
+        refused: the number of refused calls.
     """
 
     def __init__(
@@ -99,25 +147,9 @@ class Lane:
         self._most_of_caller = of_caller
         self._held: dict[str, int] = {}  # slots by caller
         # Callers in the order of their turns; each with its calls, first come, first served.
-        self._waiting: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
-        self._count = 0
+        self._queue: OrderedDict[str, deque[asyncio.Future[None]]] = OrderedDict()
+        self.waiting = 0
         self._took = _FIRST_GUESS
-
-    @property
-    def waiting(self) -> int:
-        """The number of calls that wait for a slot."""
-        return self._count
-
-    def slot(self, call: Caller) -> Slot:
-        """Return a slot, to be held by `async with`."""
-        return Slot(self, call)
-
-    async def run(
-        self, call: Caller, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs
-    ) -> _T:
-        """Run one piece in its own slot."""
-        async with self.slot(call) as slot:
-            return await slot.away(function, *args, **kwargs)
 
     def shutdown(self) -> None:
         """Drop the pieces that wait for a thread. Running pieces go on in the background."""
@@ -130,14 +162,15 @@ class Lane:
             Overloaded: the queue is full, or the caller's share of it.
             DeadlinePassed: the deadline passed before the call had a slot.
         """
-        left, name = call.left(), call.name
-        if self._may_start(name) and not self._count:
+        call.left()
+        name = call.name
+        if self._may_start(name) and not self.waiting:
             self._hold(name)
             call.is_admitted = True
             return
-        waiting = self._waiting.get(name, ())
+        waiting = self._queue.get(name, ())
         if not call.is_admitted:
-            if self._count >= self._most_waiting:
+            if self.waiting >= self._most_waiting:
                 raise self._refusal(f"the queue of {self.name} calls is full")
             if len(waiting) >= self._most_waiting // _SHARE:
                 raise self._refusal(
@@ -145,12 +178,11 @@ class Lane:
                 )
         call.is_admitted = True
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(name, deque()).append(turn)
-        self._count += 1
+        self._queue.setdefault(name, deque()).append(turn)
+        self.waiting += 1
         self._start_next()
         try:
-            seconds = None if left is None else left - min(_MARGIN, left / 10)
-            async with asyncio.timeout(seconds):
+            async with ending_before(call):
                 await turn
         except BaseException as error:
             if turn.done() and not turn.cancelled():
@@ -165,7 +197,7 @@ class Lane:
 
     def _refusal(self, why: str) -> Overloaded:
         self.refused += 1
-        seconds = (self._count + 1) * self._took / self._slots
+        seconds = (self.waiting + 1) * self._took / self._slots
         seconds = min(max(seconds, _LEAST_DELAY), _MOST_DELAY)
         return Overloaded(f"{why}: repeat the call after {seconds:.1f} s", seconds, queue=self.name)
 
@@ -201,25 +233,25 @@ class Lane:
                 self.pool.submit(self._on_idle)
 
     def _leave(self, name: str, turn: asyncio.Future[None]) -> None:
-        calls = self._waiting.get(name)
+        calls = self._queue.get(name)
         if calls is not None and turn in calls:
             calls.remove(turn)
-            self._count -= 1
+            self.waiting -= 1
             if not calls:
-                del self._waiting[name]
+                del self._queue[name]
 
     def _start_next(self) -> None:
         """Give free slots to waiting calls: one call of each caller in turn."""
         while self._free:
-            name = next(filter(self._may_start, self._waiting), None)
+            name = next(filter(self._may_start, self._queue), None)
             if name is None:
                 return
-            calls = self._waiting[name]
+            calls = self._queue[name]
             turn = calls.popleft()
-            self._count -= 1
-            self._waiting.move_to_end(name)
+            self.waiting -= 1
+            self._queue.move_to_end(name)
             if not calls:
-                del self._waiting[name]
+                del self._queue[name]
             if not turn.cancelled():  # a cancelled call may not have left the queue yet
                 self._hold(name)
                 turn.set_result(None)
@@ -260,9 +292,28 @@ class Slot(_OfCall):
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        """Give the slot back once no thread works for it."""
         lane, name = self._lane, self._call.name
         lane.took(time.monotonic() - self._started)
-        self._end(lambda: lane.give(name))
+        running = [future for future in self._running if not future.done()]
+        if not running:
+            lane.give(name)
+            return
+        self._is_gone = True
+        loop, left = asyncio.get_running_loop(), len(running)
+
+        def one_less() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                lane.give(name)
+
+        def tell(_: object) -> None:
+            with suppress(RuntimeError):  # the loop is closed: the daemon stops
+                loop.call_soon_threadsafe(one_less)
+
+        for future in running:
+            future.add_done_callback(tell)
 
     async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run a piece on a thread. Its steps end it once the call is cancelled or too late."""
@@ -281,24 +332,6 @@ class Slot(_OfCall):
                 self._running.discard(future)
 
     here = away
-
-    def _end(self, give: Callable[[], None]) -> None:
-        """Call `give` on the event loop once no thread works for the slot."""
-        running = [future for future in self._running if not future.done()]
-        if not running:
-            give()
-            return
-        self._is_gone = True
-        loop, left = asyncio.get_running_loop(), len(running)
-
-        def one_less() -> None:
-            nonlocal left
-            left -= 1
-            if not left:
-                give()
-
-        for future in running:
-            future.add_done_callback(lambda _: _tell(loop, one_less))
 
     def _work(self, function: Callable[[], _T]) -> _T:
         turns = self._lane._turns
@@ -322,22 +355,11 @@ class Slot(_OfCall):
             turns.give()
 
 
-def _tell(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # the loop is closed: the daemon stops
-        loop.call_soon_threadsafe(function)
-
-
 class SlotPerPiece(_OfCall):
     """Runs small pieces of a call on the event loop, and each other piece in its own slot."""
 
     is_heavy = False
     at_once = LIGHT_THREADS
-
-    async def __aenter__(self) -> SlotPerPiece:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        pass
 
     async def here(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run a piece on the event loop."""
@@ -345,8 +367,9 @@ class SlotPerPiece(_OfCall):
         return function(*args, **kwargs)
 
     async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Run a piece on a thread of the lane."""
-        return await self._lane.run(self._call, function, *args, **kwargs)
+        """Run a piece on a thread of the lane, in its own slot."""
+        async with Slot(self._lane, self._call) as slot:
+            return await slot.away(function, *args, **kwargs)
 
 
 class Queues:
@@ -376,7 +399,7 @@ class Queues:
 
     def runner(self, call: Caller, *, heavy: bool) -> AbstractAsyncContextManager[Runner]:
         """Return the runner of a call. A heavy call holds one slot until it ends."""
-        return self.heavy.slot(call) if heavy else SlotPerPiece(self.light, call)
+        return Slot(self.heavy, call) if heavy else nullcontext(SlotPerPiece(self.light, call))
 
     def heavy_pieces(self, call: Caller) -> Runner:
         """Return a runner that holds a heavy slot only while a piece runs."""

@@ -22,13 +22,7 @@ from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
 from vikingd.wire import weigh
-from vikingd.wire.calls import (
-    CallContext,
-    CallDeadline,
-    Threads,
-    as_sent,
-    reply_bytes,
-)
+from vikingd.wire.calls import CallContext, CallDeadline, Threads, as_sent, reply_bytes
 from vikingd.wire.messages import context as wire_context
 from vikingd.wire.messages import decode, encode, retrieve
 from vikingd.wire.messages import search as wire_search
@@ -76,7 +70,10 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
                 decode.find_queries, request.requests, self._engine.store.dimension
             )
             replies = await self._finder.answer_batch(
-                queries, run, self._batch_embedded, self._batched_reply
+                queries,
+                run,
+                lambda embed: self._observer.took("BatchFind", [embed]),
+                self._batched_reply,
             )
             # Joined messages are one message with the elements of all.
             return cast("retrieval_pb2.BatchFindResponse", b"".join(replies))  # see as_sent
@@ -133,9 +130,6 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
         reply = self._encoded("Find", result, embed, (embed, *result.stages))
         return cast("retrieval_pb2.FindResponse", reply)  # see as_sent
 
-    def _batch_embedded(self, embed: Stage) -> None:
-        self._observer.took("BatchFind", [embed])
-
     def _batched_reply(self, result: FindResult, embed: Stage) -> bytes:
         """Return the reply to one query, as it stands in the reply to all."""
         return batched(self._encoded("BatchFind", result, embed, result.stages))
@@ -182,21 +176,16 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
         self._observer.answered(
             "Retrieve", query.strategy, total, top_score, degraded=bool(result.degraded)
         )
-        if not run.is_heavy and Include.METADATA not in query.include:
-            return as_sent(retrieve.response_of(result, embed), result.gathered)
         read = self._engine.store.metadata if Include.METADATA in query.include else None
-        return await run.away(
-            lambda: as_sent(
-                retrieve.response_of(result, embed, read, self._most_bytes), result.gathered
-            )
-        )
+
+        def reply() -> retrieval_pb2.RetrieveResponse:
+            response = retrieve.response_of(result, embed, read, self._most_bytes)
+            return as_sent(response, result.gathered)
+
+        return await run.away(reply) if run.is_heavy or read else reply()
 
     def _context_reply(
-        self,
-        built: BuiltContext,
-        revision: int,
-        stages: Sequence[Stage],
-        degraded: Degraded,
+        self, built: BuiltContext, revision: int, stages: Sequence[Stage], degraded: Degraded
     ) -> retrieval_pb2.BuildContextResponse:
         self._observer.took("BuildContext", stages)
         return as_sent(

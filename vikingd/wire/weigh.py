@@ -8,11 +8,11 @@ from vikingd.pb import memories_pb2, retrieval_pb2
 _TEXT = 1000  # characters of a query
 _FILTER_BYTES = 512  # some ten clauses
 _BATCH = 4
-_BUILT_PIECES = 20
 _TOKENS = 10_000
 _RECALLED = 100
 _SESSION_BYTES = 64 << 10
-_PAGE = 100
+PAGE = 100
+"""Contexts of a page; a listing of more is heavy."""
 
 
 def find(request: retrieval_pb2.FindRequest | retrieval_pb2.SearchRequest) -> bool:
@@ -44,8 +44,3 @@ def retrieve(request: retrieval_pb2.RetrieveRequest) -> bool:
 def recall(request: memories_pb2.RecallRequest) -> bool:
     """Return whether a recall is heavy."""
     return request.top_k > _RECALLED or request.max_tokens > _TOKENS or len(request.query) > _TEXT
-
-
-def page(size: int) -> bool:
-    """Return whether a page of a listing is heavy."""
-    return size > _PAGE

@@ -68,9 +68,13 @@ def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_
     separator = request.separator if request.HasField("separator") else "\n\n"
     if len(separator) > MAX_SEPARATOR:
         raise InvalidField("separator", f"is longer than {MAX_SEPARATOR} characters")
+    # A budget of the request's own may be smaller than what is reserved of the default one.
+    reserve_tokens = 0 if request.max_tokens else defaults.reserve_tokens
+    if request.HasField("reserve_tokens"):
+        reserve_tokens = request.reserve_tokens
     return Plan(
         max_tokens=request.max_tokens or defaults.max_tokens,
-        reserve_tokens=_reserve(request, defaults),
+        reserve_tokens=reserve_tokens,
         tokenizer=tokenizers.known(request.tokenizer),
         citation=_of(_CITATIONS, request.citation, "citation"),
         separator=separator,
@@ -78,13 +82,6 @@ def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_
         levels=not request.full_text_only,
         max_bytes=max_bytes,
     )
-
-
-def _reserve(request: retrieval_pb2.BuildContextRequest, defaults: Defaults) -> int:
-    if request.HasField("reserve_tokens"):
-        return request.reserve_tokens
-    # A budget of the request's own may be smaller than what is reserved of the default one.
-    return 0 if request.max_tokens else defaults.reserve_tokens
 
 
 def _of(known: Mapping[int, _T], number: int, field: str) -> _T:
@@ -95,14 +92,9 @@ def _of(known: Mapping[int, _T], number: int, field: str) -> _T:
 
 
 def response_of(
-    built: BuiltContext,
-    revision: int,
-    stages: Sequence[Stage],
-    degraded: Degraded,
-    most_bytes: int,
+    built: BuiltContext, revision: int, stages: Sequence[Stage], degraded: Degraded, most_bytes: int
 ) -> retrieval_pb2.BuildContextResponse:
     """Return the reply, with as many dropped pieces as it has room for."""
-    cut: list[Degradation] = []
     reply = retrieval_pb2.BuildContextResponse(
         text=built.text,
         used_tokens=built.used_tokens,
@@ -110,16 +102,11 @@ def response_of(
         approximate=built.approximate,
         from_items=built.from_items,
         revision=revision,
+        degraded=encode.degraded(degraded),
     )
     for cited in built.citations:
-        reply.citations.add(
-            marker=cited.marker,
-            uri=cited.uri,
-            section=cited.section,
-            level=cited.level,
-            start=cited.start,
-            end=cited.end,
-        )
+        reply.citations.add(**encode.fields_of(cited))
+    cut: list[Degradation] = []
     if built.is_cut:
         cut.append(
             too_large(
@@ -127,7 +114,6 @@ def response_of(
                 "limits.max_reply_bytes"
             )
         )
-    reply.degraded.extend(encode.degraded(degraded))
     budget = ReplyBudget(max(0, most_bytes - reply.ByteSize()))
     for i, piece in enumerate(built.dropped):
         pace.step()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterator, Sequence, Sized
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence, Sized
+from enum import IntEnum
+from typing import Any, TypeVar
 
 import numpy as np
 from google.protobuf import struct_pb2, timestamp_pb2
+from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from vikingd.domain import uri as uris
@@ -27,9 +29,7 @@ from vikingd.ingest import prepare
 from vikingd.ingest.limits import check_number
 from vikingd.ingest.masks import Masked, fields_of
 from vikingd.pb import contexts_pb2, retrieval_pb2
-from vikingd.wire.limits import (
-    MAX_QUERY_BYTES,
-)
+from vikingd.wire.limits import MAX_QUERY_BYTES
 
 MAX_DIRECTORIES = 65_536
 DEFAULT_PAGE = 1000
@@ -38,6 +38,8 @@ MAX_PAGE = 10_000
 _LINE, _CELL = 64, 4  # characters of prose that are parsed and cut as fast as one of Markdown's
 _NAMED = 64  # characters of a key in the path of each value below it
 
+_T = TypeVar("_T")
+_E = TypeVar("_E", bound=IntEnum)
 Vector = NDArray[np.float32]
 
 
@@ -53,32 +55,21 @@ def find_query(
     if not text and not request.vector:
         raise InvalidField("query", "is empty and there is no vector; one of them is needed")
     limit = request.limit or DEFAULT_LIMIT
-    if limit > MAX_LIMIT:
-        raise InvalidField("limit", f"is {limit}, at most {MAX_LIMIT} is allowed")
-    if request.max_directories > MAX_DIRECTORIES:
-        raise InvalidField(
-            "max_directories",
-            f"is {request.max_directories}, at most {MAX_DIRECTORIES} is allowed",
-        )
+    check_most(limit, MAX_LIMIT, "limit")
+    check_most(request.max_directories, MAX_DIRECTORIES, "max_directories")
     thinking = _is_thinking(request, limit)
     query = FindQuery(
         text=text,
         target_uri=target_uri(request.target_uri, "target_uri"),
-        context_types=context_types(request.context_types)
-        if request.context_types
-        else frozenset(),
-        levels=_levels(request.levels) if request.levels else Levels.FILES,
+        context_types=context_types(request.context_types),
+        levels=_member(request.levels, Levels.FILES, "levels", "one of the levels"),
         limit=limit,
-        score_threshold=(
-            fraction(request.score_threshold, "score_threshold")
-            if request.HasField("score_threshold")
-            else None
-        ),
-        where=json_object(request.where, "where") if request.HasField("where") else None,
-        alpha=fraction(request.alpha, "alpha") if request.HasField("alpha") else None,
+        score_threshold=given(request, "score_threshold", fraction),
+        where=given(request, "where", json_object),
+        alpha=given(request, "alpha", fraction),
         trace=request.trace,
         min_revision=request.min_revision,
-        method=_method(request.method) if request.method else Method.AUTO,
+        method=_member(request.method, Method.AUTO, "method", "a method"),
         max_directories=request.max_directories,
         thinking=thinking,
     )
@@ -99,6 +90,13 @@ def _is_thinking(request: retrieval_pb2.FindRequest, limit: int) -> bool:
         if getattr(request, field):
             raise InvalidField(field, "is of QUICK alone: THINKING has a walk of its own")
     return True
+
+
+def given(
+    message: Message, field: str, read: Callable[[Any, str], _T], prefix: str = ""
+) -> _T | None:
+    """Return what `read` makes of a field and its path; None if the message does not have it."""
+    return read(getattr(message, field), prefix + field) if message.HasField(field) else None
 
 
 def query_text(text: str) -> str:
@@ -150,10 +148,10 @@ def put_drafts(request: contexts_pb2.PutRequest, dimension: int | None) -> Itera
     for i, context in enumerate(request.contexts):  # before the first look at any of them
         prepare.check_passage_count(len(context.passages), f"contexts[{i}].passages")
     seen: dict[str, int] = {}
-    units = _unit_vectors(request, dimension)
+    unit = _to_unit(request, dimension)
     for i, context in enumerate(request.contexts):
         try:
-            draft, dimension = _draft(context, dimension, units)
+            draft = _draft(context, unit)
         except InvalidField as error:
             raise error.below(f"contexts[{i}]") from None
         if (first := seen.setdefault(draft.uri, i)) != i:
@@ -191,17 +189,14 @@ def page(page_size: int, page_token: str, uri: str) -> tuple[int, str]:
     Raises:
         InvalidField: for a page that is too large, or a token not given for a listing of `uri`.
     """
-    if page_size > MAX_PAGE:
-        raise InvalidField("page_size", f"is {page_size}, at most {MAX_PAGE} is allowed")
-    after = ""
-    if page_token:
-        try:
-            after = base64.urlsafe_b64decode(page_token).decode()
-        except ValueError:  # of base64 and of UTF-8
-            after = ""
-        kind, _, last = after.partition(":")
-        if kind not in ("d", "f") or not uris.is_within(last, uri):
-            raise InvalidField("page_token", "is not one that an earlier page of this listing gave")
+    check_most(page_size, MAX_PAGE, "page_size")
+    try:
+        after = base64.urlsafe_b64decode(page_token).decode()
+    except ValueError:  # of base64 and of UTF-8
+        after = ""
+    kind, _, last = after.partition(":")
+    if page_token and not (kind in ("d", "f") and uris.is_within(last, uri)):
+        raise InvalidField("page_token", "is not one that an earlier page of this listing gave")
     return page_size or DEFAULT_PAGE, after
 
 
@@ -263,20 +258,26 @@ def _unit_vectors(
     return (joined[at : at + size] for at in range(0, len(joined), size))
 
 
-def _draft(
-    context: contexts_pb2.ContextInput, dimension: int | None, units: Iterator[bytes] | None
-) -> tuple[Draft, int | None]:
+def _to_unit(
+    request: contexts_pb2.PutRequest, dimension: int | None
+) -> Callable[[bytes, str], bytes]:
+    """Return a function for the vectors of a batch, in their order: each at unit length."""
+    units = _unit_vectors(request, dimension)
+
     def unit(raw: bytes, field: str) -> bytes:
         nonlocal dimension
         if not raw:
             return b""
         if units is not None:
-            dimension = len(raw) // 4
             return next(units)
         vector = unit_vector(raw, dimension, field)
         dimension = len(vector)
         return vector.astype("<f4", copy=False).tobytes()
 
+    return unit
+
+
+def _draft(context: contexts_pb2.ContextInput, unit: Callable[[bytes, str], bytes]) -> Draft:
     draft = Draft(
         uri=context.uri,
         is_directory=context.is_directory,
@@ -284,7 +285,7 @@ def _draft(
         overview=context.overview,
         content=context.content,
         title=context.title,
-        metadata=json_object(context.metadata, "metadata") if context.HasField("metadata") else {},
+        metadata=given(context, "metadata", json_object) or {},
         passages=[
             Passage(
                 p.section,
@@ -297,18 +298,11 @@ def _draft(
         ]
         or None,
         vector=unit(context.vector, "vector"),
-        time=microseconds(context.time, "time") if context.HasField("time") else None,
-        update_mask=_mask(context),
+        time=given(context, "time", microseconds),
+        update_mask=given(context, "update_mask", lambda mask, name: fields_of(mask.paths, name)),
         expected_revision=expected_revision(context),
     )
-    return prepare.check(draft, ""), dimension
-
-
-def _mask(context: contexts_pb2.ContextInput) -> frozenset[str] | None:
-    if not context.HasField("update_mask"):
-        return None
-    paths = context.update_mask.paths
-    return fields_of(paths, "update_mask")
+    return prepare.check(draft)
 
 
 def expected_revision(
@@ -327,10 +321,8 @@ def _entry(state: contexts_pb2.MemoryState, field: str) -> Entry:
         0,
         state.reinforcement,
         state.access_count,
-        microseconds(state.time, f"{field}.time") if state.HasField("time") else None,
-        microseconds(state.create_time, f"{field}.create_time")
-        if state.HasField("create_time")
-        else None,
+        given(state, "time", microseconds, f"{field}."),
+        given(state, "create_time", microseconds, f"{field}."),
     )
 
 
@@ -365,24 +357,19 @@ def _json(value: struct_pb2.Value, field: str) -> Any:
 
 def context_types(numbers: Sequence[int]) -> frozenset[ContextType]:
     """Return the types of these numbers."""
+    if not numbers:
+        return frozenset()
     for i, number in enumerate(numbers):
         if number not in (ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL):
             raise InvalidField(f"context_types[{i}]", f"{number} is not a type of context")
     return frozenset(map(ContextType, numbers))
 
 
-def _levels(number: int) -> Levels:
+def _member(number: int, default: _E, field: str, what: str) -> _E:
     try:
-        return Levels(number)
+        return type(default)(number) if number else default  # 0: it is not set
     except ValueError:
-        raise InvalidField("levels", f"{number} is not one of the levels") from None
-
-
-def _method(number: int) -> Method:
-    try:
-        return Method(number)
-    except ValueError:
-        raise InvalidField("method", f"{number} is not a method") from None
+        raise InvalidField(field, f"{number} is not {what}") from None
 
 
 def fraction(value: float, field: str) -> float:
@@ -390,6 +377,12 @@ def fraction(value: float, field: str) -> float:
     if not 0.0 <= value <= 1.0:  # so NaN is refused too
         raise InvalidField(field, f"is {value}, not in [0, 1]")
     return value
+
+
+def check_most(value: int, most: int, field: str) -> None:
+    """Refuse a number above its limit."""
+    if value > most:
+        raise InvalidField(field, f"is {value}, at most {most} is allowed")
 
 
 def check_any(entries: Sized, field: str) -> None:

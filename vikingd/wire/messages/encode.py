@@ -10,13 +10,12 @@ from google.protobuf import duration_pb2, timestamp_pb2
 
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
-from vikingd.domain.changes import PutOutcome
 from vikingd.domain.contexts import Context, ContextType
 from vikingd.domain.degradation import Degradation
-from vikingd.domain.find import FindResult, FindTrace, Gathered, Match, Rerank, ScoreParts
+from vikingd.domain.find import FindResult, FindTrace, Gathered, Match, Rerank
 from vikingd.domain.reply_budget import ReplyBudget, cut_notes
 from vikingd.domain.stages import Stage, seconds_of
-from vikingd.engine import EngineStats, VerifyReport
+from vikingd.engine import EngineStats
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
 from vikingd.telemetry.metrics import Metrics
@@ -24,31 +23,31 @@ from vikingd.telemetry.metrics import Metrics
 PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
 
 
+def fields_of(record: Any) -> dict[str, Any]:
+    """Return the fields of a record by name, for a message whose fields have the same names.
+
+    Naming each field is faster; the results, which a reply has many of, do that.
+    """
+    return {name: getattr(record, name) for name in record.__slots__}
+
+
 def find_response(result: FindResult, embed: Stage) -> Gathered:
     """Return the whole reply, with its results in three buckets; `embed` is the first stage."""
     reply = retrieval_pb2.FindResponse(
         revision=result.revision,
         degraded=degraded((*result.degraded, *cut_notes(result.left_out, result.shortened))),
+        trace=None if result.trace is None else find_trace(result.trace),
+        rerank=None if result.rerank is None else rerank(result.rerank),
     )
     gathered = result.gathered or Gathered(b"", *add_matches(reply, result.matches))
     reply.total = gathered.total
     add_timings(reply.timings, (embed, *result.stages))
-    if result.trace is not None:
-        reply.trace.CopyFrom(find_trace(result.trace))
-    if result.rerank is not None:
-        reply.rerank.CopyFrom(rerank(result.rerank))
     return gathered._replace(data=gathered.data + reply.SerializeToString())
 
 
 def degraded(given: Iterable[Degradation]) -> list[retrieval_pb2.Degradation]:
     """Return what an answer had to do without, as messages."""
-    return [
-        retrieval_pb2.Degradation(
-            reason=one.reason,  # type: ignore[arg-type]  # same numbers
-            detail=one.detail,
-        )
-        for one in given
-    ]
+    return [retrieval_pb2.Degradation(**fields_of(one)) for one in given]
 
 
 def add_matches(
@@ -88,7 +87,7 @@ def add_matches(
                 score=passage.score,
             )
         if match.parts is not None:
-            matched.parts.CopyFrom(_score_parts(match.parts))
+            matched.parts.CopyFrom(retrieval_pb2.ScoreParts(**fields_of(match.parts)))
     return len(reply.memories) + len(reply.resources) + len(reply.skills), top_score
 
 
@@ -100,17 +99,9 @@ def rerank(done: Rerank) -> retrieval_pb2.Rerank:
         model=done.model,
     )
     for one in done.rounds:
-        _set_duration(
-            message.rounds.add(
-                round=one.round,
-                opened=one.opened,
-                documents=one.documents,
-                cached=one.cached,
-                without_abstract=one.without_abstract,
-                left_out=one.left_out,
-            ).duration,
-            one.seconds,
-        )
+        values = fields_of(one)
+        seconds = values.pop("seconds")
+        _set_duration(message.rounds.add(**values).duration, seconds)
     return message
 
 
@@ -190,25 +181,15 @@ class Page:
         return True
 
 
-def put_outcomes(outcomes: Iterable[PutOutcome]) -> list[contexts_pb2.PutOutcome.ValueType]:
-    """Return the outcomes of a put; the numbers are the same."""
-    return [contexts_pb2.PutOutcome.ValueType(outcome) for outcome in outcomes]
-
-
 def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_pb2.StatsResponse:
     """Return the state of the daemon."""
-    counts, embedder, index = stats.counts, stats.embedder, stats.index
-    work = embedder.work
+    embedder, work, counts = stats.embedder, stats.embedder.work, stats.counts._asdict()
     response = admin_pb2.StatsResponse(
         version=version,
         start_time=timestamp(stats.started_at),
         revision=stats.revision,
-        directories=counts.directories,
-        files=counts.files,
-        texts=counts.texts,
-        vectors=counts.vectors,
-        relations=counts.relations,
-        store_bytes=counts.bytes,
+        store_bytes=counts.pop("bytes"),
+        **counts,
         store_path=stats.store_path,
         reader=stats.reader,
         problem=stats.problem,
@@ -227,33 +208,11 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
             stalled=work.stalled,
             reused=work.reused,
         ),
-        index=admin_pb2.IndexStats(
-            generation=index.generation,
-            base_revision=index.base_revision,
-            base_texts=index.base_texts,
-            tail_texts=index.tail_texts,
-            dead_texts=index.dead_texts,
-            compacting=index.compacting,
-            bytes_on_disk=index.bytes_on_disk,
-            problem=index.problem,
-            rebuilt=index.rebuilt,
-        ),
+        index=admin_pb2.IndexStats(**fields_of(stats.index)),
     )
     for queue, (waiting, refused) in metrics.queues().items():
         response.queues.add(queue=queue, waiting=waiting, refused=refused)
     return response
-
-
-def verify_response(report: VerifyReport) -> admin_pb2.VerifyResponse:
-    """Return the report of a comparison as a message."""
-    return admin_pb2.VerifyResponse(
-        ok=report.ok,
-        contexts=report.contexts,
-        texts=report.texts,
-        vectors=report.vectors,
-        problems=report.problems,
-        revision=report.revision,
-    )
 
 
 def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:
@@ -262,51 +221,12 @@ def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:
     return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)
 
 
-def _score_parts(parts: ScoreParts) -> retrieval_pb2.ScoreParts:
-    return retrieval_pb2.ScoreParts(
-        dense=parts.dense,
-        lexical=parts.lexical,
-        dense_weight=parts.dense_weight,
-        node_score=parts.node_score,
-        smoothed=parts.smoothed,
-        parent=parts.parent,
-        parent_weight=parts.parent_weight,
-        title=parts.title,
-        final=parts.final,
-        rerank=parts.rerank,
-    )
-
-
 def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
     """Return the trace of an answer as a message."""
-    message = retrieval_pb2.FindTrace(
-        method=trace.method,  # type: ignore[arg-type]  # same numbers
-        scope_directories=trace.scope_directories,
-        scope_files=trace.scope_files,
-        scope_texts=trace.scope_texts,
-        scored_texts=trace.scored_texts,
-        rescored=trace.rescored,
-        terms=trace.terms,
-        query_script=trace.query_script,
-        icc=trace.icc,
-        gate=trace.gate,
-        sample_files=trace.sample_files,
-        opened=trace.opened,
-        rounds=trace.rounds,
-        stop_reason=trace.stop_reason,  # type: ignore[arg-type]  # same numbers
-        identifiers=trace.identifiers,
-        lexical_rescale=trace.lexical_rescale,
-    )
-    for mean in trace.means:
-        message.means.add(
-            script=mean.script, vectors=mean.vectors, uri=mean.uri, with_prior=mean.with_prior
-        )
-    for directory in trace.directories:
-        message.directories.add(
-            uri=directory.uri,
-            parts=_score_parts(directory.parts),
-            round=directory.round,
-            start_point=directory.start_point,
-            files=directory.files,
-        )
-    return message
+    values = fields_of(trace)
+    values["means"] = map(fields_of, trace.means)
+    values["directories"] = [
+        fields_of(directory) | {"parts": fields_of(directory.parts)}
+        for directory in trace.directories
+    ]
+    return retrieval_pb2.FindTrace(**values)

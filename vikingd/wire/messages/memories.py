@@ -11,7 +11,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from google.protobuf import timestamp_pb2
 from google.protobuf.message import Message
 
 from vikingd.answer.forget import ForgetQuery
@@ -23,9 +22,9 @@ from vikingd.domain.changes import Committed, Once
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.degradation import Degraded
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.recall import RecallPath
+from vikingd.domain.prompt import RecallPath
 from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget
-from vikingd.domain.retrieve import Rrf, WeightedSum
+from vikingd.domain.retrieve import WeightedSum
 from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.ingest.kinds import Kind, kind_of
@@ -43,7 +42,6 @@ from vikingd.memory.model import (
 from vikingd.memory.remember import Outcome, Remembering
 from vikingd.memory.routes import Routes, candidates
 from vikingd.pb import memories_pb2
-from vikingd.wire.limits import MAX_IDS
 from vikingd.wire.messages import decode
 from vikingd.wire.messages.encode import add_timings, timestamp
 from vikingd.wire.messages.encode import degraded as encode_degraded
@@ -76,18 +74,17 @@ def recall_query(
     max_tokens = request.max_tokens or defaults.max_tokens
     if max_tokens > MAX_TOKENS:
         raise InvalidField("max_tokens", f"is {max_tokens}, at most {MAX_TOKENS:,} is allowed")
-    if request.top_k > MAX_TOP_K:
-        raise InvalidField("top_k", f"is {request.top_k}, at most {MAX_TOP_K} is allowed")
+    decode.check_most(request.top_k, MAX_TOP_K, "top_k")
     query = RecallQuery(
         text=text,
         scope=scope_of(request.scope),
-        now=now_of(request.now if request.HasField("now") else None),
+        now=now_of(request),
         time_zone=time_zone(request.time_zone),
         max_tokens=max_tokens,
         tokenizer=tokenizers.known(request.tokenizer),
         top_k=request.top_k or defaults.top_k,
         without=_without(request.without),
-        fusion=_fusion(request),
+        fusion=_HALVES if request.WhichOneof("fusion") is None else fusion_of(request),
         salience=_salience(request, defaults),
         skip_oversize=request.skip_oversize,
         no_touch=request.no_touch,
@@ -121,7 +118,8 @@ def remembering(
     text = entries.check_text(request.text)
     section = entries.check_section(request.section)
     now = time.time_ns() // 1000
-    said = decode.microseconds(request.time, "time") if request.HasField("time") else now
+    given = decode.given(request, "time", decode.microseconds)
+    said = now if given is None else given
     zone = time_zone(request.time_zone)
     if request.uri:
         uri = uris.parse(request.uri)
@@ -194,20 +192,17 @@ def forget_query(request: memories_pb2.ForgetRequest) -> ForgetQuery:
     below = request.below_salience if request.HasField("below_salience") else None
     if below is not None and not 0 < below <= 1:
         raise InvalidField("below_salience", f"is {below}, not in (0, 1]")
-    older = request.older_than if request.HasField("older_than") else None
-    if bool(request.ids) == (below is not None or older is not None):
+    if bool(request.ids) == (below is not None or request.HasField("older_than")):
         raise InvalidField(
             "ids", "ids or criteria (older_than, below_salience) are needed, not both"
         )
     if request.ids and request.HasField("scope"):
         raise InvalidField("scope", "is for criteria; ids say by themselves what is meant")
-    if len(request.ids) > MAX_IDS:
-        raise InvalidField("ids", f"has {len(request.ids)} entries, at most {MAX_IDS} are allowed")
     return ForgetQuery(
-        now_of(request.now if request.HasField("now") else None),
+        now_of(request),
         _once(request.ids),
         scope_of(request.scope),
-        None if older is None else decode.microseconds(older, "older_than"),
+        decode.given(request, "older_than", decode.microseconds),
         below,
     )
 
@@ -248,11 +243,11 @@ def scope_of(scope: memories_pb2.MemoryScope) -> MemoryScope:
     return MemoryScope(with_global, scope.project)
 
 
-def now_of(now: timestamp_pb2.Timestamp | None) -> int:
+def now_of(request: memories_pb2.RecallRequest | memories_pb2.ForgetRequest) -> int:
     """Return the time of the request in microseconds, or that of the clock."""
-    if now is None:
+    micros = decode.given(request, "now", decode.microseconds)
+    if micros is None:
         return time.time_ns() // 1000
-    micros = decode.microseconds(now, "now")
     if not _MIN_NOW <= micros < _MAX_NOW:
         raise InvalidField("now", "must lie in the years 2 to 9998")
     return micros
@@ -327,11 +322,6 @@ def _without(paths: Sequence[int]) -> frozenset[RecallPath]:
     return chosen
 
 
-def _fusion(request: memories_pb2.RecallRequest) -> Rrf | WeightedSum:
-    named = request.WhichOneof("fusion")
-    return _HALVES if named is None else fusion_of(request)
-
-
 def _salience(request: memories_pb2.RecallRequest, defaults: Defaults) -> Salience:
     salience = salience_of(defaults)
     if request.profile not in ("", "salience", "relevance"):
@@ -341,14 +331,14 @@ def _salience(request: memories_pb2.RecallRequest, defaults: Defaults) -> Salien
     if request.HasField("weights"):
         if request.profile:
             raise InvalidField("weights", "stand in place of a profile, and there is one")
-        own = request.weights
-        given = (own.semantic, own.reinforcement, own.recency, own.access)
-        names = ("semantic", "reinforcement", "recency", "access")
-        for name, weight in zip(names, given, strict=True):
-            decode.fraction(weight, f"weights.{name}")
-        if abs(sum(given) - 1) > WEIGHT_TOLERANCE:
-            raise InvalidField("weights", f"sum to {sum(given):g}, not to 1")
-        salience = Salience(*given, salience.half_life_days)
+        given = {
+            name: decode.fraction(getattr(request.weights, name), f"weights.{name}")
+            for name in ("semantic", "reinforcement", "recency", "access")
+        }
+        total = sum(given.values())
+        if abs(total - 1) > WEIGHT_TOLERANCE:
+            raise InvalidField("weights", f"sum to {total:g}, not to 1")
+        salience = replace(salience, **given)
     if request.HasField("half_life_days"):
         days = request.half_life_days
         if not (math.isfinite(days) and MIN_HALF_LIFE <= days <= MAX_HALF_LIFE):

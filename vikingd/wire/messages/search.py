@@ -3,13 +3,7 @@
 from __future__ import annotations
 
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.search import (
-    SearchQuery,
-    SearchResult,
-    SearchSession,
-    SessionMessage,
-    TypedQuery,
-)
+from vikingd.domain.search import SearchQuery, SearchResult, SearchSession, SessionMessage
 from vikingd.pb import retrieval_pb2
 from vikingd.wire.limits import MAX_MESSAGES
 from vikingd.wire.messages import decode, encode
@@ -25,66 +19,40 @@ def query_of(request: retrieval_pb2.SearchRequest) -> SearchQuery:
     """
     if not request.query.strip():
         raise InvalidField("query", "is empty")
-    find = retrieval_pb2.FindRequest(
-        query=request.query,
-        target_uri=request.target_uri,
-        context_types=request.context_types,
-        levels=request.levels,
-        limit=request.limit,
-        where=request.where if request.HasField("where") else None,
-        trace=request.trace,
-        min_revision=request.min_revision,
-        mode=request.mode or retrieval_pb2.SEARCH_MODE_THINKING,
-    )
-    if request.HasField("score_threshold"):
-        find.score_threshold = request.score_threshold
-    if request.HasField("alpha"):
-        find.alpha = request.alpha
+    given = {field.name: value for field, value in request.ListFields()}
+    given.pop("session", None)
+    find = retrieval_pb2.FindRequest(**given)
+    find.mode = find.mode or retrieval_pb2.SEARCH_MODE_THINKING
     query, _ = decode.find_query(find, None)
     return SearchQuery(query.text, _session(request.session), query)
 
 
 def response_of(result: SearchResult) -> retrieval_pb2.SearchResponse:
     """The reply."""
-    plan = result.plan
+    queries = [retrieval_pb2.TypedQuery(**encode.fields_of(query)) for query in result.plan.queries]
+    plan = encode.fields_of(result.plan) | {"queries": queries}
     reply = retrieval_pb2.SearchResponse(
-        query_plan=retrieval_pb2.QueryPlan(
-            source=plan.source,  # type: ignore[arg-type]  # same numbers
-            reason=plan.reason,
-            queries=map(_typed, plan.queries),
-            notes=plan.notes,
-            model=plan.model,
-        ),
+        query_plan=retrieval_pb2.QueryPlan(**plan),
         revision=result.revision,
         degraded=encode.degraded(result.degraded),
         rerank=encode.rerank(result.rerank),
     )
     reply.total, _ = encode.add_matches(reply, result.matches)
     encode.add_timings(reply.timings, result.stages)
-    for planned, found in zip(plan.queries, result.found, strict=True):
+    for query, found in zip(queries, result.found, strict=True):
         added = reply.query_results.add(
-            query=_typed(planned),
+            query=query,
             hits=[
                 retrieval_pb2.QueryHit(uri=match.uri, score=match.score)
                 for match in found.matches
                 if match.context_type
             ],
             degraded=encode.degraded(found.degraded),
-            trace=encode.find_trace(found.trace) if found.trace else None,
+            trace=None if found.trace is None else encode.find_trace(found.trace),
+            rerank=None if found.rerank is None else encode.rerank(found.rerank),
         )
         encode.add_timings(added.timings, found.stages)
-        if found.rerank is not None:
-            added.rerank.CopyFrom(encode.rerank(found.rerank))
     return reply
-
-
-def _typed(query: TypedQuery) -> retrieval_pb2.TypedQuery:
-    return retrieval_pb2.TypedQuery(
-        query=query.query,
-        context_type=query.context_type,  # type: ignore[arg-type]  # same numbers
-        intent=query.intent,
-        priority=query.priority,
-    )
 
 
 def _session(session: retrieval_pb2.SearchSession) -> SearchSession:
