@@ -20,11 +20,12 @@ from engine_model import (
     vector,
     words,
 )
+from find_helpers import find
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 from viking_kernels.arrays import F32
 
-from vikingd.answer.find import Find, find
+from vikingd.answer.find import Find
 from vikingd.answer.recall import MemorySearch
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Waiting

@@ -10,8 +10,7 @@ from typing import TypeVar
 from viking_kernels.arrays import F32
 
 from vikingd.answer.deadline import Runner, wait_for_revision
-from vikingd.answer.find import Find
-from vikingd.answer.matches import Gather
+from vikingd.answer.find import Find, Gather
 from vikingd.answer.query_scope import LIGHT_BYTES
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import answer_finds

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
-
 import numpy as np
 from viking_kernels import find as kernel
 from viking_kernels.arrays import F32, TEXTS, U8, RawQuery, Scope, Scratch, is_file
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField, NotFound
+from vikingd.domain.find import FindQuery
+from vikingd.domain.retrieve import RetrieveQuery
 from vikingd.domain.text import NONE, script_of
 from vikingd.engine import Engine
 from vikingd.index.lexicon.tokens import QueryTerms, query_terms
@@ -36,26 +35,6 @@ _NO_VECTOR: F32 = np.zeros(0, np.float32)
 _TYPES = frozenset((ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL))
 
 
-class ScopedQuery(Protocol):
-    """The fields that all queries have; checked."""
-
-    @property
-    def text(self) -> str:
-        """The text of the query, or ""."""
-
-    @property
-    def target_uri(self) -> str:
-        """The directory at the root of the scope."""
-
-    @property
-    def context_types(self) -> frozenset[ContextType]:
-        """The types to answer; empty for all."""
-
-    @property
-    def where(self) -> Mapping[str, Any] | None:
-        """The filter by metadata."""
-
-
 class QueryScope:
     """A query's snapshot, scope, terms and filters.
 
@@ -70,7 +49,7 @@ class QueryScope:
     """
 
     def __init__(
-        self, engine: Engine, query: ScopedQuery, snapshot: Snapshot | None = None
+        self, engine: Engine, query: FindQuery | RetrieveQuery, snapshot: Snapshot | None = None
     ) -> None:
         self.exhaustive_texts = engine.settings.exhaustive_texts
         self.where = filters.parse(query.where) if query.where else None
@@ -94,12 +73,8 @@ class QueryScope:
         tail = len(self.snapshot.tree.texts.directory) - self.scope.base_texts
         cost = int(self.counts[TEXTS]) + tail
         if self.where is not None:
-            cost += self._filtering(filters.clauses(self.where))
+            cost += filters.clauses(self.where) * len(self.snapshot.file_id) // FILES_OF_A_TEXT
         return cost <= LIGHT_TEXTS
-
-    def _filtering(self, clauses: int) -> int:
-        """Return the cost of clauses, in texts."""
-        return clauses * len(self.snapshot.file_id) // FILES_OF_A_TEXT
 
     def script(self, vector: F32 | None) -> int:
         """Return the script of the query's text; without text, that of the nearest centroid."""

@@ -11,14 +11,16 @@ The walk makes no calls. Its driver sends `documents()` to a reranker and passes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from viking_kernels.arrays import decode_file, is_file
+import numpy as np
+import numpy.typing as npt
+from viking_kernels.arrays import Scratch, decode_file, encode_file, is_file
 
 from vikingd.answer.find import Find
 from vikingd.answer.query_scope import keep_scratch, take_scratch
-from vikingd.answer.scores import Row, Scores
+from vikingd.answer.trace import DirectoryScores, Scored, directory_parts
 from vikingd.domain.degradation import Degradation, DegradationReason
 from vikingd.domain.find import (
     MAX_THINKING_LIMIT,
@@ -52,18 +54,22 @@ All of QUICK's results fit into a round, and most servers take as many documents
 each of 100 results has its own directory, the root is one start point more."""
 
 
+Row = int
+"""A node, see viking_kernels.arrays.encode_file."""
+
+
 @dataclass(slots=True)
 class _Node:
     """A scored context; `rerank` is None without an abstract: its node score counts."""
 
-    own: float
+    node_score: float
     parent: float  # its final score
     weight: float  # b
     rerank: float | None
 
     @property
     def final(self) -> float:
-        score = self.own if self.rerank is None else self.rerank
+        score = self.node_score if self.rerank is None else self.rerank
         return (1.0 - self.weight) * score + self.weight * self.parent
 
 
@@ -96,7 +102,7 @@ class Walk:
         self.plain, scored = find.scored_answer(scratch, whole=True)
         self._scores = Scores(find, scored, scratch)
         keep_scratch(scratch)
-        self._found = frozenset(self._scores.chosen)
+        self._found = [hit.row for hit in scored.chosen]
         self._root: Row = find.scope.root
         self._nodes: dict[Row, _Node] = {}
         self._queue: list[Row] = []
@@ -195,7 +201,7 @@ class Walk:
     def _start_points(self) -> set[Row]:
         """Return the start points and their ancestors, as far as these fit."""
         best = self._scores.best_directories(GLOBAL_SEARCH_TOPK)
-        holding = [self._parent(row) for row in self._scores.chosen]
+        holding = [self._parent(row) for row in self._found]
         starts = {self._root, *holding}
         for start in dict.fromkeys((*best, *holding)):
             above = {start}
@@ -255,7 +261,7 @@ class Walk:
             return StopReason.EXHAUSTED
         if number > MAX_ROUNDS:
             return StopReason.ROUND_LIMIT
-        limit, weight = self._find.query.limit, self._scores.greatest_weight
+        limit, weight = self._find.query.limit, self._scores.found.weights.parent
         finals = [node.final for row, node in self._nodes.items() if self._is_wanted(row)]
         best = max(self._nodes[row].final for row in self._queue)
         # The last round opens contexts this many levels below the queue.
@@ -269,7 +275,7 @@ class Walk:
         directories = tuple(
             TracedDirectory(
                 self._snapshot.directory_uri(row),
-                self._parts(self._scores.directory_parts(row), row),
+                self._parts(directory_parts(self._find, self._scores.found, row), row),
                 number,
                 row in self._starts,
                 int(files[row]),
@@ -283,3 +289,95 @@ class Walk:
             rounds=max(self._opened.values(), default=0),
             stop_reason=self._stopped or plain.stop_reason,
         )
+
+
+class Scores:
+    """The plain scores of a find, for the rows of its snapshot that are alive and in the scope.
+
+    Args:
+        find: its answer has just been made.
+        scored: its scores.
+        scratch: its scratch; copied, because the next find overwrites it.
+    """
+
+    def __init__(self, find: Find, scored: Scored, scratch: Scratch) -> None:
+        tree, scope = find.snapshot.tree, find.scope
+        self._root = scope.root
+        self.found = scored.found._replace(directories=scored.found.directories.copy())
+
+        scores = DirectoryScores(*self.found.directories)
+        node_score = scores.node_score
+        dirs = _rows(
+            scope.dir_low, scope.dir_high, scope.base_dirs, len(tree.directories.tombstoned)
+        )
+        inside = node_score[: len(dirs)] >= 0
+        self._dirs, self._dir_scores = dirs[inside], node_score[inside]
+        self._dir_final = scores.final[inside]
+        self._dir_parent = tree.directories.parent[self._dirs]
+        allowed = find.allowed(files=False)
+        self._dir_allowed = allowed[inside] if len(allowed) else np.ones(len(self._dirs), np.uint8)
+
+        files = _rows(scope.file_low, scope.file_high, scope.base_files, len(tree.files.tombstoned))
+        wanted = tree.files.tombstoned[files] > scope.revision
+        allowed = find.allowed(files=True)
+        if len(allowed):
+            wanted &= allowed.astype(bool)
+        self._files = files[wanted]
+        self._file_scores = scratch.file_scores[: len(files)][wanted]
+        self._file_directory = tree.files.directory[self._files]
+
+    def of(self, row: Row) -> float:
+        """Return the node score of a row that is in the scope and allowed."""
+        if is_file(row):
+            return float(self._file_scores[np.searchsorted(self._files, decode_file(row))])
+        return float(self._dir_scores[np.searchsorted(self._dirs, row)])
+
+    def weight(self, parent: Row) -> float:
+        """Return the weight of a directory's final score for its children."""
+        weights = self.found.weights
+        return weights.below_root if parent == self._root else weights.parent
+
+    def best_directories(self, count: int) -> list[Row]:
+        """Return the best directories by final score, ties by row."""
+        order = np.argsort(-self._dir_final, kind="stable")[:count]
+        best: list[int] = self._dirs[order].tolist()
+        return best
+
+    def children(
+        self,
+        directories: Sequence[Row],
+        count: int,
+        *,
+        files: bool,
+        known: Collection[Row],
+        first: Collection[Row],
+    ) -> tuple[list[Row], int]:
+        """Return the best children of some directories, and the number of all.
+
+        Args:
+            directories: opened together.
+            count: children to return, at most, by node score, ties by row.
+            files: whether files are wanted, too.
+            known: rows to leave out.
+            first: rows to return before others, whatever their score.
+        """
+        inside = np.isin(self._dir_parent, directories) & (self._dirs != self._root)
+        rows, scores = self._dirs[inside], self._dir_scores[inside]
+        if files:
+            inside = np.isin(self._file_directory, directories)
+            rows = np.concatenate([rows, encode_file(self._files[inside])])
+            scores = np.concatenate([scores, self._file_scores[inside]])
+        new = np.isin(rows, list(known), invert=True)
+        rows, scores = rows[new], scores[new]
+        order = np.lexsort((rows, -scores, np.isin(rows, list(first), invert=True)))
+        best: list[int] = rows[order[:count]].tolist()
+        return best, len(rows)
+
+    def allows(self, directory: Row) -> bool:
+        """Return whether the filters allow a directory."""
+        return bool(self._dir_allowed[np.searchsorted(self._dirs, directory)])
+
+
+def _rows(low: int, high: int, base: int, count: int) -> npt.NDArray[np.int64]:
+    """Return the rows of a scope's arrays, in rising order."""
+    return np.concatenate([np.arange(low, high), np.arange(base, count)])

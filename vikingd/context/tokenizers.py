@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
 
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import approximate_tokens
@@ -34,23 +33,16 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # a bare key in TOML
 _SHOWN = 64  # characters of an unknown name in an error
 
 
-class Tokenizer(Protocol):
-    """Counts tokens; safe to call from several threads."""
-
-    @property
-    def name(self) -> str:
-        """The name by which it was opened."""
-
-    @property
-    def approximate(self) -> bool:
-        """True if the counts are estimates."""
-
-    def count(self, text: str) -> int:
-        """Return the tokens of a text; special tokens in it count as plain text."""
-
-
 @dataclass(frozen=True, slots=True)
-class _Counting:
+class Tokenizer:
+    """Counts tokens; safe to call from several threads.
+
+    Attributes:
+        name: the name by which it was opened.
+        count: returns the tokens of a text; special tokens in it count as plain text.
+        approximate: True if the counts are estimates.
+    """
+
     name: str
     count: Callable[[str], int]
     approximate: bool = False
@@ -136,15 +128,15 @@ def configure(table: Mapping[str, str]) -> None:
     for name, source in table.items():
         family, _, argument = source.partition(":")
         try:
-            _slots[name] = _Slot(_Counting(name, _SOURCES[family](argument)))
+            _slots[name] = _Slot(Tokenizer(name, _SOURCES[family](argument)))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
 
 
 def _open(name: str) -> Tokenizer:
     if name == APPROXIMATE:
-        return _Counting(name, approximate_tokens, approximate=True)
-    return _Counting(name, _quicktok(name))
+        return Tokenizer(name, approximate_tokens, approximate=True)
+    return Tokenizer(name, _quicktok(name))
 
 
 def _quicktok(name: str) -> Callable[[str], int]:
