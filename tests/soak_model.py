@@ -35,7 +35,7 @@ from vikingd.domain.find import FindQuery, Levels, Method
 from vikingd.domain.retrieve import Rrf
 from vikingd.engine import Engine
 from vikingd.ingest.prepare import prepare
-from vikingd.memory.entries import shown as entry_text
+from vikingd.memory.entries import clean as entry_text
 from vikingd.memory.model import MemoryScope, RecallQuery, Remembered, Salience
 from vikingd.memory.remember import Forgetting, Remembering, SimilarityThreshold
 from vikingd.memory.same import normalized

@@ -113,7 +113,7 @@ def forgetting(query: ForgetQuery, memories: Sequence[Memory]) -> Forgetting:
 
 
 def _memory(stored: StoredEntry) -> Memory:
-    content = entries.shown(stored.passage)
+    content = entries.clean(stored.passage)
     return Memory(stored.uri, content, 0.0, 0, stored.entry, stored.ordinal, stored.section)
 
 

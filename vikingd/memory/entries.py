@@ -36,7 +36,7 @@ MAX_TEXT_CHARACTERS = 65_536  # of a text before it is cleaned
 
 
 def clean(text: str) -> str:
-    """Return the form in which a text is stored; cleaning it again changes nothing.
+    """Return the form in which a text is stored and shown; cleaning it again changes nothing.
 
     Lines end with a line feed. Lines and text have no white space at their ends. The common
     indentation of all lines but the first is removed, and several blank lines become one. Leading
@@ -45,11 +45,6 @@ def clean(text: str) -> str:
     text = "\n".join(line.rstrip() for line in _EOL.sub("\n", text).split("\n"))
     first, newline, rest = _RULES.sub("", text).strip().partition("\n")
     return re.sub(r"\n{3,}", "\n\n", first + newline + dedent(rest))
-
-
-def shown(passage: str) -> str:
-    """Return the text of an entry in its clean form, from its passage."""
-    return clean(passage)
 
 
 def check_text(text: str) -> str:
@@ -353,7 +348,7 @@ def _written(before: str, text: str, after: str, eol: str) -> Written:
         cut = _passages(content)
         for passage in cut:
             found = passage.start == len(before)
-            if found and shown(content[passage.start : passage.end]) == text:
+            if found and clean(content[passage.start : passage.end]) == text:
                 return Written(content, passage, cut)
     raise InvalidField(
         "text",

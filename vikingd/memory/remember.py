@@ -123,7 +123,7 @@ class Remembering:
         count = min(old.reinforcement + 1, MAX_COUNTER)
         entry = replace(old, reinforcement=count, time=max(said_before, self.time))
         self.outcome = Outcome(Remembered.REINFORCED, entry, wording, cosine)
-        if entries.shown(met.passage) == self.text or self.time < said_before:
+        if entries.clean(met.passage) == self.text or self.time < said_before:
             return Rewritten(counters=(entry,))
         try:
             return Rewritten(self._with_entry(self._written(file, met), entry))
@@ -148,7 +148,7 @@ class Remembering:
         """Compare the text with the entries of a file."""
         equal = self._equal(stored)
         if equal is not None:
-            return _Nearest(equal, entries.shown(equal.passage), 1.0)
+            return _Nearest(equal, entries.clean(equal.passage), 1.0)
         met = near = _Nearest(None, "", 0.0)
         for one in stored:
             vector = np.frombuffer(one.vector, "<f4")
@@ -157,7 +157,7 @@ class Remembering:
             cosine = min(1.0, float(vector @ self._vector))
             if cosine < self._threshold.cosine:
                 continue
-            said = entries.shown(one.passage)
+            said = entries.clean(one.passage)
             if cosine > met.cosine and not (
                 self._threshold.with_words and differs(self.text, said)
             ):
@@ -168,7 +168,7 @@ class Remembering:
 
     def _equal(self, stored: Sequence[StoredEntry]) -> StoredEntry | None:
         wanted = normalized(self.text)
-        return next((s for s in stored if normalized(entries.shown(s.passage)) == wanted), None)
+        return next((s for s in stored if normalized(entries.clean(s.passage)) == wanted), None)
 
     def _written(self, file: MemoryFile | None, instead_of: StoredEntry | None) -> _Written:
         """Return the file with the text as a new entry or in place of one.

@@ -125,17 +125,15 @@ class Routes:
     """
 
     def __init__(self, routes: Sequence[Route]) -> None:
-        names: set[str] = set()
         # Row number and original spelling by the folded trigger.
         self._triggers: dict[str, tuple[int, str]] = {}
         self._routes = tuple(routes)
-        self.by_name = {route.name: route for route in self._routes}
+        self.by_name: dict[str, Route] = {}
         for row, route in enumerate(self._routes):
             try:
                 _check(route)
-                if route.name in names:
+                if self.by_name.setdefault(route.name, route) is not route:
                     raise ValueError("another row has the same name")
-                names.add(route.name)
                 for trigger in route.triggers:
                     other, _ = self._triggers.setdefault(_folded(trigger), (row, trigger))
                     if other != row:
