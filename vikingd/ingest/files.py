@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,7 +28,6 @@ from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.limits import as_sent
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
-from vikingd.ingest.times import iso, microseconds
 from vikingd.ingest.written import as_put
 
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
@@ -36,6 +36,7 @@ SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 FORMER_SIDECAR = ".vikingd.jsonl"
 """The file in which exports of former versions kept all that files do not hold."""
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DESCRIBING = ("README.md", "readme.md", "index.md", "SKILL.md")
 _LISTED = 40
 """Files of a directory that its abstract may name."""
@@ -53,7 +54,7 @@ class Unreadable:
     uri: str = ""
 
 
-class FaultyFileError(Exception):
+class FaultyFileError(OSError):
     """A file cannot be imported; the message says why."""
 
 
@@ -130,6 +131,25 @@ def open_regular(path: Path, *, follow: bool) -> BinaryIO:
     return open(descriptor, "rb")
 
 
+def microseconds(text: str) -> int | None:
+    """Return ISO 8601 as microseconds since the epoch, None for ""; UTC if it names no zone.
+
+    Raises:
+        ValueError: the text is not ISO 8601.
+    """
+    if not text:
+        return None
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+def iso(time: int) -> str:
+    """Return microseconds since the epoch as ISO 8601 in UTC."""
+    return (_EPOCH + timedelta(microseconds=time)).isoformat().replace("+00:00", "Z")
+
+
 def printable(path: Path) -> str:
     """Return the path with control characters and the like as escapes."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(path))
@@ -190,7 +210,7 @@ def _description(directory: Path) -> tuple[str, str]:
             continue
         try:
             content = _read_text(directory / name)
-        except (OSError, FaultyFileError):
+        except OSError:
             continue  # The fault is reported when the file itself is read.
         return derive_title(content, name), (
             stated_abstract(content, name) or derive_abstract(content, name)
@@ -213,8 +233,6 @@ def _listing(first: Iterable[Draft | Unreadable], subdirectories: Iterable[Path]
 def _read_file(path: Path, uri: str) -> Draft | Unreadable:
     try:
         content = _read_text(path)
-    except FaultyFileError as error:
-        return Unreadable(printable(path), str(error), _uri_of_a_context(uri))
     except OSError as error:
         return Unreadable(printable(path), error.strerror or str(error), _uri_of_a_context(uri))
     metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}

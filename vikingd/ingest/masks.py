@@ -74,12 +74,11 @@ class Masked:
             for name in ("content", "passages"):
                 if name in named and getattr(draft, name):
                     raise InvalidField(name, "must be empty for a directory")
-        before = as_put(stored)
-        whole = replace(before, **{name: getattr(draft, name) for name in named})
+        whole = replace(as_put(stored), **{name: getattr(draft, name) for name in named})
         cut = self.cut
         if stored.is_directory:
-            whole = replace(whole, passages=None)
-        elif "content" in named:
+            return prepare(replace(whole, passages=None))
+        if "content" in named:
             if "passages" not in named:
                 whole = replace(whole, passages=None)
         elif "passages" in named:
@@ -90,7 +89,7 @@ class Masked:
             check_passages(draft.passages, len(whole.content), "passages")
         else:
             cut = [replace(passage, entry=None) for passage in stored.passages]
-        if cut is None or stored.is_directory:
+        if cut is None:
             return prepare(whole)
         return replace(prepare(replace(whole, passages=cut)), content_hash=whole.content_hash())
 
