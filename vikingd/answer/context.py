@@ -75,13 +75,7 @@ class ContextBuilder:
         run: Runner,
         reply: Callable[[BuiltContext, int, Sequence[Stage], Degraded], _T],
     ) -> _T:
-        """Return the reply with a context.
-
-        Args:
-            source: of the pieces.
-            plan: how to build it.
-            run: runs the pieces of the call.
-            reply: makes the reply of (context, revision, stages, notes).
+        """Return what `reply` makes of (context, revision, stages, notes).
 
         Raises:
             NotFound: the target of the source does not exist.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from time import perf_counter
 from zoneinfo import ZoneInfo
@@ -42,31 +43,40 @@ class DirectRecall:
 
     @property
     def is_light(self) -> bool:
-        """True if the query names nothing, so that nothing is read."""
-        return self._matched is None and self._days is None
+        """True if the query names nothing and a search follows, so that nothing is read."""
+        is_last = RecallPath.HYBRID in self._query.without
+        return self._matched is None and self._days is None and not is_last
 
     def answer(self) -> RecallResult | str:
-        """Return the answer of the fast path or of the timeline, else the reasons for none."""
+        """Return the answer of the fast path or of the timeline, else the reasons for none.
+
+        If the search is switched off, these are the reasons of an empty answer.
+        """
         started, query = perf_counter(), self._query
         revision = self._engine.snapshot.revision
         reasons = []
         for path, look in ((RecallPath.FAST, self._fast), (RecallPath.TIMELINE, self._timeline)):
             found = "switched off" if path in query.without else look()
             if not isinstance(found, str):
-                memories, reason = found
-                return RecallResult(
-                    tuple(memories),
-                    path,
-                    reason,
-                    query.max_tokens,
-                    open_tokenizer(query.tokenizer).approximate,
-                    revision,
-                    0,
-                    (Stage("read", started, perf_counter()),),
-                )
+                stage = Stage("read", started, perf_counter())
+                return self._result(path, *found, revision, (stage,))
             if found:
                 reasons.append(f"{path.name.lower()}: {found}")
-        return "; ".join(reasons)
+        if RecallPath.HYBRID not in query.without:
+            return "; ".join(reasons)
+        return self._result(None, [], "; ".join([*reasons, "hybrid: switched off"]), revision, ())
+
+    def _result(
+        self,
+        path: RecallPath | None,
+        memories: Sequence[Memory],
+        reason: str,
+        revision: int,
+        stages: tuple[Stage, ...],
+    ) -> RecallResult:
+        budget, name = self._query.max_tokens, self._query.tokenizer
+        approximate = open_tokenizer(name).approximate
+        return RecallResult(tuple(memories), path, reason, budget, approximate, revision, 0, stages)
 
     def _fast(self) -> _Read | str:
         if self._matched is None:
@@ -172,11 +182,3 @@ def _day_of(uri: str) -> date | None:
 def _today(query: RecallQuery) -> date:
     seconds = query.now // 1_000_000
     return datetime.fromtimestamp(seconds, UTC).astimezone(ZoneInfo(query.time_zone)).date()
-
-
-def nothing(engine: Engine, query: RecallQuery, why: str) -> RecallResult:
-    """Return the empty answer, if no path has one and the search is switched off."""
-    reason = "; ".join(filter(None, (why, "hybrid: switched off")))
-    approximate = open_tokenizer(query.tokenizer).approximate
-    revision = engine.snapshot.revision
-    return RecallResult((), None, reason, query.max_tokens, approximate, revision, 0, ())

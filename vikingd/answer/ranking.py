@@ -27,9 +27,7 @@ MOST_DEPTH = 16_000
 class Ranking:
     """Ranks the texts of a query's scope.
 
-    Args:
-        bound: the query on a snapshot.
-        orders_ties: order all ties by name, because places are fused or shown.
+    With `orders_ties` it orders all ties by name, because places are fused or shown.
     """
 
     def __init__(self, bound: QueryScope, *, orders_ties: bool) -> None:

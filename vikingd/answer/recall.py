@@ -15,7 +15,7 @@ from viking_kernels import salience as kernel
 from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
 
 from vikingd.answer.deadline import Runner, wait_for_revision
-from vikingd.answer.direct_recall import DirectRecall, nothing
+from vikingd.answer.direct_recall import DirectRecall
 from vikingd.answer.fusion import fused, merged
 from vikingd.answer.passages import key_of, name_of, shown
 from vikingd.answer.query_vector import QueryVectors
@@ -67,14 +67,7 @@ _NO_CANDIDATES = _Candidates([], [], np.zeros(0))
 
 
 class Recaller:
-    """Answers Recall.
-
-    Args:
-        engine: holds index and store.
-        vectors: embeds the queries.
-        routes: the words that name files.
-        most_bytes: of the memories in a reply, about.
-    """
+    """Answers Recall; the memories in a reply have about `most_bytes`."""
 
     def __init__(
         self, engine: Engine, vectors: QueryVectors, routes: Routes, most_bytes: int
@@ -99,8 +92,6 @@ class Recaller:
         embed = Stage("embed", started, started)
         if not isinstance(known, str):
             result = known
-        elif RecallPath.HYBRID in query.without:
-            result = await run.away(nothing, engine, query, known)
         else:
             search = await run.here(MemorySearch, engine, query, known, self._most_bytes)
             degraded: Degraded = ()
@@ -120,13 +111,9 @@ class Recaller:
 
 
 class MemorySearch:
-    """A search for memories.
+    """A search for memories by a checked query, in a reply of about `most_bytes`.
 
-    Args:
-        engine: holds index and store.
-        query: checked; the snapshot has its revision.
-        why: the reason why no other path had an answer.
-        most_bytes: of the memories in the reply, about.
+    `why` is the reason why no other path had an answer.
     """
 
     def __init__(
@@ -208,14 +195,7 @@ class MemorySearch:
     ) -> Iterator[Memory]:
         """Yield memories by salience, then URI and place, as far as the reply has room.
 
-        Each text comes once.
-
-        Args:
-            found: the candidates.
-            order: [n] of the candidates by salience.
-            scores: [n] their salience.
-            parts: [n, parts] of their salience.
-            budget: of the reply.
+        Each text comes once. `order`, `scores` and `parts` are those of the kernel.
         """
         query, snapshot = self._query, self._snapshot
         tokenizer = open_tokenizer(query.tokenizer)

@@ -21,11 +21,9 @@ Relations = dict[int, tuple[Relation, ...]]
 def relations(
     snapshot: Snapshot, scope: Scope, rows: Sequence[int], score: Callable[[I32], F64]
 ) -> Relations:
-    """Return the `MAX_RELATIONS` best relations in the scope of each row, by score, then by URI.
+    """Return the `MAX_RELATIONS` best relations in the scope of each node, by score, then by URI.
 
-    Args:
-        rows: nodes, see viking_kernels.arrays.encode_file.
-        score: returns the final scores of distinct rows of the scope.
+    `score` returns the final scores of distinct nodes of the scope.
     """
     links = {row: reasons for row in rows if (reasons := snapshot.links.get(row)) is not None}
     if not links:

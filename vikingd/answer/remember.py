@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from vikingd.answer.deadline import Deadline, Threads
-from vikingd.answer.futures import FutureBridge
+from vikingd.answer.deadline import Deadline, FutureBridge, Threads
 from vikingd.answer.query_vector import embed_in_share, embedder_failed
 from vikingd.domain.changes import Committed, Once
 from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
@@ -39,10 +38,7 @@ class RememberCall:
 class Rememberer:
     """Answers Remember.
 
-    Args:
-        engine: writes.
-        threads: read the store, cut texts and embed them.
-        same_meaning: the cosine from which two texts say the same; 0: that of the model.
+    `same_meaning` is the cosine from which two texts say the same; 0: that of the model.
     """
 
     def __init__(self, engine: Engine, threads: Threads, same_meaning: float) -> None:
@@ -65,7 +61,7 @@ class Rememberer:
             call: the memory.
             once: makes a repeated call count once.
             deadline: of the call.
-            reply: makes the reply; None if the file changed since the comparison, to try again.
+            reply: returns the reply; None if the file changed since the comparison, to try again.
             parse: makes a reply of the bytes kept for a repeated call.
 
         Raises:

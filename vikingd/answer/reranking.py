@@ -29,11 +29,8 @@ async def answer_finds(
 ) -> tuple[FindResult, ...]:
     """Return the answers, all on one scale: if a reranker fails for one, plain scores decide all.
 
-    Args:
-        query: the request's text; its language chooses the reranker.
-        finds: all in one mode.
-        rerankers: by language.
-        run: runs the pieces.
+    The finds are all in one mode. The language of `query`, the request's text, chooses the
+    reranker.
     """
     if not finds or not finds[0].query.thinking:
         off = None
@@ -86,11 +83,7 @@ async def _walk(query: str, find: Find, walk: Walk, rerankers: Rerankers, run: R
 
 
 def _time_left(run: Runner, spare: float) -> float | None:
-    """Return the seconds of the reranker; None for a call without a deadline.
-
-    Args:
-        run: has the deadline.
-        spare: seconds to make the answer after it.
+    """Return the seconds of the reranker, with `spare` seconds to make the answer after it.
 
     Raises:
         RerankFailed: no time is left for it.

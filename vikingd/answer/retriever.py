@@ -19,11 +19,7 @@ from vikingd.engine import Engine
 
 
 class Retriever:
-    """Answers Retrieve.
-
-    Args:
-        vectors: embeds the queries.
-    """
+    """Answers Retrieve."""
 
     def __init__(self, engine: Engine, vectors: QueryVectors) -> None:
         self._engine = engine
@@ -42,7 +38,7 @@ class Retriever:
         Args:
             query: checked.
             vector: [dim] of the query; None: its text is embedded if it is needed.
-            run: runs the pieces.
+            run: of the call.
             most_bytes: of the items in the reply, about.
             gather: encodes the items, where it can.
 

@@ -49,11 +49,7 @@ class Planned(NamedTuple):
 class Searcher:
     """Answers Search: plan the finds, answer them side by side, merge the results.
 
-    Args:
-        engine: holds the snapshots.
-        vectors: embeds the queries of the plan.
-        models: plan and rerank.
-        most_bytes: of the results in a reply, about.
+    The results in a reply have about `most_bytes`.
     """
 
     def __init__(

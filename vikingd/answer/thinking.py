@@ -294,10 +294,7 @@ class Walk:
 class Scores:
     """The plain scores of a find, for the rows of its snapshot that are alive and in the scope.
 
-    Args:
-        find: its answer has just been made.
-        scored: its scores.
-        scratch: its scratch; copied, because the next find overwrites it.
+    `scratch` is that of the find. It is copied, because the next find overwrites it.
     """
 
     def __init__(self, find: Find, scored: Scored, scratch: Scratch) -> None:

@@ -119,7 +119,6 @@ def _comment_paragraphs(text: str, mark: str) -> Iterator[str]:
 
 
 def _is_prose(text: str) -> bool:
-    introduces = text.endswith((":", "："))  # a list or code that is not in the abstract
-    if introduces:
+    if text.endswith((":", "：")):  # It introduces a list or code that is not in the abstract.
         return False
     return approximate_tokens(_LINK.sub("", text) if "://" in text else text) >= _PROSE_TOKENS

@@ -113,12 +113,8 @@ def file_text(context: Context) -> str:
 def open_regular(path: Path, *, follow: bool) -> BinaryIO:
     """Open a regular file for reading, without waiting for the writer of a pipe.
 
-    Args:
-        path: the file.
-        follow: True to follow a symbolic link.
-
     Raises:
-        FaultyFileError: the path is a symbolic link that must not be followed, or no regular file.
+        FaultyFileError: the path is no regular file, or a symbolic link and not to `follow`.
         OSError: the file cannot be opened.
     """
     if path.is_symlink() and not follow:

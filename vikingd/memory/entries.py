@@ -121,7 +121,9 @@ def added(content: str, text: str, section: str, title: str) -> Written:
             file already has the maximum of passages.
     """
     check_section(section)
-    if _most_passages(content) >= MAX_PASSAGES and len(_passages(content)) >= MAX_PASSAGES:
+    # An upper bound of the passages: one for each line and each hundred characters.
+    most = content.count("\n") + content.count("\r") + len(content) // 100 + 1
+    if most >= MAX_PASSAGES and len(_passages(content)) >= MAX_PASSAGES:
         raise InvalidField("text", f"has no place: the file has {MAX_PASSAGES:,} passages already")
     eol = _eol(content)
     if not content.strip():
@@ -166,11 +168,7 @@ def removed(content: str, places: Sequence[tuple[int, int]]) -> tuple[str, list[
     Markers and emptied lines are removed too. Of two blank lines around a removed passage one is
     removed. If the text above and the text below would join, a blank line separates them. If that
     is not enough, since the text below is indented like an item, an empty comment does. Headings
-    stay.
-
-    Args:
-        content: content of a memory file.
-        places: [start, end) of each passage, in order.
+    stay. `places` has [start, end) of each passage, in order.
     """
     parts = _outline(content)
     kept = [content[p.start : p.end] for p in parts if not _within(places, p.start, p.end)]
@@ -290,11 +288,6 @@ def _text_end(content: str, end: int) -> int:
     while end and content[end - 1] in " \t\r\n":
         end -= 1
     return end
-
-
-def _most_passages(content: str) -> int:
-    """Return an upper bound of the passages: one for each line and each hundred characters."""
-    return content.count("\n") + content.count("\r") + len(content) // 100 + 1
 
 
 def _passages(content: str) -> list[Passage]:

@@ -91,8 +91,7 @@ class Remembering:
         self._embedded, self._vector = "", _NO_VECTOR
         self._threshold = SimilarityThreshold(2.0)
         # The last arguments of `_written` and its result.
-        self._last_key: tuple[MemoryFile | None, StoredEntry | None] | None = None
-        self._last: _Written | None = None
+        self._last: tuple[tuple[MemoryFile | None, StoredEntry | None], _Written] | None = None
 
     def indexed_text(self, file: MemoryFile | None) -> str | None:
         """Return the text to embed for this file; None if an entry has the same wording."""
@@ -176,8 +175,8 @@ class Remembering:
         All other passages stay as they are, so that each keeps its entry.
         """
         key = (file, instead_of)
-        if self._last is not None and self._last_key == key:
-            return self._last
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]
         content, others = (file.content, list(file.entries)) if file else ("", [])
         if others and not others[0].ordinal:
             # The only text of the file is its abstract, which becomes an entry like others.
@@ -203,8 +202,8 @@ class Remembering:
         prepared = replace(prepare(draft), entries=kept)
         at = written.passage.start
         ordinal = next(t.ordinal for t in prepared.texts if t.ordinal and t.start == at)
-        self._last_key, self._last = key, _Written(prepared, ordinal)
-        return self._last
+        self._last = key, _Written(prepared, ordinal)
+        return self._last[1]
 
     def _listed(self, content: str, abstract: StoredEntry) -> tuple[str, StoredEntry]:
         """Return the content with the abstract as an entry, and that entry with its place.
@@ -245,12 +244,8 @@ def _cut(
     """Return the passages of a changed content, and the states of memories to move, by ordinal.
 
     The states are those of a former abstract, and of passages that are cut again. The first piece
-    of such a passage takes its state.
-
-    Args:
-        stored: the entries that stay.
-        length: length of the content before the change.
-        written: the changed content with its new entry.
+    of such a passage takes its state. `stored` has the entries that stay, and `length` is that of
+    the content before the change.
     """
     start, grown = written.passage.start, len(written.content) - length
     found: list[tuple[Passage, Entry | None]] = [(written.passage, None)]

@@ -156,10 +156,7 @@ class Routes:
 def candidates(route: Route, *, with_global: bool, project: str | None) -> list[str]:
     """Return the files of a route that are in the scope, in their order.
 
-    Args:
-        route: the row of the table.
-        with_global: True if the scope has the files that belong to no project.
-        project: name of the project in the scope; None for none.
+    With `with_global` the scope has the files that belong to no project.
     """
     found = []
     for file in route.files:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from vikingd.answer.deadline import wait_for_revision
-from vikingd.answer.futures import FutureBridge
+from vikingd.answer.deadline import FutureBridge, wait_for_revision
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Context
 from vikingd.domain.errors import InvalidField
