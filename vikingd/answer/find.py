@@ -57,7 +57,6 @@ IN_ROUND = 8
 MAX_CONVERGENCE_ROUNDS = 3
 MAX_DIRECTORIES = 512
 _TRACED = 160  # bytes of a directory in a trace without its URI
-_NONE: I32 = np.zeros(0, np.int32)
 _UNMATCHED = ScoreParts(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
@@ -74,19 +73,14 @@ It returns None if not all of them fit whole.
 class Find(QueryScope):
     """A find on one snapshot.
 
+    Arguments and errors are those of QueryScope.
+
     Args:
-        engine: holds the snapshot. The answer depends on nothing else.
-        query: checked; the snapshot has its revision.
         vector: [dim] the query's embedding, of any length; None: text alone counts.
         degraded: notes for the reply.
-        snapshot: None is the newest.
 
     Attributes:
         most_bytes: of the results in the reply, about; set before the answer is made.
-
-    Raises:
-        NotFound: the target does not exist.
-        InvalidField: the target is a file, or `where` is malformed.
     """
 
     def __init__(
@@ -172,11 +166,10 @@ class Find(QueryScope):
         Their scores are the plain ones, by meaning and words. A file without either scores 0.
         """
         scratch = take_scratch(self.snapshot)
-        scope = self.scope
-        only = self._none()
+        only, ends = self._none(), self.ends(files=True)
         for row in rows:
             if is_file(row):
-                only[place(decode_file(row), scope.file_low, scope.file_high, scope.base_files)] = 1
+                only[place(decode_file(row), *ends)] = 1
         scored = self._run(scratch, only=only)
         files = {hit.row: hit for hit in self._files(scored.found)}
         unmatched = _UNMATCHED if self.query.trace else None
@@ -235,10 +228,13 @@ class Find(QueryScope):
         else:
             allowed = self.allowed(files=True)
         most = query.max_directories or MAX_DIRECTORIES
+        alpha = query.alpha
+        if alpha is None:  # Neighbours and directories say nothing about identifiers.
+            alpha = 1.0 if self.identifiers else -1.0
         return kernel.Plan(
             method=int(method),
             threshold=float(threshold),
-            alpha=self._alpha(),
+            alpha=float(alpha),
             start_points=min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most),
             passages=MAX_PASSAGES_SHOWN,
             all_directories=(
@@ -256,9 +252,8 @@ class Find(QueryScope):
 
     def _none(self) -> U8:
         """Return the filter that allows no file of the scope."""
-        scope = self.scope
-        tail = len(self.snapshot.tree.files.directory) - scope.base_files
-        return np.zeros(scope.file_high - scope.file_low + tail, np.uint8)
+        low, high, base = self.ends(files=True)
+        return np.zeros(high - low + len(self.snapshot.file_id) - base, np.uint8)
 
     def _relations(self, scored: Scored, chosen: Sequence[Hit], scratch: Scratch) -> Relations:
         """Return the relations of the hits, then clear the lexical scores from `scratch`."""
@@ -287,20 +282,11 @@ class Find(QueryScope):
         """Return the rows that the inverted file proposes, for a walk without matching words."""
         inverted, scope = self.snapshot.inverted_file, self.scope
         if method != kernel.BEST_FIRST or inverted is None or not len(self._asked.vector):
-            return _NONE
+            return kernel.NO_ROWS
         if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
-            return _NONE
+            return kernel.NO_ROWS
         compared = dense.prepare(self._asked)
         return inverted.near(compared.direction, scope.text_low, scope.text_high)
-
-    def _alpha(self) -> float:
-        """Return the weight of the node score; below 0: adaptive.
-
-        For identifiers it is 1: neighbours and directories say nothing about them.
-        """
-        if self.query.alpha is not None:
-            return float(self.query.alpha)
-        return 1.0 if self.identifiers else -1.0
 
     def _files(self, found: kernel.Found) -> list[Hit]:
         """Return the best files by score, and all that share the last place: URIs decide there."""
@@ -331,7 +317,7 @@ class Find(QueryScope):
 
     def _best_directories(self, found: kernel.Found, threshold: float) -> list[Hit]:
         """Return the best directories below the scope's root, with all that tie with the last."""
-        scope, scores = self.scope, DirectoryScores(*found.directories)
+        ends, scores = self.ends(files=False), DirectoryScores(*found.directories)
         final = scores.final
         # numpy would round a plain float to float32 before it compares.
         eligible = (scores.node_score >= 0) & (final > np.float64(threshold))
@@ -345,8 +331,8 @@ class Find(QueryScope):
             positions = positions[final[positions] >= floor]
         out = []
         for position in positions.tolist():
-            row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
-            if row != scope.root:
+            row = row_at(position, *ends)
+            if row != self.scope.root:
                 out.append(self._directory(found, row))
         return out
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from viking_kernels import find as kernel
-from viking_kernels.arrays import F32, TEXTS, U8, RawQuery, Scope, Scratch, is_file
+from viking_kernels.arrays import F32, I64, TEXTS, U8, RawQuery, Scope, Scratch, is_file
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField, NotFound
@@ -27,9 +27,6 @@ LIGHT_BYTES = 128 << 10
 
 FILES_OF_A_TEXT = 4
 """Files that a clause filters in the time of scoring one text."""
-
-ALL: U8 = np.zeros(0, np.uint8)
-"""The filter that allows every file."""
 
 _NO_VECTOR: F32 = np.zeros(0, np.float32)
 _TYPES = frozenset((ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL))
@@ -96,11 +93,14 @@ class QueryScope:
         return RawQuery(np.array(vector), script, dense, lexical, self.coded)
 
     def allowed(self, *, files: bool) -> U8:
-        """Return uint8 [files or directories of the scope], 0 if a filter forbids one; or ALL."""
-        snapshot, scope, where = self.snapshot, self.scope, self.where
-        kind = int(snapshot.dir_type[scope.root])
+        """Return uint8 [files or directories of the scope], 0 if a filter forbids one.
+
+        If the filters allow all, it is `ALL_FILES` of the kernel.
+        """
+        snapshot, where = self.snapshot, self.where
+        kind = int(snapshot.dir_type[self.scope.root])
         if where is None and ((files and self.types == _TYPES) or kind in self.types):
-            return ALL
+            return kernel.ALL_FILES
         rows = len(snapshot.file_id) if files else len(snapshot.dir_id)
         allowed = np.ones(rows, bool)
         if kind not in self.types or not files:
@@ -109,12 +109,24 @@ class QueryScope:
         if where is not None:
             columns = snapshot.file_columns if files else snapshot.dir_columns
             allowed = allowed & columns.mask(where, rows, snapshot.revision)
-        low, high, base = (
-            (scope.file_low, scope.file_high, scope.base_files)
-            if files
-            else (scope.dir_low, scope.dir_high, scope.base_dirs)
-        )
+        low, high, base = self.ends(files=files)
         return np.concatenate([allowed[low:high], allowed[base:]]).astype(np.uint8)
+
+    def ends(self, *, files: bool) -> tuple[int, int, int]:
+        """Return (low, high, base): the scope has rows [low, high), and rows of the tail from base.
+
+        These are the last arguments of `place` and `row_at` of the kernels.
+        """
+        scope = self.scope
+        if files:
+            return scope.file_low, scope.file_high, scope.base_files
+        return scope.dir_low, scope.dir_high, scope.base_dirs
+
+    def rows(self, *, files: bool) -> I64:
+        """Return the rows of the arrays of the scope, in rising order."""
+        low, high, base = self.ends(files=files)
+        count = len(self.snapshot.file_id if files else self.snapshot.dir_id)
+        return np.concatenate([np.arange(low, high), np.arange(base, count)])
 
 
 _spare: list[Scratch] = []
@@ -128,11 +140,8 @@ def take_scratch(snapshot: Snapshot) -> Scratch:
     except IndexError:
         kept = None
     tree = snapshot.tree
-    directories, files, texts = (
-        len(tree.directories.tombstoned),
-        len(tree.files.tombstoned),
-        len(tree.texts.tombstoned),
-    )
+    directories, files = len(tree.directories.tombstoned), len(tree.files.tombstoned)
+    texts = len(tree.texts.tombstoned)
     if (
         kept is None
         or len(kept.dir_tf) < directories

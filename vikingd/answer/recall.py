@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import lru_cache
 from itertools import groupby
 from time import perf_counter
@@ -315,13 +315,5 @@ def known_of(entries: Sequence[Entry]) -> I64:
 
 
 def weights_of(salience: Salience) -> F64:
-    """Return the weights and the half-life [5], in the kernel's order."""
-    return np.array(
-        [
-            salience.semantic,
-            salience.reinforcement,
-            salience.recency,
-            salience.access,
-            salience.half_life_days,
-        ]
-    )
+    """Return the weights and the half-life [5]; a Salience has them in the kernel's order."""
+    return np.array(astuple(salience))

@@ -61,12 +61,7 @@ class Searcher:
         self._most_bytes = most_bytes
 
     def check(self, query: SearchQuery) -> None:
-        """Check a query as far as this is possible without a plan.
-
-        Raises:
-            NotFound: the target does not exist.
-            InvalidField: the target is a file, or `where` is malformed.
-        """
+        """Check a query as far as this is possible without a plan; errors as in `answer`."""
         QueryScope(self._engine, query.find)
 
     async def plan(self, query: SearchQuery, deadline: Deadline) -> Planned:

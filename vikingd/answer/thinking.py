@@ -15,7 +15,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 from viking_kernels.arrays import Scratch, decode_file, encode_file, is_file
 
 from vikingd.answer.find import Find
@@ -304,9 +303,7 @@ class Scores:
 
         scores = DirectoryScores(*self.found.directories)
         node_score = scores.node_score
-        dirs = _rows(
-            scope.dir_low, scope.dir_high, scope.base_dirs, len(tree.directories.tombstoned)
-        )
+        dirs = find.rows(files=False)
         inside = node_score[: len(dirs)] >= 0
         self._dirs, self._dir_scores = dirs[inside], node_score[inside]
         self._dir_final = scores.final[inside]
@@ -314,7 +311,7 @@ class Scores:
         allowed = find.allowed(files=False)
         self._dir_allowed = allowed[inside] if len(allowed) else np.ones(len(self._dirs), np.uint8)
 
-        files = _rows(scope.file_low, scope.file_high, scope.base_files, len(tree.files.tombstoned))
+        files = find.rows(files=True)
         wanted = tree.files.tombstoned[files] > scope.revision
         allowed = find.allowed(files=True)
         if len(allowed):
@@ -373,8 +370,3 @@ class Scores:
     def allows(self, directory: Row) -> bool:
         """Return whether the filters allow a directory."""
         return bool(self._dir_allowed[np.searchsorted(self._dirs, directory)])
-
-
-def _rows(low: int, high: int, base: int, count: int) -> npt.NDArray[np.int64]:
-    """Return the rows of a scope's arrays, in rising order."""
-    return np.concatenate([np.arange(low, high), np.arange(base, count)])

@@ -61,16 +61,15 @@ class Scored(NamedTuple):
 
 def directory_parts(bound: QueryScope, found: kernel.Found, row: int) -> ScoreParts:
     """Return the parts of a directory's score."""
-    scope, scores = bound.scope, DirectoryScores(*found.directories)
-    at = place(row, scope.dir_low, scope.dir_high, scope.base_dirs)
+    ends, scores = bound.ends(files=False), DirectoryScores(*found.directories)
+    at = place(row, *ends)
     node_score = scores.node_score.item(at)
     parent_final, weight = 0.0, 0.0
-    if row != scope.root:
+    root = bound.scope.root
+    if row != root:
         parent = int(bound.snapshot.tree.directories.parent[row])
-        above = place(parent, scope.dir_low, scope.dir_high, scope.base_dirs)
-        parent_final = scores.final.item(above)
-        weights = found.weights
-        weight = weights.below_root if parent == scope.root else weights.parent
+        parent_final = scores.final.item(place(parent, *ends))
+        weight = found.weights.below_root if parent == root else found.weights.parent
     return ScoreParts(
         scores.dense.item(at),
         scores.lexical.item(at),
@@ -89,7 +88,7 @@ def explain(bound: QueryScope, script: int, scored: Scored) -> FindTrace:
 
     `script` is that of the query.
     """
-    found, plan, scope, snapshot = scored.found, scored.plan, bound.scope, bound.snapshot
+    found, plan, snapshot = scored.found, scored.plan, bound.snapshot
     walked = plan.method == kernel.BEST_FIRST
     if walked:
         shown = found.opened[:MAX_TRACED].tolist()
@@ -102,7 +101,7 @@ def explain(bound: QueryScope, script: int, scored: Scored) -> FindTrace:
     files = snapshot.files_by_directory()
     directories = []
     for i, position in enumerate(shown):
-        row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+        row = row_at(position, *bound.ends(files=False))
         directories.append(
             TracedDirectory(
                 snapshot.directory_uri(row),
