@@ -48,19 +48,12 @@ _READER = Degradation(
 
 
 class _Candidates(NamedTuple):
-    """The memories that a search found.
+    """The memories that a search found."""
 
-    Attributes:
-        rows: of their texts.
-        entries: their counters and times.
-        semantic: [n] scores in [0, 1].
-        changed: further memories that were rewritten or removed since the snapshot.
-    """
-
-    rows: list[int]
+    rows: list[int]  # of their texts
     entries: list[Entry]
-    semantic: F64
-    changed: int = 0
+    semantic: F64  # [n] in [0, 1]
+    changed: int = 0  # further memories that were rewritten or removed since the snapshot
 
 
 _NO_CANDIDATES = _Candidates([], [], np.zeros(0))

@@ -20,19 +20,12 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class RememberCall:
-    """A memory to write.
-
-    Attributes:
-        remembered: the memory and its file.
-        exact: compare wordings alone.
-        names_file: the request names the file; else it names a type of memory.
-        degraded: notes for the reply.
-    """
+    """A memory to write."""
 
     remembered: Remembering
-    exact: bool
-    names_file: bool
-    degraded: Degraded = ()
+    exact: bool  # compare wordings alone
+    names_file: bool  # the request names the file, not a type of memory
+    degraded: Degraded = ()  # for the reply
 
 
 class Rememberer:

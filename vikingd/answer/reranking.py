@@ -67,11 +67,7 @@ async def _reranked(
 
 
 async def _walk(query: str, find: Find, walk: Walk, rerankers: Rerankers, run: Runner) -> None:
-    """Take a walk to its end.
-
-    Raises:
-        RerankFailed: the reranker gave no scores for one of the rounds.
-    """
+    """Take a walk to its end; raises RerankFailed if a round gets no scores."""
     spare = _AGAIN * seconds_of(walk.plain.stages)["score"]
     while documents := await run.away(walk.documents):
         started = time.perf_counter()
@@ -83,11 +79,7 @@ async def _walk(query: str, find: Find, walk: Walk, rerankers: Rerankers, run: R
 
 
 def _time_left(run: Runner, spare: float) -> float | None:
-    """Return the seconds of the reranker, with `spare` seconds to make the answer after it.
-
-    Raises:
-        RerankFailed: no time is left for it.
-    """
+    """Return the seconds of the reranker, with `spare` seconds to make the answer after it."""
     left = run.left()
     if left is None:
         return None

@@ -35,17 +35,11 @@ _SHOWN = 64  # characters of an unknown name in an error
 
 @dataclass(frozen=True, slots=True)
 class Tokenizer:
-    """Counts tokens; safe to call from several threads.
-
-    Attributes:
-        name: the name by which it was opened.
-        count: returns the tokens of a text; special tokens in it count as plain text.
-        approximate: True if the counts are estimates.
-    """
+    """Counts tokens; safe to call from several threads."""
 
     name: str
-    count: Callable[[str], int]
-    approximate: bool = False
+    count: Callable[[str], int]  # special tokens in a text count as plain text
+    approximate: bool = False  # the counts are estimates
 
 
 @dataclass(slots=True)
@@ -117,9 +111,8 @@ def check_configured(table: Mapping[str, str]) -> None:
 def configure(table: Mapping[str, str]) -> None:
     """Open the tokenizers that a configuration names, for the whole process.
 
-    Args:
-        table: "hf:PATH" of a tokenizer.json or "tiktoken:ENCODING" for each name. tiktoken may
-            download its vocabulary.
+    `table` has "hf:PATH" of a tokenizer.json or "tiktoken:ENCODING" for each name. tiktoken may
+    download its vocabulary.
 
     Raises:
         ValueError: one has a wrong form or cannot be opened; the message names the entry.

@@ -183,11 +183,7 @@ def _record_of_line(line: Mapping[str, Any]) -> dict[str, Any]:
 def _read_record(
     record: Mapping[str, Any],
 ) -> tuple[Draft, list[tuple[str, dict[str, Any]]]]:
-    """Return the draft of a record, and its relations as `_items` does.
-
-    Raises:
-        InvalidField: naming the key that a record does not have, or whose value has a wrong form.
-    """
+    """Return the draft of a record, and its relations as `_items` does."""
     _check(record, _FORM, "")
     passages = _items(record, "passages", _PASSAGE, "start", "end")
     memories = _items(record, "memories", _MEMORY, "sha256")

@@ -51,36 +51,26 @@ class TooCostly(Exception):
 
 
 class Block(NamedTuple):
-    """A block of a content: code points [start, end) below the headings of `section`.
-
-    Attributes:
-        linewise: True to cut it by lines instead of sentences.
-        item: start of the line of the list item that it belongs to, if items are blocks; else -1.
-    """
+    """A block of a content: code points [start, end) below the headings of `section`."""
 
     section: str
     start: int
     end: int
-    linewise: bool
-    item: int = -1
+    linewise: bool  # cut it by lines instead of sentences
+    item: int = -1  # if items are blocks, the start of the line of its item
 
 
 class Part(NamedTuple):
     """A heading, a list item or another outermost block: code points [start, end).
 
     The range has no white space at its ends, and no marker of an item.
-
-    Attributes:
-        level: level of a heading, else 0.
-        heading: plain text of a heading.
-        item: start of the line of an item, else -1.
     """
 
     start: int
     end: int
-    level: int = 0
-    heading: str = ""
-    item: int = -1
+    level: int = 0  # of a heading
+    heading: str = ""  # as plain text
+    item: int = -1  # the start of the line of an item
 
 
 def _count_step(state: StateBlock, line: int, _end: int, _silent: bool) -> bool:

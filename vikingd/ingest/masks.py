@@ -39,15 +39,10 @@ def fields_of(paths: Iterable[str], field: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A put of the fields that the mask of a draft names.
-
-    Attributes:
-        draft: a checked draft with an update mask.
-        cut: passages of the new content, if the draft gives none.
-    """
+    """A put of the fields that the mask of a checked draft names."""
 
     draft: Draft
-    cut: Sequence[Passage] | None = None
+    cut: Sequence[Passage] | None = None  # of the new content, if the draft gives none
 
     @classmethod
     def of(cls, draft: Draft) -> Masked:

@@ -74,7 +74,10 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     while len(passages) > MAX_PASSAGES:
         pairs = zip(passages[::2], [*passages[1::2], None], strict=False)
         passages = [_joined(a, b) if b else a for a, b in pairs]
-    return [Passage(_clip_section(p.section), p.start, p.end) for p in passages]
+    return [
+        Passage(p.section.encode()[:MAX_SECTION_BYTES].decode(errors="ignore"), p.start, p.end)
+        for p in passages
+    ]
 
 
 def default_passages(uri: str, content: str) -> tuple[Passage, ...]:
@@ -210,7 +213,3 @@ def _join(blocks: Iterable[Block], tokens: TokenCount, across_sections: bool) ->
 def _joined(a: Block, b: Block) -> Block:
     """Return both as one block, below the headings that they share."""
     return a._replace(section=common_section(a.section, b.section), end=b.end)
-
-
-def _clip_section(section: str) -> str:
-    return section.encode()[:MAX_SECTION_BYTES].decode(errors="ignore")

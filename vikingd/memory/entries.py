@@ -328,11 +328,7 @@ def _apart(marker: str, after: str) -> str:
 
 
 def _written(before: str, text: str, after: str, eol: str) -> Written:
-    """Return the content with the entry between `before`, which ends with the marker, and `after`.
-
-    Raises:
-        InvalidField: the entry would be no passage of its own.
-    """
+    """Return the content with the entry between `before`, which ends in the marker, and `after`."""
     text = clean(text)
     indent = " " * len(before[_line_start(before, len(before)) :].expandtabs(4))
     entry = eol.join(indent + line if line else "" for line in text.split("\n")).lstrip(" ")

@@ -52,11 +52,8 @@ class Outcome:
     degraded: Degraded = ()
 
 
-class _Written(NamedTuple):
-    """A file with the text in it, and the ordinal of the text's passage."""
-
-    prepared: Prepared
-    ordinal: int
+_Written = tuple[Prepared, int]
+"""A file with the text in it, and the ordinal of the text's passage."""
 
 
 class _Nearest(NamedTuple):
@@ -71,12 +68,11 @@ class Remembering:
     """Writes a text into a memory file, or reinforces the entry that it repeats.
 
     Args:
-        uri: URI of the file.
-        title: title of a new file.
-        text: clean and checked text, see `entries`.
-        section: heading of the section; "" for none.
-        time: time when the text was said, in microseconds.
-        now: time of the write, in microseconds.
+        uri: of the file.
+        title: of a new file.
+        text: clean and checked, see `entries`.
+        section: heading; "" for none.
+        time: when the text was said, in microseconds; `now` is that of the write.
 
     Attributes:
         outcome: set by the committed call. None means that nothing was written, since the wording
@@ -98,8 +94,8 @@ class Remembering:
         self._stood = file is not None and self._equal(file.entries) is not None
         if self._stood:
             return None
-        written = self._written(file, None)
-        return next(t.text for t in written.prepared.texts if t.ordinal == written.ordinal)
+        prepared, ordinal = self._written(file, None)
+        return next(text.text for text in prepared.texts if text.ordinal == ordinal)
 
     def compare_by_meaning(
         self, embedded: str, vector: F32, threshold: SimilarityThreshold
@@ -202,15 +198,11 @@ class Remembering:
         prepared = replace(prepare(draft), entries=kept)
         at = written.passage.start
         ordinal = next(t.ordinal for t in prepared.texts if t.ordinal and t.start == at)
-        self._last = key, _Written(prepared, ordinal)
+        self._last = key, (prepared, ordinal)
         return self._last[1]
 
     def _listed(self, content: str, abstract: StoredEntry) -> tuple[str, StoredEntry]:
-        """Return the content with the abstract as an entry, and that entry with its place.
-
-        Raises:
-            InvalidField: the abstract is too long for an entry.
-        """
+        """Return the content with the abstract as an entry, and that entry with its place."""
         try:
             text = entries.check_text(abstract.passage)
         except InvalidField:
@@ -295,7 +287,7 @@ class Forgetting:
             file.content, [(s.start, s.end) for s in gone if s.ordinal]
         )
         left = [one for one in stored if one.entry.id not in self.gone]
-        if not left and (not gone[0].ordinal or self._says_nothing(file.uri, content)):
+        if not left and (not gone[0].ordinal or _says_nothing(file.uri, content)):
             return Rewritten(removed=True)
         at = entries.moved([one.start for one in left], edits)
         cut = [
@@ -316,11 +308,11 @@ class Forgetting:
         said = (entry.reinforcement, entry.time)
         return not self._unchanged or said == (wanted.reinforcement, wanted.time)
 
-    @staticmethod
-    def _says_nothing(uri: str, content: str) -> bool:
-        if kind_of(uris.name(uri)) is Kind.MARKDOWN:
-            return entries.is_bare(content)
-        return not MEANING.search(content)
+
+def _says_nothing(uri: str, content: str) -> bool:
+    if kind_of(uris.name(uri)) is Kind.MARKDOWN:
+        return entries.is_bare(content)
+    return not MEANING.search(content)
 
 
 def draft_of(file: MemoryFile, content: str) -> Draft:

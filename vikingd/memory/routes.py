@@ -67,17 +67,11 @@ _DAYS_AGO = {
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A row of the table of routes: triggers and files.
+    """A row of the table of routes: words that name files."""
 
-    Attributes:
-        name: name of the row, and the type of the memories in its files.
-        triggers: words that name the files.
-        files: URIs in order of preference, with `{project}` for the name of the project.
-    """
-
-    name: str
+    name: str  # of the row, and the type of the memories in its files
     triggers: tuple[str, ...]
-    files: tuple[str, ...]
+    files: tuple[str, ...]  # URIs by preference, with `{project}` for the name of the project
 
 
 def _global(name: str) -> tuple[str, ...]:
@@ -194,17 +188,11 @@ def _check(route: Route) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """The days that a query names.
-
-    Attributes:
-        first: the earliest day.
-        last: the latest day, inclusive.
-        words: the words of the query that name them, folded.
-    """
+    """The days that a query names, from the first to the last, inclusive."""
 
     first: date
     last: date
-    words: str
+    words: str  # of the query that name them, folded
 
 
 def days_of(query: str, today: date) -> Days | None:
