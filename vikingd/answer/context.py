@@ -175,11 +175,7 @@ def pieces_named(engine: Engine, items: Sequence[ItemRef], budget: ReplyBudget) 
 def _with_summaries(
     engine: Engine, pieces: Sequence[Piece], budget: ReplyBudget
 ) -> Iterator[Piece]:
-    """Yield the pieces with abstract, overview and, for whole contexts, content; or as gone.
-
-    Raises:
-        TooLarge: the texts to read do not fit.
-    """
+    """Yield the pieces with abstract, overview and, for whole contexts, content; or as gone."""
     summaries = engine.store.texts_of(
         list({piece.uri for piece in pieces if piece.text}), budget, with_content=False
     )

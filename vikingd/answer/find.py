@@ -73,14 +73,11 @@ It returns None if not all of them fit whole.
 class Find(QueryScope):
     """A find on one snapshot.
 
-    Arguments and errors are those of QueryScope.
+    The other arguments and the errors are those of QueryScope.
 
     Args:
         vector: [dim] the query's embedding, of any length; None: text alone counts.
         degraded: notes for the reply.
-
-    Attributes:
-        most_bytes: of the results in the reply, about; set before the answer is made.
     """
 
     def __init__(
@@ -93,7 +90,7 @@ class Find(QueryScope):
     ) -> None:
         self._started = perf_counter()
         self._degraded = degraded
-        self.most_bytes = UNBOUNDED
+        self.most_bytes = UNBOUNDED  # of the results in the reply, about
         super().__init__(engine, query, snapshot)
         self.query = query
         self._script = self.script(vector)
@@ -189,20 +186,11 @@ class Find(QueryScope):
 
         `only` is 1 for each file to choose, whatever its score; None chooses as the query says.
         """
-        snapshot, query, scope = self.snapshot, self.query, self.scope
+        snapshot, query = self.snapshot, self.query
         terms = snapshot.terms(self.terms.hashes, self.terms.weights)
         plan = self._plan(terms, only, whole=whole)
         wants_files = only is not None or query.levels != Levels.DIRECTORIES
-        found = kernel.find(
-            snapshot.tree,
-            snapshot.vectors,
-            snapshot.stats,
-            self._asked,
-            scope,
-            terms,
-            plan,
-            scratch,
-        )
+        found = kernel.find(*self.arrays, self._asked, self.scope, terms, plan, scratch)
         chosen: list[Hit] = []
         if wants_files:
             chosen += self._files(found)
@@ -263,14 +251,7 @@ class Find(QueryScope):
 
         def score(rows: I32) -> F64:
             scores: F64 = kernel.score_nodes(
-                rows,
-                snapshot.tree,
-                snapshot.vectors,
-                snapshot.stats,
-                self._asked,
-                scope,
-                scored.found.weights,
-                scratch,
+                rows, *self.arrays, self._asked, scope, scored.found.weights, scratch
             )
             return scores
 

@@ -14,17 +14,12 @@ NO_ROWS: I32 = np.zeros(0, np.int32)
 
 @dataclass(frozen=True, slots=True)
 class RankedList:
-    """Rows of texts, best first, with their scores [n].
-
-    Attributes:
-        is_full: more texts may follow.
-        parts: [n, 2] dense and lexical, if one pass made both.
-    """
+    """Rows of texts, best first, with their scores [n]."""
 
     rows: I32
     scores: F64
-    is_full: bool
-    parts: F64 | None = None
+    is_full: bool  # more texts may follow
+    parts: F64 | None = None  # [n, 2] dense and lexical, if one pass made both
 
 
 NOTHING_RANKED = RankedList(NO_ROWS, np.zeros(0), False)

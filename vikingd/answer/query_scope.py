@@ -16,8 +16,7 @@ from vikingd.index.lexicon.tokens import QueryTerms, query_terms
 from vikingd.index.metadata import where as filters
 from vikingd.index.snapshot import Snapshot
 
-LIGHT_TEXTS = 20000
-"""Texts of a scope that are scored in less time than a thread takes to start the work."""
+_LIGHT_TEXTS = 20_000  # are scored in less time than a thread takes to start the work
 
 LIGHT_LIMIT = 50
 """Results that are shown in little more time than a thread takes to start the work."""
@@ -25,8 +24,7 @@ LIGHT_LIMIT = 50
 LIGHT_BYTES = 128 << 10
 """Bytes of the results in a reply that is made on the event loop."""
 
-FILES_OF_A_TEXT = 4
-"""Files that a clause filters in the time of scoring one text."""
+_FILES_OF_A_TEXT = 4  # files that a clause filters in the time of scoring one text
 
 _NO_VECTOR: F32 = np.zeros(0, np.float32)
 _TYPES = frozenset((ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL))
@@ -51,6 +49,7 @@ class QueryScope:
         self.exhaustive_texts = engine.settings.exhaustive_texts
         self.where = filters.parse(query.where) if query.where else None
         self.snapshot = snapshot = snapshot or engine.snapshot
+        self.arrays = snapshot.tree, snapshot.vectors, snapshot.stats  # as kernels take them
         root = snapshot.root(query.target_uri)
         if root is None:
             raise NotFound(query.target_uri)
@@ -70,8 +69,8 @@ class QueryScope:
         tail = len(self.snapshot.tree.texts.directory) - self.scope.base_texts
         cost = int(self.counts[TEXTS]) + tail
         if self.where is not None:
-            cost += filters.clauses(self.where) * len(self.snapshot.file_id) // FILES_OF_A_TEXT
-        return cost <= LIGHT_TEXTS
+            cost += filters.clauses(self.where) * len(self.snapshot.file_id) // _FILES_OF_A_TEXT
+        return cost <= _LIGHT_TEXTS
 
     def script(self, vector: F32 | None) -> int:
         """Return the script of the query's text; without text, that of the nearest centroid."""

@@ -73,9 +73,7 @@ class Ranking:
         asked = bound.asked(vector, bound.script(vector), dense=True, lexical=False)
         scratch = take_scratch(snapshot)
         rows, scores, parts = weighted.weighted_top(
-            snapshot.tree,
-            snapshot.vectors,
-            snapshot.stats,
+            *bound.arrays,
             asked,
             bound.scope,
             snapshot.terms(bound.terms.hashes, bound.terms.weights),

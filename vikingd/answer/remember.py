@@ -50,12 +50,8 @@ class Rememberer:
     ) -> _T:
         """Write a memory and return the reply.
 
-        Args:
-            call: the memory.
-            once: makes a repeated call count once.
-            deadline: of the call.
-            reply: returns the reply; None if the file changed since the comparison, to try again.
-            parse: makes a reply of the bytes kept for a repeated call.
+        If `reply` returns None, the file changed since the comparison, and it tries again. `parse`
+        makes a reply of the bytes kept for a repeated call.
 
         Raises:
             InvalidField: the file cannot hold the memory.

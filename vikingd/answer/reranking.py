@@ -19,10 +19,6 @@ _RESERVE = 0.1  # of the time left, to make the answer
 _LEAST_RESERVE = 0.05  # seconds
 _AGAIN = 2.0  # times the seconds of scoring the scope: the answer scores it once more
 
-_IDENTIFIERS = "the query is of identifiers, which words alone decide"
-_NOTHING = "nothing that could be read has an abstract"
-_NONE = "no reranker is configured for the language of the query"
-
 
 async def answer_finds(
     query: str, finds: Sequence[Find], rerankers: Rerankers, run: Runner
@@ -35,9 +31,9 @@ async def answer_finds(
     if not finds or not finds[0].query.thinking:
         off = None
     elif all(find.identifiers for find in finds):
-        off = Rerank(RerankStatus.OFF, _IDENTIFIERS)
+        off = Rerank(RerankStatus.OFF, "the query is of identifiers, which words alone decide")
     elif not rerankers.named(query):
-        off = Rerank(RerankStatus.OFF, _NONE)
+        off = Rerank(RerankStatus.OFF, "no reranker is configured for the language of the query")
     else:
         return await _reranked(query, finds, rerankers, run)
     found = await asyncio.gather(*(run.away(find.answer) for find in finds))
@@ -61,7 +57,7 @@ async def _reranked(
         for end in ends:
             end.cancel()  # after a failure the scores of the others are not used
     if not any(walk.was_read for walk in walks):
-        off = Rerank(RerankStatus.OFF, _NOTHING)
+        off = Rerank(RerankStatus.OFF, "nothing that could be read has an abstract")
         return tuple(replace(walk.plain, rerank=off) for walk in walks)
     return tuple(await asyncio.gather(*(run.away(walk.answer, model) for walk in walks)))
 

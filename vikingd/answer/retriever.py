@@ -37,7 +37,7 @@ class Retriever:
 
         Args:
             query: checked.
-            vector: [dim] of the query; None: its text is embedded if it is needed.
+            vector: [dim]; None: the text is embedded if a vector is needed.
             run: of the call.
             most_bytes: of the items in the reply, about.
             gather: encodes the items, where it can.

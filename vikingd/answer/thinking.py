@@ -88,10 +88,8 @@ class Walk:
 
     Start points are the scope's root, the best directories of the scope, the directories of QUICK's
     results, and all their ancestors. Of the children that a round opens, QUICK's results are scored
-    first, then the others by their scores in QUICK, as far as they fit.
-
-    Attributes:
-        plain: QUICK's answer, which is used if the reranker fails.
+    first, then the others by their scores in QUICK, as far as they fit. `plain` is QUICK's answer,
+    which is used if the reranker fails.
     """
 
     def __init__(self, find: Find) -> None:
@@ -125,18 +123,11 @@ class Walk:
         """Begin the next round with the scores of `documents()`; `stage` made them."""
         now = self._now
         assert now is not None, "there were documents"
-        empty = sum(not text for text in now.abstracts)
+        empty, seconds = now.abstracts.count(""), stage.ended - stage.started
+        asked, cached = reranked.asked, reranked.cached
         self._stages.append(stage)
         self._rounds.append(
-            RerankRound(
-                now.number,
-                now.opened,
-                reranked.asked,
-                reranked.cached,
-                empty,
-                now.left_out,
-                stage.ended - stage.started,
-            )
+            RerankRound(now.number, now.opened, asked, cached, empty, now.left_out, seconds)
         )
         self._score(now, reranked.scores)
 
@@ -302,12 +293,9 @@ class Scores:
         self.found = scored.found._replace(directories=scored.found.directories.copy())
 
         scores = DirectoryScores(*self.found.directories)
-        node_score = scores.node_score
         dirs = find.rows(files=False)
-        inside = node_score[: len(dirs)] >= 0
-        self._dirs, self._dir_scores = dirs[inside], node_score[inside]
-        self._dir_final = scores.final[inside]
-        self._dir_parent = tree.directories.parent[self._dirs]
+        inside = scores.node_score[: len(dirs)] >= 0
+        self._dirs, self._dir_final = dirs[inside], scores.final[inside]
         allowed = find.allowed(files=False)
         self._dir_allowed = allowed[inside] if len(allowed) else np.ones(len(self._dirs), np.uint8)
 
@@ -316,15 +304,17 @@ class Scores:
         allowed = find.allowed(files=True)
         if len(allowed):
             wanted &= allowed.astype(bool)
-        self._files = files[wanted]
-        self._file_scores = scratch.file_scores[: len(files)][wanted]
-        self._file_directory = tree.files.directory[self._files]
+        # All nodes in rising order: the last file is the first.
+        files, file_scores = files[wanted][::-1], scratch.file_scores[: len(files)][wanted][::-1]
+        self._rows = np.concatenate([encode_file(files), self._dirs])
+        self._scores = np.concatenate([file_scores, scores.node_score[inside]])
+        self._parents = np.concatenate(
+            [tree.files.directory[files], tree.directories.parent[self._dirs]]
+        )
 
     def of(self, row: Row) -> float:
         """Return the node score of a row that is in the scope and allowed."""
-        if is_file(row):
-            return float(self._file_scores[np.searchsorted(self._files, decode_file(row))])
-        return float(self._dir_scores[np.searchsorted(self._dirs, row)])
+        return float(self._scores[np.searchsorted(self._rows, row)])
 
     def weight(self, parent: Row) -> float:
         """Return the weight of a directory's final score for its children."""
@@ -346,21 +336,15 @@ class Scores:
         known: Collection[Row],
         first: Collection[Row],
     ) -> tuple[list[Row], int]:
-        """Return the best children of some directories, and the number of all.
+        """Return at most `count` children of some directories, and the number of all.
 
-        Args:
-            directories: opened together.
-            count: children to return, at most, by node score, ties by row.
-            files: whether files are wanted, too.
-            known: rows to leave out.
-            first: rows to return before others, whatever their score.
+        They are the best by node score, ties by row; those in `first` come before others. `known`
+        ones are left out, and files are unless they are wanted.
         """
-        inside = np.isin(self._dir_parent, directories) & (self._dirs != self._root)
-        rows, scores = self._dirs[inside], self._dir_scores[inside]
-        if files:
-            inside = np.isin(self._file_directory, directories)
-            rows = np.concatenate([rows, encode_file(self._files[inside])])
-            scores = np.concatenate([scores, self._file_scores[inside]])
+        inside = np.isin(self._parents, directories) & (self._rows != self._root)
+        if not files:
+            inside &= self._rows >= 0
+        rows, scores = self._rows[inside], self._scores[inside]
         new = np.isin(rows, list(known), invert=True)
         rows, scores = rows[new], scores[new]
         order = np.lexsort((rows, -scores, np.isin(rows, list(first), invert=True)))

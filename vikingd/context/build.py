@@ -42,14 +42,9 @@ from vikingd.domain.prompt import DropReason
 from vikingd.domain.reply_budget import UNBOUNDED, size_of
 from vikingd.domain.text import approximate_tokens
 
-LISTED = 5
-"""Number of sources that are listed by abstract before any is shown more fully."""
-
-LISTED_SHARE = 0.25
-"""Share of the tokens for abstracts, while there are further sources."""
-
-OVERVIEW_SHARE = 0.25
-"""Share of the tokens for overviews, while there are any."""
+LISTED = 5  # sources that are listed by abstract before any is shown more fully
+LISTED_SHARE = 0.25  # of the tokens for abstracts, while there are further sources
+OVERVIEW_SHARE = 0.25  # of the tokens for overviews, while there are any
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,7 @@ class Plan:
 
     max_tokens: int  # for the context and the reserve
     reserve_tokens: int = 0  # of these to keep free, for the question and the answer
-    tokenizer: str = DEFAULT  # one of `vikingd.context.tokenizers.names()`
+    tokenizer: str = DEFAULT  # see `vikingd.context.tokenizers.known`
     citation: Citation = Citation.NUMBERED
     separator: str = "\n\n"  # between two passages
     order: Order = Order.SCORE

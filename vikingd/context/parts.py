@@ -16,12 +16,8 @@ from vikingd.domain.text import approximate_tokens, one_line
 MIN_REPEATED = 8
 """Least approximate tokens of a sentence that is not repeated; shorter ones may be."""
 
-MAX_ABSTRACT = 64
-"""Maximum approximate tokens of an abstract in a context."""
-
-MAX_OVERVIEW = 256
-"""Maximum approximate tokens of an overview in a context."""
-
+MAX_ABSTRACT, MAX_OVERVIEW = 64, 256
+"""Maximum approximate tokens of an abstract and of an overview in a context."""
 
 ABSTRACT, OVERVIEW, CONTENT = range(3)
 """The levels L0, L1 and L2."""

@@ -13,8 +13,10 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
+from types import ModuleType
 
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import approximate_tokens
@@ -50,19 +52,15 @@ class _Slot:
     lock: Lock = field(default_factory=Lock)
 
 
+# By the names that a request may use in this process.
 _slots = {name: _Slot() for name in (*BUNDLED, APPROXIMATE)}
-
-
-def names() -> tuple[str, ...]:
-    """Return the names that a request may use in this process."""
-    return tuple(_slots)
 
 
 def known(name: str) -> str:
     """Return the name of a tokenizer, DEFAULT for "".
 
     Raises:
-        InvalidField: `tokenizer` is not one of `names()`.
+        InvalidField: `tokenizer` is none of the names.
     """
     if (name or DEFAULT) not in _slots:
         shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "…"
@@ -80,7 +78,7 @@ def open_tokenizer(name: str) -> Tokenizer:
     Opening one tokenizer does not block the use of another.
 
     Raises:
-        InvalidField: `tokenizer` is not one of `names()`, or its package is not installed.
+        InvalidField: `tokenizer` is none of the names, or its package is not installed.
     """
     slot = _slots[known(name)]
     if slot.opened is None:
@@ -129,23 +127,23 @@ def configure(table: Mapping[str, str]) -> None:
 def _open(name: str) -> Tokenizer:
     if name == APPROXIMATE:
         return Tokenizer(name, approximate_tokens, approximate=True)
-    return Tokenizer(name, _quicktok(name))
-
-
-def _quicktok(name: str) -> Callable[[str], int]:
     try:
-        import quicktok
+        quicktok = _imported("quicktok", "quicktok-v1")
+    except ValueError as error:
+        raise InvalidField("tokenizer", str(error)) from None
+    return Tokenizer(name, quicktok.get_encoding(name).count)
+
+
+def _imported(module: str, package: str) -> ModuleType:
+    """Return a module; raises ValueError if its package is not installed."""
+    try:
+        return import_module(module)
     except ImportError:
-        raise InvalidField("tokenizer", _not_installed("quicktok-v1")) from None
-    count: Callable[[str], int] = quicktok.get_encoding(name).count
-    return count
+        raise ValueError(f"needs a package: python3 -m pip install {package}") from None
 
 
 def _tiktoken(name: str) -> Callable[[str], int]:
-    try:
-        import tiktoken
-    except ImportError:
-        raise ValueError(_not_installed("tiktoken")) from None
+    tiktoken = _imported("tiktoken", "tiktoken")
     listed = tiktoken.list_encoding_names()
     if name not in listed:
         raise ValueError(f"tiktoken has no {name!r}, only {', '.join(listed)}")
@@ -160,12 +158,9 @@ def _tiktoken(name: str) -> Callable[[str], int]:
 
 
 def _hugging_face(path: str) -> Callable[[str], int]:
+    tokenizers = _imported("tokenizers", "tokenizers")
     try:
-        from tokenizers import Tokenizer as HuggingFace
-    except ImportError:
-        raise ValueError(_not_installed("tokenizers")) from None
-    try:
-        tokenizer = HuggingFace.from_buffer(_read_regular(Path(path)))
+        tokenizer = tokenizers.Tokenizer.from_buffer(_read_regular(Path(path)))
     except Exception as error:  # The library raises no narrower error.
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ValueError(f"cannot read {path!r}: {reason}") from error
@@ -190,7 +185,3 @@ def _read_regular(path: Path) -> bytes:
 
 
 _SOURCES = {"hf": _hugging_face, "tiktoken": _tiktoken}
-
-
-def _not_installed(package: str) -> str:
-    return f"needs a package: python3 -m pip install {package}"

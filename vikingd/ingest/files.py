@@ -66,10 +66,8 @@ def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable]:
     links are reported and not followed. A typed root or a directory above one is a draft only if a
     README describes it, since many imports share it.
 
-    Args:
-        path: the directory or file.
-        root_uri: the URI of `path`. A single file goes below it if it ends in "/" or can only be a
-            directory.
+    `root_uri` is the URI of `path`. A single file goes below it if it ends in "/" or can only be a
+    directory.
 
     Raises:
         InvalidField: `root_uri` is no valid URI.

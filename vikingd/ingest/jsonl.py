@@ -125,11 +125,7 @@ class _Tree:
         self._directories: set[str] = set()
 
     def add(self, draft: Draft) -> None:
-        """Add a draft.
-
-        Raises:
-            InvalidField: the URI was added before, or a file has a child.
-        """
+        """Add a draft, unless its URI was added before or a file has a child."""
         above = uris.ancestors(draft.uri)
         if draft.uri in self._given:
             raise InvalidField("uri", f"{draft.uri} occurs twice")

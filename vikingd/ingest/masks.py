@@ -47,7 +47,7 @@ class Masked:
     @classmethod
     def of(cls, draft: Draft) -> Masked:
         """Return the put of a draft; its content is cut here, outside of the write transaction."""
-        named = _named(draft)
+        named = draft.update_mask or ()
         is_cut = "passages" in named and draft.passages is not None
         if "content" not in named or is_cut:
             return cls(draft)
@@ -61,7 +61,7 @@ class Masked:
         Raises:
             InvalidField: a directory gets content or passages, or passages do not fit the content.
         """
-        draft, named = self.draft, _named(self.draft)
+        draft, named = self.draft, frozenset(self.draft.update_mask or ())
         if draft.is_directory != stored.is_directory and named == frozenset(FIELDS):
             kind = "directory" if stored.is_directory else "file"
             raise InvalidField("uri", f"is a {kind}; delete it to change that")
@@ -87,7 +87,3 @@ class Masked:
         if cut is None:
             return prepare(whole)
         return replace(prepare(replace(whole, passages=cut)), content_hash=whole.content_hash())
-
-
-def _named(draft: Draft) -> frozenset[str]:
-    return frozenset(draft.update_mask or ())

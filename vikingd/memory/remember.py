@@ -38,18 +38,15 @@ class SimilarityThreshold:
 class Outcome:
     """The result of remembering.
 
-    Attributes:
-        met: wording of the reinforced entry, or of the nearest entry above the threshold if one was
-            added; "" for none.
-        similarity: cosine to that wording.
-        degraded: reasons why the comparison was limited.
+    `met` is the wording of the reinforced entry, or of the nearest entry above the threshold if one
+    was added; "" for none.
     """
 
     did: Remembered
     entry: Entry
     met: str = ""
-    similarity: float = 0.0
-    degraded: Degraded = ()
+    similarity: float = 0.0  # the cosine to that wording
+    degraded: Degraded = ()  # why the comparison was limited
 
 
 _Written = tuple[Prepared, int]
@@ -67,12 +64,8 @@ class _Nearest(NamedTuple):
 class Remembering:
     """Writes a text into a memory file, or reinforces the entry that it repeats.
 
-    Args:
-        uri: of the file.
-        title: of a new file.
-        text: clean and checked, see `entries`.
-        section: heading; "" for none.
-        time: when the text was said, in microseconds; `now` is that of the write.
+    The text is clean and checked, see `entries`. `title` is that of a new file. The text was said
+    at `time` and is written `now`, both in microseconds.
 
     Attributes:
         outcome: set by the committed call. None means that nothing was written, since the wording

@@ -111,9 +111,6 @@ DEFAULT_ROUTES: tuple[Route, ...] = (
 class Routes:
     """A checked table of routes.
 
-    Attributes:
-        by_name: the rows by name.
-
     Raises:
         ValueError: naming the row and its fault.
     """
