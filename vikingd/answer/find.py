@@ -12,7 +12,6 @@ from viking_kernels import find as kernel
 from viking_kernels.arrays import (
     DIRECTORIES,
     F32,
-    F64,
     FINAL,
     I32,
     NODE,
@@ -133,7 +132,7 @@ class Find(QueryScope):
         trace = explain(self, self._script, scored) if self.query.trace else None
         if trace is not None:
             budget.take(sum(_TRACED + size_of(one.uri) for one in trace.directories))
-        linked = self._relations(scored, scored.chosen, scratch)
+        linked = relations(self, self._asked, scored, scored.chosen, scratch)
         gathered, matches = None, tuple[Match, ...]()
         if gather is not None and not linked and trace is None:
             gathered = gather(self.snapshot, scored.chosen, self.most_bytes)
@@ -176,7 +175,7 @@ class Find(QueryScope):
             else self._directory(scored.found, row)
             for row in rows
         ]
-        linked = self._relations(scored, chosen, scratch)
+        linked = relations(self, self._asked, scored, chosen, scratch)
         matches = matches_of(self.snapshot, chosen, linked, budget)
         keep_scratch(scratch)
         return matches
@@ -242,22 +241,6 @@ class Find(QueryScope):
         """Return the filter that allows no file of the scope."""
         low, high, base = self.ends(files=True)
         return np.zeros(high - low + len(self.snapshot.file_id) - base, np.uint8)
-
-    def _relations(self, scored: Scored, chosen: Sequence[Hit], scratch: Scratch) -> Relations:
-        """Return the relations of the hits, then clear the lexical scores from `scratch`."""
-        snapshot, scope = self.snapshot, self.scope
-        if not snapshot.links:
-            return {}
-
-        def score(rows: I32) -> F64:
-            scores: F64 = kernel.score_nodes(
-                rows, *self.arrays, self._asked, scope, scored.found.weights, scratch
-            )
-            return scores
-
-        found = relations(snapshot, scope, [hit.row for hit in chosen], score)
-        kernel.forget(snapshot.tree.texts, scope, scored.terms, scratch)
-        return found
 
     def _near(self, method: int, terms: Terms) -> I32:
         """Return the rows that the inverted file proposes, for a walk without matching words."""

@@ -36,9 +36,7 @@ class Retriever:
         """Return the answer, and the stage that embedded the query.
 
         Args:
-            query: checked.
             vector: [dim]; None: the text is embedded if a vector is needed.
-            run: of the call.
             most_bytes: of the items in the reply, about.
             gather: encodes the items, where it can.
 

@@ -38,8 +38,7 @@ FORMER_SIDECAR = ".vikingd.jsonl"
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DESCRIBING = ("README.md", "readme.md", "index.md", "SKILL.md")
-_LISTED = 40
-"""Files of a directory that its abstract may name."""
+_LISTED = 40  # files of a directory that its abstract may name
 
 
 @dataclass(frozen=True, slots=True)

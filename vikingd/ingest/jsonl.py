@@ -215,9 +215,8 @@ def _memory(text: str, entry: Entry) -> dict[str, Any]:
 
 def _with_memories(draft: Draft, memories: Sequence[tuple[str, Entry]]) -> Draft:
     """Return the draft with the states of its memories; equal texts take theirs in order."""
-    if not (draft.passages and memories):
-        return draft
-    if uris.context_type(draft.uri) is not ContextType.MEMORY:
+    is_memory = uris.context_type(draft.uri) is ContextType.MEMORY
+    if not (draft.passages and memories and is_memory):
         return draft
     states: dict[str, deque[Entry]] = defaultdict(deque)
     for fingerprint, entry in memories:

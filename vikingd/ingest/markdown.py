@@ -16,9 +16,7 @@ from vikingd.domain.text import SECTION_SEPARATOR, one_line
 MAX_HEADING = 120
 """Maximum characters of a heading in a section path."""
 
-MAX_STEPS = 1 << 17
-"""Maximum steps of the parser for one text, which take one to three seconds."""
-
+_MAX_STEPS = 1 << 17  # of the parser for one text, which take one to three seconds
 _FREE_STEPS = 1024  # for any text; a document takes less than one step for seven characters
 _WIDE = 256  # characters of a line that cost as much as a step
 
@@ -214,7 +212,7 @@ def _section(path: Sequence[tuple[int, str]]) -> str:
 
 def _tokens(text: str) -> list[Token]:
     """Return the tokens of a text; time and memory are linear in its length."""
-    return _BLOCKS.parse(text, {"steps": min(_FREE_STEPS + len(text) // 2, MAX_STEPS)})
+    return _BLOCKS.parse(text, {"steps": min(_FREE_STEPS + len(text) // 2, _MAX_STEPS)})
 
 
 def _parse(content: str, start: int) -> tuple[list[Token], list[int]]:

@@ -180,7 +180,6 @@ def _join(blocks: Iterable[Block], tokens: TokenCount, across_sections: bool) ->
     of a list item join only each other.
     """
     done: list[Block] = []
-    current: Block | None = None
 
     def joins(a: Block, b: Block, small: Block) -> bool:
         if a.item != b.item:
@@ -191,22 +190,18 @@ def _join(blocks: Iterable[Block], tokens: TokenCount, across_sections: bool) ->
             return total <= TARGET_TOKENS or (is_small and total <= MAX_TOKENS)
         return across_sections and is_small and total <= TARGET_TOKENS
 
-    def finish(block: Block) -> None:
-        if done and joins(done[-1], block, small=block):
-            done[-1] = _joined(done[-1], block)
-        else:
-            done.append(block)
+    def join_last() -> None:
+        if len(done) > 1 and joins(done[-2], done[-1], small=done[-1]):
+            last = done.pop()
+            done[-1] = _joined(done[-1], last)
 
     for block in blocks:
-        if current is None:
-            current = block
-        elif joins(current, block, small=current):
-            current = _joined(current, block)
+        if done and joins(done[-1], block, small=done[-1]):
+            done[-1] = _joined(done[-1], block)
         else:
-            finish(current)
-            current = block
-    if current is not None:
-        finish(current)
+            join_last()
+            done.append(block)
+    join_last()
     return done
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -51,14 +51,6 @@ class Outcome:
 
 _Written = tuple[Prepared, int]
 """A file with the text in it, and the ordinal of the text's passage."""
-
-
-class _Nearest(NamedTuple):
-    """The entry that the text repeats, or None; and the nearest wording with its cosine."""
-
-    repeated: StoredEntry | None
-    wording: str
-    cosine: float
 
 
 class Remembering:
@@ -132,27 +124,27 @@ class Remembering:
         )
         return (Degradation(DegradationReason.VECTORS_PENDING, detail),)
 
-    def _nearest(self, stored: Sequence[StoredEntry]) -> _Nearest:
-        """Compare the text with the entries of a file."""
+    def _nearest(self, stored: Sequence[StoredEntry]) -> tuple[StoredEntry | None, str, float]:
+        """Return the entry that the text repeats, or None; and the nearest wording, its cosine."""
         equal = self._equal(stored)
         if equal is not None:
-            return _Nearest(equal, entries.clean(equal.passage), 1.0)
-        met = near = _Nearest(None, "", 0.0)
+            return equal, entries.clean(equal.passage), 1.0
+        above: list[tuple[float, str, StoredEntry]] = []
         for one in stored:
             vector = np.frombuffer(one.vector, "<f4")
             if not one.ordinal or not len(vector) or len(vector) != len(self._vector):
                 continue
             cosine = min(1.0, float(vector @ self._vector))
-            if cosine < self._threshold.cosine:
-                continue
-            said = entries.clean(one.passage)
-            if cosine > met.cosine and not (
-                self._threshold.with_words and differs(self.text, said)
-            ):
-                met = _Nearest(one, said, cosine)
-            if cosine > near.cosine:
-                near = _Nearest(None, said, cosine)
-        return met if met.repeated else near
+            if cosine >= self._threshold.cosine:
+                above.append((cosine, entries.clean(one.passage), one))
+        above.sort(key=itemgetter(0), reverse=True)
+        for cosine, said, one in above:
+            if not (self._threshold.with_words and differs(self.text, said)):
+                return one, said, cosine
+        if not above:
+            return None, "", 0.0
+        cosine, said, _ = above[0]
+        return None, said, cosine
 
     def _equal(self, stored: Sequence[StoredEntry]) -> StoredEntry | None:
         wanted = normalized(self.text)

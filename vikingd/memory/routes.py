@@ -19,9 +19,7 @@ from vikingd.domain.text import CJK_CHARS, normalized
 PROJECT = "{project}"
 """The placeholder for the name of the project in the files of a route."""
 
-WEEK = 7
-"""The number of days for words such as "recently"."""
-
+_WEEK = 7  # days, for words such as "recently"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 # A letter, digit or underscore, but no CJK character.
@@ -31,7 +29,7 @@ _EDGE = rf"(?:(?<!{_WORD})|(?!{_WORD}))"
 
 _COUNTED = "one two three four five six seven eight nine ten eleven twelve"
 _NUMBERS = {word: number for number, word in enumerate(_COUNTED.split(), start=1)}
-_NUMBERS |= dict.fromkeys(("few", "几", "幾"), WEEK)
+_NUMBERS |= dict.fromkeys(("few", "几", "幾"), _WEEK)
 _DIGITS = {
     digit: value
     for value, digits in enumerate(
@@ -59,8 +57,8 @@ _DAYS_AGO = {
     "yesterday": (1, 1),
     "second": (2, 2),
     "third": (3, 3),
-    "week": (WEEK - 1, 0),
-    "recent": (WEEK - 1, 0),
+    "week": (_WEEK - 1, 0),
+    "recent": (_WEEK - 1, 0),
 }
 """First and last day by the group of `_TIMES`, in days before today."""
 
