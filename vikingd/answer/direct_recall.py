@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from time import perf_counter
 from zoneinfo import ZoneInfo
@@ -28,10 +27,7 @@ _Read = tuple[list[Memory], str]
 
 
 class DirectRecall:
-    """A recall of what the query names: a known file, or days of the journal.
-
-    The memories in the reply have about `most_bytes`.
-    """
+    """A recall of the known file or the days that the query names, in about `most_bytes`."""
 
     def __init__(self, engine: Engine, query: RecallQuery, routes: Routes, most_bytes: int) -> None:
         self._engine = engine
@@ -59,21 +55,18 @@ class DirectRecall:
             found = "switched off" if path in query.without else look()
             if not isinstance(found, str):
                 stage = Stage("read", started, perf_counter())
-                return self._result(path, *found, revision, (stage,))
+                return self._result(path, found, revision, (stage,))
             if found:
                 reasons.append(f"{path.name.lower()}: {found}")
         if RecallPath.HYBRID not in query.without:
             return "; ".join(reasons)
-        return self._result(None, [], "; ".join([*reasons, "hybrid: switched off"]), revision, ())
+        reasons.append("hybrid: switched off")
+        return self._result(None, ([], "; ".join(reasons)), revision, ())
 
     def _result(
-        self,
-        path: RecallPath | None,
-        memories: Sequence[Memory],
-        reason: str,
-        revision: int,
-        stages: tuple[Stage, ...],
+        self, path: RecallPath | None, read: _Read, revision: int, stages: tuple[Stage, ...]
     ) -> RecallResult:
+        memories, reason = read
         budget, name = self._query.max_tokens, self._query.tokenizer
         approximate = open_tokenizer(name).approximate
         return RecallResult(tuple(memories), path, reason, budget, approximate, revision, 0, stages)

@@ -58,7 +58,6 @@ MAX_DIRECTORIES = 512
 _TRACED = 160  # bytes of a directory in a trace without its URI
 _UNMATCHED = ScoreParts(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
-
 RESULT = MESSAGE_BYTES + 128
 """Bytes of a result without its texts."""
 
@@ -203,10 +202,10 @@ class Find(QueryScope):
         """Return the plan for the kernel; `only` and `whole` are those of `_run`."""
         query, counts = self.query, self.counts
         method = query.method
+        scores_all = whole or only is not None
         if method is Method.AUTO:
             is_small = counts[TEXTS] <= self.exhaustive_texts
-            scores_all = whole or only is not None or is_small
-            method = Method.EXHAUSTIVE if scores_all else Method.BEST_FIRST
+            method = Method.EXHAUSTIVE if scores_all or is_small else Method.BEST_FIRST
         threshold, limit = query.score_threshold or 0.0, query.limit
         if only is not None:
             threshold, limit, allowed = 0.0, max(int(only.sum()), 1), only
@@ -224,9 +223,7 @@ class Find(QueryScope):
             alpha=float(alpha),
             start_points=min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most),
             passages=MAX_PASSAGES_SHOWN,
-            all_directories=(
-                query.levels != Levels.FILES or query.trace or whole or only is not None
-            ),
+            all_directories=query.levels != Levels.FILES or query.trace or scores_all,
             k=limit,
             in_round=IN_ROUND,
             patience=MAX_CONVERGENCE_ROUNDS,
@@ -311,16 +308,16 @@ def matches_of(
     matches: list[Match] = []
     left = budget.left
     for score, row, level, _, parts in chosen:
-        uri, abstract, relations = snapshot.uri(row), snapshot.abstract(row), linked.get(row, ())
+        uri, abstract, related = snapshot.uri(row), snapshot.abstract(row), linked.get(row, ())
         left -= RESULT + size_of(uri + abstract)
-        for relation in relations:
+        for relation in related:
             left -= MESSAGE_BYTES + size_of(relation.uri + relation.abstract + relation.reason)
         if left < 0:
             budget.left_out = len(chosen) - len(matches)
             break
         budget.left = left
         kind = snapshot.type_of(row)
-        matches.append(Match(uri, kind, is_file(row), level, abstract, score, relations, (), parts))
+        matches.append(Match(uri, kind, is_file(row), level, abstract, score, related, (), parts))
     passage_of, ordinals = snapshot.contents.passage, snapshot.text_ordinal
     for match, hit in zip(matches, chosen, strict=False):
         if hit.passages:

@@ -50,9 +50,7 @@ class Forgetter:
         """Forget memories, or only name them; return them and the revision without them.
 
         Raises:
-            NotFound: one of the ids does not exist.
-            InvalidField: `below_salience` is set, and all weights but that of meaning are 0.
-            ReadOnly: this process is a reader.
+            ReadOnly: this process is a reader. The other errors are those of `chosen`.
         """
         engine = self._engine
         if not dry_run:

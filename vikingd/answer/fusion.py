@@ -9,8 +9,6 @@ import numpy as np
 from viking_kernels.arrays import F64, I32
 from viking_kernels.fusion import rrf
 
-NO_ROWS: I32 = np.zeros(0, np.int32)
-
 
 @dataclass(frozen=True, slots=True)
 class RankedList:
@@ -20,9 +18,6 @@ class RankedList:
     scores: F64
     is_full: bool  # more texts may follow
     parts: F64 | None = None  # [n, 2] dense and lexical, if one pass made both
-
-
-NOTHING_RANKED = RankedList(NO_ROWS, np.zeros(0), False)
 
 
 def fused(lists: Sequence[RankedList], weights: tuple[float, float], k: float) -> RankedList:

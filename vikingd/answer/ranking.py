@@ -9,9 +9,10 @@ import numpy as np
 from viking_kernels import flat, weighted
 from viking_kernels.arrays import F32, I32, I64, TEXTS, U8, RawQuery
 from viking_kernels.dense import prepare
+from viking_kernels.find import NO_ROWS
 from viking_kernels.scope import tail_directories
 
-from vikingd.answer.fusion import NO_ROWS, NOTHING_RANKED, RankedList
+from vikingd.answer.fusion import RankedList
 from vikingd.answer.passages import name_of
 from vikingd.answer.query_scope import QueryScope, keep_scratch, take_scratch
 
@@ -55,7 +56,7 @@ class Ranking:
         bound = self._bound
         snapshot, scope, terms = bound.snapshot, bound.scope, bound.terms
         if not len(terms.hashes):
-            return NOTHING_RANKED
+            return RankedList(NO_ROWS, np.zeros(0), False)
         rows, scores = flat.keyword_top(
             snapshot.tree.texts,
             bound.counts,

@@ -56,9 +56,6 @@ class _Candidates(NamedTuple):
     changed: int = 0  # further memories that were rewritten or removed since the snapshot
 
 
-_NO_CANDIDATES = _Candidates([], [], np.zeros(0))
-
-
 class Recaller:
     """Answers Recall; the memories in a reply have about `most_bytes`."""
 
@@ -214,7 +211,7 @@ class MemorySearch:
     def _candidates(self, vector: F32 | None) -> _Candidates:
         """Return the memories that a search finds. After changes it waits for the index."""
         if not self._retrievals:
-            return _NO_CANDIDATES
+            return _Candidates([], [], np.zeros(0))
         snapshot = self._snapshot
         found, semantic, most = self._fused(vector)
         text_ids = snapshot.text_id[found].tolist()
@@ -272,8 +269,7 @@ def within_budget(
     """Yield texts and whether they fit; it reads no further than it must.
 
     Args:
-        texts: best first.
-        tokens_of: returns the tokens of a text.
+        texts: best first; `tokens_of` returns the tokens of one.
         budget: tokens of the chosen texts together, at most.
         limit: chosen texts, at most.
         skip: go on after a text that does not fit; else the choice ends there.

@@ -35,10 +35,8 @@ class Retriever:
     ) -> tuple[RetrieveResult, Stage]:
         """Return the answer, and the stage that embedded the query.
 
-        Args:
-            vector: [dim]; None: the text is embedded if a vector is needed.
-            most_bytes: of the items in the reply, about.
-            gather: encodes the items, where it can.
+        Without a `vector` [dim], the text of the checked query is embedded if it needs one. The
+        items in the reply have about `most_bytes`; `gather` encodes them, where it can.
 
         Raises:
             NotFound: the target does not exist.

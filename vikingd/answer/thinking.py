@@ -41,9 +41,7 @@ from vikingd.models.rerank.rerankers import Reranked
 GLOBAL_SEARCH_TOPK = 3
 """Start points besides the scope's root and the directories of QUICK's results."""
 
-IN_ROUND = 8
-"""Directories opened in a round; the first opens all start points."""
-
+IN_ROUND = 8  # directories; the first round opens all start points
 MAX_ROUNDS = 3
 
 MAX_DOCUMENTS = MAX_THINKING_LIMIT

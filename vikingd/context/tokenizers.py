@@ -25,8 +25,7 @@ DEFAULT = "o200k_base"
 BUNDLED = ("o200k_base", "cl100k_base", "qwen3", "llama3")
 """The tokenizers whose vocabularies come with the dependencies of vikingd."""
 
-APPROXIMATE = "approx"
-"""The name of the estimate by script."""
+APPROXIMATE = "approx"  # the name of the estimate by script
 
 MAX_FILE_BYTES = 256 << 20
 """Maximum bytes of a tokenizer.json; those of large multilingual models have about 35 MB."""

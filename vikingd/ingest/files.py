@@ -33,9 +33,7 @@ from vikingd.ingest.written import as_put
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 """Directories that are left out, besides hidden ones."""
 
-FORMER_SIDECAR = ".vikingd.jsonl"
-"""The file in which exports of former versions kept all that files do not hold."""
-
+_FORMER_SIDECAR = ".vikingd.jsonl"  # in which old exports kept all that files do not hold
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DESCRIBING = ("README.md", "readme.md", "index.md", "SKILL.md")
 _LISTED = 40  # files of a directory that its abstract may name
@@ -51,10 +49,6 @@ class Unreadable:
     path: str
     reason: str
     uri: str = ""
-
-
-class FaultyFileError(OSError):
-    """A file cannot be imported; the message says why."""
 
 
 def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable]:
@@ -111,16 +105,16 @@ def open_regular(path: Path, *, follow: bool) -> BinaryIO:
     """Open a regular file for reading, without waiting for the writer of a pipe.
 
     Raises:
-        FaultyFileError: the path is no regular file, or a symbolic link and not to `follow`.
-        OSError: the file cannot be opened.
+        OSError: the path cannot be opened, is no regular file, or is a symbolic link and not to
+            `follow`. Without `strerror` the message says why.
     """
     if path.is_symlink() and not follow:
-        raise FaultyFileError("is a symbolic link")
+        raise OSError("is a symbolic link")
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise FaultyFileError("is no regular file")
+        raise OSError("is no regular file")
     return open(descriptor, "rb")
 
 
@@ -150,7 +144,7 @@ def printable(path: Path) -> str:
 
 def _former_sidecar(directory: Path) -> Iterator[Unreadable]:
     """Report the sidecar of a former export."""
-    sidecar = directory / FORMER_SIDECAR
+    sidecar = directory / _FORMER_SIDECAR
     if os.path.lexists(sidecar):
         yield Unreadable(
             printable(sidecar),
@@ -244,16 +238,16 @@ def _read_text(path: Path) -> str:
     with open_regular(path, follow=True) as file:
         data = file.read(MAX_CONTENT_BYTES + 1)
     if len(data) > MAX_CONTENT_BYTES:
-        raise FaultyFileError(f"has more than {MAX_CONTENT_BYTES:,} bytes")
+        raise OSError(f"has more than {MAX_CONTENT_BYTES:,} bytes")
     utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if not utf16 and b"\0" in data:
-        raise FaultyFileError("is binary")
+        raise OSError("is binary")
     try:
         text = data.decode("utf-16" if utf16 else "utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FaultyFileError(f"is neither UTF-8 nor UTF-16: byte {error.start} is wrong") from None
+        raise OSError(f"is neither UTF-8 nor UTF-16: byte {error.start} is wrong") from None
     if "\0" in text:
-        raise FaultyFileError("is binary")
+        raise OSError("is binary")
     return text
 
 

@@ -22,8 +22,7 @@ MAX_SECTION_BYTES = 1024
 
 TARGET_TOKENS = 200
 MAX_TOKENS = 320
-SMALL_TOKENS = 50
-"""A passage with fewer tokens joins a neighbour if both fit."""
+SMALL_TOKENS = 50  # a passage with fewer joins a neighbour if both fit
 
 MAX_MARKDOWN_LINES = 65_536
 """Markdown with more lines is cut as plain text, since parsing it takes long."""
