@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from find_helpers import find
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 from trees import linked_with
@@ -15,7 +16,6 @@ from viking_kernels.arrays import F32, decode_file, encode_file
 
 from benchmarks.recompute import Recomputation, compare
 from benchmarks.stored import read_store
-from vikingd.answer.find import find
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Prepared, Relation
 from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound

@@ -9,7 +9,7 @@ import pytest
 
 from vikingd.client import ClientError, RecallPath
 from vikingd.client.messages import MessageClient
-from vikingd.memory.entries import shown
+from vikingd.memory.entries import clean
 from vikingd.pb.memories_pb2 import (
     REMEMBER_OUTCOME_ADDED,
     REMEMBER_OUTCOME_REINFORCED,
@@ -37,7 +37,7 @@ def known(client: MessageClient, uri: str = NOTES) -> dict[int, tuple[str, int]]
     except ClientError:
         return {}
     return {
-        p.memory.id: (shown(context.content[p.start : p.end]), p.memory.reinforcement)
+        p.memory.id: (clean(context.content[p.start : p.end]), p.memory.reinforcement)
         for p in context.passages
     }
 

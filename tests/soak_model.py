@@ -20,11 +20,12 @@ from engine_model import (
     vector,
     words,
 )
+from find_helpers import find
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, precondition, rule
 from viking_kernels.arrays import F32
 
-from vikingd.answer.find import Find, find
+from vikingd.answer.find import Find
 from vikingd.answer.recall import MemorySearch
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Waiting
@@ -34,7 +35,7 @@ from vikingd.domain.find import FindQuery, Levels, Method
 from vikingd.domain.retrieve import Rrf
 from vikingd.engine import Engine
 from vikingd.ingest.prepare import prepare
-from vikingd.memory.entries import shown as entry_text
+from vikingd.memory.entries import clean as entry_text
 from vikingd.memory.model import MemoryScope, RecallQuery, Remembered, Salience
 from vikingd.memory.remember import Forgetting, Remembering, SimilarityThreshold
 from vikingd.memory.same import normalized

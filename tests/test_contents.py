@@ -12,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from find_helpers import find
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trees import linked_with
 from viking_kernels import find as kernel
 
-from vikingd.answer.find import find
 from vikingd.domain.changes import Committed, IndexedText
 from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Relation
 from vikingd.domain.find import FindQuery

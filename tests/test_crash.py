@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from find_helpers import find
 
-from vikingd.answer.find import find
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import NotFound
 from vikingd.domain.find import FindQuery

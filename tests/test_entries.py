@@ -14,7 +14,7 @@ from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_TOKENS, split
 from vikingd.memory import entries as memories
-from vikingd.memory.entries import check_section, check_text, clean, is_bare, shown
+from vikingd.memory.entries import check_section, check_text, clean, is_bare
 
 ODD = [
     "# x",
@@ -150,12 +150,12 @@ def items(content: str) -> list[Passage]:
 
 def entries(content: str) -> list[tuple[str, str]]:
     """Return the section and the text of each list item."""
-    return [(p.section, shown(content[p.start : p.end])) for p in items(content)]
+    return [(p.section, clean(content[p.start : p.end])) for p in items(content)]
 
 
 def place(content: str, text: str) -> Passage:
     """Return the passage with this text."""
-    return next(p for p in passages(content) if shown(content[p.start : p.end]) == text)
+    return next(p for p in passages(content) if clean(content[p.start : p.end]) == text)
 
 
 def assert_inserted(small: str, large: str) -> None:
@@ -266,7 +266,7 @@ def test_a_text_must_say_something_that_fits_one_passage() -> None:
         for file in ("", "- a\r\n", "1. a\r\n"):
             content, start = added(file, check_text(text), "", TITLE)
             last = passages(content)[-1]
-            assert (last.start, shown(content[start : last.end])) == (start, text)
+            assert (last.start, clean(content[start : last.end])) == (start, text)
 
 
 def test_what_is_much_too_long_is_refused_unread() -> None:
@@ -414,7 +414,7 @@ def test_entries_that_go_together_leave_the_others(content: str, data: st.DataOb
     places = [(p.start, p.end) for p in gone]
     result, edits = memories.removed(content, places)
     assert memories.edited(content, edits) == result
-    said = [shown(content[p.start : p.end]) for p in kept]
+    said = [clean(content[p.start : p.end]) for p in kept]
     assert [text for _, text in entries(result)] == said
     at = memories.moved([p.start for p in kept], edits)
     assert at == [p.start for p in items(result)]

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from find_helpers import find
 
 from benchmarks.recompute import Recomputation, compare
 from benchmarks.stored import read_store
-from vikingd.answer.find import find
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft, Passage, Prepared
 from vikingd.domain.find import FindQuery, Levels, Method

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from find_helpers import find
 
-from vikingd.answer.find import find
 from vikingd.domain.contexts import Draft
 from vikingd.domain.find import FindQuery, Method
 from vikingd.engine import Engine, EngineSettings

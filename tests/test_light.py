@@ -57,7 +57,7 @@ def test_a_search_by_words_alone_costs_its_postings(
 ) -> None:
     """A rare word in a large scope is light. A find there is not, nor a search by meaning."""
     rare, common = FILES // RARE // POSTINGS_OF_A_TEXT, FILES // POSTINGS_OF_A_TEXT
-    monkeypatch.setattr(query_scope, "LIGHT_TEXTS", (rare + common) // 2)
+    monkeypatch.setattr(query_scope, "_LIGHT_TEXTS", (rare + common) // 2)
 
     def light(text: str, mode: Mode) -> bool:
         return Retrieval(engine, RetrieveQuery(text, mode=mode)).is_light

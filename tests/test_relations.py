@@ -11,12 +11,12 @@ from pathlib import Path
 import naive
 import numpy as np
 import pytest
+from find_helpers import find
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from trees import LARGE, asked, build, room, sampled, shapes, terms_of
 from viking_kernels import find as kernel
 
-from vikingd.answer.find import find
 from vikingd.client import Draft, Levels, Method
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import MAX_RELATIONS, ContextType, Prepared

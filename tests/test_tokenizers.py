@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from vikingd.client import CitationStyle, ClientError, Draft
 from vikingd.client.messages import MessageClient
 from vikingd.context import tokenizers
-from vikingd.context.tokenizers import BUNDLED, configure, known, names, open_tokenizer
+from vikingd.context.tokenizers import BUNDLED, configure, known, open_tokenizer
 from vikingd.ctl.demo import serving
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import approximate_tokens
@@ -151,7 +151,7 @@ def test_an_unknown_name_is_refused_with_those_that_are_known(name: str) -> None
         with pytest.raises(InvalidField) as refused:
             ask(name)
         assert refused.value.field == "tokenizer"
-        assert all(one in str(refused.value) for one in names())
+        assert all(one in str(refused.value) for one in tokenizers._slots)
 
 
 def test_a_long_unknown_name_is_not_repeated_whole() -> None:
@@ -235,7 +235,7 @@ def test_a_vocabulary_that_can_not_be_had_is_explained(
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", os.fspath(tmp_path))
     with pytest.raises(ValueError, match=r"^mine: .*download.*p50k_base.*TIKTOKEN_CACHE_DIR"):
         configure({"mine": "tiktoken:p50k_base"})
-    assert "mine" not in names()
+    assert "mine" not in tokenizers._slots
 
 
 def test_an_encoding_that_tiktoken_does_not_know_is_refused() -> None:
@@ -279,7 +279,7 @@ def test_a_hugging_face_tokenizer_counts_all_of_the_text_and_nothing_else(tmp_pa
     path = tmp_path / "tokenizer.json"
     tokenizer.save(os.fspath(path))
     configure({"mine": f"hf:{path}"})
-    assert names()[-1] == known("mine") == "mine"
+    assert [*tokenizers._slots][-1] == known("mine") == "mine"
     count = open_tokenizer("mine").count
     assert count("a b a b a b") == 6
     assert count("a <s> b") == 5

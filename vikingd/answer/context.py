@@ -38,21 +38,14 @@ class ItemRef:
     score: float
 
 
-class FindSource(NamedTuple):
-    """A find, whose results are the source of a context."""
+class QuerySource(NamedTuple):
+    """A find or a retrieval, whose results are the source of a context."""
 
-    query: FindQuery
+    query: FindQuery | RetrieveQuery
     vector: F32 | None
 
 
-class RetrieveSource(NamedTuple):
-    """A retrieval, whose results are the source of a context."""
-
-    query: RetrieveQuery
-    vector: F32 | None
-
-
-Source = FindSource | RetrieveSource | list[ItemRef]
+Source = QuerySource | list[ItemRef]
 
 
 class _Found(NamedTuple):
@@ -65,14 +58,7 @@ class _Found(NamedTuple):
 
 
 class ContextBuilder:
-    """Answers BuildContext.
-
-    Args:
-        engine: holds the texts.
-        finder: answers the find of a source.
-        retriever: answers the retrieval of a source.
-        most_bytes: of the reply, about.
-    """
+    """Answers BuildContext, in replies of about `most_bytes`."""
 
     def __init__(
         self, engine: Engine, finder: Finder, retriever: Retriever, most_bytes: int
@@ -89,13 +75,7 @@ class ContextBuilder:
         run: Runner,
         reply: Callable[[BuiltContext, int, Sequence[Stage], Degraded], _T],
     ) -> _T:
-        """Return the reply with a context.
-
-        Args:
-            source: of the pieces.
-            plan: how to build it.
-            run: runs the pieces of the call.
-            reply: makes the reply of (context, revision, stages, notes).
+        """Return what `reply` makes of (context, revision, stages, notes).
 
         Raises:
             NotFound: the target of the source does not exist.
@@ -104,31 +84,31 @@ class ContextBuilder:
         """
         found = await self._found(source, run)
 
-        def build() -> _T:
+        def build_reply() -> _T:
             started = perf_counter()
             budget = ReplyBudget(self._source_bytes)
+            pieces = found.pieces
             if isinstance(source, list):
-                built = context_of_items(self._engine, source, plan, budget)
-            else:
-                built = context_of_pieces(self._engine, found.pieces, plan, budget)
+                pieces = pieces_named(self._engine, source, budget)
+            built = build(list(_with_summaries(self._engine, pieces, budget)), plan)
             stages = (*found.stages, Stage("build", started, perf_counter()))
             return reply(built, found.revision, stages, found.degraded)
 
-        return await run.away(build)
+        return await run.away(build_reply)
 
     async def _found(self, source: Source, run: Runner) -> _Found:
         """Return the pieces that a find or a retrieval finds; of named items none."""
         if isinstance(source, list):
             now = perf_counter()
             return _Found([], (Stage("embed", now, now),), (), self._engine.snapshot.revision)
-        most_bytes = self._source_bytes
-        if isinstance(source, FindSource):
+        query, vector = source
+        if isinstance(query, FindQuery):
             with below("find"):
-                found, embed = await self._finder.result(*source, run, most_bytes)
+                found, embed = await self._finder.result(query, vector, run, self._source_bytes)
             notes = (*found.degraded, *cut_notes(found.left_out, found.shortened))
             return _Found(pieces_found(found), (embed, *found.stages), notes, found.revision)
         with below("retrieve"):
-            result, embed = await self._retriever.answer(*source, run, most_bytes)
+            result, embed = await self._retriever.answer(query, vector, run, self._source_bytes)
         stages = (embed, *result.stages)
         return _Found(pieces_retrieved(result), stages, result.degraded, result.revision)
 
@@ -170,21 +150,8 @@ def pieces_retrieved(result: RetrieveResult) -> list[Piece]:
     ]
 
 
-def context_of_pieces(
-    engine: Engine, pieces: Sequence[Piece], plan: Plan, budget: ReplyBudget
-) -> BuiltContext:
-    """Build a context of passages. Summaries and whole contents are read from the store.
-
-    Raises:
-        TooLarge: the texts to read do not fit.
-    """
-    return build(list(_with_summaries(engine, pieces, budget)), plan)
-
-
-def context_of_items(
-    engine: Engine, items: Sequence[ItemRef], plan: Plan, budget: ReplyBudget
-) -> BuiltContext:
-    """Build a context of named items. Missing ones are dropped as gone.
+def pieces_named(engine: Engine, items: Sequence[ItemRef], budget: ReplyBudget) -> list[Piece]:
+    """Return the named items; missing passages are gone.
 
     Raises:
         TooLarge: the texts to read do not fit.
@@ -202,7 +169,7 @@ def context_of_items(
             pieces.append(Piece(item.uri, item.score, section, text, start, end))
         else:
             pieces.append(Piece(item.uri, item.score, gone=item.passage > 0))
-    return context_of_pieces(engine, pieces, plan, budget)
+    return pieces
 
 
 def _with_summaries(
@@ -218,13 +185,10 @@ def _with_summaries(
         with_content=True,
     )
     for piece in pieces:
-        if piece.gone:
-            yield piece
-        elif piece.text and piece.uri in summaries:
-            abstract, overview, _ = summaries[piece.uri]
-            yield replace(piece, abstract=abstract, overview=overview)
-        elif not piece.text and piece.uri in whole:
-            abstract, overview, content = whole[piece.uri]
-            yield replace(piece, abstract=abstract, overview=overview, content=content)
-        else:
+        texts = (summaries if piece.text else whole).get(piece.uri)
+        if texts is None or piece.gone:
             yield replace(piece, text="", gone=True)
+        else:
+            abstract, overview, content = texts
+            known = None if piece.text else content
+            yield replace(piece, abstract=abstract, overview=overview, content=known)

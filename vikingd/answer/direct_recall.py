@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime
 from time import perf_counter
-from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from vikingd.context.cut import cut
@@ -13,7 +12,7 @@ from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.contexts import Entry
 from vikingd.domain.prompt import RecallPath
-from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
+from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget, size_of
 from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.memory.model import Memory, RecallQuery, RecallResult
@@ -23,59 +22,54 @@ _JOURNAL = re.compile(r".*/journal/([0-9]{4}-[0-9]{2}-[0-9]{2})\.md", re.DOTALL)
 _HEADING = re.compile(r"#{1,6}(?:[ \t].*)?")
 
 
-class _Read(NamedTuple):
-    """Memories read without a search, and the reason. None may fit into the budget."""
-
-    memories: list[Memory]
-    reason: str
+_Read = tuple[list[Memory], str]
+"""Memories read without a search, and the reason. None may fit into the budget."""
 
 
 class DirectRecall:
-    """A recall of what the query names: a known file, or days of the journal.
+    """A recall of the known file or the days that the query names, in about `most_bytes`."""
 
-    Args:
-        engine: holds the store.
-        query: checked.
-        routes: the words that name files.
-
-    Attributes:
-        most_bytes: of the memories in the reply, about.
-    """
-
-    def __init__(self, engine: Engine, query: RecallQuery, routes: Routes) -> None:
+    def __init__(self, engine: Engine, query: RecallQuery, routes: Routes, most_bytes: int) -> None:
         self._engine = engine
         self._query = query
-        self.most_bytes = UNBOUNDED
+        self._most_bytes = most_bytes
         without = query.without
         self._matched = None if RecallPath.FAST in without else routes.match(query.text)
         self._days = None if RecallPath.TIMELINE in without else days_of(query.text, _today(query))
 
     @property
     def is_light(self) -> bool:
-        """True if the query names nothing, so that nothing is read."""
-        return self._matched is None and self._days is None
+        """True if the query names nothing and a search follows, so that nothing is read."""
+        is_last = RecallPath.HYBRID in self._query.without
+        return self._matched is None and self._days is None and not is_last
 
     def answer(self) -> RecallResult | str:
-        """Return the answer of the fast path or of the timeline, else the reasons for none."""
+        """Return the answer of the fast path or of the timeline, else the reasons for none.
+
+        If the search is switched off, these are the reasons of an empty answer.
+        """
         started, query = perf_counter(), self._query
         revision = self._engine.snapshot.revision
         reasons = []
         for path, look in ((RecallPath.FAST, self._fast), (RecallPath.TIMELINE, self._timeline)):
             found = "switched off" if path in query.without else look()
-            if isinstance(found, _Read):
-                return RecallResult(
-                    tuple(found.memories),
-                    path,
-                    found.reason,
-                    query.max_tokens,
-                    open_tokenizer(query.tokenizer).approximate,
-                    revision,
-                    0,
-                    (Stage("read", started, perf_counter()),),
-                )
+            if not isinstance(found, str):
+                stage = Stage("read", started, perf_counter())
+                return self._result(path, found, revision, (stage,))
             if found:
                 reasons.append(f"{path.name.lower()}: {found}")
-        return "; ".join(reasons)
+        if RecallPath.HYBRID not in query.without:
+            return "; ".join(reasons)
+        reasons.append("hybrid: switched off")
+        return self._result(None, ([], "; ".join(reasons)), revision, ())
+
+    def _result(
+        self, path: RecallPath | None, read: _Read, revision: int, stages: tuple[Stage, ...]
+    ) -> RecallResult:
+        memories, reason = read
+        budget, name = self._query.max_tokens, self._query.tokenizer
+        approximate = open_tokenizer(name).approximate
+        return RecallResult(tuple(memories), path, reason, budget, approximate, revision, 0, stages)
 
     def _fast(self) -> _Read | str:
         if self._matched is None:
@@ -89,10 +83,8 @@ class DirectRecall:
             if memory is not None:
                 reason = f"{trigger!r} names {uri}"
                 if not memory.content:
-                    return _Read(
-                        [], f"{reason}, of which nothing fits into {query.max_tokens} tokens"
-                    )
-                return _Read([memory], reason + (", cut to the budget" if memory.truncated else ""))
+                    return [], f"{reason}, of which nothing fits into {query.max_tokens} tokens"
+                return [memory], reason + (", cut to the budget" if memory.truncated else "")
         return f"{trigger!r} names {route.name}, and there is no such file in the scope"
 
     def _timeline(self) -> _Read | str:
@@ -100,13 +92,13 @@ class DirectRecall:
         if days is None:
             return ""
         files = self._journal(days)
-        spoken = f"{days.words!r} means {days.first}" + (
-            f" to {days.last}" if days.last != days.first else ""
-        )
+        spoken = f"{days.words!r} means {days.first}"
+        if days.last != days.first:
+            spoken += f" to {days.last}"
         if not files:
             return f"{spoken}, and there is no journal of that time in the scope"
         memories: list[Memory] = []
-        left, passed, budget = query.max_tokens, 0, ReplyBudget(self.most_bytes)
+        left, passed, budget = query.max_tokens, 0, ReplyBudget(self._most_bytes)
         for uri in files:
             pace.step()
             memory = self._whole(uri, left)
@@ -114,10 +106,9 @@ class DirectRecall:
                 continue
             if not budget.take(MESSAGE_BYTES + size_of(memory.content)):
                 left_out = len(files) - len(memories)
-                return _Read(
-                    memories,
+                return memories, (
                     f"{spoken}; {left_out} of {len(files)} days left out: the reply has no room "
-                    "for more, see limits.max_reply_bytes",
+                    "for more, see limits.max_reply_bytes"
                 )
             if query.skip_oversize and memory.truncated:
                 passed += 1
@@ -129,7 +120,7 @@ class DirectRecall:
                 passed = len(files) - len(memories)
                 break
         end = f"; {passed} of {len(files)} days left out for the budget" if passed else ""
-        return _Read(memories, spoken + end)
+        return memories, spoken + end
 
     def _journal(self, days: Days) -> list[str]:
         """Return the journal's files of some days, newest first, then in the order of the scope."""
@@ -184,11 +175,3 @@ def _day_of(uri: str) -> date | None:
 def _today(query: RecallQuery) -> date:
     seconds = query.now // 1_000_000
     return datetime.fromtimestamp(seconds, UTC).astimezone(ZoneInfo(query.time_zone)).date()
-
-
-def nothing(engine: Engine, query: RecallQuery, why: str) -> RecallResult:
-    """Return the empty answer, if no path has one and the search is switched off."""
-    reason = "; ".join(filter(None, (why, "hybrid: switched off")))
-    approximate = open_tokenizer(query.tokenizer).approximate
-    revision = engine.snapshot.revision
-    return RecallResult((), None, reason, query.max_tokens, approximate, revision, 0, ())

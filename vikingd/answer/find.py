@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from time import perf_counter
 
@@ -13,8 +12,6 @@ from viking_kernels import find as kernel
 from viking_kernels.arrays import (
     DIRECTORIES,
     F32,
-    F64,
-    FILES,
     FINAL,
     I32,
     NODE,
@@ -29,22 +26,24 @@ from viking_kernels.arrays import (
 from viking_kernels.bm25 import postings
 from viking_kernels.scope import place, row_at
 
-from vikingd.answer.matches import Gather, matches_of
 from vikingd.answer.query_scope import LIGHT_LIMIT, QueryScope, keep_scratch, take_scratch
 from vikingd.answer.relations import Relations, relations
-from vikingd.answer.trace import Hit, Scored, directory_parts, directory_scores, explain
+from vikingd.answer.trace import DirectoryScores, Hit, Scored, directory_parts, explain
+from vikingd.domain import pace
 from vikingd.domain.contexts import ABSTRACT, PASSAGE
 from vikingd.domain.degradation import Degraded
 from vikingd.domain.find import (
     MAX_PASSAGES_SHOWN,
     FindQuery,
     FindResult,
+    Gathered,
     Levels,
     Match,
+    MatchedPassage,
     Method,
     ScoreParts,
 )
-from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget, size_of
+from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
 from vikingd.domain.stages import Stage
 from vikingd.domain.text import NONE
 from vikingd.engine import Engine
@@ -57,33 +56,26 @@ IN_ROUND = 8
 MAX_CONVERGENCE_ROUNDS = 3
 MAX_DIRECTORIES = 512
 _TRACED = 160  # bytes of a directory in a trace without its URI
-_NONE: I32 = np.zeros(0, np.int32)
 _UNMATCHED = ScoreParts(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
+RESULT = MESSAGE_BYTES + 128
+"""Bytes of a result without its texts."""
 
-def find(
-    engine: Engine, query: FindQuery, vector: F32 | None, degraded: Degraded = ()
-) -> FindResult:
-    """Answer a query on the newest snapshot; see Find."""
-    return Find(engine, query, vector, degraded).answer()
+Gather = Callable[[Snapshot, Sequence[Hit], int], Gathered | None]
+"""Encodes hits that have neither relations nor parts, within the bytes of the results.
+
+It returns None if not all of them fit whole.
+"""
 
 
 class Find(QueryScope):
     """A find on one snapshot.
 
+    The other arguments and the errors are those of QueryScope.
+
     Args:
-        engine: holds the snapshot. The answer depends on nothing else.
-        query: checked; the snapshot has its revision.
         vector: [dim] the query's embedding, of any length; None: text alone counts.
         degraded: notes for the reply.
-        snapshot: None is the newest.
-
-    Attributes:
-        most_bytes: of the results in the reply, about; set before the answer is made.
-
-    Raises:
-        NotFound: the target does not exist.
-        InvalidField: the target is a file, or `where` is malformed.
     """
 
     def __init__(
@@ -96,7 +88,7 @@ class Find(QueryScope):
     ) -> None:
         self._started = perf_counter()
         self._degraded = degraded
-        self.most_bytes = UNBOUNDED
+        self.most_bytes = UNBOUNDED  # of the results in the reply, about
         super().__init__(engine, query, snapshot)
         self.query = query
         self._script = self.script(vector)
@@ -133,13 +125,13 @@ class Find(QueryScope):
         all files in `scratch`.
         """
         planned = perf_counter()
-        scored = self._run(scratch, whole=whole, all_files=whole)
+        scored = self._run(scratch, whole=whole)
         done = perf_counter()
         budget = ReplyBudget(self.most_bytes)
-        trace = explain(self.snapshot, scored) if self.query.trace else None
+        trace = explain(self, self._script, scored) if self.query.trace else None
         if trace is not None:
             budget.take(sum(_TRACED + size_of(one.uri) for one in trace.directories))
-        linked = self._relations(scored, scratch)
+        linked = relations(self, self._asked, scored, scored.chosen, scratch)
         gathered, matches = None, tuple[Match, ...]()
         if gather is not None and not linked and trace is None:
             gathered = gather(self.snapshot, scored.chosen, self.most_bytes)
@@ -153,7 +145,7 @@ class Find(QueryScope):
         result = FindResult(
             matches,
             self.snapshot.revision,
-            scored.method,
+            Method(scored.plan.method),
             stages,
             self._degraded,
             trace,
@@ -169,12 +161,11 @@ class Find(QueryScope):
         Their scores are the plain ones, by meaning and words. A file without either scores 0.
         """
         scratch = take_scratch(self.snapshot)
-        scope = self.scope
-        only = self._none()
+        only, ends = self._none(), self.ends(files=True)
         for row in rows:
             if is_file(row):
-                only[place(decode_file(row), scope.file_low, scope.file_high, scope.base_files)] = 1
-        scored = self._run(scratch, whole=True, only=only)
+                only[place(decode_file(row), *ends)] = 1
+        scored = self._run(scratch, only=only)
         files = {hit.row: hit for hit in self._files(scored.found)}
         unmatched = _UNMATCHED if self.query.trace else None
         chosen = [
@@ -183,32 +174,21 @@ class Find(QueryScope):
             else self._directory(scored.found, row)
             for row in rows
         ]
-        linked = self._relations(replace(scored, chosen=tuple(chosen)), scratch)
+        linked = relations(self, self._asked, scored, chosen, scratch)
         matches = matches_of(self.snapshot, chosen, linked, budget)
         keep_scratch(scratch)
         return matches
 
-    def _run(
-        self, scratch: Scratch, *, whole: bool, all_files: bool = False, only: U8 | None = None
-    ) -> Scored:
-        """Score the scope and choose the hits. The scores of directories stay in `scratch`.
+    def _run(self, scratch: Scratch, *, whole: bool = False, only: U8 | None = None) -> Scored:
+        """Score the scope and choose the hits; scores and `whole` as in `scored_answer`.
 
         `only` is 1 for each file to choose, whatever its score; None chooses as the query says.
         """
-        snapshot, query, scope = self.snapshot, self.query, self.scope
+        snapshot, query = self.snapshot, self.query
         terms = snapshot.terms(self.terms.hashes, self.terms.weights)
-        plan = self._plan(terms, only, whole=whole, all_files=all_files)
+        plan = self._plan(terms, only, whole=whole)
         wants_files = only is not None or query.levels != Levels.DIRECTORIES
-        found = kernel.find(
-            snapshot.tree,
-            snapshot.vectors,
-            snapshot.stats,
-            self._asked,
-            scope,
-            terms,
-            plan,
-            scratch,
-        )
+        found = kernel.find(*self.arrays, self._asked, self.scope, terms, plan, scratch)
         chosen: list[Hit] = []
         if wants_files:
             chosen += self._files(found)
@@ -216,30 +196,16 @@ class Find(QueryScope):
             chosen += self._best_directories(found, plan.threshold)
         if any(hit.score <= later.score for hit, later in pairwise(chosen)):
             chosen.sort(key=lambda hit: (-hit.score, snapshot.uri(hit.row)))
-        counts = self.counts
-        return Scored(
-            Method(plan.method),
-            scope,
-            self.terms.terms,
-            self._script,
-            self.identifiers,
-            self.means,
-            found,
-            tuple(chosen[: query.limit]),
-            int(counts[DIRECTORIES]),
-            int(counts[FILES]),
-            int(counts[TEXTS]),
-            IN_ROUND,
-            terms,
-        )
+        return Scored(plan, terms, found, tuple(chosen[: query.limit]))
 
-    def _plan(self, terms: Terms, only: U8 | None, *, whole: bool, all_files: bool) -> kernel.Plan:
-        """Return the plan for the kernel; `only`, `whole` and `all_files` are those of `_run`."""
+    def _plan(self, terms: Terms, only: U8 | None, *, whole: bool) -> kernel.Plan:
+        """Return the plan for the kernel; `only` and `whole` are those of `_run`."""
         query, counts = self.query, self.counts
         method = query.method
+        scores_all = whole or only is not None
         if method is Method.AUTO:
-            whole = whole or counts[TEXTS] <= self.exhaustive_texts
-            method = Method.EXHAUSTIVE if whole else Method.BEST_FIRST
+            is_small = counts[TEXTS] <= self.exhaustive_texts
+            method = Method.EXHAUSTIVE if scores_all or is_small else Method.BEST_FIRST
         threshold, limit = query.score_threshold or 0.0, query.limit
         if only is not None:
             threshold, limit, allowed = 0.0, max(int(only.sum()), 1), only
@@ -248,72 +214,40 @@ class Find(QueryScope):
         else:
             allowed = self.allowed(files=True)
         most = query.max_directories or MAX_DIRECTORIES
+        alpha = query.alpha
+        if alpha is None:  # Neighbours and directories say nothing about identifiers.
+            alpha = 1.0 if self.identifiers else -1.0
         return kernel.Plan(
             method=int(method),
             threshold=float(threshold),
-            alpha=self._alpha(),
+            alpha=float(alpha),
             start_points=min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most),
             passages=MAX_PASSAGES_SHOWN,
-            all_directories=(
-                query.levels != Levels.FILES or query.trace or all_files or only is not None
-            ),
+            all_directories=query.levels != Levels.FILES or query.trace or scores_all,
             k=limit,
             in_round=IN_ROUND,
             patience=MAX_CONVERGENCE_ROUNDS,
             max_directories=most,
             keeps_words=bool(self.snapshot.links),
-            all_files=all_files,
+            all_files=whole,
             near=self._near(int(method), terms),
             allowed=allowed,
         )
 
     def _none(self) -> U8:
         """Return the filter that allows no file of the scope."""
-        scope = self.scope
-        tail = len(self.snapshot.tree.files.directory) - scope.base_files
-        return np.zeros(scope.file_high - scope.file_low + tail, np.uint8)
-
-    def _relations(self, scored: Scored, scratch: Scratch) -> Relations:
-        """Return the relations of the hits, then clear the lexical scores from `scratch`."""
-        snapshot, scope = self.snapshot, self.scope
-        if not snapshot.links:
-            return {}
-
-        def score(rows: I32) -> F64:
-            scores: F64 = kernel.score_nodes(
-                rows,
-                snapshot.tree,
-                snapshot.vectors,
-                snapshot.stats,
-                self._asked,
-                scope,
-                scored.found.weights,
-                scratch,
-            )
-            return scores
-
-        found = relations(snapshot, scope, [hit.row for hit in scored.chosen], score)
-        kernel.forget(snapshot.tree.texts, scope, scored.postings, scratch)
-        return found
+        low, high, base = self.ends(files=True)
+        return np.zeros(high - low + len(self.snapshot.file_id) - base, np.uint8)
 
     def _near(self, method: int, terms: Terms) -> I32:
         """Return the rows that the inverted file proposes, for a walk without matching words."""
         inverted, scope = self.snapshot.inverted_file, self.scope
         if method != kernel.BEST_FIRST or inverted is None or not len(self._asked.vector):
-            return _NONE
+            return kernel.NO_ROWS
         if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
-            return _NONE
+            return kernel.NO_ROWS
         compared = dense.prepare(self._asked)
         return inverted.near(compared.direction, scope.text_low, scope.text_high)
-
-    def _alpha(self) -> float:
-        """Return the weight of the node score; below 0: adaptive.
-
-        For identifiers it is 1: neighbours and directories say nothing about them.
-        """
-        if self.query.alpha is not None:
-            return float(self.query.alpha)
-        return 1.0 if self.identifiers else -1.0
 
     def _files(self, found: kernel.Found) -> list[Hit]:
         """Return the best files by score, and all that share the last place: URIs decide there."""
@@ -322,11 +256,11 @@ class Find(QueryScope):
             Hit(
                 final,
                 encode_file(row),
-                PASSAGE if best >= 0 and own > 0.0 and ordinal_of(best) > 0 else ABSTRACT,
+                PASSAGE if best >= 0 and node > 0.0 and ordinal_of(best) > 0 else ABSTRACT,
                 [(text, of_text) for text, of_text in zip(texts, scores, strict=True) if text >= 0],
                 ScoreParts(*parts.tolist()) if trace else None,
             )
-            for final, own, row, best, texts, scores, parts in zip(
+            for final, node, row, best, texts, scores, parts in zip(
                 found.parts[:, FINAL].tolist(),
                 found.parts[:, NODE].tolist(),
                 found.rows.tolist(),
@@ -339,15 +273,15 @@ class Find(QueryScope):
         ]
 
     def _directory(self, found: kernel.Found, row: int) -> Hit:
-        parts = directory_parts(self.snapshot, self.scope, found, row)
+        parts = directory_parts(self, found, row)
         return Hit(parts.final, row, ABSTRACT, [], parts if self.query.trace else None)
 
     def _best_directories(self, found: kernel.Found, threshold: float) -> list[Hit]:
         """Return the best directories below the scope's root, with all that tie with the last."""
-        scope, scores = self.scope, directory_scores(found)
-        own, final = scores.own, scores.final
+        ends, scores = self.ends(files=False), DirectoryScores(*found.directories)
+        final = scores.final
         # numpy would round a plain float to float32 before it compares.
-        eligible = (own >= 0) & (final > np.float64(threshold))
+        eligible = (scores.node_score >= 0) & (final > np.float64(threshold))
         allowed = self.allowed(files=False)
         if len(allowed):
             eligible &= allowed.astype(bool)
@@ -358,7 +292,42 @@ class Find(QueryScope):
             positions = positions[final[positions] >= floor]
         out = []
         for position in positions.tolist():
-            row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
-            if row != scope.root:
+            row = row_at(position, *ends)
+            if row != self.scope.root:
                 out.append(self._directory(found, row))
         return out
+
+
+def matches_of(
+    snapshot: Snapshot, chosen: Sequence[Hit], linked: Relations, budget: ReplyBudget
+) -> tuple[Match, ...]:
+    """Return the hits that fit, best first, with their passages as far as these fit.
+
+    A text that does not fit is not read.
+    """
+    matches: list[Match] = []
+    left = budget.left
+    for score, row, level, _, parts in chosen:
+        uri, abstract, related = snapshot.uri(row), snapshot.abstract(row), linked.get(row, ())
+        left -= RESULT + size_of(uri + abstract)
+        for relation in related:
+            left -= MESSAGE_BYTES + size_of(relation.uri + relation.abstract + relation.reason)
+        if left < 0:
+            budget.left_out = len(chosen) - len(matches)
+            break
+        budget.left = left
+        kind = snapshot.type_of(row)
+        matches.append(Match(uri, kind, is_file(row), level, abstract, score, related, (), parts))
+    passage_of, ordinals = snapshot.contents.passage, snapshot.text_ordinal
+    for match, hit in zip(matches, chosen, strict=False):
+        if hit.passages:
+            pace.step()
+            match.passages = tuple(
+                [
+                    MatchedPassage(ordinals.item(text), *passage_of(text, budget), score)
+                    for text, score in hit.passages
+                    if budget.left
+                ]
+            )
+            budget.shortened += len(hit.passages) - len(match.passages)
+    return tuple(matches)

@@ -10,8 +10,7 @@ from typing import TypeVar
 from viking_kernels.arrays import F32
 
 from vikingd.answer.deadline import Runner, wait_for_revision
-from vikingd.answer.find import Find
-from vikingd.answer.matches import Gather
+from vikingd.answer.find import Find, Gather
 from vikingd.answer.query_scope import LIGHT_BYTES
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import answer_finds
@@ -29,15 +28,7 @@ Reply = Callable[[FindResult, Stage], _T]
 
 
 class Finder:
-    """Answers Find and BatchFind.
-
-    Args:
-        engine: holds the snapshots.
-        vectors: embeds the queries.
-        rerankers: decide in THINKING.
-        gather: encodes the results, where it can.
-        most_bytes: of the results in a reply, about.
-    """
+    """Answers Find and BatchFind; the results in a reply have about `most_bytes`."""
 
     def __init__(
         self,
@@ -56,13 +47,7 @@ class Finder:
     async def answer(
         self, query: FindQuery, vector: F32 | None, run: Runner, reply: Reply[_T]
     ) -> _T:
-        """Return the reply to a query.
-
-        Args:
-            query: checked.
-            vector: [dim] of the query; None: its text is embedded.
-            run: runs the pieces.
-            reply: runs with the last piece.
+        """Return the reply to a checked query; without a vector [dim] its text is embedded.
 
         Raises:
             NotFound: the target does not exist.
@@ -96,13 +81,9 @@ class Finder:
         embedded: Callable[[Stage], None],
         reply: Reply[bytes],
     ) -> list[bytes]:
-        """Return the replies to some queries.
+        """Return the replies to checked queries; without a vector [dim] the text is embedded.
 
-        Args:
-            queries: checked, with their vectors; None: the text is embedded.
-            run: runs the pieces.
-            embedded: takes the stage that embedded all texts.
-            reply: makes each reply.
+        `embedded` takes the stage that embedded all texts.
 
         Raises:
             NotFound: a target does not exist.

@@ -9,8 +9,7 @@ from itertools import groupby
 import numpy as np
 from viking_kernels import salience as kernel
 
-from vikingd.answer.deadline import Runner
-from vikingd.answer.futures import FutureBridge
+from vikingd.answer.deadline import FutureBridge, Runner
 from vikingd.answer.recall import known_of, weights_of
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
@@ -38,12 +37,7 @@ class ForgetQuery:
 
 
 class Forgetter:
-    """Answers Forget.
-
-    Args:
-        engine: reads and writes.
-        salience: the weights for `below_salience`.
-    """
+    """Answers Forget; `salience` has the weights for `below_salience`."""
 
     def __init__(self, engine: Engine, salience: Salience) -> None:
         self._engine = engine
@@ -53,15 +47,10 @@ class Forgetter:
     async def answer(
         self, query: ForgetQuery, run: Runner, *, dry_run: bool
     ) -> tuple[list[Memory], int]:
-        """Forget memories, or only name them.
-
-        Returns:
-            (the memories, the revision without them)
+        """Forget memories, or only name them; return them and the revision without them.
 
         Raises:
-            NotFound: one of the ids does not exist.
-            InvalidField: `below_salience` is set, and all weights but that of meaning are 0.
-            ReadOnly: this process is a reader.
+            ReadOnly: this process is a reader. The other errors are those of `chosen`.
         """
         engine = self._engine
         if not dry_run:
@@ -113,7 +102,7 @@ def forgetting(query: ForgetQuery, memories: Sequence[Memory]) -> Forgetting:
 
 
 def _memory(stored: StoredEntry) -> Memory:
-    content = entries.shown(stored.passage)
+    content = entries.clean(stored.passage)
     return Memory(stored.uri, content, 0.0, 0, stored.entry, stored.ordinal, stored.section)
 
 

@@ -9,25 +9,15 @@ import numpy as np
 from viking_kernels.arrays import F64, I32
 from viking_kernels.fusion import rrf
 
-NO_ROWS: I32 = np.zeros(0, np.int32)
-
 
 @dataclass(frozen=True, slots=True)
 class RankedList:
-    """Rows of texts, best first, with their scores [n].
-
-    Attributes:
-        is_full: more texts may follow.
-        parts: [n, 2] dense and lexical, if one pass made both.
-    """
+    """Rows of texts, best first, with their scores [n]."""
 
     rows: I32
     scores: F64
-    is_full: bool
-    parts: F64 | None = None
-
-
-NOTHING_RANKED = RankedList(NO_ROWS, np.zeros(0), False)
+    is_full: bool  # more texts may follow
+    parts: F64 | None = None  # [n, 2] dense and lexical, if one pass made both
 
 
 def fused(lists: Sequence[RankedList], weights: tuple[float, float], k: float) -> RankedList:

@@ -45,12 +45,7 @@ def _files(bound: QueryScope, allowed: U8) -> Iterator[tuple[str, int]]:
     """Yield (URI, row) of each allowed file in the scope that is alive."""
     snapshot, scope = bound.snapshot, bound.scope
     files = snapshot.tree.files
-    rows = np.concatenate(
-        [
-            np.arange(scope.file_low, scope.file_high),
-            np.arange(scope.base_files, len(files.directory)),
-        ]
-    )
+    rows = bound.rows(files=True)
     inside = np.zeros(len(snapshot.tree.directories.parent), bool)
     inside[scope.dir_low : scope.dir_high] = True
     inside[scope.base_dirs :] = tail_directories(snapshot.tree.directories, scope)

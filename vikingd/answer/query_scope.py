@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
-
 import numpy as np
 from viking_kernels import find as kernel
-from viking_kernels.arrays import F32, TEXTS, U8, RawQuery, Scope, Scratch, is_file
+from viking_kernels.arrays import F32, I64, TEXTS, U8, RawQuery, Scope, Scratch, is_file
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField, NotFound
+from vikingd.domain.find import FindQuery
+from vikingd.domain.retrieve import RetrieveQuery
 from vikingd.domain.text import NONE, script_of
 from vikingd.engine import Engine
 from vikingd.index.lexicon.tokens import QueryTerms, query_terms
 from vikingd.index.metadata import where as filters
 from vikingd.index.snapshot import Snapshot
 
-LIGHT_TEXTS = 20000
-"""Texts of a scope that are scored in less time than a thread takes to start the work."""
+_LIGHT_TEXTS = 20_000  # are scored in less time than a thread takes to start the work
 
 LIGHT_LIMIT = 50
 """Results that are shown in little more time than a thread takes to start the work."""
@@ -26,34 +24,10 @@ LIGHT_LIMIT = 50
 LIGHT_BYTES = 128 << 10
 """Bytes of the results in a reply that is made on the event loop."""
 
-FILES_OF_A_TEXT = 4
-"""Files that a clause filters in the time of scoring one text."""
-
-ALL: U8 = np.zeros(0, np.uint8)
-"""The filter that allows every file."""
+_FILES_OF_A_TEXT = 4  # files that a clause filters in the time of scoring one text
 
 _NO_VECTOR: F32 = np.zeros(0, np.float32)
 _TYPES = frozenset((ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL))
-
-
-class ScopedQuery(Protocol):
-    """The fields that all queries have; checked."""
-
-    @property
-    def text(self) -> str:
-        """The text of the query, or ""."""
-
-    @property
-    def target_uri(self) -> str:
-        """The directory at the root of the scope."""
-
-    @property
-    def context_types(self) -> frozenset[ContextType]:
-        """The types to answer; empty for all."""
-
-    @property
-    def where(self) -> Mapping[str, Any] | None:
-        """The filter by metadata."""
 
 
 class QueryScope:
@@ -70,11 +44,12 @@ class QueryScope:
     """
 
     def __init__(
-        self, engine: Engine, query: ScopedQuery, snapshot: Snapshot | None = None
+        self, engine: Engine, query: FindQuery | RetrieveQuery, snapshot: Snapshot | None = None
     ) -> None:
         self.exhaustive_texts = engine.settings.exhaustive_texts
         self.where = filters.parse(query.where) if query.where else None
         self.snapshot = snapshot = snapshot or engine.snapshot
+        self.arrays = snapshot.tree, snapshot.vectors, snapshot.stats  # as kernels take them
         root = snapshot.root(query.target_uri)
         if root is None:
             raise NotFound(query.target_uri)
@@ -94,16 +69,12 @@ class QueryScope:
         tail = len(self.snapshot.tree.texts.directory) - self.scope.base_texts
         cost = self._scored() + tail
         if self.where is not None:
-            cost += self._filtering(filters.clauses(self.where))
-        return cost <= LIGHT_TEXTS
+            cost += filters.clauses(self.where) * len(self.snapshot.file_id) // _FILES_OF_A_TEXT
+        return cost <= _LIGHT_TEXTS
 
     def _scored(self) -> int:
         """Return the number of texts in the base that are scored, about."""
         return int(self.counts[TEXTS])
-
-    def _filtering(self, clauses: int) -> int:
-        """Return the cost of clauses, in texts."""
-        return clauses * len(self.snapshot.file_id) // FILES_OF_A_TEXT
 
     def script(self, vector: F32 | None) -> int:
         """Return the script of the query's text; without text, that of the nearest centroid."""
@@ -125,11 +96,14 @@ class QueryScope:
         return RawQuery(np.array(vector), script, dense, lexical, self.coded)
 
     def allowed(self, *, files: bool) -> U8:
-        """Return uint8 [files or directories of the scope], 0 if a filter forbids one; or ALL."""
-        snapshot, scope, where = self.snapshot, self.scope, self.where
-        kind = int(snapshot.dir_type[scope.root])
+        """Return uint8 [files or directories of the scope], 0 if a filter forbids one.
+
+        If the filters allow all, it is `ALL_FILES` of the kernel.
+        """
+        snapshot, where = self.snapshot, self.where
+        kind = int(snapshot.dir_type[self.scope.root])
         if where is None and ((files and self.types == _TYPES) or kind in self.types):
-            return ALL
+            return kernel.ALL_FILES
         rows = len(snapshot.file_id) if files else len(snapshot.dir_id)
         allowed = np.ones(rows, bool)
         if kind not in self.types or not files:
@@ -138,12 +112,24 @@ class QueryScope:
         if where is not None:
             columns = snapshot.file_columns if files else snapshot.dir_columns
             allowed = allowed & columns.mask(where, rows, snapshot.revision)
-        low, high, base = (
-            (scope.file_low, scope.file_high, scope.base_files)
-            if files
-            else (scope.dir_low, scope.dir_high, scope.base_dirs)
-        )
+        low, high, base = self.ends(files=files)
         return np.concatenate([allowed[low:high], allowed[base:]]).astype(np.uint8)
+
+    def ends(self, *, files: bool) -> tuple[int, int, int]:
+        """Return (low, high, base): the scope has rows [low, high), and rows of the tail from base.
+
+        These are the last arguments of `place` and `row_at` of the kernels.
+        """
+        scope = self.scope
+        if files:
+            return scope.file_low, scope.file_high, scope.base_files
+        return scope.dir_low, scope.dir_high, scope.base_dirs
+
+    def rows(self, *, files: bool) -> I64:
+        """Return the rows of the arrays of the scope, in rising order."""
+        low, high, base = self.ends(files=files)
+        count = len(self.snapshot.file_id if files else self.snapshot.dir_id)
+        return np.concatenate([np.arange(low, high), np.arange(base, count)])
 
 
 _spare: list[Scratch] = []
@@ -157,11 +143,8 @@ def take_scratch(snapshot: Snapshot) -> Scratch:
     except IndexError:
         kept = None
     tree = snapshot.tree
-    directories, files, texts = (
-        len(tree.directories.tombstoned),
-        len(tree.files.tombstoned),
-        len(tree.texts.tombstoned),
-    )
+    directories, files = len(tree.directories.tombstoned), len(tree.files.tombstoned)
+    texts = len(tree.texts.tombstoned)
     if (
         kept is None
         or len(kept.dir_tf) < directories

@@ -19,12 +19,7 @@ _T = TypeVar("_T")
 
 
 class QueryVectors:
-    """Embeds the texts of queries.
-
-    Args:
-        engine: has the embedder.
-        threads: run it.
-    """
+    """Embeds the texts of queries."""
 
     def __init__(self, engine: Engine, threads: Threads) -> None:
         self._engine = engine

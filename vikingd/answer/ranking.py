@@ -9,9 +9,10 @@ import numpy as np
 from viking_kernels import flat, weighted
 from viking_kernels.arrays import F32, I32, I64, TEXTS, U8, RawQuery
 from viking_kernels.dense import prepare
+from viking_kernels.find import NO_ROWS
 from viking_kernels.scope import tail_directories
 
-from vikingd.answer.fusion import NO_ROWS, NOTHING_RANKED, RankedList
+from vikingd.answer.fusion import RankedList
 from vikingd.answer.passages import name_of
 from vikingd.answer.query_scope import QueryScope, keep_scratch, take_scratch
 
@@ -27,9 +28,7 @@ MOST_DEPTH = 16_000
 class Ranking:
     """Ranks the texts of a query's scope.
 
-    Args:
-        bound: the query on a snapshot.
-        orders_ties: order all ties by name, because places are fused or shown.
+    With `orders_ties` it orders all ties by name, because places are fused or shown.
     """
 
     def __init__(self, bound: QueryScope, *, orders_ties: bool) -> None:
@@ -57,7 +56,7 @@ class Ranking:
         bound = self._bound
         snapshot, scope, terms = bound.snapshot, bound.scope, bound.terms
         if not len(terms.hashes):
-            return NOTHING_RANKED
+            return RankedList(NO_ROWS, np.zeros(0), False)
         rows, scores = flat.keyword_top(
             snapshot.tree.texts,
             bound.counts,
@@ -75,9 +74,7 @@ class Ranking:
         asked = bound.asked(vector, bound.script(vector), dense=True, lexical=False)
         scratch = take_scratch(snapshot)
         rows, scores, parts = weighted.weighted_top(
-            snapshot.tree,
-            snapshot.vectors,
-            snapshot.stats,
+            *bound.arrays,
             asked,
             bound.scope,
             snapshot.terms(bound.terms.hashes, bound.terms.weights),

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import astuple, replace
 from functools import lru_cache
 from itertools import groupby
 from time import perf_counter
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from viking_kernels import salience as kernel
 from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
 
 from vikingd.answer.deadline import Runner, wait_for_revision
-from vikingd.answer.direct_recall import DirectRecall, nothing
+from vikingd.answer.direct_recall import DirectRecall
 from vikingd.answer.fusion import fused, merged
 from vikingd.answer.passages import key_of, name_of, shown
 from vikingd.answer.query_vector import QueryVectors
@@ -34,6 +34,7 @@ from vikingd.memory import entries
 from vikingd.memory.model import Memory, RecallQuery, RecallResult, Salience, SalienceParts
 from vikingd.memory.routes import Routes
 
+_T = TypeVar("_T")
 _MEMORY = MESSAGE_BYTES + 128  # bytes of a memory without its texts
 _DEEPER = 2  # times top_k: the texts of each list of a search
 _LEAST = 1e-9  # the least score of a match
@@ -47,33 +48,16 @@ _READER = Degradation(
 
 
 class _Candidates(NamedTuple):
-    """The memories that a search found.
+    """The memories that a search found."""
 
-    Attributes:
-        rows: of their texts.
-        entries: their counters and times.
-        semantic: [n] scores in [0, 1].
-        changed: further memories that were rewritten or removed since the snapshot.
-    """
-
-    rows: list[int]
+    rows: list[int]  # of their texts
     entries: list[Entry]
-    semantic: F64
-    changed: int = 0
-
-
-_NO_CANDIDATES = _Candidates([], [], np.zeros(0))
+    semantic: F64  # [n] in [0, 1]
+    changed: int = 0  # further memories that were rewritten or removed since the snapshot
 
 
 class Recaller:
-    """Answers Recall.
-
-    Args:
-        engine: holds index and store.
-        vectors: embeds the queries.
-        routes: the words that name files.
-        most_bytes: of the memories in a reply, about.
-    """
+    """Answers Recall; the memories in a reply have about `most_bytes`."""
 
     def __init__(
         self, engine: Engine, vectors: QueryVectors, routes: Routes, most_bytes: int
@@ -92,18 +76,14 @@ class Recaller:
         """
         engine = self._engine
         await wait_for_revision(engine, query.min_revision, run)
-        direct = DirectRecall(engine, query, self._routes)
-        direct.most_bytes = self._most_bytes
+        direct = DirectRecall(engine, query, self._routes, self._most_bytes)
         known = await (run.here if direct.is_light else run.away)(direct.answer)
         started = perf_counter()
         embed = Stage("embed", started, started)
         if not isinstance(known, str):
             result = known
-        elif RecallPath.HYBRID in query.without:
-            result = await run.away(nothing, engine, query, known)
         else:
-            search = await run.here(MemorySearch, engine, query, known)
-            search.most_bytes = self._most_bytes
+            search = await run.here(MemorySearch, engine, query, known, self._most_bytes)
             degraded: Degraded = ()
             if vector is None and search.needs_vector:
                 vector, degraded = await self._vectors.embed_or_note(query.text, run)
@@ -121,22 +101,18 @@ class Recaller:
 
 
 class MemorySearch:
-    """A search for memories.
+    """A search for memories by a checked query, in a reply of about `most_bytes`.
 
-    Args:
-        engine: holds index and store.
-        query: checked; the snapshot has its revision.
-        why: the reason why no other path had an answer.
-
-    Attributes:
-        most_bytes: of the memories in the reply, about.
+    `why` is the reason why no other path had an answer.
     """
 
-    def __init__(self, engine: Engine, query: RecallQuery, why: str) -> None:
+    def __init__(
+        self, engine: Engine, query: RecallQuery, why: str, most_bytes: int = UNBOUNDED
+    ) -> None:
         self._engine = engine
         self._query = query
         self._why = why
-        self.most_bytes = UNBOUNDED
+        self._most_bytes = most_bytes
         self._bind()
 
     def _bind(self) -> None:
@@ -170,8 +146,20 @@ class MemorySearch:
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
         )
-        budget = ReplyBudget(self.most_bytes)
-        memories, taken = self._taken(found, order.tolist(), scores, parts, budget)
+        budget = ReplyBudget(self._most_bytes)
+        taken: list[Memory] = []
+        missed: list[int] = []  # tokens of those that do not fit
+        for memory, fits in within_budget(
+            self._memories(found, order.tolist(), scores, parts, budget),
+            lambda memory: memory.token_count,
+            query.max_tokens,
+            query.top_k,
+            query.skip_oversize,
+        ):
+            if fits:
+                taken.append(memory)
+            else:
+                missed.append(memory.token_count)
         if budget.left_out:
             degraded += (
                 too_large(
@@ -181,9 +169,9 @@ class MemorySearch:
             )
         stages = (Stage("search", started, searched), Stage("rank", searched, perf_counter()))
         return RecallResult(
-            tuple(memories[i] for i in taken),
+            tuple(taken),
             RecallPath.HYBRID,
-            self._reason(found.rows, memories, taken),
+            self._reason(found.rows, taken, missed),
             query.max_tokens,
             open_tokenizer(query.tokenizer).approximate,
             self._snapshot.revision,
@@ -192,58 +180,40 @@ class MemorySearch:
             degraded,
         )
 
-    def _taken(
+    def _memories(
         self, found: _Candidates, order: Sequence[int], scores: F64, parts: F64, budget: ReplyBudget
-    ) -> tuple[list[Memory], list[int]]:
-        """Return the memories that were looked at, and the places of those within the budget.
+    ) -> Iterator[Memory]:
+        """Yield memories by salience, then URI and place, as far as the reply has room.
 
-        Args:
-            found: the candidates.
-            order: [n] of the candidates by salience.
-            scores: [n] their salience.
-            parts: [n, parts] of their salience.
-            room: of the reply.
+        Each text comes once. `order`, `scores` and `parts` are those of the kernel.
         """
         query, snapshot = self._query, self._snapshot
         tokenizer = open_tokenizer(query.tokenizer)
-        memories: list[Memory] = []
-        taken: list[int] = []
-
-        def counted() -> Iterator[int]:
-            for i, uri, section, text in self._listed(order, scores, found.rows):
+        said: set[bytes] = set()
+        for _, tied in groupby(order, key=scores.item):
+            named = [(*name_of(snapshot, found.rows[i]), i) for i in tied]
+            for uri, passage, i in sorted(named):
+                if (key := key_of(snapshot, found.rows[i])) in said:
+                    continue
+                said.add(key)
+                section, text, _, _ = shown(snapshot, found.rows[i])
                 pace.step()
-                if memories and len(memories) - 1 not in taken[-1:]:
-                    memories[-1] = replace(memories[-1], content="")  # only its tokens count
-                content = entries.shown(text)
+                content = entries.clean(text)
                 tokens = _tokens(tokenizer, content)
                 size = _MEMORY + size_of(uri) + size_of(section) + size_of(content)
                 if tokens <= query.max_tokens and not budget.take(size):
                     budget.left_out += 1
                     return
-                memories.append(
-                    Memory(
-                        uri,
-                        content,
-                        scores.item(i),
-                        tokens,
-                        found.entries[i],
-                        snapshot.text_ordinal.item(found.rows[i]),
-                        section,
-                        SalienceParts(*parts[i].tolist()),
-                    )
-                )
-                yield tokens
-
-        for i in within_budget(counted(), query.max_tokens, query.top_k, query.skip_oversize):
-            taken.append(i)  # noqa: PERF402  # `counted` reads it between two steps
-        return memories, taken
+                score, of_score = scores.item(i), SalienceParts(*parts[i].tolist())
+                entry = found.entries[i]
+                yield Memory(uri, content, score, tokens, entry, passage, section, of_score)
 
     def _candidates(self, vector: F32 | None) -> _Candidates:
         """Return the memories that a search finds. After changes it waits for the index."""
         if not self._retrievals:
-            return _NO_CANDIDATES
+            return _Candidates([], [], np.zeros(0))
         snapshot = self._snapshot
-        found, semantic = self._fused(vector)
+        found, semantic, most = self._fused(vector)
         text_ids = snapshot.text_id[found].tolist()
         known, revision = self._engine.store.entries(text_ids)
         at = [i for i, text_id in enumerate(text_ids) if text_id in known]
@@ -258,18 +228,14 @@ class MemorySearch:
                 self._engine.wait_for_revision(revision, _PATIENCE)
         # The other texts are abstracts, which are not memories.
         found, semantic = found[at], semantic[at]
-        if not self._is_by_rank(vector):
-            # Even the best fused score is seldom above .5. Counters and age reach 1, so without
-            # this division meaning would hardly count.
-            semantic = semantic / semantic.max(initial=_LEAST)
+        # Even the best fused score is seldom above .5. Counters and age reach 1, so without this
+        # division meaning would hardly count.
+        semantic = semantic / (semantic.max(initial=_LEAST) if most is None else most)
         return _Candidates(found.tolist(), [known[text_ids[i]] for i in at], semantic, changed)
 
-    def _is_by_rank(self, vector: F32 | None) -> bool:
-        return isinstance(self._query.fusion, Rrf) and vector is not None and self.needs_vector
-
-    def _fused(self, vector: F32 | None) -> tuple[I32, F64]:
-        """Return rows of texts with their fused scores. By rank, the best possible score is 1."""
-        fusion, by_rank = self._query.fusion, self._is_by_rank(vector)
+    def _fused(self, vector: F32 | None) -> tuple[I32, F64, float | None]:
+        """Return rows of texts with their fused scores; by rank, also the best possible score."""
+        fusion = self._query.fusion
         if not self.needs_vector:
             vector = None
         depth = _DEEPER * self._query.top_k
@@ -277,61 +243,46 @@ class MemorySearch:
             merged(sides, depth)
             for sides in zip(*(one.lists(vector, depth) for one in self._retrievals), strict=True)
         ]
-        if not by_rank or not isinstance(fusion, Rrf):
+        if vector is None or not isinstance(fusion, Rrf):
             (found,) = lists
-            return found.rows, found.scores
+            return found.rows, found.scores, None
         weights = (fusion.vector_weight, fusion.keyword_weight)
         found = fused(lists, weights, float(fusion.k))
-        return found.rows, found.scores / (sum(weights) / (fusion.k + 1.0))
+        return found.rows, found.scores, sum(weights) / (fusion.k + 1.0)
 
-    def _listed(
-        self, order: Sequence[int], scores: F64, rows: Sequence[int]
-    ) -> Iterator[tuple[int, str, str, str]]:
-        """Yield (candidate, URI, section, text) by salience, then URI and place; each text once."""
-        snapshot = self._snapshot
-        said: set[bytes] = set()
-        for _, tied in groupby(order, key=scores.item):
-            named = [(*name_of(snapshot, rows[i]), i) for i in tied]
-            for uri, _, i in sorted(named):
-                if (key := key_of(snapshot, rows[i])) not in said:
-                    said.add(key)
-                    section, text, _, _ = shown(snapshot, rows[i])
-                    yield i, uri, section, text
-
-    def _reason(self, rows: Sequence[int], counted: Sequence[Memory], taken: Sequence[int]) -> str:
+    def _reason(self, rows: Sequence[int], taken: Sequence[Memory], missed: Sequence[int]) -> str:
         """Return the reasons for a search and for its end."""
         said = [self._why] if self._why else []
         if not self._retrievals:
             said.append(f"there is nothing below {' and '.join(self._query.scope.roots())}")
         elif not rows:
             said.append("nothing matches")
-        elif len(taken) < len(counted):
-            left = self._query.max_tokens - sum(counted[i].token_count for i in taken)
-            first = next(i for i in range(len(counted)) if i not in taken)
-            said.append(
-                f"a memory of {counted[first].token_count} tokens did not fit, {left} are left"
-            )
+        elif missed:
+            left = self._query.max_tokens - sum(memory.token_count for memory in taken)
+            said.append(f"a memory of {missed[0]} tokens did not fit, {left} are left")
         return "; ".join(said)
 
 
-def within_budget(tokens: Iterable[int], budget: int, limit: int, skip: bool) -> Iterator[int]:
-    """Yield the places of the texts that fit, best first; it reads no further than it must.
+def within_budget(
+    texts: Iterable[_T], tokens_of: Callable[[_T], int], budget: int, limit: int, skip: bool
+) -> Iterator[tuple[_T, bool]]:
+    """Yield texts and whether they fit; it reads no further than it must.
 
     Args:
-        tokens: of each text.
+        texts: best first; `tokens_of` returns the tokens of one.
         budget: tokens of the chosen texts together, at most.
         limit: chosen texts, at most.
         skip: go on after a text that does not fit; else the choice ends there.
     """
     taken = 0
-    for i, one in enumerate(tokens):
-        if one <= budget:
-            budget -= one
+    for text in texts:
+        tokens = tokens_of(text)
+        fits = tokens <= budget
+        yield text, fits
+        if fits:
+            budget -= tokens
             taken += 1
-            yield i
-            if taken == limit:
-                return
-        elif not skip:
+        if taken == limit or not (fits or skip):
             return
 
 
@@ -353,13 +304,5 @@ def known_of(entries: Sequence[Entry]) -> I64:
 
 
 def weights_of(salience: Salience) -> F64:
-    """Return the weights and the half-life [5], in the kernel's order."""
-    return np.array(
-        [
-            salience.semantic,
-            salience.reinforcement,
-            salience.recency,
-            salience.access,
-            salience.half_life_days,
-        ]
-    )
+    """Return the weights and the half-life [5]; a Salience has them in the kernel's order."""
+    return np.array(astuple(salience))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain, pairwise
 
 import numpy as np
 import numpy.typing as npt
-from viking_kernels.arrays import F64, I32, Scope, decode_file, is_file
+from viking_kernels import find as kernel
+from viking_kernels.arrays import F64, I32, RawQuery, Scope, Scratch, decode_file, is_file
 from viking_kernels.scope import tail_directories
 
+from vikingd.answer.query_scope import QueryScope
+from vikingd.answer.trace import Hit, Scored
 from vikingd.domain.contexts import MAX_RELATIONS, Relation
 from vikingd.index.snapshot import Snapshot
 
@@ -19,32 +22,37 @@ Relations = dict[int, tuple[Relation, ...]]
 
 
 def relations(
-    snapshot: Snapshot, scope: Scope, rows: Sequence[int], score: Callable[[I32], F64]
+    bound: QueryScope, asked: RawQuery, scored: Scored, chosen: Sequence[Hit], scratch: Scratch
 ) -> Relations:
-    """Return the `MAX_RELATIONS` best relations in the scope of each row, by score, then by URI.
+    """Return the `MAX_RELATIONS` best relations in the scope of each hit, by score, then by URI.
 
-    Args:
-        rows: nodes, see viking_kernels.arrays.encode_file.
-        score: returns the final scores of distinct rows of the scope.
+    The lexical scores in `scratch`, which it needs, are cleared then.
     """
+    snapshot, scope = bound.snapshot, bound.scope
+    found: Relations = {}
+    if not snapshot.links:
+        return found
+    rows = (hit.row for hit in chosen)
     links = {row: reasons for row in rows if (reasons := snapshot.links.get(row)) is not None}
-    if not links:
-        return {}
-    ends: I32 = np.fromiter(chain.from_iterable(links.values()), np.int32)
-    owner = np.repeat(np.arange(len(links)), [len(reasons) for reasons in links.values()])
-    shown = _in_scope(snapshot, scope, ends)
-    ends, owner = ends[shown], owner[shown]
-    once: I32
-    once, place = np.unique(ends, return_inverse=True)
-    scores = score(once)[place]
-    bounds = np.searchsorted(owner, np.arange(len(links) + 1)).tolist()
-    return {
-        row: tuple(
-            Relation(uri, snapshot.abstract(end), links[row][end])
-            for uri, end in _best(snapshot, ends[low:high], scores[low:high])
-        )
-        for row, (low, high) in zip(links, pairwise(bounds), strict=True)
-    }
+    if links:
+        ends: I32 = np.fromiter(chain.from_iterable(links.values()), np.int32)
+        owner = np.repeat(np.arange(len(links)), [len(reasons) for reasons in links.values()])
+        shown = _in_scope(snapshot, scope, ends)
+        ends, owner = ends[shown], owner[shown]
+        once: I32
+        once, place = np.unique(ends, return_inverse=True)
+        weights = scored.found.weights
+        scores = kernel.score_nodes(once, *bound.arrays, asked, scope, weights, scratch)[place]
+        bounds = np.searchsorted(owner, np.arange(len(links) + 1)).tolist()
+        found = {
+            row: tuple(
+                Relation(uri, snapshot.abstract(end), links[row][end])
+                for uri, end in _best(snapshot, ends[low:high], scores[low:high])
+            )
+            for row, (low, high) in zip(links, pairwise(bounds), strict=True)
+        }
+    kernel.forget(snapshot.tree.texts, scope, scored.terms, scratch)
+    return found
 
 
 def _in_scope(snapshot: Snapshot, scope: Scope, ends: I32) -> npt.NDArray[np.bool_]:

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from vikingd.answer.deadline import Deadline, Threads
-from vikingd.answer.futures import FutureBridge
+from vikingd.answer.deadline import Deadline, FutureBridge, Threads
 from vikingd.answer.query_vector import embed_in_share, embedder_failed
 from vikingd.domain.changes import Committed, Once
 from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
@@ -21,28 +20,18 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)
 class RememberCall:
-    """A memory to write.
-
-    Attributes:
-        remembered: the memory and its file.
-        exact: compare wordings alone.
-        names_file: the request names the file; else it names a type of memory.
-        degraded: notes for the reply.
-    """
+    """A memory to write."""
 
     remembered: Remembering
-    exact: bool
-    names_file: bool
-    degraded: Degraded = ()
+    exact: bool  # compare wordings alone
+    names_file: bool  # the request names the file, not a type of memory
+    degraded: Degraded = ()  # for the reply
 
 
 class Rememberer:
     """Answers Remember.
 
-    Args:
-        engine: writes.
-        threads: read the store, cut texts and embed them.
-        same_meaning: the cosine from which two texts say the same; 0: that of the model.
+    `same_meaning` is the cosine from which two texts say the same; 0: that of the model.
     """
 
     def __init__(self, engine: Engine, threads: Threads, same_meaning: float) -> None:
@@ -61,12 +50,8 @@ class Rememberer:
     ) -> _T:
         """Write a memory and return the reply.
 
-        Args:
-            call: the memory.
-            once: makes a repeated call count once.
-            deadline: of the call.
-            reply: makes the reply; None if the file changed since the comparison, to try again.
-            parse: makes a reply of the bytes kept for a repeated call.
+        If `reply` returns None, the file changed since the comparison, and it tries again. `parse`
+        makes a reply of the bytes kept for a repeated call.
 
         Raises:
             InvalidField: the file cannot hold the memory.

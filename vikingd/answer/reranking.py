@@ -19,28 +19,21 @@ _RESERVE = 0.1  # of the time left, to make the answer
 _LEAST_RESERVE = 0.05  # seconds
 _AGAIN = 2.0  # times the seconds of scoring the scope: the answer scores it once more
 
-_IDENTIFIERS = "the query is of identifiers, which words alone decide"
-_NOTHING = "nothing that could be read has an abstract"
-_NONE = "no reranker is configured for the language of the query"
-
 
 async def answer_finds(
     query: str, finds: Sequence[Find], rerankers: Rerankers, run: Runner
 ) -> tuple[FindResult, ...]:
     """Return the answers, all on one scale: if a reranker fails for one, plain scores decide all.
 
-    Args:
-        query: the request's text; its language chooses the reranker.
-        finds: all in one mode.
-        rerankers: by language.
-        run: runs the pieces.
+    The finds are all in one mode. The language of `query`, the request's text, chooses the
+    reranker.
     """
     if not finds or not finds[0].query.thinking:
         off = None
     elif all(find.identifiers for find in finds):
-        off = Rerank(RerankStatus.OFF, _IDENTIFIERS)
+        off = Rerank(RerankStatus.OFF, "the query is of identifiers, which words alone decide")
     elif not rerankers.named(query):
-        off = Rerank(RerankStatus.OFF, _NONE)
+        off = Rerank(RerankStatus.OFF, "no reranker is configured for the language of the query")
     else:
         return await _reranked(query, finds, rerankers, run)
     found = await asyncio.gather(*(run.away(find.answer) for find in finds))
@@ -64,17 +57,13 @@ async def _reranked(
         for end in ends:
             end.cancel()  # after a failure the scores of the others are not used
     if not any(walk.was_read for walk in walks):
-        off = Rerank(RerankStatus.OFF, _NOTHING)
+        off = Rerank(RerankStatus.OFF, "nothing that could be read has an abstract")
         return tuple(replace(walk.plain, rerank=off) for walk in walks)
     return tuple(await asyncio.gather(*(run.away(walk.answer, model) for walk in walks)))
 
 
 async def _walk(query: str, find: Find, walk: Walk, rerankers: Rerankers, run: Runner) -> None:
-    """Take a walk to its end.
-
-    Raises:
-        RerankFailed: the reranker gave no scores for one of the rounds.
-    """
+    """Take a walk to its end; raises RerankFailed if a round gets no scores."""
     spare = _AGAIN * seconds_of(walk.plain.stages)["score"]
     while documents := await run.away(walk.documents):
         started = time.perf_counter()
@@ -86,15 +75,7 @@ async def _walk(query: str, find: Find, walk: Walk, rerankers: Rerankers, run: R
 
 
 def _time_left(run: Runner, spare: float) -> float | None:
-    """Return the seconds of the reranker; None for a call without a deadline.
-
-    Args:
-        run: has the deadline.
-        spare: seconds to make the answer after it.
-
-    Raises:
-        RerankFailed: no time is left for it.
-    """
+    """Return the seconds of the reranker, with `spare` seconds to make the answer after it."""
     left = run.left()
     if left is None:
         return None

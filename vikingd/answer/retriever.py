@@ -19,11 +19,7 @@ from vikingd.engine import Engine
 
 
 class Retriever:
-    """Answers Retrieve.
-
-    Args:
-        vectors: embeds the queries.
-    """
+    """Answers Retrieve."""
 
     def __init__(self, engine: Engine, vectors: QueryVectors) -> None:
         self._engine = engine
@@ -39,12 +35,8 @@ class Retriever:
     ) -> tuple[RetrieveResult, Stage]:
         """Return the answer, and the stage that embedded the query.
 
-        Args:
-            query: checked.
-            vector: [dim] of the query; None: its text is embedded if it is needed.
-            run: runs the pieces.
-            most_bytes: of the items in the reply, about.
-            gather: encodes the items, where it can.
+        Without a `vector` [dim], the text of the checked query is embedded if it needs one. The
+        items in the reply have about `most_bytes`; `gather` encodes them, where it can.
 
         Raises:
             NotFound: the target does not exist.

@@ -39,21 +39,10 @@ class Models(NamedTuple):
         await asyncio.gather(self.planner.close(), self.rerankers.close())
 
 
-class Planned(NamedTuple):
-    """A plan, and the stage that made it."""
-
-    plan: QueryPlan
-    stage: Stage
-
-
 class Searcher:
     """Answers Search: plan the finds, answer them side by side, merge the results.
 
-    Args:
-        engine: holds the snapshots.
-        vectors: embeds the queries of the plan.
-        models: plan and rerank.
-        most_bytes: of the results in a reply, about.
+    The results in a reply have about `most_bytes`.
     """
 
     def __init__(
@@ -65,24 +54,24 @@ class Searcher:
         self._most_bytes = most_bytes
 
     def check(self, query: SearchQuery) -> None:
-        """Check a query as far as this is possible without a plan.
-
-        Raises:
-            NotFound: the target does not exist.
-            InvalidField: the target is a file, or `where` is malformed.
-        """
+        """Check a query as far as this is possible without a plan; errors as in `answer`."""
         QueryScope(self._engine, query.find)
 
-    async def plan(self, query: SearchQuery, deadline: Deadline) -> Planned:
-        """Return the plan. If the planner fails, rules make it, and the plan says so."""
+    async def plan(self, query: SearchQuery, deadline: Deadline) -> tuple[QueryPlan, Stage]:
+        """Return the plan, and the stage that made it.
+
+        If the planner fails, rules make the plan, and it says so.
+        """
         await wait_for_revision(self._engine, query.find.min_revision, deadline)
         started = perf_counter()
         left = deadline.left()
         seconds = None if left is None else left * _PLAN_SHARE
         made = await self._models.planner.plan(query.text, query.session, seconds)
-        return Planned(planned_for(made, query), Stage("intent", started, perf_counter()))
+        return planned_for(made, query), Stage("intent", started, perf_counter())
 
-    async def answer(self, query: SearchQuery, planned: Planned, run: Runner) -> SearchResult:
+    async def answer(
+        self, query: SearchQuery, planned: tuple[QueryPlan, Stage], run: Runner
+    ) -> SearchResult:
         """Answer the finds of a plan and merge them. If a reranker fails, the result says so.
 
         Raises:

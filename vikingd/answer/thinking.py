@@ -11,14 +11,15 @@ The walk makes no calls. Its driver sends `documents()` to a reranker and passes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from viking_kernels.arrays import decode_file, is_file
+import numpy as np
+from viking_kernels.arrays import Scratch, decode_file, encode_file, is_file
 
 from vikingd.answer.find import Find
 from vikingd.answer.query_scope import keep_scratch, take_scratch
-from vikingd.answer.scores import Row, Scores
+from vikingd.answer.trace import DirectoryScores, Scored, directory_parts
 from vikingd.domain.degradation import Degradation, DegradationReason
 from vikingd.domain.find import (
     MAX_THINKING_LIMIT,
@@ -40,9 +41,7 @@ from vikingd.models.rerank.rerankers import Reranked
 GLOBAL_SEARCH_TOPK = 3
 """Start points besides the scope's root and the directories of QUICK's results."""
 
-IN_ROUND = 8
-"""Directories opened in a round; the first opens all start points."""
-
+IN_ROUND = 8  # directories; the first round opens all start points
 MAX_ROUNDS = 3
 
 MAX_DOCUMENTS = MAX_THINKING_LIMIT
@@ -52,18 +51,22 @@ All of QUICK's results fit into a round, and most servers take as many documents
 each of 100 results has its own directory, the root is one start point more."""
 
 
+Row = int
+"""A node, see viking_kernels.arrays.encode_file."""
+
+
 @dataclass(slots=True)
 class _Node:
     """A scored context; `rerank` is None without an abstract: its node score counts."""
 
-    own: float
+    node_score: float
     parent: float  # its final score
     weight: float  # b
     rerank: float | None
 
     @property
     def final(self) -> float:
-        score = self.own if self.rerank is None else self.rerank
+        score = self.node_score if self.rerank is None else self.rerank
         return (1.0 - self.weight) * score + self.weight * self.parent
 
 
@@ -83,10 +86,8 @@ class Walk:
 
     Start points are the scope's root, the best directories of the scope, the directories of QUICK's
     results, and all their ancestors. Of the children that a round opens, QUICK's results are scored
-    first, then the others by their scores in QUICK, as far as they fit.
-
-    Attributes:
-        plain: QUICK's answer, which is used if the reranker fails.
+    first, then the others by their scores in QUICK, as far as they fit. `plain` is QUICK's answer,
+    which is used if the reranker fails.
     """
 
     def __init__(self, find: Find) -> None:
@@ -96,7 +97,7 @@ class Walk:
         self.plain, scored = find.scored_answer(scratch, whole=True)
         self._scores = Scores(find, scored, scratch)
         keep_scratch(scratch)
-        self._found = frozenset(self._scores.chosen)
+        self._found = [hit.row for hit in scored.chosen]
         self._root: Row = find.scope.root
         self._nodes: dict[Row, _Node] = {}
         self._queue: list[Row] = []
@@ -120,18 +121,11 @@ class Walk:
         """Begin the next round with the scores of `documents()`; `stage` made them."""
         now = self._now
         assert now is not None, "there were documents"
-        empty = sum(not text for text in now.abstracts)
+        empty, seconds = now.abstracts.count(""), stage.ended - stage.started
+        asked, cached = reranked.asked, reranked.cached
         self._stages.append(stage)
         self._rounds.append(
-            RerankRound(
-                now.number,
-                now.opened,
-                reranked.asked,
-                reranked.cached,
-                empty,
-                now.left_out,
-                stage.ended - stage.started,
-            )
+            RerankRound(now.number, now.opened, asked, cached, empty, now.left_out, seconds)
         )
         self._score(now, reranked.scores)
 
@@ -195,7 +189,7 @@ class Walk:
     def _start_points(self) -> set[Row]:
         """Return the start points and their ancestors, as far as these fit."""
         best = self._scores.best_directories(GLOBAL_SEARCH_TOPK)
-        holding = [self._parent(row) for row in self._scores.chosen]
+        holding = [self._parent(row) for row in self._found]
         starts = {self._root, *holding}
         for start in dict.fromkeys((*best, *holding)):
             above = {start}
@@ -255,7 +249,7 @@ class Walk:
             return StopReason.EXHAUSTED
         if number > MAX_ROUNDS:
             return StopReason.ROUND_LIMIT
-        limit, weight = self._find.query.limit, self._scores.greatest_weight
+        limit, weight = self._find.query.limit, self._scores.found.weights.parent
         finals = [node.final for row, node in self._nodes.items() if self._is_wanted(row)]
         best = max(self._nodes[row].final for row in self._queue)
         # The last round opens contexts this many levels below the queue.
@@ -269,7 +263,7 @@ class Walk:
         directories = tuple(
             TracedDirectory(
                 self._snapshot.directory_uri(row),
-                self._parts(self._scores.directory_parts(row), row),
+                self._parts(directory_parts(self._find, self._scores.found, row), row),
                 number,
                 row in self._starts,
                 int(files[row]),
@@ -283,3 +277,78 @@ class Walk:
             rounds=max(self._opened.values(), default=0),
             stop_reason=self._stopped or plain.stop_reason,
         )
+
+
+class Scores:
+    """The plain scores of a find, for the rows of its snapshot that are alive and in the scope.
+
+    `scratch` is that of the find. It is copied, because the next find overwrites it.
+    """
+
+    def __init__(self, find: Find, scored: Scored, scratch: Scratch) -> None:
+        tree, scope = find.snapshot.tree, find.scope
+        self._root = scope.root
+        self.found = scored.found._replace(directories=scored.found.directories.copy())
+
+        scores = DirectoryScores(*self.found.directories)
+        dirs = find.rows(files=False)
+        inside = scores.node_score[: len(dirs)] >= 0
+        self._dirs, self._dir_final = dirs[inside], scores.final[inside]
+        allowed = find.allowed(files=False)
+        self._dir_allowed = allowed[inside] if len(allowed) else np.ones(len(self._dirs), np.uint8)
+
+        files = find.rows(files=True)
+        wanted = tree.files.tombstoned[files] > scope.revision
+        allowed = find.allowed(files=True)
+        if len(allowed):
+            wanted &= allowed.astype(bool)
+        # All nodes in rising order: the last file is the first.
+        files, file_scores = files[wanted][::-1], scratch.file_scores[: len(files)][wanted][::-1]
+        self._rows = np.concatenate([encode_file(files), self._dirs])
+        self._scores = np.concatenate([file_scores, scores.node_score[inside]])
+        self._parents = np.concatenate(
+            [tree.files.directory[files], tree.directories.parent[self._dirs]]
+        )
+
+    def of(self, row: Row) -> float:
+        """Return the node score of a row that is in the scope and allowed."""
+        return float(self._scores[np.searchsorted(self._rows, row)])
+
+    def weight(self, parent: Row) -> float:
+        """Return the weight of a directory's final score for its children."""
+        weights = self.found.weights
+        return weights.below_root if parent == self._root else weights.parent
+
+    def best_directories(self, count: int) -> list[Row]:
+        """Return the best directories by final score, ties by row."""
+        order = np.argsort(-self._dir_final, kind="stable")[:count]
+        best: list[int] = self._dirs[order].tolist()
+        return best
+
+    def children(
+        self,
+        directories: Sequence[Row],
+        count: int,
+        *,
+        files: bool,
+        known: Collection[Row],
+        first: Collection[Row],
+    ) -> tuple[list[Row], int]:
+        """Return at most `count` children of some directories, and the number of all.
+
+        They are the best by node score, ties by row; those in `first` come before others. `known`
+        ones are left out, and files are unless they are wanted.
+        """
+        inside = np.isin(self._parents, directories) & (self._rows != self._root)
+        if not files:
+            inside &= self._rows >= 0
+        rows, scores = self._rows[inside], self._scores[inside]
+        new = np.isin(rows, list(known), invert=True)
+        rows, scores = rows[new], scores[new]
+        order = np.lexsort((rows, -scores, np.isin(rows, list(first), invert=True)))
+        best: list[int] = rows[order[:count]].tolist()
+        return best, len(rows)
+
+    def allows(self, directory: Row) -> bool:
+        """Return whether the filters allow a directory."""
+        return bool(self._dir_allowed[np.searchsorted(self._dirs, directory)])

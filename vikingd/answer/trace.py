@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import find as kernel
 from viking_kernels import walk
-from viking_kernels.arrays import F32, Scope, Terms
+from viking_kernels.arrays import DIRECTORIES, F32, FILES, TEXTS, Terms
 from viking_kernels.scope import place, row_at
 
+from vikingd.answer.query_scope import QueryScope
 from vikingd.domain.find import (
     FindTrace,
     Method,
@@ -20,7 +20,6 @@ from vikingd.domain.find import (
     TracedMean,
 )
 from vikingd.domain.text import SCRIPTS
-from vikingd.index.snapshot import Mean, Snapshot
 
 MAX_TRACED = 512
 _STOPPED = {
@@ -47,50 +46,36 @@ class DirectoryScores(NamedTuple):
     dense: F32
     lexical: F32
     dense_weight: F32
-    own: F32  # -1 outside the scope
+    node_score: F32  # -1 outside the scope
     final: F32
 
 
-@dataclass(slots=True)
-class Scored:
+class Scored(NamedTuple):
     """A scope scored for a query, with the hits chosen from it."""
 
-    method: Method
-    scope: Scope
-    terms: tuple[str, ...]
-    script: int
-    identifiers: bool
-    means: tuple[Mean, ...]
+    plan: kernel.Plan
+    terms: Terms
     found: kernel.Found
     chosen: tuple[Hit, ...]
-    directories: int
-    files: int
-    texts: int
-    in_round: int
-    postings: Terms
 
 
-def directory_scores(found: kernel.Found) -> DirectoryScores:
-    """Return the scores of the directories by name."""
-    return DirectoryScores(*found.directories)
-
-
-def directory_parts(snapshot: Snapshot, scope: Scope, found: kernel.Found, row: int) -> ScoreParts:
+def directory_parts(bound: QueryScope, found: kernel.Found, row: int) -> ScoreParts:
     """Return the parts of a directory's score."""
-    scores, at = directory_scores(found), _position(row, scope)
-    own = scores.own.item(at)
+    ends, scores = bound.ends(files=False), DirectoryScores(*found.directories)
+    at = place(row, *ends)
+    node_score = scores.node_score.item(at)
     parent_final, weight = 0.0, 0.0
-    if row != scope.root:
-        parent = int(snapshot.tree.directories.parent[row])
-        parent_final = scores.final.item(_position(parent, scope))
-        weights = found.weights
-        weight = weights.below_root if parent == scope.root else weights.parent
+    root = bound.scope.root
+    if row != root:
+        parent = int(bound.snapshot.tree.directories.parent[row])
+        parent_final = scores.final.item(place(parent, *ends))
+        weight = found.weights.below_root if parent == root else found.weights.parent
     return ScoreParts(
         scores.dense.item(at),
         scores.lexical.item(at),
         scores.dense_weight.item(at),
-        node_score=own,
-        smoothed=own,
+        node_score=node_score,
+        smoothed=node_score,
         parent=parent_final,
         parent_weight=weight,
         title=0.0,
@@ -98,44 +83,47 @@ def directory_parts(snapshot: Snapshot, scope: Scope, found: kernel.Found, row: 
     )
 
 
-def explain(snapshot: Snapshot, scored: Scored) -> FindTrace:
-    """Return the trace: scope, centroids, gate, directories, and the reason to stop."""
-    found, scope = scored.found, scored.scope
-    walked = scored.method is Method.BEST_FIRST
+def explain(bound: QueryScope, script: int, scored: Scored) -> FindTrace:
+    """Return the trace: scope, centroids, gate, directories, and the reason to stop.
+
+    `script` is that of the query.
+    """
+    found, plan, snapshot = scored.found, scored.plan, bound.snapshot
+    walked = plan.method == kernel.BEST_FIRST
     if walked:
         shown = found.opened[:MAX_TRACED].tolist()
     else:
-        scores = directory_scores(found)
-        eligible = np.flatnonzero(scores.own >= 0)
+        scores = DirectoryScores(*found.directories)
+        eligible = np.flatnonzero(scores.node_score >= 0)
         order = np.argsort(-scores.final[eligible], kind="stable")
         shown = eligible[order][:MAX_TRACED].tolist()
     starts = set(found.start_points.tolist())
     files = snapshot.files_by_directory()
     directories = []
     for i, position in enumerate(shown):
-        row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
+        row = row_at(position, *bound.ends(files=False))
         directories.append(
             TracedDirectory(
                 snapshot.directory_uri(row),
-                directory_parts(snapshot, scope, found, row),
-                i // scored.in_round + 1 if walked else 0,
+                directory_parts(bound, found, row),
+                i // plan.in_round + 1 if walked else 0,
                 position in starts,
                 int(files[row]),
             )
         )
     means = tuple(
         TracedMean(SCRIPTS[m.script], m.vectors, snapshot.directory_uri(m.directory), m.with_prior)
-        for m in scored.means
+        for m in bound.means
     )
     return FindTrace(
-        scored.method,
-        scored.directories,
-        scored.files,
-        scored.texts,
+        Method(plan.method),
+        int(bound.counts[DIRECTORIES]),
+        int(bound.counts[FILES]),
+        int(bound.counts[TEXTS]),
         found.scored_texts,
         found.rescored,
-        scored.terms,
-        SCRIPTS[scored.script],
+        bound.terms.terms,
+        SCRIPTS[script],
         means,
         found.icc,
         found.gate,
@@ -144,10 +132,6 @@ def explain(snapshot: Snapshot, scored: Scored) -> FindTrace:
         len(found.opened),
         found.rounds,
         _STOPPED[found.stop] if walked else StopReason.SCOPE_SCORED,
-        scored.identifiers,
+        bound.identifiers,
         found.floor_factor,
     )
-
-
-def _position(row: int, scope: Scope) -> int:
-    return place(row, scope.dir_low, scope.dir_high, scope.base_dirs)

@@ -46,17 +46,12 @@ class Order(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cited:
-    """A passage in the text: code points [start, end), without marker and heading.
+    """A passage in the text: code points [start, end), without marker and heading."""
 
-    Attributes:
-        marker: marker before the passage, one for each URI; "" without citations.
-        level: 0 for an abstract, 1 for an overview, 2 for content.
-    """
-
-    marker: str
+    marker: str  # before the passage, one for each URI; "" without citations
     uri: str
     section: str
-    level: int
+    level: int  # 0 for an abstract, 1 for an overview, 2 for content
     start: int
     end: int
 
@@ -98,9 +93,10 @@ def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...
     before = ("", "")
     for block in blocks:
         marker = markers.setdefault(block.uri, _marker(block.uri, len(markers) + 1, style.citation))
-        stated = (block.uri, block.section) == before or _states(block.text, block.section)
+        states = block.text.lstrip("# ").startswith(block.section)
+        follows = (block.uri, block.section) == before
         before = (block.uri, block.section)
-        section = "" if stated else _escaped(block.section, style)
+        section = "" if states or follows else _escaped(block.section, style)
         head = " ".join(filter(None, (marker, section)))
         if head:
             head += " " if head == marker else "\n"
@@ -142,10 +138,6 @@ def _is_place_of_marker(text: str, at: int, separator: str) -> bool:
         if not (before.isspace() or category(before) == "Cf"):
             return False
     return True
-
-
-def _states(text: str, section: str) -> bool:
-    return not section or text.lstrip("# ").startswith(section)
 
 
 def _blocks(parts: Iterable[Part]) -> Iterator[_Block]:

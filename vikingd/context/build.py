@@ -42,37 +42,23 @@ from vikingd.domain.prompt import DropReason
 from vikingd.domain.reply_budget import UNBOUNDED, size_of
 from vikingd.domain.text import approximate_tokens
 
-LISTED = 5
-"""Number of sources that are listed by abstract before any is shown more fully."""
-
-LISTED_SHARE = 0.25
-"""Share of the tokens for abstracts, while there are further sources."""
-
-OVERVIEW_SHARE = 0.25
-"""Share of the tokens for overviews, while there are any."""
+LISTED = 5  # sources that are listed by abstract before any is shown more fully
+LISTED_SHARE = 0.25  # of the tokens for abstracts, while there are further sources
+OVERVIEW_SHARE = 0.25  # of the tokens for overviews, while there are any
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The settings of a context.
+    """The settings of a context."""
 
-    Attributes:
-        max_tokens: tokens for the context and the reserve.
-        reserve_tokens: tokens of these to keep free, for the question and the answer.
-        tokenizer: one of `vikingd.context.tokenizers.names()`.
-        separator: text between two passages.
-        levels: True to show abstracts and overviews of sources that do not fit in full.
-        max_bytes: maximum bytes of the text in UTF-8.
-    """
-
-    max_tokens: int
-    reserve_tokens: int = 0
-    tokenizer: str = DEFAULT
+    max_tokens: int  # for the context and the reserve
+    reserve_tokens: int = 0  # of these to keep free, for the question and the answer
+    tokenizer: str = DEFAULT  # see `vikingd.context.tokenizers.known`
     citation: Citation = Citation.NUMBERED
-    separator: str = "\n\n"
+    separator: str = "\n\n"  # between two passages
     order: Order = Order.SCORE
-    levels: bool = True
-    max_bytes: int = UNBOUNDED
+    levels: bool = True  # show abstracts and overviews of sources that do not fit in full
+    max_bytes: int = UNBOUNDED  # of the text in UTF-8
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,25 +76,16 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class BuiltContext:
-    """A built context and the fate of its pieces.
-
-    Attributes:
-        citations: passages in the order of the text.
-        used_tokens: tokens of the whole text by the tokenizer of the plan, at most `budget`.
-        approximate: True if the tokens are an estimate.
-        dropped: pieces that are not shown, best first.
-        from_items: number of pieces that are shown, themselves or by a summary.
-        is_cut: True if the limit of bytes, not of tokens, ended the text.
-    """
+    """A built context and the fate of its pieces."""
 
     text: str
-    citations: tuple[Cited, ...]
-    used_tokens: int
+    citations: tuple[Cited, ...]  # in the order of the text
+    used_tokens: int  # of the whole text by the tokenizer of the plan, at most `budget`
     budget: int
-    approximate: bool
-    dropped: tuple[Dropped, ...]
-    from_items: int
-    is_cut: bool = False
+    approximate: bool  # the tokens are an estimate
+    dropped: tuple[Dropped, ...]  # best first
+    from_items: int  # pieces that are shown, themselves or by a summary
+    is_cut: bool = False  # the limit of bytes, not of tokens, ended the text
 
 
 class _Step(NamedTuple):
@@ -119,13 +96,6 @@ class _Step(NamedTuple):
 
     part: Part
     in_full: bool
-    tokens: int
-
-
-class _Summary(NamedTuple):
-    """The level and the tokens of a shown summary."""
-
-    level: int
     tokens: int
 
 
@@ -268,7 +238,7 @@ class _Steps:
         # Ends of full passages: a passage that touches one of them has no marker and heading.
         self._edges: defaultdict[Place, set[int]] = defaultdict(set)
         self._spent = {ABSTRACT: 0, OVERVIEW: 0, CONTENT: 0}
-        self._summaries: dict[str, _Summary] = {}
+        self._summaries: dict[str, tuple[int, int]] = {}  # level and tokens of those shown
         self._waiting: deque[Part] = deque()  # best first; all but the last are of listed sources
         self._without_overview: deque[str] = deque()
 
@@ -329,13 +299,13 @@ class _Steps:
     def _show(self, part: Part, level: int) -> _Step:
         """Return the step that shows a part in place of the summary of its source."""
         uri = part.piece.uri
-        old = self._summaries.pop(uri, _Summary(level, 0))
-        new = self._cost(part)
-        self._spent[old.level] -= old.tokens
-        self._spent[level] += new
+        old_level, old_tokens = self._summaries.pop(uri, (level, 0))
+        tokens = self._cost(part)
+        self._spent[old_level] -= old_tokens
+        self._spent[level] += tokens
         if level != CONTENT:
-            self._summaries[uri] = _Summary(level, new)
-        return _Step(part, level == CONTENT, new - old.tokens)
+            self._summaries[uri] = level, tokens
+        return _Step(part, level == CONTENT, tokens - old_tokens)
 
     def _cost(self, part: Part) -> int:
         """Estimate the tokens of a part."""

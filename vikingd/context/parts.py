@@ -16,12 +16,8 @@ from vikingd.domain.text import approximate_tokens, one_line
 MIN_REPEATED = 8
 """Least approximate tokens of a sentence that is not repeated; shorter ones may be."""
 
-MAX_ABSTRACT = 64
-"""Maximum approximate tokens of an abstract in a context."""
-
-MAX_OVERVIEW = 256
-"""Maximum approximate tokens of an overview in a context."""
-
+MAX_ABSTRACT, MAX_OVERVIEW = 64, 256
+"""Maximum approximate tokens of an abstract and of an overview in a context."""
 
 ABSTRACT, OVERVIEW, CONTENT = range(3)
 """The levels L0, L1 and L2."""
@@ -34,28 +30,20 @@ _SUMMARY, _PLACED = -2, -1
 class Piece:
     """One retrieved item: a passage, or with an empty `text` a whole context.
 
-    Attributes:
-        score: score in [0, 1]; only the order counts.
-        section: headings above the text, joined by " > ".
-        text: the passage, as in the content.
-        start, end: code points [start, end) of the content; unknown if the length differs from
-            that of the text.
-        abstract: L0 of the context.
-        overview: L1 of the context.
-        content: L2 of the context; None if it was not read.
-        gone: True if there is no such context or passage.
+    `start` and `end` are code points [start, end) of the content. They are unknown if the length
+    differs from that of the text.
     """
 
     uri: str
-    score: float
-    section: str = ""
+    score: float  # in [0, 1]; only the order counts
+    section: str = ""  # headings above the text, joined by " > "
     text: str = ""
     start: int = 0
     end: int = 0
     abstract: str = ""
     overview: str = ""
-    content: str | None = None
-    gone: bool = False
+    content: str | None = None  # None if it was not read
+    gone: bool = False  # there is no such context or passage
 
 
 class Segment(NamedTuple):

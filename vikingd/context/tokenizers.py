@@ -13,9 +13,10 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from threading import Lock
-from typing import Protocol
+from types import ModuleType
 
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import approximate_tokens
@@ -24,8 +25,7 @@ DEFAULT = "o200k_base"
 BUNDLED = ("o200k_base", "cl100k_base", "qwen3", "llama3")
 """The tokenizers whose vocabularies come with the dependencies of vikingd."""
 
-APPROXIMATE = "approx"
-"""The name of the estimate by script."""
+APPROXIMATE = "approx"  # the name of the estimate by script
 
 MAX_FILE_BYTES = 256 << 20
 """Maximum bytes of a tokenizer.json; those of large multilingual models have about 35 MB."""
@@ -34,26 +34,13 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # a bare key in TOML
 _SHOWN = 64  # characters of an unknown name in an error
 
 
-class Tokenizer(Protocol):
+@dataclass(frozen=True, slots=True)
+class Tokenizer:
     """Counts tokens; safe to call from several threads."""
 
-    @property
-    def name(self) -> str:
-        """The name by which it was opened."""
-
-    @property
-    def approximate(self) -> bool:
-        """True if the counts are estimates."""
-
-    def count(self, text: str) -> int:
-        """Return the tokens of a text; special tokens in it count as plain text."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Counting:
     name: str
-    count: Callable[[str], int]
-    approximate: bool = False
+    count: Callable[[str], int]  # special tokens in a text count as plain text
+    approximate: bool = False  # the counts are estimates
 
 
 @dataclass(slots=True)
@@ -64,19 +51,15 @@ class _Slot:
     lock: Lock = field(default_factory=Lock)
 
 
+# By the names that a request may use in this process.
 _slots = {name: _Slot() for name in (*BUNDLED, APPROXIMATE)}
-
-
-def names() -> tuple[str, ...]:
-    """Return the names that a request may use in this process."""
-    return tuple(_slots)
 
 
 def known(name: str) -> str:
     """Return the name of a tokenizer, DEFAULT for "".
 
     Raises:
-        InvalidField: `tokenizer` is not one of `names()`.
+        InvalidField: `tokenizer` is none of the names.
     """
     if (name or DEFAULT) not in _slots:
         shown = name if len(name) <= _SHOWN else name[:_SHOWN] + "…"
@@ -94,7 +77,7 @@ def open_tokenizer(name: str) -> Tokenizer:
     Opening one tokenizer does not block the use of another.
 
     Raises:
-        InvalidField: `tokenizer` is not one of `names()`, or its package is not installed.
+        InvalidField: `tokenizer` is none of the names, or its package is not installed.
     """
     slot = _slots[known(name)]
     if slot.opened is None:
@@ -125,9 +108,8 @@ def check_configured(table: Mapping[str, str]) -> None:
 def configure(table: Mapping[str, str]) -> None:
     """Open the tokenizers that a configuration names, for the whole process.
 
-    Args:
-        table: "hf:PATH" of a tokenizer.json or "tiktoken:ENCODING" for each name. tiktoken may
-            download its vocabulary.
+    `table` has "hf:PATH" of a tokenizer.json or "tiktoken:ENCODING" for each name. tiktoken may
+    download its vocabulary.
 
     Raises:
         ValueError: one has a wrong form or cannot be opened; the message names the entry.
@@ -136,31 +118,31 @@ def configure(table: Mapping[str, str]) -> None:
     for name, source in table.items():
         family, _, argument = source.partition(":")
         try:
-            _slots[name] = _Slot(_Counting(name, _SOURCES[family](argument)))
+            _slots[name] = _Slot(Tokenizer(name, _SOURCES[family](argument)))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from None
 
 
 def _open(name: str) -> Tokenizer:
     if name == APPROXIMATE:
-        return _Counting(name, approximate_tokens, approximate=True)
-    return _Counting(name, _quicktok(name))
-
-
-def _quicktok(name: str) -> Callable[[str], int]:
+        return Tokenizer(name, approximate_tokens, approximate=True)
     try:
-        import quicktok
+        quicktok = _imported("quicktok", "quicktok-v1")
+    except ValueError as error:
+        raise InvalidField("tokenizer", str(error)) from None
+    return Tokenizer(name, quicktok.get_encoding(name).count)
+
+
+def _imported(module: str, package: str) -> ModuleType:
+    """Return a module; raises ValueError if its package is not installed."""
+    try:
+        return import_module(module)
     except ImportError:
-        raise InvalidField("tokenizer", _not_installed("quicktok-v1")) from None
-    count: Callable[[str], int] = quicktok.get_encoding(name).count
-    return count
+        raise ValueError(f"needs a package: python3 -m pip install {package}") from None
 
 
 def _tiktoken(name: str) -> Callable[[str], int]:
-    try:
-        import tiktoken
-    except ImportError:
-        raise ValueError(_not_installed("tiktoken")) from None
+    tiktoken = _imported("tiktoken", "tiktoken")
     listed = tiktoken.list_encoding_names()
     if name not in listed:
         raise ValueError(f"tiktoken has no {name!r}, only {', '.join(listed)}")
@@ -175,12 +157,9 @@ def _tiktoken(name: str) -> Callable[[str], int]:
 
 
 def _hugging_face(path: str) -> Callable[[str], int]:
+    tokenizers = _imported("tokenizers", "tokenizers")
     try:
-        from tokenizers import Tokenizer as HuggingFace
-    except ImportError:
-        raise ValueError(_not_installed("tokenizers")) from None
-    try:
-        tokenizer = HuggingFace.from_buffer(_read_regular(Path(path)))
+        tokenizer = tokenizers.Tokenizer.from_buffer(_read_regular(Path(path)))
     except Exception as error:  # The library raises no narrower error.
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ValueError(f"cannot read {path!r}: {reason}") from error
@@ -205,7 +184,3 @@ def _read_regular(path: Path) -> bytes:
 
 
 _SOURCES = {"hf": _hugging_face, "tiktoken": _tiktoken}
-
-
-def _not_installed(package: str) -> str:
-    return f"needs a package: python3 -m pip install {package}"

@@ -26,7 +26,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Context
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.files import file_text
-from vikingd.ingest.records import record_of
+from vikingd.ingest.jsonl import record_of
 
 IN_FLIGHT = 8
 _MAX_NAME = 255  # bytes of a file name

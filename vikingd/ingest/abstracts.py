@@ -14,11 +14,9 @@ from vikingd.ingest.kinds import Kind, comment_mark, kind_of
 MAX_ABSTRACT = 400
 """Maximum characters of an abstract that is derived from the text."""
 
-MAX_STATED = 1024
-"""Maximum characters of an abstract that the front matter states."""
-
 MAX_TITLE_BYTES = 1024
 
+_MAX_STATED = 1024  # characters of an abstract that the front matter states
 _BEGINNING = 8192
 _PROSE_TOKENS = 8  # A shorter text is a label, a badge or a greeting.
 
@@ -49,7 +47,7 @@ def stated_abstract(content: str, name: str) -> str:
     if kind_of(name) is not Kind.MARKDOWN:
         return ""
     return shorten(
-        stated(front_matter(content)[0], "description", "abstract", "summary"), MAX_STATED
+        stated(front_matter(content)[0], "description", "abstract", "summary"), _MAX_STATED
     )
 
 
@@ -119,7 +117,6 @@ def _comment_paragraphs(text: str, mark: str) -> Iterator[str]:
 
 
 def _is_prose(text: str) -> bool:
-    introduces = text.endswith((":", "："))  # a list or code that is not in the abstract
-    if introduces:
+    if text.endswith((":", "：")):  # It introduces a list or code that is not in the abstract.
         return False
     return approximate_tokens(_LINK.sub("", text) if "://" in text else text) >= _PROSE_TOKENS

@@ -8,6 +8,7 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,18 +28,15 @@ from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.limits import as_sent
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
-from vikingd.ingest.times import iso, microseconds
 from vikingd.ingest.written import as_put
 
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 """Directories that are left out, besides hidden ones."""
 
-FORMER_SIDECAR = ".vikingd.jsonl"
-"""The file in which exports of former versions kept all that files do not hold."""
-
+_FORMER_SIDECAR = ".vikingd.jsonl"  # in which old exports kept all that files do not hold
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DESCRIBING = ("README.md", "readme.md", "index.md", "SKILL.md")
-_LISTED = 40
-"""Files of a directory that its abstract may name."""
+_LISTED = 40  # files of a directory that its abstract may name
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +51,6 @@ class Unreadable:
     uri: str = ""
 
 
-class FaultyFileError(Exception):
-    """A file cannot be imported; the message says why."""
-
-
 def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable]:
     """Read a directory with all below it, or one file, as checked drafts.
 
@@ -65,10 +59,8 @@ def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable]:
     links are reported and not followed. A typed root or a directory above one is a draft only if a
     README describes it, since many imports share it.
 
-    Args:
-        path: the directory or file.
-        root_uri: the URI of `path`. A single file goes below it if it ends in "/" or can only be a
-            directory.
+    `root_uri` is the URI of `path`. A single file goes below it if it ends in "/" or can only be a
+    directory.
 
     Raises:
         InvalidField: `root_uri` is no valid URI.
@@ -112,22 +104,37 @@ def file_text(context: Context) -> str:
 def open_regular(path: Path, *, follow: bool) -> BinaryIO:
     """Open a regular file for reading, without waiting for the writer of a pipe.
 
-    Args:
-        path: the file.
-        follow: True to follow a symbolic link.
-
     Raises:
-        FaultyFileError: the path is a symbolic link that must not be followed, or no regular file.
-        OSError: the file cannot be opened.
+        OSError: the path cannot be opened, is no regular file, or is a symbolic link and not to
+            `follow`. Without `strerror` the message says why.
     """
     if path.is_symlink() and not follow:
-        raise FaultyFileError("is a symbolic link")
+        raise OSError("is a symbolic link")
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     descriptor = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise FaultyFileError("is no regular file")
+        raise OSError("is no regular file")
     return open(descriptor, "rb")
+
+
+def microseconds(text: str) -> int | None:
+    """Return ISO 8601 as microseconds since the epoch, None for ""; UTC if it names no zone.
+
+    Raises:
+        ValueError: the text is not ISO 8601.
+    """
+    if not text:
+        return None
+    time = datetime.fromisoformat(text)
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return (time - _EPOCH) // timedelta(microseconds=1)
+
+
+def iso(time: int) -> str:
+    """Return microseconds since the epoch as ISO 8601 in UTC."""
+    return (_EPOCH + timedelta(microseconds=time)).isoformat().replace("+00:00", "Z")
 
 
 def printable(path: Path) -> str:
@@ -137,7 +144,7 @@ def printable(path: Path) -> str:
 
 def _former_sidecar(directory: Path) -> Iterator[Unreadable]:
     """Report the sidecar of a former export."""
-    sidecar = directory / FORMER_SIDECAR
+    sidecar = directory / _FORMER_SIDECAR
     if os.path.lexists(sidecar):
         yield Unreadable(
             printable(sidecar),
@@ -190,7 +197,7 @@ def _description(directory: Path) -> tuple[str, str]:
             continue
         try:
             content = _read_text(directory / name)
-        except (OSError, FaultyFileError):
+        except OSError:
             continue  # The fault is reported when the file itself is read.
         return derive_title(content, name), (
             stated_abstract(content, name) or derive_abstract(content, name)
@@ -213,8 +220,6 @@ def _listing(first: Iterable[Draft | Unreadable], subdirectories: Iterable[Path]
 def _read_file(path: Path, uri: str) -> Draft | Unreadable:
     try:
         content = _read_text(path)
-    except FaultyFileError as error:
-        return Unreadable(printable(path), str(error), _uri_of_a_context(uri))
     except OSError as error:
         return Unreadable(printable(path), error.strerror or str(error), _uri_of_a_context(uri))
     metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}
@@ -233,16 +238,16 @@ def _read_text(path: Path) -> str:
     with open_regular(path, follow=True) as file:
         data = file.read(MAX_CONTENT_BYTES + 1)
     if len(data) > MAX_CONTENT_BYTES:
-        raise FaultyFileError(f"has more than {MAX_CONTENT_BYTES:,} bytes")
+        raise OSError(f"has more than {MAX_CONTENT_BYTES:,} bytes")
     utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if not utf16 and b"\0" in data:
-        raise FaultyFileError("is binary")
+        raise OSError("is binary")
     try:
         text = data.decode("utf-16" if utf16 else "utf-8-sig")
     except UnicodeDecodeError as error:
-        raise FaultyFileError(f"is neither UTF-8 nor UTF-16: byte {error.start} is wrong") from None
+        raise OSError(f"is neither UTF-8 nor UTF-16: byte {error.start} is wrong") from None
     if "\0" in text:
-        raise FaultyFileError("is binary")
+        raise OSError("is binary")
     return text
 
 

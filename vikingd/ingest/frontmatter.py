@@ -14,9 +14,7 @@ import yaml
 from vikingd.domain.text import one_line
 from vikingd.ingest.limits import check_metadata
 
-MAX_CHARS = 16_384
-"""Maximum characters of a block; a longer block is content."""
-
+_MAX_CHARS = 16_384  # of a block; a longer block is content
 _MAX_REASON = 200  # characters: a reason may quote a number of thousands of digits
 
 _BLOCK = re.compile(
@@ -68,7 +66,7 @@ def stated(values: Mapping[str, Any], *keys: str) -> str:
 
 def _block(content: str) -> tuple[int, re.Match[str] | None]:
     start = 1 if content.startswith("\ufeff") else 0
-    return start, _BLOCK.match(content, start, start + MAX_CHARS)
+    return start, _BLOCK.match(content, start, start + _MAX_CHARS)
 
 
 @lru_cache(maxsize=8)  # Title, abstract and passages of a file ask for the same block.

@@ -1,24 +1,51 @@
-"""JSON lines, one context each, as drafts."""
+"""JSON lines, one context each, as drafts; and whole contexts as records, for an export.
+
+A record holds all of a context but vectors and ids. A key without a value is left out.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Linked
-from vikingd.domain.contexts import Draft
+from vikingd.domain.contexts import Context, ContextType, Draft, Entry, Passage
 from vikingd.domain.errors import InvalidField
-from vikingd.ingest.files import FaultyFileError, Unreadable, open_regular, printable
+from vikingd.domain.text import without_layout
+from vikingd.ingest.files import Unreadable, iso, microseconds, open_regular, printable
+from vikingd.ingest.limits import as_sent
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import check
-from vikingd.ingest.records import Relation, links_of, read_record
-from vikingd.ingest.times import microseconds
+from vikingd.ingest.written import as_put
 
 _DIRECTORIES, _DOCUMENTS = "directories.jsonl", "documents.jsonl"
 _FIELDS = ("uri", "text", "title", "abstract", "time")
+
+_MAX_NUMBER = (1 << 63) - 1
+_DIGITS = 16  # of a fingerprint: enough to tell the memories of one file apart
+
+_FORM = {
+    "uri": str,
+    "text": str,
+    "title": str,
+    "abstract": str,
+    "overview": str,
+    "metadata": dict,
+    "time": str,
+    "passages": list,
+    "memories": list,
+    "relations": list,
+}
+_PASSAGE = {"section": str, "start": int, "end": int}
+_MEMORY = {"sha256": str, "reinforcement": int, "access_count": int, "time": str, "created_at": str}
+_RELATION = {"to": str, "reason": str}
+_KINDS = {str: "string", dict: "object", list: "list", int: "integer of at least 0"}
 
 
 def is_jsonl(path: Path) -> bool:
@@ -35,9 +62,9 @@ def read_jsonl(path: Path) -> Iterator[Draft | Unreadable | Linked]:
     A line is an object with an absolute `uri`. With `text` it is a file, with `abstract` alone a
     directory. `title`, `abstract` and `time` (ISO 8601) are optional; all other keys are metadata.
 
-    A line with an object as `metadata` is a record of an export (see `vikingd.ingest.records`).
-    That object is all of its metadata. Without `text` it is a directory. `overview`, `passages`,
-    `memories` and `relations` are fields too.
+    A line with an object as `metadata` is a record of an export. That object is all of its
+    metadata. Without `text` it is a directory. `overview`, `passages`, `memories` and `relations`
+    are fields too.
 
     Every draft is checked, and no two of one reading contradict each other. A faulty line is
     reported by its number and left out. Links come last.
@@ -54,11 +81,39 @@ def read_jsonl(path: Path) -> Iterator[Draft | Unreadable | Linked]:
         except FileNotFoundError:
             if is_named:
                 raise
-        except FaultyFileError as error:
-            yield Unreadable(printable(file), str(error))
         except OSError as error:
             yield Unreadable(printable(file), error.strerror or str(error))
     yield from links
+
+
+def record_of(context: Context, exported: Collection[str]) -> dict[str, Any]:
+    """Return the record of a context.
+
+    It has the links to those of the `exported` URIs that sort after its own, so that each link
+    stands in one record.
+    """
+    text = {} if context.is_directory else {"text": context.content}
+    kept: dict[str, Any] = {
+        "title": context.title,
+        "abstract": as_put(context).abstract,  # A derived one goes on following the content.
+        "overview": context.overview,
+        "metadata": as_sent(context.metadata),
+        "time": iso(context.time),
+    }
+    if _places(context.passages) != _places(default_passages(context.uri, context.content)):
+        kept["passages"] = [
+            {"section": p.section, "start": p.start, "end": p.end} for p in context.passages
+        ]
+    kept["memories"] = [
+        _memory(context.content[p.start : p.end], p.entry) for p in context.passages if p.entry
+    ]
+    kept["relations"] = [
+        {"to": r.uri, **({"reason": r.reason} if r.reason else {})}
+        for r in context.relations
+        if r.uri in exported and r.uri > context.uri
+    ]
+    filled = {key: value for key, value in kept.items() if value or key == "metadata"}
+    return {"uri": context.uri, **text, **filled}
 
 
 class _Tree:
@@ -70,11 +125,7 @@ class _Tree:
         self._directories: set[str] = set()
 
     def add(self, draft: Draft) -> None:
-        """Add a draft.
-
-        Raises:
-            InvalidField: the URI was added before, or a file has a child.
-        """
+        """Add a draft, unless its URI was added before or a file has a child."""
         above = uris.ancestors(draft.uri)
         if draft.uri in self._given:
             raise InvalidField("uri", f"{draft.uri} occurs twice")
@@ -90,18 +141,19 @@ class _Tree:
 
 def _read_line(line: bytes, where: str, tree: _Tree, links: list[Linked]) -> Draft | Unreadable:
     uri = ""
-    relations: Sequence[Relation] = ()
     try:
         record = json.loads(line.decode("utf-8-sig"))
         if not isinstance(record, dict):
             return Unreadable(where, "is no JSON object")
-        if isinstance(record.get("metadata"), dict):
-            draft, relations = read_record(record)
-        else:
-            draft = _draft(record)
+        if not isinstance(record.get("metadata"), dict):
+            record = _record_of_line(record)
+        draft, relations = _read_record(record)
         draft = check(draft)
         uri = draft.uri
-        own = links_of(uri, relations)
+        own = [
+            Linked(uri, uris.parse(item["to"], f"{at}to"), item.get("reason", ""))
+            for at, item in relations
+        ]
         tree.add(draft)
         links += own
     except InvalidField as error:
@@ -115,29 +167,112 @@ def _read_line(line: bytes, where: str, tree: _Tree, links: list[Linked]) -> Dra
     return draft
 
 
-def _draft(record: dict[str, Any]) -> Draft:
-    """Return the draft of a line that is no record of an export."""
-    texts: dict[str, str] = {}
-    for key in _FIELDS:
-        value = record.get(key)
-        if value is not None and not isinstance(value, str):
-            raise InvalidField(key, "is no string")
-        texts[key] = value or ""
-    uri, content = texts["uri"], texts["text"]
-    is_directory = record.get("text") is None
-    if is_directory and record.get("abstract") is None:
+def _record_of_line(line: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the record of a line that is none of an export."""
+    given = {key: line[key] for key in _FIELDS if line.get(key) is not None}
+    _check(given, _FORM, "")
+    if "text" not in given and "abstract" not in given:
         raise InvalidField("text", "is missing, and so is abstract")
-    try:
-        time = microseconds(texts["time"])
-    except ValueError:
-        raise InvalidField("time", f"{texts['time']!r} is not ISO 8601") from None
-    return Draft(
+    return {**given, "metadata": {key: line[key] for key in line if key not in _FIELDS}}
+
+
+def _read_record(
+    record: Mapping[str, Any],
+) -> tuple[Draft, list[tuple[str, dict[str, Any]]]]:
+    """Return the draft of a record, and its relations as `_items` does."""
+    _check(record, _FORM, "")
+    passages = _items(record, "passages", _PASSAGE, "start", "end")
+    memories = _items(record, "memories", _MEMORY, "sha256")
+    relations = _items(record, "relations", _RELATION, "to")
+    uri, content = record.get("uri", ""), record.get("text")
+    cut = tuple(Passage(p.get("section", ""), p["start"], p["end"]) for _, p in passages)
+    if content is not None and not cut:
+        cut = default_passages(uri, content)
+    draft = Draft(
         uri,
-        is_directory=is_directory,
-        abstract=texts["abstract"],
-        content=content,
-        title=texts["title"],
-        metadata={key: value for key, value in record.items() if key not in _FIELDS},
-        passages=default_passages(uri, content) or None,
-        time=time,
+        is_directory=content is None,
+        abstract=record.get("abstract", ""),
+        overview=record.get("overview", ""),
+        content=content or "",
+        title=record.get("title", ""),
+        metadata=record["metadata"],
+        passages=cut or None,
+        time=_time(record, "time"),
     )
+    states = [(memory["sha256"], _entry(memory, at)) for at, memory in memories]
+    return _with_memories(draft, states), relations
+
+
+def _memory(text: str, entry: Entry) -> dict[str, Any]:
+    counters = {"reinforcement": entry.reinforcement, "access_count": entry.access_count}
+    times = {"time": entry.time, "created_at": entry.created_at}
+    return {
+        "sha256": _fingerprint(text),
+        **{key: count for key, count in counters.items() if count},
+        **{key: iso(time) for key, time in times.items() if time is not None},
+    }
+
+
+def _with_memories(draft: Draft, memories: Sequence[tuple[str, Entry]]) -> Draft:
+    """Return the draft with the states of its memories; equal texts take theirs in order."""
+    is_memory = uris.context_type(draft.uri) is ContextType.MEMORY
+    if not (draft.passages and memories and is_memory):
+        return draft
+    states: dict[str, deque[Entry]] = defaultdict(deque)
+    for fingerprint, entry in memories:
+        states[fingerprint].append(entry)
+    passages = []
+    for passage in draft.passages:
+        of_text = states[_fingerprint(draft.content[passage.start : passage.end])]
+        passages.append(replace(passage, entry=of_text.popleft()) if of_text else passage)
+    return replace(draft, passages=tuple(passages))
+
+
+def _places(passages: Sequence[Passage]) -> list[tuple[str, int, int]]:
+    return [(p.section, p.start, p.end) for p in passages]
+
+
+def _fingerprint(text: str) -> str:
+    """Return a hash of a memory's text that does not depend on line breaks and indentation."""
+    data = without_layout(text).encode(errors="surrogatepass")
+    return sha256(data).hexdigest()[:_DIGITS]
+
+
+def _check(record: Mapping[str, Any], form: Mapping[str, type], at: str) -> None:
+    for key, value in record.items():
+        if key not in form:
+            raise InvalidField(f"{at}{key}", "is an unknown key")
+        is_out = isinstance(value, int) and not 0 <= value <= _MAX_NUMBER
+        if type(value) is not form[key] or is_out:
+            raise InvalidField(f"{at}{key}", f"is no {_KINDS[form[key]]}")
+
+
+def _items(
+    record: Mapping[str, Any], key: str, form: Mapping[str, type], *needed: str
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return the checked objects of a list, each with the prefix of its keys in errors."""
+    items = [(f"{key}[{i}].", item) for i, item in enumerate(record.get(key, ()))]
+    for at, item in items:
+        if not isinstance(item, dict):
+            raise InvalidField(at[:-1], "is no object")
+        _check(item, form, at)
+        for name in needed:
+            if name not in item:
+                raise InvalidField(f"{at}{name}", "is missing")
+    return items
+
+
+def _entry(memory: Mapping[str, Any], at: str) -> Entry:
+    return Entry(
+        reinforcement=memory.get("reinforcement", 0),
+        access_count=memory.get("access_count", 0),
+        time=_time(memory, "time", at),
+        created_at=_time(memory, "created_at", at),
+    )
+
+
+def _time(record: Mapping[str, Any], key: str, at: str = "") -> int | None:
+    try:
+        return microseconds(record.get(key, ""))
+    except ValueError:
+        raise InvalidField(f"{at}{key}", f"{record[key]!r} is not ISO 8601") from None

@@ -16,9 +16,7 @@ from vikingd.domain.text import SECTION_SEPARATOR, one_line
 MAX_HEADING = 120
 """Maximum characters of a heading in a section path."""
 
-MAX_STEPS = 1 << 17
-"""Maximum steps of the parser for one text, which take one to three seconds."""
-
+_MAX_STEPS = 1 << 17  # of the parser for one text, which take one to three seconds
 _FREE_STEPS = 1024  # for any text; a document takes less than one step for seven characters
 _WIDE = 256  # characters of a line that cost as much as a step
 
@@ -51,36 +49,26 @@ class TooCostly(Exception):
 
 
 class Block(NamedTuple):
-    """A block of a content: code points [start, end) below the headings of `section`.
-
-    Attributes:
-        linewise: True to cut it by lines instead of sentences.
-        item: start of the line of the list item that it belongs to, if items are blocks; else -1.
-    """
+    """A block of a content: code points [start, end) below the headings of `section`."""
 
     section: str
     start: int
     end: int
-    linewise: bool
-    item: int = -1
+    linewise: bool  # cut it by lines instead of sentences
+    item: int = -1  # if items are blocks, the start of the line of its item
 
 
 class Part(NamedTuple):
     """A heading, a list item or another outermost block: code points [start, end).
 
     The range has no white space at its ends, and no marker of an item.
-
-    Attributes:
-        level: level of a heading, else 0.
-        heading: plain text of a heading.
-        item: start of the line of an item, else -1.
     """
 
     start: int
     end: int
-    level: int = 0
-    heading: str = ""
-    item: int = -1
+    level: int = 0  # of a heading
+    heading: str = ""  # as plain text
+    item: int = -1  # the start of the line of an item
 
 
 def _count_step(state: StateBlock, line: int, _end: int, _silent: bool) -> bool:
@@ -224,7 +212,7 @@ def _section(path: Sequence[tuple[int, str]]) -> str:
 
 def _tokens(text: str) -> list[Token]:
     """Return the tokens of a text; time and memory are linear in its length."""
-    return _BLOCKS.parse(text, {"steps": min(_FREE_STEPS + len(text) // 2, MAX_STEPS)})
+    return _BLOCKS.parse(text, {"steps": min(_FREE_STEPS + len(text) // 2, _MAX_STEPS)})
 
 
 def _parse(content: str, start: int) -> tuple[list[Token], list[int]]:

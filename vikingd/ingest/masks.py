@@ -39,20 +39,15 @@ def fields_of(paths: Iterable[str], field: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Masked:
-    """A put of the fields that the mask of a draft names.
-
-    Attributes:
-        draft: a checked draft with an update mask.
-        cut: passages of the new content, if the draft gives none.
-    """
+    """A put of the fields that the mask of a checked draft names."""
 
     draft: Draft
-    cut: Sequence[Passage] | None = None
+    cut: Sequence[Passage] | None = None  # of the new content, if the draft gives none
 
     @classmethod
     def of(cls, draft: Draft) -> Masked:
         """Return the put of a draft; its content is cut here, outside of the write transaction."""
-        named = _named(draft)
+        named = draft.update_mask or ()
         is_cut = "passages" in named and draft.passages is not None
         if "content" not in named or is_cut:
             return cls(draft)
@@ -66,7 +61,7 @@ class Masked:
         Raises:
             InvalidField: a directory gets content or passages, or passages do not fit the content.
         """
-        draft, named = self.draft, _named(self.draft)
+        draft, named = self.draft, frozenset(self.draft.update_mask or ())
         if draft.is_directory != stored.is_directory and named == frozenset(FIELDS):
             kind = "directory" if stored.is_directory else "file"
             raise InvalidField("uri", f"is a {kind}; delete it to change that")
@@ -74,12 +69,11 @@ class Masked:
             for name in ("content", "passages"):
                 if name in named and getattr(draft, name):
                     raise InvalidField(name, "must be empty for a directory")
-        before = as_put(stored)
-        whole = replace(before, **{name: getattr(draft, name) for name in named})
+        whole = replace(as_put(stored), **{name: getattr(draft, name) for name in named})
         cut = self.cut
         if stored.is_directory:
-            whole = replace(whole, passages=None)
-        elif "content" in named:
+            return prepare(replace(whole, passages=None))
+        if "content" in named:
             if "passages" not in named:
                 whole = replace(whole, passages=None)
         elif "passages" in named:
@@ -90,10 +84,6 @@ class Masked:
             check_passages(draft.passages, len(whole.content), "passages")
         else:
             cut = [replace(passage, entry=None) for passage in stored.passages]
-        if cut is None or stored.is_directory:
+        if cut is None:
             return prepare(whole)
         return replace(prepare(replace(whole, passages=cut)), content_hash=whole.content_hash())
-
-
-def _named(draft: Draft) -> frozenset[str]:
-    return frozenset(draft.update_mask or ())

@@ -22,8 +22,7 @@ MAX_SECTION_BYTES = 1024
 
 TARGET_TOKENS = 200
 MAX_TOKENS = 320
-SMALL_TOKENS = 50
-"""A passage with fewer tokens joins a neighbour if both fit."""
+SMALL_TOKENS = 50  # a passage with fewer joins a neighbour if both fit
 
 MAX_MARKDOWN_LINES = 65_536
 """Markdown with more lines is cut as plain text, since parsing it takes long."""
@@ -74,7 +73,10 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     while len(passages) > MAX_PASSAGES:
         pairs = zip(passages[::2], [*passages[1::2], None], strict=False)
         passages = [_joined(a, b) if b else a for a, b in pairs]
-    return [Passage(_clip_section(p.section), p.start, p.end) for p in passages]
+    return [
+        Passage(p.section.encode()[:MAX_SECTION_BYTES].decode(errors="ignore"), p.start, p.end)
+        for p in passages
+    ]
 
 
 def default_passages(uri: str, content: str) -> tuple[Passage, ...]:
@@ -177,7 +179,6 @@ def _join(blocks: Iterable[Block], tokens: TokenCount, across_sections: bool) ->
     of a list item join only each other.
     """
     done: list[Block] = []
-    current: Block | None = None
 
     def joins(a: Block, b: Block, small: Block) -> bool:
         if a.item != b.item:
@@ -188,29 +189,21 @@ def _join(blocks: Iterable[Block], tokens: TokenCount, across_sections: bool) ->
             return total <= TARGET_TOKENS or (is_small and total <= MAX_TOKENS)
         return across_sections and is_small and total <= TARGET_TOKENS
 
-    def finish(block: Block) -> None:
-        if done and joins(done[-1], block, small=block):
-            done[-1] = _joined(done[-1], block)
-        else:
-            done.append(block)
+    def join_last() -> None:
+        if len(done) > 1 and joins(done[-2], done[-1], small=done[-1]):
+            last = done.pop()
+            done[-1] = _joined(done[-1], last)
 
     for block in blocks:
-        if current is None:
-            current = block
-        elif joins(current, block, small=current):
-            current = _joined(current, block)
+        if done and joins(done[-1], block, small=done[-1]):
+            done[-1] = _joined(done[-1], block)
         else:
-            finish(current)
-            current = block
-    if current is not None:
-        finish(current)
+            join_last()
+            done.append(block)
+    join_last()
     return done
 
 
 def _joined(a: Block, b: Block) -> Block:
     """Return both as one block, below the headings that they share."""
     return a._replace(section=common_section(a.section, b.section), end=b.end)
-
-
-def _clip_section(section: str) -> str:
-    return section.encode()[:MAX_SECTION_BYTES].decode(errors="ignore")

@@ -51,9 +51,8 @@ def prepare(draft: Draft) -> Prepared:
 def check(draft: Draft, field: str = "") -> Draft:
     """Return the checked draft, with its URI in canonical form.
 
-    Args:
-        draft: the draft; of vectors only the length in bytes is checked.
-        field: path of the draft in the request, such as "contexts[3]".
+    Of vectors only the length in bytes is checked. `field` is the path of the draft in the request,
+    such as "contexts[3]".
 
     Raises:
         InvalidField: naming the field that exceeds a limit of ContextInput in the proto.

@@ -16,8 +16,7 @@ _log = logging.getLogger(__name__)
 class Accesses:
     """Counts accesses by id, and writes them every INTERVAL.
 
-    Args:
-        write: makes accesses durable; if it raises, they are written with the next ones.
+    If `write` raises, they are written with the next ones.
     """
 
     def __init__(self, write: Callable[[Mapping[int, int]], object]) -> None:

@@ -36,7 +36,7 @@ MAX_TEXT_CHARACTERS = 65_536  # of a text before it is cleaned
 
 
 def clean(text: str) -> str:
-    """Return the form in which a text is stored; cleaning it again changes nothing.
+    """Return the form in which a text is stored and shown; cleaning it again changes nothing.
 
     Lines end with a line feed. Lines and text have no white space at their ends. The common
     indentation of all lines but the first is removed, and several blank lines become one. Leading
@@ -45,11 +45,6 @@ def clean(text: str) -> str:
     text = "\n".join(line.rstrip() for line in _EOL.sub("\n", text).split("\n"))
     first, newline, rest = _RULES.sub("", text).strip().partition("\n")
     return re.sub(r"\n{3,}", "\n\n", first + newline + dedent(rest))
-
-
-def shown(passage: str) -> str:
-    """Return the text of an entry in its clean form, from its passage."""
-    return clean(passage)
 
 
 def check_text(text: str) -> str:
@@ -126,7 +121,9 @@ def added(content: str, text: str, section: str, title: str) -> Written:
             file already has the maximum of passages.
     """
     check_section(section)
-    if _most_passages(content) >= MAX_PASSAGES and len(_passages(content)) >= MAX_PASSAGES:
+    # An upper bound of the passages: one for each line and each hundred characters.
+    most = content.count("\n") + content.count("\r") + len(content) // 100 + 1
+    if most >= MAX_PASSAGES and len(_passages(content)) >= MAX_PASSAGES:
         raise InvalidField("text", f"has no place: the file has {MAX_PASSAGES:,} passages already")
     eol = _eol(content)
     if not content.strip():
@@ -171,11 +168,7 @@ def removed(content: str, places: Sequence[tuple[int, int]]) -> tuple[str, list[
     Markers and emptied lines are removed too. Of two blank lines around a removed passage one is
     removed. If the text above and the text below would join, a blank line separates them. If that
     is not enough, since the text below is indented like an item, an empty comment does. Headings
-    stay.
-
-    Args:
-        content: content of a memory file.
-        places: [start, end) of each passage, in order.
+    stay. `places` has [start, end) of each passage, in order.
     """
     parts = _outline(content)
     kept = [content[p.start : p.end] for p in parts if not _within(places, p.start, p.end)]
@@ -297,11 +290,6 @@ def _text_end(content: str, end: int) -> int:
     return end
 
 
-def _most_passages(content: str) -> int:
-    """Return an upper bound of the passages: one for each line and each hundred characters."""
-    return content.count("\n") + content.count("\r") + len(content) // 100 + 1
-
-
 def _passages(content: str) -> list[Passage]:
     return split(content, "x.md", entries=True)
 
@@ -340,11 +328,7 @@ def _apart(marker: str, after: str) -> str:
 
 
 def _written(before: str, text: str, after: str, eol: str) -> Written:
-    """Return the content with the entry between `before`, which ends with the marker, and `after`.
-
-    Raises:
-        InvalidField: the entry would be no passage of its own.
-    """
+    """Return the content with the entry between `before`, which ends in the marker, and `after`."""
     text = clean(text)
     indent = " " * len(before[_line_start(before, len(before)) :].expandtabs(4))
     entry = eol.join(indent + line if line else "" for line in text.split("\n")).lstrip(" ")
@@ -353,7 +337,7 @@ def _written(before: str, text: str, after: str, eol: str) -> Written:
         cut = _passages(content)
         for passage in cut:
             found = passage.start == len(before)
-            if found and shown(content[passage.start : passage.end]) == text:
+            if found and clean(content[passage.start : passage.end]) == text:
                 return Written(content, passage, cut)
     raise InvalidField(
         "text",

@@ -46,16 +46,6 @@ def project_root(project: str) -> str:
     return f"viking://projects/{project}/memories"
 
 
-def memory_type(uri: str) -> str:
-    """Return the type of a memory: the name below memories/ and agent/, without a suffix."""
-    segments = uri.removeprefix(uris.ROOT).split("/")
-    below = segments[segments.index("memories") + 1 :]
-    if len(below) > 1 and below[0] == "agent" and segments[0] == "projects":
-        del below[0]
-    name = below[0] if below else ""
-    return name.rpartition(".")[0].lower() or name.lower() if len(below) == 1 else name.lower()
-
-
 @dataclass(frozen=True, slots=True)
 class Salience:
     """The weights of salience, each in [0, 1], with the sum 1; and the half-life in days.
@@ -126,8 +116,13 @@ class Memory:
 
     @property
     def memory_type(self) -> str:
-        """The type of the memory; see `memory_type`."""
-        return memory_type(self.uri)
+        """The type of the memory: the name below memories/ and agent/, without a suffix."""
+        segments = self.uri.removeprefix(uris.ROOT).split("/")
+        below = segments[segments.index("memories") + 1 :]
+        if len(below) > 1 and below[0] == "agent" and segments[0] == "projects":
+            del below[0]
+        name = below[0] if below else ""
+        return name.rpartition(".")[0].lower() or name.lower() if len(below) == 1 else name.lower()
 
 
 @dataclass(frozen=True, slots=True)

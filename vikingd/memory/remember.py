@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -38,45 +38,26 @@ class SimilarityThreshold:
 class Outcome:
     """The result of remembering.
 
-    Attributes:
-        met: wording of the reinforced entry, or of the nearest entry above the threshold if one was
-            added; "" for none.
-        similarity: cosine to that wording.
-        degraded: reasons why the comparison was limited.
+    `met` is the wording of the reinforced entry, or of the nearest entry above the threshold if one
+    was added; "" for none.
     """
 
     did: Remembered
     entry: Entry
     met: str = ""
-    similarity: float = 0.0
-    degraded: Degraded = ()
+    similarity: float = 0.0  # the cosine to that wording
+    degraded: Degraded = ()  # why the comparison was limited
 
 
-class _Written(NamedTuple):
-    """A file with the text in it, and the ordinal of the text's passage."""
-
-    prepared: Prepared
-    ordinal: int
-
-
-class _Nearest(NamedTuple):
-    """The entry that the text repeats, or None; and the nearest wording with its cosine."""
-
-    repeated: StoredEntry | None
-    wording: str
-    cosine: float
+_Written = tuple[Prepared, int]
+"""A file with the text in it, and the ordinal of the text's passage."""
 
 
 class Remembering:
     """Writes a text into a memory file, or reinforces the entry that it repeats.
 
-    Args:
-        uri: URI of the file.
-        title: title of a new file.
-        text: clean and checked text, see `entries`.
-        section: heading of the section; "" for none.
-        time: time when the text was said, in microseconds.
-        now: time of the write, in microseconds.
+    The text is clean and checked, see `entries`. `title` is that of a new file. The text was said
+    at `time` and is written `now`, both in microseconds.
 
     Attributes:
         outcome: set by the committed call. None means that nothing was written, since the wording
@@ -91,16 +72,15 @@ class Remembering:
         self._embedded, self._vector = "", _NO_VECTOR
         self._threshold = SimilarityThreshold(2.0)
         # The last arguments of `_written` and its result.
-        self._last_key: tuple[MemoryFile | None, StoredEntry | None] | None = None
-        self._last: _Written | None = None
+        self._last: tuple[tuple[MemoryFile | None, StoredEntry | None], _Written] | None = None
 
     def indexed_text(self, file: MemoryFile | None) -> str | None:
         """Return the text to embed for this file; None if an entry has the same wording."""
         self._stood = file is not None and self._equal(file.entries) is not None
         if self._stood:
             return None
-        written = self._written(file, None)
-        return next(t.text for t in written.prepared.texts if t.ordinal == written.ordinal)
+        prepared, ordinal = self._written(file, None)
+        return next(text.text for text in prepared.texts if text.ordinal == ordinal)
 
     def compare_by_meaning(
         self, embedded: str, vector: F32, threshold: SimilarityThreshold
@@ -123,7 +103,7 @@ class Remembering:
         count = min(old.reinforcement + 1, MAX_COUNTER)
         entry = replace(old, reinforcement=count, time=max(said_before, self.time))
         self.outcome = Outcome(Remembered.REINFORCED, entry, wording, cosine)
-        if entries.shown(met.passage) == self.text or self.time < said_before:
+        if entries.clean(met.passage) == self.text or self.time < said_before:
             return Rewritten(counters=(entry,))
         try:
             return Rewritten(self._with_entry(self._written(file, met), entry))
@@ -144,31 +124,31 @@ class Remembering:
         )
         return (Degradation(DegradationReason.VECTORS_PENDING, detail),)
 
-    def _nearest(self, stored: Sequence[StoredEntry]) -> _Nearest:
-        """Compare the text with the entries of a file."""
+    def _nearest(self, stored: Sequence[StoredEntry]) -> tuple[StoredEntry | None, str, float]:
+        """Return the entry that the text repeats, or None; and the nearest wording, its cosine."""
         equal = self._equal(stored)
         if equal is not None:
-            return _Nearest(equal, entries.shown(equal.passage), 1.0)
-        met = near = _Nearest(None, "", 0.0)
+            return equal, entries.clean(equal.passage), 1.0
+        above: list[tuple[float, str, StoredEntry]] = []
         for one in stored:
             vector = np.frombuffer(one.vector, "<f4")
             if not one.ordinal or not len(vector) or len(vector) != len(self._vector):
                 continue
             cosine = min(1.0, float(vector @ self._vector))
-            if cosine < self._threshold.cosine:
-                continue
-            said = entries.shown(one.passage)
-            if cosine > met.cosine and not (
-                self._threshold.with_words and differs(self.text, said)
-            ):
-                met = _Nearest(one, said, cosine)
-            if cosine > near.cosine:
-                near = _Nearest(None, said, cosine)
-        return met if met.repeated else near
+            if cosine >= self._threshold.cosine:
+                above.append((cosine, entries.clean(one.passage), one))
+        above.sort(key=itemgetter(0), reverse=True)
+        for cosine, said, one in above:
+            if not (self._threshold.with_words and differs(self.text, said)):
+                return one, said, cosine
+        if not above:
+            return None, "", 0.0
+        cosine, said, _ = above[0]
+        return None, said, cosine
 
     def _equal(self, stored: Sequence[StoredEntry]) -> StoredEntry | None:
         wanted = normalized(self.text)
-        return next((s for s in stored if normalized(entries.shown(s.passage)) == wanted), None)
+        return next((s for s in stored if normalized(entries.clean(s.passage)) == wanted), None)
 
     def _written(self, file: MemoryFile | None, instead_of: StoredEntry | None) -> _Written:
         """Return the file with the text as a new entry or in place of one.
@@ -176,8 +156,8 @@ class Remembering:
         All other passages stay as they are, so that each keeps its entry.
         """
         key = (file, instead_of)
-        if self._last is not None and self._last_key == key:
-            return self._last
+        if self._last is not None and self._last[0] == key:
+            return self._last[1]
         content, others = (file.content, list(file.entries)) if file else ("", [])
         if others and not others[0].ordinal:
             # The only text of the file is its abstract, which becomes an entry like others.
@@ -203,15 +183,11 @@ class Remembering:
         prepared = replace(prepare(draft), entries=kept)
         at = written.passage.start
         ordinal = next(t.ordinal for t in prepared.texts if t.ordinal and t.start == at)
-        self._last_key, self._last = key, _Written(prepared, ordinal)
-        return self._last
+        self._last = key, (prepared, ordinal)
+        return self._last[1]
 
     def _listed(self, content: str, abstract: StoredEntry) -> tuple[str, StoredEntry]:
-        """Return the content with the abstract as an entry, and that entry with its place.
-
-        Raises:
-            InvalidField: the abstract is too long for an entry.
-        """
+        """Return the content with the abstract as an entry, and that entry with its place."""
         try:
             text = entries.check_text(abstract.passage)
         except InvalidField:
@@ -245,12 +221,8 @@ def _cut(
     """Return the passages of a changed content, and the states of memories to move, by ordinal.
 
     The states are those of a former abstract, and of passages that are cut again. The first piece
-    of such a passage takes its state.
-
-    Args:
-        stored: the entries that stay.
-        length: length of the content before the change.
-        written: the changed content with its new entry.
+    of such a passage takes its state. `stored` has the entries that stay, and `length` is that of
+    the content before the change.
     """
     start, grown = written.passage.start, len(written.content) - length
     found: list[tuple[Passage, Entry | None]] = [(written.passage, None)]
@@ -300,7 +272,7 @@ class Forgetting:
             file.content, [(s.start, s.end) for s in gone if s.ordinal]
         )
         left = [one for one in stored if one.entry.id not in self.gone]
-        if not left and (not gone[0].ordinal or self._says_nothing(file.uri, content)):
+        if not left and (not gone[0].ordinal or _says_nothing(file.uri, content)):
             return Rewritten(removed=True)
         at = entries.moved([one.start for one in left], edits)
         cut = [
@@ -321,11 +293,11 @@ class Forgetting:
         said = (entry.reinforcement, entry.time)
         return not self._unchanged or said == (wanted.reinforcement, wanted.time)
 
-    @staticmethod
-    def _says_nothing(uri: str, content: str) -> bool:
-        if kind_of(uris.name(uri)) is Kind.MARKDOWN:
-            return entries.is_bare(content)
-        return not MEANING.search(content)
+
+def _says_nothing(uri: str, content: str) -> bool:
+    if kind_of(uris.name(uri)) is Kind.MARKDOWN:
+        return entries.is_bare(content)
+    return not MEANING.search(content)
 
 
 def draft_of(file: MemoryFile, content: str) -> Draft:

@@ -20,9 +20,7 @@ from vikingd.domain.text import CJK_CHARS, normalized
 PROJECT = "{project}"
 """The placeholder for the name of the project in the files of a route."""
 
-WEEK = 7
-"""The number of days for words such as "recently"."""
-
+_WEEK = 7  # days, for words such as "recently"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 # A letter, digit or underscore, but no CJK character.
@@ -32,7 +30,7 @@ _EDGE = rf"(?:(?<!{_WORD})|(?!{_WORD}))"
 
 _COUNTED = "one two three four five six seven eight nine ten eleven twelve"
 _NUMBERS = {word: number for number, word in enumerate(_COUNTED.split(), start=1)}
-_NUMBERS |= dict.fromkeys(("few", "几", "幾"), WEEK)
+_NUMBERS |= dict.fromkeys(("few", "几", "幾"), _WEEK)
 _DIGITS = {
     digit: value
     for value, digits in enumerate(
@@ -60,25 +58,19 @@ _DAYS_AGO = {
     "yesterday": (1, 1),
     "second": (2, 2),
     "third": (3, 3),
-    "week": (WEEK - 1, 0),
-    "recent": (WEEK - 1, 0),
+    "week": (_WEEK - 1, 0),
+    "recent": (_WEEK - 1, 0),
 }
 """First and last day by the group of `_TIMES`, in days before today."""
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A row of the table of routes: triggers and files.
+    """A row of the table of routes: words that name files."""
 
-    Attributes:
-        name: name of the row, and the type of the memories in its files.
-        triggers: words that name the files.
-        files: URIs in order of preference, with `{project}` for the name of the project.
-    """
-
-    name: str
+    name: str  # of the row, and the type of the memories in its files
     triggers: tuple[str, ...]
-    files: tuple[str, ...]
+    files: tuple[str, ...]  # URIs by preference, with `{project}` for the name of the project
 
 
 def _global(name: str) -> tuple[str, ...]:
@@ -118,25 +110,20 @@ DEFAULT_ROUTES: tuple[Route, ...] = (
 class Routes:
     """A checked table of routes.
 
-    Attributes:
-        by_name: the rows by name.
-
     Raises:
         ValueError: naming the row and its fault.
     """
 
     def __init__(self, routes: Sequence[Route]) -> None:
-        names: set[str] = set()
         # Row number and original spelling by the folded trigger.
         self._triggers: dict[str, tuple[int, str]] = {}
         self._routes = tuple(routes)
-        self.by_name = {route.name: route for route in self._routes}
+        self.by_name: dict[str, Route] = {}
         for row, route in enumerate(self._routes):
             try:
                 _check(route)
-                if route.name in names:
+                if self.by_name.setdefault(route.name, route) is not route:
                     raise ValueError("another row has the same name")
-                names.add(route.name)
                 for trigger in route.triggers:
                     other, _ = self._triggers.setdefault(_folded(trigger), (row, trigger))
                     if other != row:
@@ -159,10 +146,7 @@ class Routes:
 def candidates(route: Route, *, with_global: bool, project: str | None) -> list[str]:
     """Return the files of a route that are in the scope, in their order.
 
-    Args:
-        route: the row of the table.
-        with_global: True if the scope has the files that belong to no project.
-        project: name of the project in the scope; None for none.
+    With `with_global` the scope has the files that belong to no project.
     """
     found = []
     for file in route.files:
@@ -200,17 +184,11 @@ def _check(route: Route) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """The days that a query names.
-
-    Attributes:
-        first: the earliest day.
-        last: the latest day, inclusive.
-        words: the words of the query that name them, folded.
-    """
+    """The days that a query names, from the first to the last, inclusive."""
 
     first: date
     last: date
-    words: str
+    words: str  # of the query that name them, folded
 
 
 def days_of(query: str, today: date) -> Days | None:

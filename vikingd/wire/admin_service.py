@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Generator
 from contextlib import closing, suppress
 
 from vikingd import __version__
-from vikingd.answer.futures import FutureBridge
+from vikingd.answer.deadline import FutureBridge
 from vikingd.domain.errors import Overloaded, Stopping
 from vikingd.engine import Engine
 from vikingd.pb import admin_pb2, admin_pb2_grpc

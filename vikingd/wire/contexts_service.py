@@ -6,8 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from vikingd.answer.deadline import wait_for_revision
-from vikingd.answer.futures import FutureBridge
+from vikingd.answer.deadline import FutureBridge, wait_for_revision
 from vikingd.domain import uri as uris
 from vikingd.engine import Engine
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from vikingd.answer.deadline import FutureBridge
 from vikingd.answer.forget import Forgetter
-from vikingd.answer.futures import FutureBridge
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.recall import Recaller
 from vikingd.answer.remember import RememberCall, Rememberer

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import cast
 
-from vikingd.answer.context import ContextBuilder, FindSource, RetrieveSource, Source, below
+from vikingd.answer.context import ContextBuilder, QuerySource, Source, below
 from vikingd.answer.deadline import Runner
 from vikingd.answer.finder import Finder
 from vikingd.answer.query_vector import QueryVectors
@@ -121,9 +121,9 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
         dimension, defaults = self._engine.store.dimension, self._settings.retrieval
         with below(name):
             if name == "find":
-                return FindSource(*decode.find_query(request.find, dimension))
+                return QuerySource(*decode.find_query(request.find, dimension))
             if name == "retrieve":
-                return RetrieveSource(*retrieve.query_of(request.retrieve, dimension, defaults))
+                return QuerySource(*retrieve.query_of(request.retrieve, dimension, defaults))
         return wire_context.items_of(request)
 
     def _find_reply(self, result: FindResult, embed: Stage) -> retrieval_pb2.FindResponse:

@@ -14,8 +14,8 @@ from weakref import WeakKeyDictionary
 from google.protobuf.descriptor import Descriptor
 from viking_kernels.arrays import encode_file, is_file
 
+from vikingd.answer.find import RESULT
 from vikingd.answer.listing import ITEM
-from vikingd.answer.matches import RESULT
 from vikingd.answer.passages import shown
 from vikingd.answer.trace import Hit
 from vikingd.domain import pace
