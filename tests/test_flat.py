@@ -20,7 +20,8 @@ from flat_helpers import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from viking_kernels import bm25, flat
+from viking_kernels import bm25, flat, select
+from viking_kernels import scope as scopes
 
 # Texts that count
 
@@ -34,7 +35,7 @@ def test_the_best_are_kept_in_order(offered, k):
     rows, scores = np.empty(k, np.int32), np.empty(k, np.float32)
     count, kept = 0, []
     for row, score in dict(offered).items():
-        count = flat.keep_best(rows, scores, count, row, score)
+        count = select.keep_best(rows, scores, count, row, score)
         kept = naive.keep_best(kept, row, score, k)
         assert list(zip(rows[:count].tolist(), scores[:count].tolist(), strict=True)) == kept
 
@@ -51,7 +52,7 @@ def test_a_text_counts_if_it_lives_in_the_scope_and_its_file_is_allowed():
         for row in range(4):
             in_base, directory = row < 2, int(texts.directory[row])
             below_root = directory < 1 or below == 1
-            assert flat.is_inside(row, texts, scope, inside) == naive.is_inside(
+            assert scopes.is_inside(row, texts, scope, inside) == naive.is_inside(
                 int(texts.tombstoned[row]), 1, in_base=in_base, below_root=below_root
             )
     for allowed in (None, {2}, {0, 3}):

@@ -25,35 +25,11 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.bm25 import idf, lower_bound, norm_of, postings
 from viking_kernels.lanes import GROUP, POSTINGS, gains
-from viking_kernels.scope import directory_inside, place
-from viking_kernels.select import lowest, mask_above
+from viking_kernels.scope import is_inside, place
+from viking_kernels.select import best_rows, keep_best, lowest, mask_above
 
 _WINDOW = 16384  # texts whose scores fit into the first caches, a multiple of GROUP
 _LOOK_UP = 16  # postings that are added in about the time of one lookup
-
-
-@inlined
-def keep_best(rows: I32, scores: F32, count: int, row: int, score: float) -> int:
-    """Insert a row if it is one of the best, by score, then by row; return the new count."""
-    value = np.float32(score)
-    at = count
-    while at > 0 and (value > scores[at - 1] or (value == scores[at - 1] and row < rows[at - 1])):
-        if at < rows.shape[0]:
-            rows[at] = rows[at - 1]
-            scores[at] = scores[at - 1]
-        at -= 1
-    if at < rows.shape[0]:
-        rows[at] = row
-        scores[at] = value
-    return min(count + 1, rows.shape[0])
-
-
-@inlined
-def is_inside(row: int, texts: Texts, scope: Scope, tail_inside: U8) -> bool:
-    """Return whether a text of the scope's base range, or of the tail, is alive in the scope."""
-    return texts.tombstoned[row] > scope.revision and (
-        row < scope.base_texts or directory_inside(texts.directory[row], tail_inside, scope)
-    )
 
 
 @inlined
@@ -86,17 +62,9 @@ def _add_up(
 ) -> int:
     """Add the gains of postings [at, last) to `scores`, up to the first text behind them.
 
-    Args:
-        postings: none of a text before rows[0].
-        at: first posting.
-        last: one past the last posting.
-        factors: of `lanes.gains`.
-        rows: (first text, one past the last) of `scores`.
-        scores: changed in place.
-        gained: [POSTINGS] space.
-
-    Returns:
-        The first posting that is not added.
+    `scores` are those of the texts rows[0] to rows[1] - 1; no posting is of a text before these.
+    `factors` are those of `lanes.gains`, and `gained` [POSTINGS] is space. Returns the first
+    posting that is not added.
     """
     text, tf, length = postings.text, postings.tf, postings.length
     start, end = rows
@@ -143,11 +111,8 @@ def keyword_top(
     the scope, with or without a filter.
 
     Args:
-        texts: of the tree.
         counts: [COUNTS] of the scope's root, see `arrays`.
-        scope: the directory to search.
         tail_inside: from `scope.tail_directories`.
-        terms: of the query.
         allowed: uint8 [files of the scope], 0 if a filter forbids the file; [0] allows all.
         k: at least 1.
 
@@ -160,7 +125,8 @@ def keyword_top(
     scores = np.empty(k, np.float32)
     count = 0
     documents = float(counts[TEXTS])
-    norm = norm_of(max(1.0, counts[TEXT_LENGTH] / max(1.0, documents)))
+    level, slope = norm_of(max(1.0, counts[TEXT_LENGTH] / max(1.0, documents)))
+    norms = (np.float32(level), np.float32(slope))
     tail = np.zeros(texts.tombstoned.shape[0] - scope.base_texts, np.float32)
     alive = scope.text_high - scope.text_low
     for i in range(tail.shape[0]):
@@ -189,19 +155,12 @@ def keyword_top(
     if ideal <= 0:
         return rows[:0], scores[:0]
     # The order of terms is the same for every text, so that equal scores are equal to the last bit.
-    order = np.empty(n, np.int64)
-    for i in range(n):
-        j = i
-        while j > 0 and shares[order[j - 1]] < shares[i]:
-            order[j] = order[j - 1]
-            j -= 1
-        order[j] = i
+    order = best_rows(shares, n, -1.0)
     rest = np.zeros(n + 1, np.float64)  # upper bound of the sum of terms order[j:]
     for j in range(n - 1, -1, -1):
         shares[order[j]] /= ideal
         rest[j] = rest[j + 1] + shares[order[j]]
 
-    norms = (np.float32(norm[0]), np.float32(norm[1]))
     gained = np.empty(POSTINGS, np.float32)
     in_base = _Postings(text, terms.base_tf, texts.length)
     in_tail = _Postings(terms.tail_text, terms.tail_tf, texts.length)

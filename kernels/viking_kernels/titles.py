@@ -16,8 +16,7 @@ import numpy as np
 from viking_kernels._jit import njit
 from viking_kernels.arrays import F32, I64, U8, Scope, Terms, Texts
 from viking_kernels.bm25 import is_crowded
-from viking_kernels.flat import is_inside
-from viking_kernels.scope import place
+from viking_kernels.scope import is_inside, place
 
 TITLE = 0.1
 """The largest bonus; from .06 to .15 the quality is nearly the same."""
@@ -30,10 +29,7 @@ def score_titles(
     """Compute the bonuses of the files of a scope.
 
     Args:
-        texts: of the tree.
-        scope: of the query.
         tail_inside: from `scope.tail_directories`.
-        terms: of the query.
         ranges: from `bm25.ranges_of`.
         titles: [files of the scope] zeros; files with a term of the query in their title get a
             bonus in (0, TITLE].
