@@ -21,7 +21,6 @@ from flat_helpers import (
 from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels import bm25, flat, select
-from viking_kernels import scope as scopes
 
 # Texts that count
 
@@ -52,7 +51,7 @@ def test_a_text_counts_if_it_lives_in_the_scope_and_its_file_is_allowed():
         for row in range(4):
             in_base, directory = row < 2, int(texts.directory[row])
             below_root = directory < 1 or below == 1
-            assert scopes.is_inside(row, texts, scope, inside) == naive.is_inside(
+            assert flat.is_inside(row, texts, scope, inside) == naive.is_inside(
                 int(texts.tombstoned[row]), 1, in_base=in_base, below_root=below_root
             )
     for allowed in (None, {2}, {0, 3}):

@@ -330,7 +330,9 @@ def test_final_scores(shape, weights, files):
         assert parts[i, FINAL] == pytest.approx(finals[file.id], abs=1e-6)
         assert s.text_id(int(best[i])) == known[file.id]
     keys = {int(i): int(k) for i, k in zip(s.snapshot.dir_id, s.tree.directories.key, strict=True)}
-    sample = hierarchy.sample_directories(files, s.inside, s.search)
+    sample = hierarchy.sample_directories(
+        s.tree.directories, files, len(s.dir_row), s.scope, s.inside
+    )
     chosen = {s.dir_row[d.id] for d in naive.sample_directories(s.top, files, keys)}
     assert set(sample.tolist()) == chosen
     assert len(sample) == len(chosen)

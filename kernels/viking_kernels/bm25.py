@@ -28,14 +28,13 @@ from viking_kernels.arrays import (
     TEXT_LENGTH,
     TEXTS,
     U8,
-    U64,
     Scope,
     Search,
     Terms,
     Texts,
 )
 from viking_kernels.lanes import GROUP
-from viking_kernels.scope import is_inside, place, row_at
+from viking_kernels.scope import directory_inside, place, row_at
 from viking_kernels.select import lowest, mask_above
 from viking_kernels.texts import script_mismatch
 
@@ -50,7 +49,22 @@ SCORE_FLOOR = 0.2
 
 
 @inlined
-def lower_bound(values: I32 | U64, low: int, high: int, wanted: int) -> int:
+def postings(terms: Terms, term: int) -> tuple[int, int]:
+    """Return the range of a term's postings in the base; it is empty if the term is not there."""
+    low, high = 0, terms.base_key.shape[0]
+    while low < high:
+        middle = (low + high) // 2
+        if terms.base_key[middle] < terms.key[term]:
+            low = middle + 1
+        else:
+            high = middle
+    if low < terms.base_key.shape[0] and terms.base_key[low] == terms.key[term]:
+        return terms.base_at[low], terms.base_at[low + 1]
+    return 0, 0
+
+
+@inlined
+def lower_bound(values: I32, low: int, high: int, wanted: int) -> int:
     """Return the first index in [low, high) of a rising value not below `wanted`; else high."""
     while low < high:
         middle = (low + high) // 2
@@ -59,16 +73,6 @@ def lower_bound(values: I32 | U64, low: int, high: int, wanted: int) -> int:
         else:
             high = middle
     return low
-
-
-@inlined
-def postings(terms: Terms, term: int) -> tuple[int, int]:
-    """Return the range of a term's postings in the base; it is empty if the term is not there."""
-    size = terms.base_key.shape[0]
-    at = lower_bound(terms.base_key, np.int64(0), size, terms.key[term])
-    if at < size and terms.base_key[at] == terms.key[term]:
-        return terms.base_at[at], terms.base_at[at + 1]
-    return 0, 0
 
 
 @njit
@@ -115,6 +119,15 @@ def idf(documents: float, df: float) -> float:
     return np.log(1.0 + (documents - df + 0.5) / (df + 0.5))
 
 
+@inlined
+def _tail_counts(p: int, terms: Terms, texts: Texts, tail_inside: U8, scope: Scope) -> bool:
+    """Return whether a posting of the tail is of a living text of the scope."""
+    text = terms.tail_text[p]
+    return texts.tombstoned[text] > scope.revision and directory_inside(
+        texts.directory[text], tail_inside, scope
+    )
+
+
 @njit
 def score_scope(search: Search, tail_inside: U8, terms: Terms, ranges: I64) -> tuple[int, float]:
     """Score every text and directory of a scope against the query's terms, over the ideal.
@@ -145,7 +158,7 @@ def score_scope(search: Search, tail_inside: U8, terms: Terms, ranges: I64) -> t
             for p in range(first, last):
                 df -= np.int64(texts.tombstoned[terms.base_text[p]] <= scope.revision)
         for p in range(terms.tail_from[i], terms.tail_from[i + 1]):
-            df += np.int64(is_inside(terms.tail_text[p], texts, scope, tail_inside))
+            df += np.int64(_tail_counts(p, terms, texts, tail_inside, scope))
         looked_at += df
         gains[i] = np.float64(terms.weight[i]) * idf(documents, df)
         ideal += gains[i]
@@ -168,7 +181,10 @@ def score_scope(search: Search, tail_inside: U8, terms: Terms, ranges: I64) -> t
 def _all_alive(texts: Texts, alive: int, scope: Scope, tail_inside: U8) -> bool:
     """Return whether no base text of the scope is tombstoned, given the number of living texts."""
     for row in range(scope.base_texts, texts.tombstoned.shape[0]):
-        alive -= np.int64(is_inside(row, texts, scope, tail_inside))
+        alive -= np.int64(
+            texts.tombstoned[row] > scope.revision
+            and directory_inside(texts.directory[row], tail_inside, scope)
+        )
     return alive == scope.text_high - scope.text_low
 
 
@@ -209,8 +225,8 @@ def _score_term(
                 at = np.int64(parents[directory]) - scope.dir_low
                 count = _add_to_directory(at, tf, dir_tf, touched, count)
     for p in range(terms.tail_from[term], terms.tail_from[term + 1]):
-        text = terms.tail_text[p]
-        if is_inside(text, texts, scope, tail_inside):
+        if _tail_counts(p, terms, texts, tail_inside, scope):
+            text = terms.tail_text[p]
             tf = np.float64(terms.tail_tf[p])
             at = place(text, scope.text_low, scope.text_high, scope.base_texts)
             scratch.lexical[at] += gain * tf / (tf + level + slope * texts.length[text])

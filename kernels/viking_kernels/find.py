@@ -10,6 +10,7 @@ from viking_kernels import bm25, hierarchy, opening, select, walk
 from viking_kernels import scope as scopes
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
+    DIRECTORIES,
     DIRECTORY_FINAL,
     DIRECTORY_PARTS,
     F32,
@@ -175,8 +176,10 @@ def find(
     walks = plan.method == BEST_FIRST
     hierarchy.directory_scores(inside, not exact, search)
 
-    files = stats.counts[stats.slot[scope.root], FILES]
-    sample = hierarchy.sample_directories(files, inside, search)
+    counts = stats.counts[stats.slot[scope.root]]
+    sample = hierarchy.sample_directories(
+        directories, counts[FILES], counts[DIRECTORIES], scope, inside
+    )
     texts = 0
     for i in range(sample.shape[0]):
         at = scopes.place(sample[i], scope.dir_low, scope.dir_high, scope.base_dirs)

@@ -25,11 +25,19 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.bm25 import idf, lower_bound, norm_of, postings
 from viking_kernels.lanes import GROUP, POSTINGS, gains
-from viking_kernels.scope import is_inside, place
-from viking_kernels.select import best_rows, keep_best, lowest, mask_above
+from viking_kernels.scope import directory_inside, place
+from viking_kernels.select import keep_best, lowest, mask_above
 
 _WINDOW = 16384  # texts whose scores fit into the first caches, a multiple of GROUP
 _LOOK_UP = 16  # postings that are added in about the time of one lookup
+
+
+@inlined
+def is_inside(row: int, texts: Texts, scope: Scope, tail_inside: U8) -> bool:
+    """Return whether a text of the scope's base range, or of the tail, is alive in the scope."""
+    return texts.tombstoned[row] > scope.revision and (
+        row < scope.base_texts or directory_inside(texts.directory[row], tail_inside, scope)
+    )
 
 
 @inlined
@@ -125,8 +133,7 @@ def keyword_top(
     scores = np.empty(k, np.float32)
     count = 0
     documents = float(counts[TEXTS])
-    level, slope = norm_of(max(1.0, counts[TEXT_LENGTH] / max(1.0, documents)))
-    norms = (np.float32(level), np.float32(slope))
+    norm = norm_of(max(1.0, counts[TEXT_LENGTH] / max(1.0, documents)))
     tail = np.zeros(texts.tombstoned.shape[0] - scope.base_texts, np.float32)
     alive = scope.text_high - scope.text_low
     for i in range(tail.shape[0]):
@@ -155,12 +162,19 @@ def keyword_top(
     if ideal <= 0:
         return rows[:0], scores[:0]
     # The order of terms is the same for every text, so that equal scores are equal to the last bit.
-    order = best_rows(shares, n, -1.0)
+    order = np.empty(n, np.int64)
+    for i in range(n):
+        j = i
+        while j > 0 and shares[order[j - 1]] < shares[i]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = i
     rest = np.zeros(n + 1, np.float64)  # upper bound of the sum of terms order[j:]
     for j in range(n - 1, -1, -1):
         shares[order[j]] /= ideal
         rest[j] = rest[j + 1] + shares[order[j]]
 
+    norms = (np.float32(norm[0]), np.float32(norm[1]))
     gained = np.empty(POSTINGS, np.float32)
     in_base = _Postings(text, terms.base_tf, texts.length)
     in_tail = _Postings(terms.tail_text, terms.tail_tf, texts.length)

@@ -18,12 +18,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import inlined, njit
+from viking_kernels._jit import called, inlined, njit
 from viking_kernels.arrays import (
     COUNTS,
     DENSE,
     DENSE_SHARE,
-    DIRECTORIES,
     DIRECTORY_FINAL,
     F64,
     FINAL,
@@ -38,6 +37,7 @@ from viking_kernels.arrays import (
     SMOOTHED,
     TITLE_BONUS,
     U8,
+    Directories,
     Files,
     Scope,
     Search,
@@ -65,15 +65,16 @@ gate has an error of about .001, and the sample itself one of about .05.
 
 
 @njit
-def sample_directories(files: int, tail_inside: U8, search: Search) -> I32:
+def sample_directories(
+    directories: Directories, files: int, count: int, scope: Scope, tail_inside: U8
+) -> I32:
     """Return the rows of the directories whose files are the gate's sample, chosen by URI hash.
 
-    `files` is the number of files in the scope.
+    `files` and `count` are the numbers of files and directories in the scope.
     """
-    directories, stats, scope = search.tree.directories, search.stats, search.scope
     share = 1.0 if files <= SAMPLE_FILES else SAMPLE_FILES / files
     limit = share * 18446744073709551616.0
-    found = np.empty(stats.counts[stats.slot[scope.root], DIRECTORIES], np.int32)
+    found = np.empty(count, np.int32)
     size = 0
     for position in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
         row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
@@ -199,7 +200,7 @@ def parent_share(directory: int, weights: Weights, scope: Scope) -> float:
     return weights.below_root if directory == scope.root else weights.parent
 
 
-@njit
+@called
 def propagate(count: int, weights: Weights, search: Search) -> None:
     """Fill the row DIRECTORY_FINAL of scratch.directories, parents before children.
 
@@ -223,7 +224,7 @@ def propagate(count: int, weights: Weights, search: Search) -> None:
         errors[position] = (1.0 - weight) * error + weight * parent_error
 
 
-@njit
+@called
 def rescore_exactly(row: int, weights: Weights, search: Search) -> None:
     """Make the scores of a directory of the scope, and of its ancestors in it, exact."""
     parents, stats, query = search.tree.directories.parent, search.stats, search.query

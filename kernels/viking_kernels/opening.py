@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from viking_kernels._jit import inlined, njit
+from viking_kernels._jit import called, inlined, njit
 from viking_kernels.arrays import (
     DIRECTORY_FINAL,
     F32,
@@ -243,7 +243,7 @@ def open_all(count: int, search: Search, opening: Opening) -> int:
     return texts
 
 
-@njit
+@called
 def bound_directories(weights: Weights, search: Search, upper_bounds: F32) -> int:
     """Fill `upper_bounds`, by position, with those of the final scores of each directory's files.
 

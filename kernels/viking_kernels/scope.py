@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from viking_kernels._jit import inlined, njit
-from viking_kernels.arrays import I32, U8, Directories, Files, Scope, Search, Texts
+from viking_kernels.arrays import I32, U8, Directories, Files, Scope, Search
 
 
 @inlined
@@ -43,14 +43,6 @@ def directory_inside(row: int, tail_inside: U8, scope: Scope) -> bool:
     if row < scope.base_dirs:
         return scope.dir_low <= row < scope.dir_high
     return tail_inside[row - scope.base_dirs] == 1
-
-
-@inlined
-def is_inside(row: int, texts: Texts, scope: Scope, tail_inside: U8) -> bool:
-    """Return whether a text of the scope's base range, or of the tail, is alive in the scope."""
-    return texts.tombstoned[row] > scope.revision and (
-        row < scope.base_texts or directory_inside(texts.directory[row], tail_inside, scope)
-    )
 
 
 @inlined

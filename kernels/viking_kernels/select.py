@@ -100,26 +100,46 @@ def best_positions(scores: F32, k: int) -> I32:
 
 
 @inlined
-def comes_before(a: int, b: int, scores: F32 | F64) -> bool:
+def _comes_before(a: int, b: int, scores: F32 | F64) -> bool:
     """Return whether a precedes b: a higher score, then a lower index."""
     return scores[a] > scores[b] or (scores[a] == scores[b] and a < b)
 
 
 @inlined
-def sink(heap: I32 | I64, count: int, at: int, scores: F32 | F64) -> None:
+def _sink(heap: I32 | I64, count: int, at: int, scores: F32 | F64) -> None:
     """Restore the order of a heap with the best on top, whose entry `at` may be too high."""
     entry = heap[at]
     while True:
         child = 2 * at + 1
         if child >= count:
             break
-        if child + 1 < count and comes_before(heap[child + 1], heap[child], scores):
+        if child + 1 < count and _comes_before(heap[child + 1], heap[child], scores):
             child += 1
-        if not comes_before(heap[child], entry, scores):
+        if not _comes_before(heap[child], entry, scores):
             break
         heap[at] = heap[child]
         at = child
     heap[at] = entry
+
+
+@inlined
+def push_queue(queue: I32 | I64, count: int, number: int, scores: F32 | F64) -> int:
+    """Add a number to a queue, a binary heap with the best score at 0; return the queue's size."""
+    at = count
+    while at > 0 and _comes_before(number, queue[(at - 1) // 2], scores):
+        queue[at] = queue[(at - 1) // 2]
+        at = (at - 1) // 2
+    queue[at] = number
+    return count + 1
+
+
+@inlined
+def pop_queue(queue: I32 | I64, count: int, scores: F32 | F64) -> int:
+    """Remove and return the best number; the queue then has count - 1."""
+    top = queue[0]
+    queue[0] = queue[count - 1]
+    _sink(queue, count - 1, 0, scores)
+    return top
 
 
 @njit
@@ -135,15 +155,13 @@ def best_rows(scores: F64, k: int, threshold: float) -> I64:
             heap[waiting] = i
             waiting += 1
     for at in range(waiting // 2 - 1, -1, -1):
-        sink(heap, waiting, at, scores)
+        _sink(heap, waiting, at, scores)
     best = np.empty(waiting, np.int64)
     count = 0
     while waiting > 0 and (count < k or scores[heap[0]] == scores[best[count - 1]]):
-        best[count] = heap[0]
+        best[count] = pop_queue(heap, waiting, scores)
         count += 1
         waiting -= 1
-        heap[0] = heap[waiting]
-        sink(heap, waiting, 0, scores)
     return best[:count]
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from viking_kernels._jit import ieee, inlined, njit
+from viking_kernels._jit import called, ieee, inlined
 from viking_kernels.arrays import F32, I32, U8, Search
 from viking_kernels.dense import (
     bounded_cosine,
@@ -141,7 +141,7 @@ def _score_run(run: Run, to: int, search: Search) -> None:
         _score_vectors(run, to, search)
 
 
-@njit
+@called
 def _score_vectors(run: Run, to: int, search: Search) -> None:
     """Score the texts of a run with too large an error bound from their vectors."""
     scratch = search.scratch
@@ -180,7 +180,7 @@ def text_score_from_code(row: int, search: Search) -> tuple[float, float]:
     return np.float64(score), np.float64(error)
 
 
-@njit
+@called
 def _text_score_from_vector(row: int, search: Search) -> float:
     """Return `text_score`. Calls are rare, so callers do not inline it."""
     return text_score(row, search)

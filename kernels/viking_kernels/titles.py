@@ -16,7 +16,8 @@ import numpy as np
 from viking_kernels._jit import njit
 from viking_kernels.arrays import F32, I64, U8, Scope, Terms, Texts
 from viking_kernels.bm25 import is_crowded
-from viking_kernels.scope import is_inside, place
+from viking_kernels.flat import is_inside
+from viking_kernels.scope import place
 
 TITLE = 0.1
 """The largest bonus; from .06 to .15 the quality is nearly the same."""

@@ -5,36 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from viking_kernels._jit import inlined
-from viking_kernels.arrays import DIRECTORY_FINAL, F32, I32, Search
+from viking_kernels.arrays import DIRECTORY_FINAL, I32, Search
 from viking_kernels.hierarchy import rescore_exactly
 from viking_kernels.opening import Opening, code_directory, open_directory
 from viking_kernels.scope import place, row_at
-from viking_kernels.select import comes_before, sink
+from viking_kernels.select import pop_queue, push_queue
 
 CONVERGED = 0
 EXHAUSTED = 1
 LIMIT = 2
 OUT_OF_REACH = 3
-
-
-@inlined
-def push_queue(queue: I32, count: int, position: int, final: F32) -> int:
-    """Add a directory to the queue, a binary heap with the best one at 0; return its size."""
-    at = count
-    while at > 0 and comes_before(position, queue[(at - 1) // 2], final):
-        queue[at] = queue[(at - 1) // 2]
-        at = (at - 1) // 2
-    queue[at] = position
-    return count + 1
-
-
-@inlined
-def pop_queue(queue: I32, count: int, final: F32) -> int:
-    """Remove and return the best directory; the queue then has count - 1."""
-    top = queue[0]
-    queue[0] = queue[count - 1]
-    sink(queue, count - 1, 0, final)
-    return top
 
 
 @inlined
