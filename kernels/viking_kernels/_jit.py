@@ -212,9 +212,10 @@ def njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 
 def called(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a part of a kernel as a call without references; it can't make arrays.
+    """Compile a part of a kernel as a call without references to arrays.
 
-    A call of an `njit` kernel counts a reference of each array of every bundle, twice.
+    A call of an `njit` kernel counts a reference to each array of every bundle. Neither the part
+    nor the kernels that it calls can make arrays.
     """
     return cast("Callable[_P, _R]", _Kernel(function, _CALLED))
 

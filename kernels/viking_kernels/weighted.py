@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from viking_kernels import bm25
-from viking_kernels._jit import called, inlined, njit
+from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
     F32,
     F64,
@@ -96,8 +96,7 @@ def weighted_top(
             if score > 0:
                 count = keep_best(rows, scores, count, row, score)
     if near.shape[0] == 0:
-        top = np.empty(min(2 * plan.k + 32, scope.text_high - scope.text_low), np.float32)
-        count = _best_of_base(plan, search, top, rows, scores, count)
+        count = _best_of_base(plan, search, rows, scores, count)
     parts = np.empty((count, 2), np.float64)
     for i in range(count):
         _, parts[i, 0], parts[i, 1] = _score(np.int64(rows[i]), plan, search)
@@ -106,21 +105,20 @@ def weighted_top(
     return rows[:count], scores[:count], parts
 
 
-@called
-def _best_of_base(
-    plan: WeightedPlan, search: Search, top: F32, rows: I32, scores: F32, count: int
-) -> int:
+@njit
+def _best_of_base(plan: WeightedPlan, search: Search, rows: I32, scores: F32, count: int) -> int:
     """Add the best of the scope's base texts to the `count` best; return their number.
 
     The texts with the highest bounds from int4 codes are scored in fp32 first, which gives a floor
-    for the k-th best score; `top` is space for their bounds. Every other text that may reach the
-    floor is bounded by its int8 code, then scored in fp32.
+    for the k-th best score. Every other text that may reach the floor is bounded by its int8 code,
+    then scored in fp32.
     """
     vectors, scope, scratch = search.vectors, search.scope, search.scratch
     texts, allowed, k, low = search.tree.texts, plan.allowed, rows.shape[0], scope.text_low
     size = scope.text_high - low
     bound_scores((plan.dense_weight, plan.lexical_weight), search)
     upper_bounds = scratch.code_scores
+    top = np.empty(min(2 * k + 32, size), np.float32)
     held = np.int64(0)
     limit = np.float32(0)
     for first in range(0, size, GROUP):
