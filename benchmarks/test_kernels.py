@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from viking_kernels import bm25, dense, find, postings
-from viking_kernels.arrays import I8, SCRIPTS, RawQuery, Scope, Scratch, Terms
+from viking_kernels.arrays import I8, SCRIPTS, RawQuery, Scope, Scratch, Search, Terms
 from viking_kernels.scope import tail_directories
 
 from benchmarks import data
@@ -73,15 +73,14 @@ def test_products(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
 def test_bm25(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
     """score_scope: texts and directories that have the query's terms."""
     p = prepared
-    tree = p.snapshot.tree
+    tree, vectors, stats = p.snapshot.tree, p.snapshot.vectors, p.snapshot.stats
+    search = Search(tree, vectors, stats, dense.prepare(p.raw), p.scope, p.scratch)
     inside = tail_directories(tree.directories, p.scope)
 
     def run() -> int:
         p.scratch.dir_lexical[:] = 0
         ranges = bm25.ranges_of(p.terms, p.scope)
-        found, _ = bm25.score_scope(
-            tree, p.snapshot.stats, p.scope, inside, p.terms, ranges, p.scratch
-        )
+        found, _ = bm25.score_scope(search, inside, p.terms, ranges)
         bm25.forget(p.terms, ranges, p.scope, p.scratch.lexical)
         return found
 

@@ -6,15 +6,7 @@ from naive import Directory, files_below, files_in, walk
 from trees import World, compared, room, terms_of
 from viking_kernels import bm25, hierarchy, opening, texts
 from viking_kernels import scope as scopes
-from viking_kernels.arrays import (
-    PreparedQuery,
-    Scope,
-    Scratch,
-    SubtreeStats,
-    Tree,
-    Vectors,
-    decode_file,
-)
+from viking_kernels.arrays import Search, Vectors, decode_file
 from viking_kernels.titles import score_titles
 
 
@@ -33,19 +25,13 @@ class Scored:
         self.scratch = room(self.snapshot)
         self.scratch.dir_lexical[: self.size] = 0
         self.scratch.sampled[: self.size] = 0
+        stats = self.snapshot.stats
+        self.search = Search(tree, self.vectors, stats, self.compared, scope, self.scratch)
         terms = terms_of(self.snapshot, self.query)
         ranges = bm25.ranges_of(terms, scope)
-        bm25.score_scope(tree, self.snapshot.stats, scope, self.inside, terms, ranges, self.scratch)
+        bm25.score_scope(self.search, self.inside, terms, ranges)
         score_titles(tree.texts, scope, self.inside, terms, ranges, self.scratch.titles)
-        hierarchy.directory_scores(
-            tree.directories,
-            self.snapshot.stats,
-            self.compared,
-            scope,
-            self.inside,
-            False,
-            self.scratch,
-        )
+        hierarchy.directory_scores(self.inside, False, self.search)
         self.text_row = {int(key): row for row, key in enumerate(self.snapshot.text_id)}
         found = {f.id: self.snapshot.find(f.uri) for f in files_below(self.top)}
         self.file_row = {key: decode_file(int(node)) for key, node in found.items()}
@@ -55,28 +41,25 @@ class Scored:
 
     def score(self, row: int, vectors: Vectors | None = None, *, exact: bool) -> int:
         """Score a directory's files; return the number of their texts."""
-        bundles = (self.tree, vectors or self.vectors, self.compared, self.scope)
+        search = self.search_of(vectors)
         if not exact and row < self.scope.base_dirs:
             low, high = self.tree.directories.texts[row : row + 2].tolist()
-            texts.score_codes(low, high, *bundles, self.scratch)
-        return opening.score_files(row, *bundles, exact, self.scratch)
+            texts.score_codes(low, high, search)
+        return opening.score_files(row, exact, search)
 
     def text_score(self, key: int, *, exact: bool = True) -> tuple[float, float]:
         """Return the node score of a text and its error bound."""
-        row, bundles = self.text_row[key], (self.tree, self.vectors, self.compared)
+        row = self.text_row[key]
         if exact:
-            return texts.text_score(row, *bundles, self.scratch.lexical, self.scope), 0.0
+            return texts.text_score(row, self.search), 0.0
         if row >= self.scope.base_texts:
-            return texts.text_score_from_code(row, *bundles, self.scratch.lexical, self.scope)
-        texts.score_codes(row, row + 1, *bundles, self.scope, self.scratch)
+            return texts.text_score_from_code(row, self.search)
+        texts.score_codes(row, row + 1, self.search)
         return float(self.scratch.code_scores[0]), float(self.scratch.code_errors[0])
 
-    def bundles(
-        self, vectors: Vectors | None = None
-    ) -> tuple[Tree, Vectors, SubtreeStats, PreparedQuery, Scope, Scratch]:
-        """Return the bundles that a scan or a walk takes."""
-        held, stats = vectors or self.vectors, self.snapshot.stats
-        return self.tree, held, stats, self.compared, self.scope, self.scratch
+    def search_of(self, vectors: Vectors | None) -> Search:
+        """Return the search, with other vectors if they are given."""
+        return self.search._replace(vectors=vectors or self.vectors)
 
     def text_id(self, row: int) -> int:
         """Return the id of a row's text, or -1 for row -1."""

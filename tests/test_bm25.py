@@ -14,9 +14,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from naive import texts_below, walk
 from rank_bm25 import BM25Okapi
-from trees import LARGE, World, build, room, shapes, terms_of
+from trees import LARGE, World, build, compared, room, shapes, terms_of
 from viking_kernels import bm25
 from viking_kernels import scope as scopes
+from viking_kernels.arrays import Search
 from viking_kernels.scope import place
 
 from vikingd.domain import uri as uris
@@ -30,15 +31,17 @@ def scored(
     world: World, top: naive.Directory, query: naive.Query
 ) -> tuple[dict[int, float], dict[int, float], int, float]:
     """Return the scores of texts and directories by id, the count of matches, and the ideal."""
-    snapshot, scope, _ = world.scope_of(top)
+    snapshot, scope, means = world.scope_of(top)
     tree = snapshot.tree
     inside = scopes.tail_directories(tree.directories, scope)
     scratch = room(snapshot)
+    held = (tree, snapshot.vectors, snapshot.stats)
+    search = Search(*held, compared(query, means), scope, scratch)
     size = scope.dir_high - scope.dir_low + len(inside)
     scratch.dir_lexical[:size] = 0
     terms = terms_of(snapshot, query)
     ranges = bm25.ranges_of(terms, scope)
-    count, ideal = bm25.score_scope(tree, snapshot.stats, scope, inside, terms, ranges, scratch)
+    count, ideal = bm25.score_scope(search, inside, terms, ranges)
     texts, directories = scratch.lexical.copy(), scratch.dir_lexical[:size]
     size = scope.text_high - scope.text_low
     low, n = scope.text_low, len(terms.weight)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from naive import texts_below, walk
 from trees import LARGE, World, build, compared, shapes
 from viking_kernels import dense, find, simd, texts
-from viking_kernels.arrays import RawQuery, Vectors
+from viking_kernels.arrays import RawQuery, Search, Vectors
 from viking_kernels.quantize import int4_room, quantize_rows
 
 from benchmarks.flat import one_directory
@@ -315,21 +315,22 @@ def test_a_text_whose_code_tells_too_little_is_scored_from_its_vector():
     raw = np.stack([unit(rng, 64) + step for _ in range(8)])
     raw[vague] = centroid + 0.02 * (raw[vague] + step)
     raw = (raw / np.linalg.norm(raw, axis=1)[:, None]).astype(np.float32)
-    vectors, (tree, _, scope) = base_of(raw), one_directory(np.ones(8, np.int32), 64)
+    vectors, (tree, stats, scope) = base_of(raw), one_directory(np.ones(8, np.int32), 64)
     centroids = dense.code_centroids(
         np.tile(centroid, (8, 1)).astype(np.float32), vectors.base_int4.axis
     )
     question = ((centroid + step) / np.linalg.norm(centroid + step)).astype(np.float32)
     query = dense.prepare(RawQuery(question, 0, True, False, centroids))
     scratch = find.scratch(1, 8, 8)
-    texts.score_codes(0, 8, tree, vectors, query, scope, scratch)
+    search = Search(tree, vectors, stats, query, scope, scratch)
+    texts.score_codes(0, 8, search)
     plain = naive.Query(question.astype(float), 0, {}, True, False)
     mean = centroids.raw.astype(float)
     for row, x in enumerate(raw.astype(float)):
         text = naive.Text(row, int(tree.texts.script[row]), [], x)
         score, error = scratch.code_scores[row], scratch.code_errors[row]
         told = naive.score_codes(text, naive.code_of(text), plain, mean, 0.0)
-        exact = texts.text_score(row, tree, vectors, query, scratch.lexical, scope)
+        exact = texts.text_score(row, search)
         assert score == pytest.approx(told, abs=2e-3)
         assert exact > 0.1
         assert (row in vague) == (error == 0) == (score == np.float32(exact))

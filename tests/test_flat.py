@@ -20,7 +20,7 @@ from flat_helpers import (
 )
 from hypothesis import given
 from hypothesis import strategies as st
-from viking_kernels import bm25, flat
+from viking_kernels import bm25, flat, select
 
 # Texts that count
 
@@ -34,7 +34,7 @@ def test_the_best_are_kept_in_order(offered, k):
     rows, scores = np.empty(k, np.int32), np.empty(k, np.float32)
     count, kept = 0, []
     for row, score in dict(offered).items():
-        count = flat.keep_best(rows, scores, count, row, score)
+        count = select.keep_best(rows, scores, count, row, score)
         kept = naive.keep_best(kept, row, score, k)
         assert list(zip(rows[:count].tolist(), scores[:count].tolist(), strict=True)) == kept
 

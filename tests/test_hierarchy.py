@@ -21,6 +21,7 @@ from viking_kernels.arrays import (
     NEVER,
     NODE,
     Files,
+    Search,
     Weights,
     decode_file,
 )
@@ -83,8 +84,8 @@ def test_chains_skip_what_is_not_there(chain, alive, published):
     )
     seen = {i for i in alive if i < published}
     for i, row in enumerate(chain):
-        assert scopes.next_file(row, files, 5) == naive.next_file(chain, i, seen)
-        assert scopes.previous_file(row, files, 5) == naive.previous_file(chain, i, seen)
+        for links, rest in ((files.next, chain[i:]), (files.previous, chain[i::-1])):
+            assert scopes.living_file(row, links, files, 5) == naive.living_file(rest, seen)
 
 
 @few
@@ -104,7 +105,7 @@ def test_the_files_of_a_directory(shape):
             chain = [f.id for f in files_in(directory)]
             wanted = [s.file_at(key) for key in naive.list_files(chain, set(chain))]
             for range_ in {False, unchanged}:
-                count = scopes.list_files(row, range_, s.tree, s.scope, s.scratch.listed)
+                count = scopes.list_files(row, range_, s.search)
                 assert s.scratch.listed[:count].tolist() == wanted
     world.close()
 
@@ -188,7 +189,7 @@ def compare_bounds(s: Scored, mean: naive.F64, weights: tuple[float, float], wor
         error = np.sqrt(np.maximum(square, 0)) + np.float32(1e-5)
         coded = coded._replace(scale=0 * coded.scale, residual=error)
     vectors = s.vectors._replace(base_int4=coded)
-    bound_scores(s.tree.texts, vectors, s.compared, weights, s.scope, s.scratch)
+    bound_scores(weights, s.search_of(vectors))
     for text in texts_below(s.top):
         row = s.text_row[text.id]
         if row >= s.scope.base_texts:
@@ -213,12 +214,10 @@ def test_settling_makes_scores_from_codes_exact(shape, weight, compacted, data):
         world.compact()
     s = Scored(world, world.root if compacted else None)
     weights, scores = Weights(weight, weight / 2, 0.0), s.scratch.directories
-    shared = (s.tree.directories.parent, s.scope, s.size, weights, s.scratch)
-    hierarchy.propagate(*shared)
+    hierarchy.propagate(s.size, weights, s.search)
     exact = scores[:, : s.size].copy()
-    stats, dirs = s.snapshot.stats, s.tree.directories
-    hierarchy.directory_scores(dirs, stats, s.compared, s.scope, s.inside, True, s.scratch)
-    hierarchy.propagate(*shared)
+    hierarchy.directory_scores(s.inside, True, s.search)
+    hierarchy.propagate(s.size, weights, s.search)
     assert scores[3, : s.size] == pytest.approx(exact[3], abs=0.05)
     inside = exact[3] >= 0
     off = s.scratch.dir_errors[: s.size] + 1e-6
@@ -227,9 +226,7 @@ def test_settling_makes_scores_from_codes_exact(shape, weight, compacted, data):
     order = below[::-1] if data is None else data.draw(st.permutations(below))
     wanted = set()
     for directory in order:
-        hierarchy.rescore_exactly(
-            s.dir_row[directory.id], weights, dirs, stats, s.compared, s.scope, s.scratch
-        )
+        hierarchy.rescore_exactly(s.dir_row[directory.id], weights, s.search)
         wanted |= naive.rescore_exactly(s.top, directory)
         settled = {d.id for d in below if s.scratch.is_exact[s.dir_at(d.id)]}
         assert settled == wanted
@@ -251,12 +248,8 @@ def test_own_scores_of_files(shape, exact):
         row = s.file_row[file.id]
         if row < s.scope.base_files:
             low, high = s.tree.directories.texts[s.tree.files.directory[row] + np.arange(2)]
-            texts.score_codes(
-                int(low), int(high), s.tree, s.vectors, s.compared, s.scope, s.scratch
-            )
-        own, bound, best, count = texts.file_score(
-            row, s.tree, s.vectors, s.compared, s.scope, not exact, s.scratch
-        )
+            texts.score_codes(int(low), int(high), s.search)
+        own, bound, best, count = texts.file_score(row, not exact, s.search)
         wanted, text = naive.file_score(file, owns)
         assert own == pytest.approx(wanted, abs=1e-6)
         if s.text_id(best) != text:  # the two texts tie up to rounding
@@ -278,18 +271,12 @@ def test_of_equal_texts_the_first_is_the_best(compacted, exact):
         world.compact()
     snapshot, scope, means = world.scope_of(world.root)
     query = naive.Query(np.frombuffer(like[2], "<f4").astype(float), 1, {"status": 1.0})
-    scratch, asked = room(snapshot), compared(query, means)
-    texts.score_codes(0, scope.base_texts, snapshot.tree, snapshot.vectors, asked, scope, scratch)
+    tree, vectors, stats = snapshot.tree, snapshot.vectors, snapshot.stats
+    search = Search(tree, vectors, stats, compared(query, means), scope, room(snapshot))
+    texts.score_codes(0, scope.base_texts, search)
     for file, text in ((world.root.files["a"], 1), (world.root.files["b"], 0)):
-        _, _, best, _ = texts.file_score(
-            decode_file(snapshot.find(file.uri)),
-            snapshot.tree,
-            snapshot.vectors,
-            asked,
-            scope,
-            not exact,
-            scratch,
-        )
+        row = decode_file(snapshot.find(file.uri))
+        _, _, best, _ = texts.file_score(row, not exact, search)
         assert int(snapshot.text_id[best]) == file.texts[text].id
     world.close()
 
@@ -304,16 +291,7 @@ def test_the_best_passages_of_a_file(shape, count):
     kept = {t.id: float(np.float32(s.text_score(t.id)[0])) for t in texts_below(s.top)}
     for file in files_below(s.top):
         rows, scores = np.full(count, 7, np.int32), np.full(count, np.nan, np.float32)
-        texts.best_passages(
-            s.file_row[file.id],
-            s.tree,
-            s.vectors,
-            s.compared,
-            s.scratch,
-            s.scope,
-            rows,
-            scores,
-        )
+        texts.best_passages(s.file_row[file.id], s.search, rows, scores)
         wanted = naive.best_passages(file, kept, count)
         none = count - len(wanted)
         assert [s.text_id(row) for row in rows] == wanted + [-1] * none
@@ -330,8 +308,7 @@ def test_final_scores(shape, weights, files):
     s = Scored(world)
     weights = Weights(*weights)
     b, below, _ = weights
-    parents = s.tree.directories.parent
-    hierarchy.propagate(parents, s.scope, s.size, weights, s.scratch)
+    hierarchy.propagate(s.size, weights, s.search)
     own_dirs = {key: float(s.scratch.directories[NODE, s.dir_at(key)]) for key in s.dir_row}
     above = naive.propagate(s.top, own_dirs, b, below)
     for key, final in above.items():
@@ -342,9 +319,7 @@ def test_final_scores(shape, weights, files):
     windows = hierarchy.neighbour_windows(positions, s.tree.files, s.scope)
     rows = {**s.file_row, -1: -1}
     assert windows.tolist() == [[rows[i] for i in naive.neighbour_windows(f)] for f in plain]
-    parts, best = hierarchy.parts_of_files(
-        windows, s.tree.files.directory, s.tree.texts, s.scope, s.compared, weights, s.scratch
-    )
+    parts, best = hierarchy.parts_of_files(windows, weights, s.search)
     known = {f.id: s.text_id(int(s.scratch.best[s.file_at(f.id)])) for f in plain}
     found = naive.Found({}, {}, above, s.file_scores(), known, s.titles(), {}, 0, 0)
     lexical = {t.id: float(s.scratch.lexical[s.text_at(t.id)]) for t in texts_below(s.top)}
@@ -378,7 +353,7 @@ def test_icc_is_that_of_an_analysis_of_variance(shape):
     directories = list(walk(s.top))
     for part in (directories, directories[1:], directories[::2], []):
         rows = np.array([s.dir_row[d.id] for d in part], np.int32)
-        icc, count = hierarchy.intraclass_correlation(rows, s.tree, s.scope, s.scratch)
+        icc, count = hierarchy.intraclass_correlation(rows, s.search)
         own = s.file_scores()
         groups = [[own[f.id] for f in files_in(d)] for d in part]
         assert icc == pytest.approx(naive.intraclass_correlation(groups), abs=1e-6)
@@ -393,21 +368,12 @@ def test_what_does_not_count_is_not_read(rubbish):
     text = (1, "status", world.vector(1))
     world.commit([world.put(f"viking://{name}", False, [text]) for name in "abc"])
     s = Scored(world)
-    parents = s.tree.directories.parent
-    hierarchy.propagate(parents, s.scope, s.size, Weights(0.5, 0.5, 0.0), s.scratch)
+    hierarchy.propagate(s.size, Weights(0.5, 0.5, 0.0), s.search)
     middle = np.array([s.file_at(world.root.files["b"].id)], np.int32)
     windows = hierarchy.neighbour_windows(middle, s.tree.files, s.scope)
     out = []
     for _ in range(2):
-        parts, _ = hierarchy.parts_of_files(
-            windows,
-            s.tree.files.directory,
-            s.tree.texts,
-            s.scope,
-            s.compared,
-            Weights(0.5, 0.5, 0.0),
-            s.scratch,
-        )
+        parts, _ = hierarchy.parts_of_files(windows, Weights(0.5, 0.5, 0.0), s.search)
         out.append(parts.tolist())
         s.scratch.file_scores[np.arange(len(s.scratch.file_scores)) != middle[0]] = rubbish
     assert out[0] == out[1]

@@ -8,7 +8,6 @@ import pytest
 from flat_helpers import (
     base_of,
     rotated,
-    rows_of,
     seeds,
     some,
     unit_rows,
@@ -17,15 +16,11 @@ from flat_helpers import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from viking_kernels import bounds, dense, find, int4, simd
-from viking_kernels.arrays import (
-    SCRIPTS,
-    RawQuery,
-)
-from viking_kernels.quantize import (
-    from_int4,
-    int4_axis,
-)
+from viking_kernels.arrays import SCRIPTS, RawQuery, Search
+from viking_kernels.quantize import from_int4, int4_axis
 from viking_kernels.rotation import rotated_size
+
+from benchmarks.flat import one_directory
 
 
 @some
@@ -136,8 +131,8 @@ def test_bounds_leave_few(crowd, centred, plain_axis):
     centroids = dense.code_centroids(mean, vectors.base_int4.axis)
     asked = RawQuery(vectors.base_raw[7].copy(), 0, True, False, centroids)
     query, scratch = dense.prepare(asked), find.scratch(1, 2000, 2000)
-    texts, scope = rows_of([1] * 2000)
-    bounds.bound_scores(texts, vectors, query, (1.0, 0.0), scope, scratch)
+    tree, stats, scope = one_directory(np.ones(2000, np.int32), 384)
+    bounds.bound_scores((1.0, 0.0), Search(tree, vectors, stats, query, scope, scratch))
     own = [dense.raw_cosine(vectors, row, query, 0) for row in range(2000)]
     above = scratch.code_scores[:2000] - np.array(own)
     assert above.min() >= 0
@@ -204,8 +199,8 @@ def test_bounds_hold_where_nothing_is_to_spare(seed, across):
             dense.code_centroids(mean, coded.axis),
         )
     )
-    texts, scope = rows_of([1] * len(raw))
+    tree, stats, scope = one_directory(np.ones(len(raw), np.int32), 2)
     scratch = find.scratch(1, len(raw), len(raw))
-    bounds.bound_scores(texts, vectors, query, (1.0, 0.0), scope, scratch)
+    bounds.bound_scores((1.0, 0.0), Search(tree, vectors, stats, query, scope, scratch))
     own = [dense.raw_cosine(vectors, row, query, 0) for row in range(len(raw))]
     assert (scratch.code_scores >= np.array(own) - 1e-6).all()

@@ -78,3 +78,23 @@ def test_the_lowest_bit_is_the_least(numbers):
 def bits(mask: int) -> list[int]:
     """Return the numbers of the bits that are 1."""
     return [i for i in range(64) if mask >> i & 1]
+
+
+@given(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=1, max_size=20), st.data())
+@settings(max_examples=50, deadline=None, print_blob=True)
+def test_the_queue_gives_the_best_first(values, data):
+    """The queue returns the best first, ties by position, in any order of pushes and pops."""
+    final = np.array(values, np.float32)
+    queue, count = np.empty(len(values), np.int32), 0
+    plain: list[int] = []
+    for position in data.draw(st.permutations(range(len(values)))):
+        count = select.push_queue(queue, count, position, final)
+        plain = naive.push_queue(plain, position, values)
+        if data.draw(st.booleans()):
+            got, (wanted, plain) = select.pop_queue(queue, count, final), naive.pop_queue(plain)
+            count -= 1
+            assert got == wanted
+    while count:
+        got, (wanted, plain) = select.pop_queue(queue, count, final), naive.pop_queue(plain)
+        count -= 1
+        assert got == wanted

@@ -12,7 +12,7 @@ from scored import Scored
 from trees import LARGE, Shape, World, build, shapes
 from viking_kernels import hierarchy, opening
 from viking_kernels import walk as walks
-from viking_kernels.arrays import DIRECTORY_FINAL, NODE, Weights
+from viking_kernels.arrays import DIRECTORY_FINAL, Weights
 from viking_kernels.bounds import bound_scores
 
 few = settings(max_examples=25, deadline=None, print_blob=True)
@@ -20,26 +20,6 @@ NONE = np.zeros(0, np.uint8)
 NO_LIMITS = opening.Limits(1, 1, 1)
 share = st.sampled_from([0.0, 0.2, 0.5, 1.0])
 weights_of = st.tuples(share, share, share)
-
-
-@given(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=1, max_size=20), st.data())
-@settings(max_examples=50, deadline=None, print_blob=True)
-def test_the_queue_gives_the_best_first(values, data):
-    """The queue returns the best first, ties by position, in any order of pushes and pops."""
-    final = np.array(values, np.float32)
-    queue, count = np.empty(len(values), np.int32), 0
-    plain: list[int] = []
-    for position in data.draw(st.permutations(range(len(values)))):
-        count = walks.push_queue(queue, count, position, final)
-        plain = naive.push_queue(plain, position, values)
-        if data.draw(st.booleans()):
-            got, (wanted, plain) = walks.pop_queue(queue, count, final), naive.pop_queue(plain)
-            count -= 1
-            assert got == wanted
-    while count:
-        got, (wanted, plain) = walks.pop_queue(queue, count, final), naive.pop_queue(plain)
-        count -= 1
-        assert got == wanted
 
 
 @few
@@ -79,7 +59,7 @@ def test_the_texts_of_a_directory_from_their_codes(shape):
     for directory in walk(s.top):
         s.scratch.code_scores[:] = -7
         row = s.dir_row[directory.id]
-        opening.code_directory(row, s.tree, s.vectors, s.compared, s.scope, s.scratch)
+        opening.code_directory(row, s.search)
         wanted = naive.code_directory(directory, coded)
         assert s.scratch.code_scores[: len(wanted)] == pytest.approx(wanted, abs=1e-6)
         assert (s.scratch.code_scores[len(wanted) :] == -7).all()
@@ -92,26 +72,24 @@ def test_children_are_queued_once(shape):
     """Living child directories are queued, each once."""
     world = build(shape)
     s = Scored(world)
-    final = s.scratch.directories[NODE]
+    sampled(s, 0.5)
     for directory in walk(s.top):
-        queue, seen = np.empty(len(final), np.int32), np.zeros(len(final), np.uint8)
+        s.scratch.seen[:] = 0
         children = list(directory.directories.values())
         for child in children[::2]:
-            seen[s.dir_at(child.id)] = 1
+            s.scratch.seen[s.dir_at(child.id)] = 1
         before = {child.id for child in children[::2]}
         row = s.dir_row[directory.id]
         for wanted in (naive.queue_children(directory, before), set()):
-            count = walks.queue_children(row, s.tree.directories, s.scope, queue, 0, seen, final)
-            assert set(queue[:count].tolist()) == {s.dir_at(key) for key in wanted}
+            count = walks.queue_children(row, 0, s.search)
+            assert set(s.scratch.queue[:count].tolist()) == {s.dir_at(key) for key in wanted}
             assert count == len(wanted)
     world.close()
 
 
 def sampled(s: Scored, weight: float) -> None:
     """Propagate the final scores of directories, and mark all files as scored."""
-    hierarchy.propagate(
-        s.tree.directories.parent, s.scope, s.size, Weights(weight, weight, 0.0), s.scratch
-    )
+    hierarchy.propagate(s.size, Weights(weight, weight, 0.0), s.search)
     s.scratch.sampled[:] = 1
 
 
@@ -138,11 +116,7 @@ def test_opening_a_directory(shape, weights, k):
             got = opening.open_directory(
                 s.dir_at(directory.id),
                 row,
-                s.tree,
-                s.vectors,
-                s.compared,
-                s.scope,
-                s.scratch,
+                s.search,
                 opening.Opening(weights, True, False, NO_LIMITS, NONE, best),
             )
             changed, own, texts = naive.open_directory(directory, owns, at, s.titles(), top, k)
@@ -186,7 +160,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
         vectors, best = s.vectors._replace(residual=error), opening.none_yet(k)
         count = opening.open_all(
             s.size,
-            *s.bundles(vectors),
+            s.search_of(vectors),
             opening.Opening(weights, False, not coded, NO_LIMITS, allowed, best),
         )
         for row in s.dir_row.values() if coded else ():  # some directories were skipped
@@ -197,7 +171,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
             reach = np.full(s.size, np.inf, np.float32)
             share = naive.dense_weight(False, s.compared.use_dense, s.compared.use_lexical)
             both = (share, 1.0 - share)
-            bound_scores(s.tree.texts, vectors, s.compared, both, s.scope, s.scratch)
+            bound_scores(both, s.search_of(vectors))
             of_text = {int(key): s.scratch.code_scores[row] for key, row in s.text_row.items()}
             for f in naive.files_below(s.top):
                 told = max((of_text[t.id] for t in f.texts), default=0)
@@ -211,12 +185,12 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
             b = weights[1] if d is s.top else weights[0]
             ranges |= naive.ranges_in(d, own, (b, weights[2], above), s.titles())
         if coded:
-            counted = opening.bound_directories(weights, s.tree, s.scope, s.scratch, reach)
+            counted = opening.bound_directories(weights, s.search, reach)
             assert counted == count
             highest = {key: high for key, (_, high) in ranges.items()}
             further = np.full(s.size, np.inf, np.float32)
             s.scratch.dir_errors[:] = 0.1
-            opening.bound_directories(weights, s.tree, s.scope, s.scratch, further)
+            opening.bound_directories(weights, s.search, further)
             for key, high in naive.bound_directories(highest, walk(s.top)).items():
                 told = reach[s.dir_at(key)]
                 assert told >= high - 1e-6 or high == 0
@@ -265,7 +239,7 @@ def test_the_best_are_found_where_most_directories_are_passed_over():
         best = opening.none_yet(1)
         opening.open_all(
             s.size,
-            *s.bundles(),
+            s.search,
             opening.Opening(Weights(0.5, 0.5, 0.2), False, False, NO_LIMITS, NONE, best),
         )
         found = s.scratch.candidates[: best.candidates[0]].tolist()
@@ -309,7 +283,7 @@ def test_the_walk_is_the_plain_one(shape, weight, k, in_round, patience, most):
     best = opening.none_yet(k)
     opened, rounds, stop, texts = walks.best_first(
         np.array(starts, np.int32),
-        *s.bundles(),
+        s.search,
         opening.Opening(
             weights, False, False, opening.Limits(in_round, patience, most), NONE, best
         ),
@@ -335,7 +309,7 @@ def test_a_walk_scores_what_it_opens_from_codes(shape, weight, k):
     start = np.array([s.dir_at(s.top.id)], np.int32)
     opened, _, _, texts = walks.best_first(
         start,
-        *s.bundles(),
+        s.search,
         opening.Opening(weights, False, False, opening.Limits(2, 10**6, 3), NONE, best),
     )
     order = s.scratch.opened[:opened].tolist()

@@ -130,7 +130,8 @@ _OPTIONS: dict[str, Any] = {
     # nnan and ninf stay out: NaN and inf must behave, so that no kernel hides bad input.
     "fastmath": {"reassoc", "contract", "nsz", "arcp", "afn"},
 }
-_INLINED: dict[str, Any] = {**_OPTIONS, "forceinline": True, "_nrt": False}
+_CALLED: dict[str, Any] = {**_OPTIONS, "_nrt": False}
+_INLINED: dict[str, Any] = {**_CALLED, "forceinline": True}
 _IEEE: dict[str, Any] = {**_INLINED, "fastmath": False}
 
 
@@ -208,6 +209,15 @@ class _Kernel(CPUDispatcher):
 def njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """Compile a kernel: no GIL, cached on disk, no parallel=True (it aborts under threads)."""
     return cast("Callable[_P, _R]", _Kernel(function, _OPTIONS))
+
+
+def called(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Compile a part of a kernel as a call without references to arrays.
+
+    A call of an `njit` kernel counts a reference to each array of every bundle. Neither the part
+    nor the kernels that it calls can make arrays.
+    """
+    return cast("Callable[_P, _R]", _Kernel(function, _CALLED))
 
 
 def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:

@@ -276,6 +276,17 @@ class Scratch(NamedTuple):
     upper_bounds: F32  # [F] upper bound of each candidate's final score
 
 
+class Search(NamedTuple):
+    """A query over a scope of a snapshot, for the parts of a kernel; its scratch changes."""
+
+    tree: Tree
+    vectors: Vectors
+    stats: SubtreeStats
+    query: PreparedQuery
+    scope: Scope
+    scratch: Scratch
+
+
 class Weights(NamedTuple):
     """The weights of a find's final scores, see `hierarchy`."""
 

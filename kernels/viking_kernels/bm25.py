@@ -15,8 +15,6 @@ directories. Its tf is the sum of theirs, computed here, so that there is no sec
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from viking_kernels._jit import inlined, njit
@@ -31,11 +29,9 @@ from viking_kernels.arrays import (
     TEXTS,
     U8,
     Scope,
-    Scratch,
-    SubtreeStats,
+    Search,
     Terms,
     Texts,
-    Tree,
 )
 from viking_kernels.lanes import GROUP
 from viking_kernels.scope import directory_inside, place, row_at
@@ -133,30 +129,19 @@ def _tail_counts(p: int, terms: Terms, texts: Texts, tail_inside: U8, scope: Sco
 
 
 @njit
-def score_scope(
-    tree: Tree,
-    stats: SubtreeStats,
-    scope: Scope,
-    tail_inside: U8,
-    terms: Terms,
-    ranges: I64,
-    scratch: Scratch,
-) -> tuple[int, float]:
+def score_scope(search: Search, tail_inside: U8, terms: Terms, ranges: I64) -> tuple[int, float]:
     """Score every text and directory of a scope against the query's terms, over the ideal.
 
     Args:
-        tree: of the snapshot.
-        stats: of the snapshot.
-        scope: of the query.
+        search: scratch.lexical and .dir_lexical, zeros for the scope, get scores in [0, 1).
         tail_inside: from `scope.tail_directories`.
         terms: of the query.
         ranges: from `ranges_of`.
-        scratch: `lexical` and `dir_lexical`, zeros for the scope, get scores in [0, 1).
 
     Returns:
         (number of living postings, the ideal of texts).
     """
-    texts = tree.texts
+    stats, scope, scratch, texts = search.stats, search.scope, search.scratch, search.tree.texts
     count = terms.weight.shape[0]
     slot = stats.slot[scope.root]
     documents = float(stats.counts[slot, TEXTS])
@@ -184,10 +169,9 @@ def score_scope(
     for position in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
         row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
         lengths[position] = stats.counts[stats.slot[row], OWN_LENGTH]
-    corpus = _Corpus(tail_inside, average, all_alive)
     for i in range(count):
-        term = _Term(i, ranges[i, 0], ranges[i, 1], gains[i] / ideal)
-        dir_gains += _score_term(term, corpus, tree, stats, scope, terms, scratch)
+        gain = gains[i] / ideal
+        dir_gains += _score_term(i, gain, average, all_alive, search, tail_inside, terms, ranges)
     for d in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
         scratch.dir_lexical[d] = np.float32(scratch.dir_lexical[d] / dir_gains)
     return looked_at, ideal
@@ -204,40 +188,30 @@ def _all_alive(texts: Texts, alive: int, scope: Scope, tail_inside: U8) -> bool:
     return alive == scope.text_high - scope.text_low
 
 
-class _Term(NamedTuple):
-    """A term of the query with its base postings [first, last) in the scope."""
-
-    number: int
-    first: int
-    last: int
-    gain: float  # its share of the texts' ideal
-
-
-class _Corpus(NamedTuple):
-    """The texts of a scope."""
-
-    tail_inside: U8
-    average_length: float
-    all_alive: bool  # no base text is tombstoned
-
-
 @inlined
 def _score_term(
-    term: _Term,
-    corpus: _Corpus,
-    tree: Tree,
-    stats: SubtreeStats,
-    scope: Scope,
+    term: int,
+    gain: float,
+    average: float,
+    all_alive: bool,
+    search: Search,
+    tail_inside: U8,
     terms: Terms,
-    scratch: Scratch,
+    ranges: I64,
 ) -> float:
-    """Add a term to the scores of texts and directories; return its weight in their ideal."""
-    gain, all_alive, tail_inside = term.gain, corpus.all_alive, corpus.tail_inside
+    """Add a term to the scores of texts and directories; return its weight in their ideal.
+
+    Args:
+        gain: the term's share of the texts' ideal.
+        average: length of a text.
+        all_alive: no base text is tombstoned.
+    """
+    tree, stats, scope, scratch = search.tree, search.stats, search.scope, search.scratch
     parents, starts, texts = tree.directories.parent, tree.directories.texts, tree.texts
     dir_tf, touched, lengths = scratch.dir_tf, scratch.touched, scratch.dir_errors
-    level, slope = norm_of(corpus.average_length)
+    level, slope = norm_of(average)
     count = np.int64(0)
-    for p in range(term.first, term.last):
+    for p in range(ranges[term, 0], ranges[term, 1]):
         text = np.int64(terms.base_text[p])
         if all_alive or texts.tombstoned[text] > scope.revision:
             tf = np.float64(terms.base_tf[p])
@@ -250,7 +224,7 @@ def _score_term(
             if text == starts[directory] and texts.file[text] < 0 and directory != scope.root:
                 at = np.int64(parents[directory]) - scope.dir_low
                 count = _add_to_directory(at, tf, dir_tf, touched, count)
-    for p in range(terms.tail_from[term.number], terms.tail_from[term.number + 1]):
+    for p in range(terms.tail_from[term], terms.tail_from[term + 1]):
         if _tail_counts(p, terms, texts, tail_inside, scope):
             text = terms.tail_text[p]
             tf = np.float64(terms.tail_tf[p])
@@ -266,7 +240,7 @@ def _score_term(
     slot = stats.slot[scope.root]
     directories = float(stats.counts[slot, DIRECTORIES])
     average_document = max(1.0, stats.counts[slot, DOCUMENT_LENGTH] / max(1.0, directories))
-    dir_gain = np.float64(terms.weight[term.number]) * idf(directories, count)
+    dir_gain = np.float64(terms.weight[term]) * idf(directories, count)
     level, slope = norm_of(average_document)
     for c in range(count):
         position = touched[c]
@@ -282,16 +256,10 @@ def rescale_to_floor(texts: Texts, scope: Scope, script: int, lexical: F32) -> f
     """Multiply all lexical scores by one factor, so that the best one reaches SCORE_FLOOR.
 
     No text can have most terms of a long query. All scores over the ideal are small then, and words
-    would hardly count beside dense. Scores of 0 stay 0.
+    would hardly count beside dense. Scores of 0 stay 0, and texts of a script that mismatches the
+    query's do not set the factor. `lexical` [texts of the scope] is changed in place.
 
-    Args:
-        texts: of the tree.
-        scope: of the query.
-        script: of the query; texts of a mismatching script do not count.
-        lexical: [texts of the scope] from `score_scope`, changed in place.
-
-    Returns:
-        The factor; 1 if the best score is high enough or nothing matches.
+    Returns the factor; 1 if the best score is high enough or nothing matches.
     """
     size = scope.text_high - scope.text_low + texts.tombstoned.shape[0] - scope.base_texts
     best = np.float32(0)

@@ -11,7 +11,7 @@ import numpy as np
 
 from viking_kernels import simd
 from viking_kernels._jit import inlined, njit
-from viking_kernels.arrays import I8, PreparedQuery, Scope, Scratch, Texts, Vectors
+from viking_kernels.arrays import I8, Search
 from viking_kernels.dense import cosine_upper_bound
 from viking_kernels.int4 import (
     CODED_ACROSS,
@@ -31,14 +31,7 @@ _SHORT = 0.02  # a centroid's part across the axis is bounded, not multiplied, i
 
 
 @njit
-def bound_scores(
-    texts: Texts,
-    vectors: Vectors,
-    query: PreparedQuery,
-    weights: tuple[float, float],
-    scope: Scope,
-    scratch: Scratch,
-) -> None:
+def bound_scores(weights: tuple[float, float], search: Search) -> None:
     """Fill scratch.code_scores with upper bounds of v * dense + w * lexical of the base texts.
 
     These are all base texts of the scope, tombstoned or not. If the scripts mismatch, the score is
@@ -48,7 +41,8 @@ def bound_scores(
     Args:
         weights: (v, w), at least 0.
     """
-    axis, scripts = vectors.base_int4.axis, texts.script
+    query, scope, scratch = search.query, search.scope, search.scratch
+    axis, scripts = search.vectors.base_int4.axis, search.tree.texts.script
     if not query.use_dense:
         for at in range(scope.text_high - scope.text_low):
             missing = script_mismatch(np.int64(scripts[scope.text_low + at]), query.script)
@@ -62,27 +56,25 @@ def bound_scores(
     start = scope.text_low
     while start < scope.text_high:
         run = next_run(scripts, start, scope.text_high, scratch.products.shape[1])
-        _bound_run(run, vectors, query, weights, direction, factors, scope, scratch)
+        _bound_run(run, weights, direction, factors, search)
         start = run.high
 
 
 @inlined
 def _bound_run(
     run: Run,
-    vectors: Vectors,
-    query: PreparedQuery,
     weights: tuple[float, float],
     direction: CodedDirection,
     factors: I8,
-    scope: Scope,
-    scratch: Scratch,
+    search: Search,
 ) -> None:
     """Bound the scores of a run of base texts; `factors` are those of the direction.
 
     |x - m'|^2 = 1 + |m'|^2 - 2 m' . x.
     """
+    query, scratch = search.query, search.scratch
     low, high = run.low, run.high
-    coded = vectors.base_int4
+    coded = search.vectors.base_int4
     along_products, across_products = scratch.products[0], scratch.products[1]
     centroid = query.centroids.against_int4[run.script]
     short = centroid[CODED_ACROSS] <= _SHORT
@@ -109,7 +101,7 @@ def _bound_run(
     share, words = np.float32(weights[0]), np.float32(weights[1])
     if script_mismatch(run.script, query.script):
         share, words = share + words, np.float32(0)
-    at = low - scope.text_low
+    at = low - search.scope.text_low
     upper_bounds, lexical = scratch.code_scores[at:], scratch.lexical[at:]
     scale, residual, along = coded.scale[low:], coded.residual[low:], coded.along[low:]
     for i in range(high - low):

@@ -34,20 +34,12 @@ VECTOR_SCRIPT = 2
 def touched_directories(parents: I32, rows: I32) -> I32:
     """Return the directories `rows` and all their ancestors, each once, rising."""
     seen = np.zeros(parents.shape[0], np.bool_)
-    count = 0
     for i in range(rows.shape[0]):
         row = rows[i]
         while row >= 0 and not seen[row]:
             seen[row] = True
-            count += 1
             row = parents[row]
-    found = np.empty(count, np.int32)
-    count = 0
-    for row in range(seen.shape[0]):
-        if seen[row]:
-            found[count] = row
-            count += 1
-    return found
+    return np.flatnonzero(seen).astype(np.int32)
 
 
 class Ancestors(NamedTuple):

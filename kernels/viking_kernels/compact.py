@@ -51,11 +51,8 @@ def order_texts(
     """Return the living texts in order: each directory's abstract, then its files' texts.
 
     Args:
-        tree: of the snapshot.
-        revision: of the snapshot.
         abstracts: [directories] rows of the directories' abstracts, -1 none.
-        files: from `order_files`.
-        file_starts: from `order_files`.
+        files, file_starts: from `order_files`.
         base_texts: number of base texts.
 
     Returns:

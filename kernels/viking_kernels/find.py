@@ -21,10 +21,10 @@ from viking_kernels.arrays import (
     I64,
     NODE,
     U8,
-    PreparedQuery,
     RawQuery,
     Scope,
     Scratch,
+    Search,
     SubtreeStats,
     Terms,
     Texts,
@@ -154,9 +154,7 @@ def find(
     """Score the scope's files and directories as the plan says.
 
     Args:
-        tree: of a snapshot.
-        vectors: of the snapshot.
-        stats: of the snapshot.
+        tree, vectors, stats: of a snapshot.
         raw: the query.
         scope: the directory to search.
         terms: of the query; none if raw.use_lexical is false.
@@ -166,17 +164,17 @@ def find(
     directories, exact = tree.directories, plan.method == EXACT
     # Constants in variables: for a literal, numba would compile a second variant of each callee.
     never = plan.method < 0
-    query = prepare(raw)
+    search = Search(tree, vectors, stats, prepare(raw), scope, scratch)
     inside = scopes.tail_directories(directories, scope)
     d = scope.dir_high - scope.dir_low + inside.shape[0]
     scratch.dir_lexical[:d] = 0
     scratch.sampled[:d] = 0
     ranges = bm25.ranges_of(terms, scope)
-    bm25.score_scope(tree, stats, scope, inside, terms, ranges, scratch)
-    floor_factor = bm25.rescale_to_floor(tree.texts, scope, query.script, scratch.lexical)
+    bm25.score_scope(search, inside, terms, ranges)
+    floor_factor = bm25.rescale_to_floor(tree.texts, scope, raw.script, scratch.lexical)
     score_titles(tree.texts, scope, inside, terms, ranges, scratch.titles)
     walks = plan.method == BEST_FIRST
-    hierarchy.directory_scores(directories, stats, query, scope, inside, not exact, scratch)
+    hierarchy.directory_scores(inside, not exact, search)
 
     counts = stats.counts[stats.slot[scope.root]]
     sample = hierarchy.sample_directories(
@@ -187,9 +185,9 @@ def find(
         at = scopes.place(sample[i], scope.dir_low, scope.dir_high, scope.base_dirs)
         scratch.sampled[at] = 1
         row = np.int64(sample[i])
-        opening.code_directory(row, tree, vectors, query, scope, scratch)
-        texts += opening.score_files(row, tree, vectors, query, scope, never, scratch)
-    icc, sample_files = hierarchy.intraclass_correlation(sample, tree, scope, scratch)
+        opening.code_directory(row, search)
+        texts += opening.score_files(row, never, search)
+    icc, sample_files = hierarchy.intraclass_correlation(sample, search)
     if exact:  # the sample, too, is scored from vectors then
         scratch.sampled[:d] = 0
         texts = 0
@@ -198,7 +196,7 @@ def find(
     if plan.alpha >= 0:
         weight, share = 1.0 - plan.alpha, 0.0
     weights = Weights(weight, hierarchy.root_weight(stats, scope, weight), share)
-    hierarchy.propagate(directories.parent, scope, d, weights, scratch)
+    hierarchy.propagate(d, weights, search)
 
     best = opening.none_yet(plan.k)
     limits = opening.Limits(plan.in_round, plan.patience, plan.max_directories)
@@ -207,35 +205,29 @@ def find(
     opened = rounds = stop = 0
     if walks:
         starts = _start_points(d, plan.start_points, scope, scratch)
-        opened, rounds, stop, more = walk.best_first(
-            starts, tree, vectors, stats, query, scope, scratch, rules
-        )
+        opened, rounds, stop, more = walk.best_first(starts, search, rules)
         texts += more
     else:
-        texts += opening.open_all(d, tree, vectors, stats, query, scope, scratch, rules)
+        texts += opening.open_all(d, search, rules)
     candidates = _candidates(best, plan.threshold, scratch)
     if walks:
         candidates = _with_proposed(candidates, plan.near, tree, scope, plan.allowed, scratch)
         for i in range(candidates.shape[0]):
             file = scopes.row_at(candidates[i], scope.file_low, scope.file_high, scope.base_files)
-            row = np.int64(tree.files.directory[file])
-            hierarchy.rescore_exactly(row, weights, directories, stats, query, scope, scratch)
+            hierarchy.rescore_exactly(np.int64(tree.files.directory[file]), weights, search)
     if plan.all_directories:
         for position in range(d):
             if scratch.directories[NODE, position] >= 0:
                 row = scopes.row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
-                hierarchy.rescore_exactly(row, weights, directories, stats, query, scope, scratch)
+                hierarchy.rescore_exactly(row, weights, search)
     windows = hierarchy.neighbour_windows(candidates, tree.files, scope)
-    _rescore_files(windows, share > 0, tree, vectors, query, scope, never, scratch)
-    parts, best_text = hierarchy.parts_of_files(
-        windows, tree.files.directory, tree.texts, scope, query, weights, scratch
-    )
+    _rescore_files(windows, share > 0, never, search)
+    parts, best_text = hierarchy.parts_of_files(windows, weights, search)
     kept = select.best_rows(parts[:, FINAL], plan.k, plan.threshold)
     passages = np.empty((kept.shape[0], plan.passages), np.int32)
     passage_scores = np.empty((kept.shape[0], plan.passages), np.float32)
     for i in range(kept.shape[0]):
-        file = windows[kept[i], 0]
-        best_passages(file, tree, vectors, query, scratch, scope, passages[i], passage_scores[i])
+        best_passages(windows[kept[i], 0], search, passages[i], passage_scores[i])
     if not plan.keeps_words:
         _forget(tree.texts, scope, terms, ranges, scratch)
     return Found(
@@ -288,18 +280,14 @@ def score_nodes(
 
     Args:
         nodes: [n] see arrays.encode_file.
-        tree: of the find.
-        vectors: of the find.
-        stats: of the find.
-        raw: of the find.
-        scope: of the find.
+        tree, vectors, stats, raw, scope: of the find.
         weights: Found.weights.
         scratch: of the find, which kept the words.
 
     Returns:
         [n] scores in [0, 1].
     """
-    query = prepare(raw)
+    search = Search(tree, vectors, stats, prepare(raw), scope, scratch)
     never = weights.parent < 0  # see `find` for constants
     scores = np.empty(nodes.shape[0], np.float64)
     files = np.empty(nodes.shape[0], np.int32)
@@ -311,16 +299,12 @@ def score_nodes(
             files[count] = scopes.place(file, scope.file_low, scope.file_high, scope.base_files)
             count += 1
             directory = np.int64(tree.files.directory[file])
-        hierarchy.rescore_exactly(
-            directory, weights, tree.directories, stats, query, scope, scratch
-        )
+        hierarchy.rescore_exactly(directory, weights, search)
         at = scopes.place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
         scores[i] = scratch.directories[DIRECTORY_FINAL, at]
     windows = hierarchy.neighbour_windows(files[:count], tree.files, scope)
-    _rescore_files(windows, weights.neighbours > 0, tree, vectors, query, scope, never, scratch)
-    parts, _ = hierarchy.parts_of_files(
-        windows, tree.files.directory, tree.texts, scope, query, weights, scratch
-    )
+    _rescore_files(windows, weights.neighbours > 0, never, search)
+    parts, _ = hierarchy.parts_of_files(windows, weights, search)
     count = 0
     for i in range(nodes.shape[0]):
         if _is_file(nodes[i]):
@@ -398,17 +382,9 @@ def _distinct(values: I32) -> I32:
 
 
 @njit
-def _rescore_files(
-    windows: I32,
-    neighbours: bool,
-    tree: Tree,
-    vectors: Vectors,
-    query: PreparedQuery,
-    scope: Scope,
-    coded: bool,
-    scratch: Scratch,
-) -> None:
+def _rescore_files(windows: I32, neighbours: bool, coded: bool, search: Search) -> None:
     """Compute the exact node scores of files, and of their neighbours if these count."""
+    scope, scratch = search.scope, search.scratch
     each = 3 if neighbours else 1
     rows = np.empty(windows.shape[0] * each, np.int32)
     for i in range(rows.shape[0]):
@@ -417,10 +393,10 @@ def _rescore_files(
     for i in range(rows.shape[0]):
         ahead = np.int64(rows[min(i + PREFETCH_VECTORS, rows.shape[0] - 1)])
         if 0 <= ahead < scope.base_files:
-            prefetch(vectors.base_raw, np.int64(tree.files.texts[ahead, 0]))
+            prefetch(search.vectors.base_raw, np.int64(search.tree.files.texts[ahead, 0]))
         if rows[i] >= 0:
             at = scopes.place(rows[i], scope.file_low, scope.file_high, scope.base_files)
-            score, _, text, _ = file_score(rows[i], tree, vectors, query, scope, coded, scratch)
+            score, _, text, _ = file_score(rows[i], coded, search)
             scratch.file_scores[at] = score
             scratch.file_errors[at] = 0
             scratch.best[at] = text

@@ -26,26 +26,10 @@ from viking_kernels.arrays import (
 from viking_kernels.bm25 import idf, lower_bound, norm_of, postings
 from viking_kernels.lanes import GROUP, POSTINGS, gains
 from viking_kernels.scope import directory_inside, place
-from viking_kernels.select import lowest, mask_above
+from viking_kernels.select import keep_best, lowest, mask_above
 
 _WINDOW = 16384  # texts whose scores fit into the first caches, a multiple of GROUP
 _LOOK_UP = 16  # postings that are added in about the time of one lookup
-
-
-@inlined
-def keep_best(rows: I32, scores: F32, count: int, row: int, score: float) -> int:
-    """Insert a row if it is one of the best, by score, then by row; return the new count."""
-    value = np.float32(score)
-    at = count
-    while at > 0 and (value > scores[at - 1] or (value == scores[at - 1] and row < rows[at - 1])):
-        if at < rows.shape[0]:
-            rows[at] = rows[at - 1]
-            scores[at] = scores[at - 1]
-        at -= 1
-    if at < rows.shape[0]:
-        rows[at] = row
-        scores[at] = value
-    return min(count + 1, rows.shape[0])
 
 
 @inlined
@@ -86,17 +70,9 @@ def _add_up(
 ) -> int:
     """Add the gains of postings [at, last) to `scores`, up to the first text behind them.
 
-    Args:
-        postings: none of a text before rows[0].
-        at: first posting.
-        last: one past the last posting.
-        factors: of `lanes.gains`.
-        rows: (first text, one past the last) of `scores`.
-        scores: changed in place.
-        gained: [POSTINGS] space.
-
-    Returns:
-        The first posting that is not added.
+    `scores` are those of the texts rows[0] to rows[1] - 1; no posting is of a text before these.
+    `factors` are those of `lanes.gains`, and `gained` [POSTINGS] is space. Returns the first
+    posting that is not added.
     """
     text, tf, length = postings.text, postings.tf, postings.length
     start, end = rows
@@ -143,11 +119,8 @@ def keyword_top(
     the scope, with or without a filter.
 
     Args:
-        texts: of the tree.
         counts: [COUNTS] of the scope's root, see `arrays`.
-        scope: the directory to search.
         tail_inside: from `scope.tail_directories`.
-        terms: of the query.
         allowed: uint8 [files of the scope], 0 if a filter forbids the file; [0] allows all.
         k: at least 1.
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels._jit import inlined, njit
+from viking_kernels._jit import called, inlined, njit
 from viking_kernels.arrays import (
     COUNTS,
     DENSE,
@@ -39,23 +39,13 @@ from viking_kernels.arrays import (
     U8,
     Directories,
     Files,
-    PreparedQuery,
     Scope,
-    Scratch,
+    Search,
     SubtreeStats,
-    Texts,
-    Tree,
     Weights,
 )
 from viking_kernels.dense import directory_coded, directory_dense
-from viking_kernels.scope import (
-    directory_inside,
-    list_files,
-    next_file,
-    place,
-    previous_file,
-    row_at,
-)
+from viking_kernels.scope import directory_inside, list_files, living_file, place, row_at
 from viking_kernels.texts import dense_weight, script_mismatch
 
 PARENT_WEIGHT = 0.5
@@ -99,15 +89,14 @@ def sample_directories(
 
 
 @inlined
-def intraclass_correlation(
-    sample: I32, tree: Tree, scope: Scope, scratch: Scratch
-) -> tuple[float, int]:
+def intraclass_correlation(sample: I32, search: Search) -> tuple[float, int]:
     """Return (icc in [0, 1], number of files) of the node scores in the sampled directories.
 
     icc = (MSB - MSW) / (MSB + (n0 - 1) * MSW). n0 is the mean size of a group, corrected for
     unequal sizes. icc is 1, which closes the gate, if it is undefined: fewer than two directories
     with files, one file in each, or no variance.
     """
+    scope, scratch = search.scope, search.scratch
     scores, listed = scratch.file_scores, scratch.listed
     groups = 0
     total = 0
@@ -118,7 +107,7 @@ def intraclass_correlation(
     for i in range(sample.shape[0]):
         row = np.int64(sample[i])
         at = place(row, scope.dir_low, scope.dir_high, scope.base_dirs)
-        n = list_files(row, scratch.unchanged[at] == 1, tree, scope, listed)
+        n = list_files(row, scratch.unchanged[at] == 1, search)
         if n == 0:
             continue
         total_here = 0.0
@@ -157,15 +146,7 @@ def gate_of(icc: float) -> float:
 
 
 @inlined
-def directory_scores(
-    directories: Directories,
-    stats: SubtreeStats,
-    query: PreparedQuery,
-    scope: Scope,
-    tail_inside: U8,
-    coded: bool,
-    scratch: Scratch,
-) -> None:
+def directory_scores(tail_inside: U8, coded: bool, search: Search) -> None:
     """Fill the rows DENSE, LEXICAL, DENSE_SHARE and NODE of scratch.directories.
 
     Directories outside the scope get the node score -1. Lexical is missing if no text of the
@@ -174,7 +155,8 @@ def directory_scores(
     error bounds of node scores. scratch.unchanged is 1 for each directory that still has the slot
     of the base, because then nothing in its subtree has changed.
     """
-    out = scratch.directories
+    stats, query, scope, scratch = search.stats, search.query, search.scope, search.scratch
+    tombstoned, out = search.tree.directories.tombstoned, scratch.directories
     for position in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
         row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
         out[:, position] = 0
@@ -182,9 +164,7 @@ def directory_scores(
         scratch.is_exact[position] = 0 if coded else 1
         scratch.dir_errors[position] = 0
         scratch.unchanged[position] = row < scope.base_dirs and stats.slot[row] == row
-        if directories.tombstoned[row] > scope.revision and directory_inside(
-            row, tail_inside, scope
-        ):
+        if tombstoned[row] > scope.revision and directory_inside(row, tail_inside, scope):
             slot = stats.slot[row]
             missing = False
             if query.script != 0:
@@ -220,14 +200,15 @@ def parent_share(directory: int, weights: Weights, scope: Scope) -> float:
     return weights.below_root if directory == scope.root else weights.parent
 
 
-@njit
-def propagate(parents: I32, scope: Scope, count: int, weights: Weights, scratch: Scratch) -> None:
+@called
+def propagate(count: int, weights: Weights, search: Search) -> None:
     """Fill the row DIRECTORY_FINAL of scratch.directories, parents before children.
 
     The scope has `count` positions. Final scores are -1 outside the scope. The root's final score
     is its node score. scratch.dir_errors changes from bounds of node scores to those of final ones.
     """
-    scores, errors = scratch.directories, scratch.dir_errors
+    parents, scope = search.tree.directories.parent, search.scope
+    scores, errors = search.scratch.directories, search.scratch.dir_errors
     for position in range(count):
         row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
         node = np.float64(scores[NODE, position])
@@ -243,17 +224,11 @@ def propagate(parents: I32, scope: Scope, count: int, weights: Weights, scratch:
         errors[position] = (1.0 - weight) * error + weight * parent_error
 
 
-@njit
-def rescore_exactly(
-    row: int,
-    weights: Weights,
-    directories: Directories,
-    stats: SubtreeStats,
-    query: PreparedQuery,
-    scope: Scope,
-    scratch: Scratch,
-) -> None:
+@called
+def rescore_exactly(row: int, weights: Weights, search: Search) -> None:
     """Make the scores of a directory of the scope, and of its ancestors in it, exact."""
+    parents, stats, query = search.tree.directories.parent, search.stats, search.query
+    scope, scratch = search.scope, search.scratch
     out, chain = scratch.directories, scratch.chain
     depth = 0
     ancestor = row
@@ -263,7 +238,7 @@ def rescore_exactly(
         depth += 1
         if ancestor == scope.root:
             break
-        ancestor = np.int64(directories.parent[ancestor])
+        ancestor = np.int64(parents[ancestor])
         at = place(ancestor, scope.dir_low, scope.dir_high, scope.base_dirs)
     for i in range(depth - 1, -1, -1):
         here = np.int64(chain[i])
@@ -274,7 +249,7 @@ def rescore_exactly(
         out[NODE, at] = share * score + (1.0 - share) * np.float64(out[LEXICAL, at])
         out[DIRECTORY_FINAL, at] = out[NODE, at]
         if here != scope.root:
-            parent = np.int64(directories.parent[here])
+            parent = np.int64(parents[here])
             weight = parent_share(parent, weights, scope)
             above = place(parent, scope.dir_low, scope.dir_high, scope.base_dirs)
             node, of_parent = np.float64(out[NODE, at]), np.float64(out[DIRECTORY_FINAL, above])
@@ -312,35 +287,21 @@ def neighbour_windows(positions: I32, files: Files, scope: Scope) -> I32:
     for i in range(positions.shape[0]):
         row = row_at(positions[i], scope.file_low, scope.file_high, scope.base_files)
         out[i, 0] = row
-        out[i, 1] = previous_file(files.previous[row], files, scope.revision)
-        out[i, 2] = next_file(files.next[row], files, scope.revision)
+        out[i, 1] = living_file(files.previous[row], files.previous, files, scope.revision)
+        out[i, 2] = living_file(files.next[row], files.next, files, scope.revision)
     return out
 
 
 @njit
-def parts_of_files(
-    windows: I32,
-    file_directory: I32,
-    texts: Texts,
-    scope: Scope,
-    query: PreparedQuery,
-    weights: Weights,
-    scratch: Scratch,
-) -> tuple[F64, I32]:
-    """Return the parts of the scores of files, from the node scores in `scratch`.
+def parts_of_files(windows: I32, weights: Weights, search: Search) -> tuple[F64, I32]:
+    """Return the parts of the scores of files, given `windows` [n, 3] of `neighbour_windows`.
 
-    Args:
-        windows: [n, 3] from `neighbour_windows`.
-        file_directory: Files.directory.
-        texts: of the tree.
-        scope: of the query.
-        query: of the find.
-        weights: of the find.
-        scratch: with the exact node scores of the files and of neighbours that count.
+    scratch.file_scores holds the exact node scores of the files and of neighbours that count.
 
     Returns:
         (parts [n, PARTS], see arrays.DENSE; rows of the best texts [n], -1 none).
     """
+    tree, query, scope, scratch = search.tree, search.query, search.scope, search.scratch
     parts = np.zeros((windows.shape[0], PARTS), np.float64)
     best = np.empty(windows.shape[0], np.int32)
     around = np.empty(3, np.float64)
@@ -356,7 +317,7 @@ def parts_of_files(
         title = np.float64(scratch.titles[at])
         node = around[0]
         if best[i] >= 0:
-            missing = script_mismatch(texts.script[best[i]], query.script)
+            missing = script_mismatch(tree.texts.script[best[i]], query.script)
             share = dense_weight(missing, query.use_dense, query.use_lexical)
             if not missing:
                 text = place(best[i], scope.text_low, scope.text_high, scope.base_texts)
@@ -364,7 +325,7 @@ def parts_of_files(
             if share > 0:
                 parts[i, DENSE] = max(0.0, (node - (1.0 - share) * parts[i, LEXICAL]) / share)
             parts[i, DENSE_SHARE] = share
-        directory = file_directory[windows[i, 0]]
+        directory = tree.files.directory[windows[i, 0]]
         weight = parent_share(directory, weights, scope)
         at = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
         parent = np.float64(scratch.directories[DIRECTORY_FINAL, at])

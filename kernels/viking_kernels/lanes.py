@@ -7,9 +7,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from viking_kernels.simd import call, vector
+from viking_kernels.simd import call, intrinsic, vector
 
 GROUP = 64
 """Scores that are compared at a time."""
@@ -29,7 +28,7 @@ def _splat(builder: Any, value: Any, lanes: int) -> Any:
 
 
 @intrinsic
-def _which_above(typingctx: Any, scores: Any, first: Any, limit: Any) -> Any:
+def which_above(typingctx: Any, scores: Any, first: Any, limit: Any) -> Any:
     """Return a mask: bit i is 1 if scores[first + i] > limit, for i < GROUP within the array."""
     signature = types.int64(scores, types.int64, types.float32)
 
@@ -45,7 +44,7 @@ def _which_above(typingctx: Any, scores: Any, first: Any, limit: Any) -> Any:
 
 
 @intrinsic
-def _trailing_zeros(typingctx: Any, mask: Any) -> Any:
+def trailing_zeros(typingctx: Any, mask: Any) -> Any:
     """Return the number of the lowest bit that is 1; 64 for a mask of 0."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -55,15 +54,8 @@ def _trailing_zeros(typingctx: Any, mask: Any) -> Any:
 
 
 @intrinsic
-def _gains(
-    typingctx: Any,
-    text: Any,
-    tf: Any,
-    length: Any,
-    at: Any,
-    count: Any,
-    factors: Any,
-    out: Any,
+def gains(
+    typingctx: Any, text: Any, tf: Any, length: Any, at: Any, count: Any, factors: Any, out: Any
 ) -> Any:
     """Fill out[i] = weight * tf / (tf + level + slope * length) of posting at + i, for i < count.
 
@@ -105,7 +97,7 @@ def _gains(
 
 
 def _write_gains(function: Any) -> None:
-    """Write the body of `_gains`."""
+    """Write the body of `gains`."""
     builder = ir.IRBuilder(function.append_basic_block())
     rows, often, lengths, count, weight, level, slope, out = function.args
     whole, real = vector(_I32, POSTINGS), vector(_F32, POSTINGS)
@@ -123,24 +115,11 @@ def _write_gains(function: Any) -> None:
     start = _splat(builder, builder.ptrtoint(lengths, _I64), POSTINGS)
     places = builder.inttoptr(builder.add(start, offsets), vector(_I32.as_pointer(), POSTINGS))
     name = f"llvm.masked.gather.v{POSTINGS}i32.v{POSTINGS}p0"
-    long = call(
-        builder,
-        name,
-        whole,
-        places,
-        ir.Constant(_I32, 4),
-        there,
-        ir.Constant(whole, [0] * POSTINGS),
-    )
+    nothing = ir.Constant(whole, [0] * POSTINGS)
+    long = call(builder, name, whole, places, ir.Constant(_I32, 4), there, nothing)
     tf = builder.uitofp(load(often, vector(_I16, POSTINGS), 2), real)
     weights, levels, slopes = (_splat(builder, one, POSTINGS) for one in (weight, level, slope))
     norm = builder.fadd(levels, builder.fmul(slopes, builder.sitofp(long, real)))
     gain = builder.fdiv(builder.fmul(weights, tf), builder.fadd(tf, norm))
     builder.store(gain, builder.bitcast(out, real.as_pointer()), align=4)
     builder.ret_void()
-
-
-# mypy does not know that numba calls the results, not these functions.
-which_above: Any = _which_above
-trailing_zeros: Any = _trailing_zeros
-gains: Any = _gains

@@ -10,19 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from viking_kernels._jit import inlined, njit
+from viking_kernels._jit import called, inlined, njit
 from viking_kernels.arrays import (
     DIRECTORY_FINAL,
     F32,
     I64,
     NODE,
     U8,
-    PreparedQuery,
-    Scope,
-    Scratch,
-    SubtreeStats,
-    Tree,
-    Vectors,
+    Search,
     Weights,
 )
 from viking_kernels.bounds import bound_scores
@@ -71,51 +66,36 @@ def none_yet(k: int) -> Best:
 
 
 @inlined
-def code_directory(
-    directory: int,
-    tree: Tree,
-    vectors: Vectors,
-    query: PreparedQuery,
-    scope: Scope,
-    scratch: Scratch,
-) -> None:
+def code_directory(directory: int, search: Search) -> None:
     """Fill scratch.code_scores and .code_errors for the base texts of a directory.
 
     Tail texts have codes of their own; `score_files` scores these one at a time.
     """
-    if directory < scope.base_dirs:
-        low, high = tree.directories.texts[directory], tree.directories.texts[directory + 1]
-        score_codes(np.int64(low), np.int64(high), tree, vectors, query, scope, scratch)
+    if directory < search.scope.base_dirs:
+        texts = search.tree.directories.texts
+        score_codes(np.int64(texts[directory]), np.int64(texts[directory + 1]), search)
 
 
 @inlined
-def score_files(
-    directory: int,
-    tree: Tree,
-    vectors: Vectors,
-    query: PreparedQuery,
-    scope: Scope,
-    exact: bool,
-    scratch: Scratch,
-) -> int:
+def score_files(directory: int, exact: bool, search: Search) -> int:
     """Fill scratch.file_scores, .file_errors and .best for a directory's files.
 
     Returns the number of their texts. Unless `exact`, the scores are from codes, which
     `code_directory` must have scored just before.
     """
+    tree, scope, scratch = search.tree, search.scope, search.scratch
     position = place(directory, scope.dir_low, scope.dir_high, scope.base_dirs)
     unchanged = scratch.unchanged[position] == 1
     if unchanged and not exact:
-        return _score_range(directory, tree, scope, scratch)
+        return _score_range(directory, search)
     texts = 0
-    for i in range(list_files(directory, unchanged, tree, scope, scratch.listed)):
+    for i in range(list_files(directory, unchanged, search)):
         at = np.int64(scratch.listed[i])
         file = row_at(at, scope.file_low, scope.file_high, scope.base_files)
         if file < scope.base_files:
-            prefetch(vectors.base_raw, np.int64(tree.files.texts[file, 0]) + PREFETCH_VECTORS)
-        score, error, best, count = file_score(
-            file, tree, vectors, query, scope, not exact, scratch
-        )
+            ahead = np.int64(tree.files.texts[file, 0]) + PREFETCH_VECTORS
+            prefetch(search.vectors.base_raw, ahead)
+        score, error, best, count = file_score(file, not exact, search)
         scratch.file_scores[at] = score
         scratch.file_errors[at] = error
         scratch.best[at] = best
@@ -124,8 +104,9 @@ def score_files(
 
 
 @inlined
-def _score_range(directory: int, tree: Tree, scope: Scope, scratch: Scratch) -> int:
+def _score_range(directory: int, search: Search) -> int:
     """Do `score_files` from codes in a directory that is as it was when the base was written."""
+    tree, scope, scratch = search.tree, search.scope, search.scratch
     first, last = tree.directories.files[directory], tree.directories.files[directory + 1]
     if first == last:
         return np.int64(0)
@@ -150,25 +131,16 @@ def _score_range(directory: int, tree: Tree, scope: Scope, scratch: Scratch) -> 
 
 
 @inlined
-def offer_files(
-    position: int, row: int, tree: Tree, scope: Scope, scratch: Scratch, opening: Opening
-) -> tuple[bool, float]:
-    """Compute the final scores of a directory's files and offer them to the best.
+def offer_files(position: int, row: int, search: Search, opening: Opening) -> tuple[bool, float]:
+    """Compute the final scores of a directory's files and offer them to `opening.best`.
 
     The error of a convex combination is at most the largest of its parts; the parent is exact.
-
-    Args:
-        position: of the directory.
-        row: of the directory.
-        tree: of the snapshot.
-        scope: of the query.
-        scratch: has the node scores. .candidates and .upper_bounds get the files that may be among
-            the best.
-        opening: its best files are changed in place.
+    scratch.candidates and .upper_bounds get the files that may be among the best.
 
     Returns:
         (whether the k best changed, the highest node score of the files with its title's bonus).
     """
+    scope, scratch = search.scope, search.scratch
     weights, allowed, best = opening.weights, opening.allowed, opening.best
     weight, share = parent_share(row, weights, scope), weights.neighbours
     parent = np.float64(scratch.directories[DIRECTORY_FINAL, position])
@@ -178,7 +150,7 @@ def offer_files(
     changed = False
     k = best.top.shape[0]
     listed = scratch.listed
-    count = list_files(row, scratch.unchanged[position] == 1, tree, scope, listed)
+    count = list_files(row, scratch.unchanged[position] == 1, search)
     for i in range(count):
         at = np.int64(listed[i])
         node = np.float64(scratch.file_scores[at])
@@ -211,14 +183,7 @@ def offer_files(
 
 @inlined
 def open_directory(
-    position: int,
-    row: int,
-    tree: Tree,
-    vectors: Vectors,
-    query: PreparedQuery,
-    scope: Scope,
-    scratch: Scratch,
-    opening: Opening,
+    position: int, row: int, search: Search, opening: Opening
 ) -> tuple[bool, float, int]:
     """Score the files of a directory and offer them: (changed, best node score, texts).
 
@@ -226,29 +191,21 @@ def open_directory(
     must have been called just before.
     """
     texts = 0
-    if scratch.sampled[position] == 0:
-        texts = score_files(row, tree, vectors, query, scope, opening.exact, scratch)
-    changed, best_node = offer_files(position, row, tree, scope, scratch, opening)
+    if search.scratch.sampled[position] == 0:
+        texts = score_files(row, opening.exact, search)
+    changed, best_node = offer_files(position, row, search, opening)
     return changed, best_node, texts
 
 
 @njit
-def open_all(
-    count: int,
-    tree: Tree,
-    vectors: Vectors,
-    stats: SubtreeStats,
-    query: PreparedQuery,
-    scope: Scope,
-    scratch: Scratch,
-    opening: Opening,
-) -> int:
+def open_all(count: int, search: Search, opening: Opening) -> int:
     """Open the directories of the scope, `count` positions; return the number of texts.
 
     Unless `opening.exact` or `opening.every`, directories are passed over if no file of them can be
     among the best, by int4 codes or by int8 codes. The most promising ones are opened first, so
     that the k-th best score is high early.
     """
+    scope, scratch, query = search.scope, search.scratch, search.query
     weights, exact, best = opening.weights, opening.exact, opening.best
     upper_bounds = np.full(count, np.inf, np.float32)
     first = np.empty(0, np.int32)
@@ -261,8 +218,8 @@ def open_all(
             )
         if is_open:
             share = dense_weight(False, query.use_dense, query.use_lexical)
-            bound_scores(tree.texts, vectors, query, (share, 1.0 - share), scope, scratch)
-        texts = bound_directories(weights, tree, scope, scratch, upper_bounds)
+            bound_scores((share, 1.0 - share), search)
+        texts = bound_directories(weights, search, upper_bounds)
         first = best_positions(upper_bounds, _FIRST)
     for i in range(first.shape[0] + count):
         position = np.int64(first[i]) if i < first.shape[0] else i - first.shape[0]
@@ -270,89 +227,68 @@ def open_all(
         if scratch.directories[NODE, position] >= 0 and upper_bounds[position] >= floor:
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
             if not exact and scratch.sampled[position] == 0:
-                code_directory(row, tree, vectors, query, scope, scratch)
+                code_directory(row, search)
                 if (
                     floor >= 0
                     and upper_bounds[position] < np.inf
-                    and _bound_from_codes(row, position, weights, True, tree, scope, scratch)
-                    < floor
+                    and _bound_from_codes(row, position, weights, True, search) < floor
                 ):
                     upper_bounds[position] = -np.inf
                     continue
-            rescore_exactly(row, weights, tree.directories, stats, query, scope, scratch)
-            _, _, more = open_directory(
-                position, row, tree, vectors, query, scope, scratch, opening
-            )
+            rescore_exactly(row, weights, search)
+            _, _, more = open_directory(position, row, search, opening)
             if upper_bounds[position] == np.inf:
                 texts += more
             upper_bounds[position] = -np.inf  # it is open now
     return texts
 
 
-@njit
-def bound_directories(
-    weights: Weights, tree: Tree, scope: Scope, scratch: Scratch, upper_bounds: F32
-) -> int:
-    """Fill `upper_bounds` with those of the final scores of each directory's files.
+@called
+def bound_directories(weights: Weights, search: Search, upper_bounds: F32) -> int:
+    """Fill `upper_bounds`, by position, with those of the final scores of each directory's files.
 
     Smoothing never exceeds the best node score of the directory. Sampled directories have node
     scores with error bounds. For the others, scratch.code_scores must hold the results of
     `bound_scores`. If a subtree has changed since the base was written and has no node scores, its
     entry stays as it is.
 
-    Args:
-        weights: of the find.
-        tree: of the snapshot.
-        scope: of the query.
-        scratch: of the query.
-        upper_bounds: [positions of the scope's directories].
-
-    Returns:
-        The number of texts of the directories that are not sampled.
+    Returns the number of texts of the directories that are not sampled.
     """
+    tree, scope, scratch = search.tree, search.scope, search.scratch
     texts = 0
     for position in range(upper_bounds.shape[0]):
         if scratch.directories[NODE, position] < 0:
             continue
         row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
         if scratch.sampled[position] == 1:
-            upper_bounds[position] = _bound_sampled(row, position, weights, tree, scope, scratch)
+            upper_bounds[position] = _bound_sampled(row, position, weights, search)
         elif scratch.unchanged[position] == 1:
             first, last = tree.directories.files[row], tree.directories.files[row + 1]
             upper_bounds[position] = -np.inf
             if first < last:
-                upper_bounds[position] = _bound_from_codes(
-                    row, position, weights, False, tree, scope, scratch
-                )
+                upper_bounds[position] = _bound_from_codes(row, position, weights, False, search)
                 texts += tree.files.texts[last - 1, 1] - tree.files.texts[first, 0]
     return texts
 
 
 @inlined
-def _bound_sampled(
-    row: int, position: int, weights: Weights, tree: Tree, scope: Scope, scratch: Scratch
-) -> float:
+def _bound_sampled(row: int, position: int, weights: Weights, search: Search) -> float:
     """Return the upper bound of the final scores of a directory's files, from node scores."""
+    scratch = search.scratch
     node = title = np.float32(0)
-    count = list_files(row, scratch.unchanged[position] == 1, tree, scope, scratch.listed)
+    count = list_files(row, scratch.unchanged[position] == 1, search)
     if count == 0:
         return -np.inf
     for i in range(count):
         at = scratch.listed[i]
         node = max(node, scratch.file_scores[at] + scratch.file_errors[at])
         title = max(title, scratch.titles[at])
-    return _upper_bound(row, position, weights, node, title, scope, scratch)
+    return _upper_bound(row, position, weights, node, title, search)
 
 
 @inlined
 def _bound_from_codes(
-    row: int,
-    position: int,
-    weights: Weights,
-    scored: bool,
-    tree: Tree,
-    scope: Scope,
-    scratch: Scratch,
+    row: int, position: int, weights: Weights, scored: bool, search: Search
 ) -> float:
     """Return the upper bound of the final scores of a base directory's files, from codes.
 
@@ -360,6 +296,7 @@ def _bound_from_codes(
     `score_codes`. Without, scratch.code_scores holds the upper bounds of all texts of the scope,
     from `bound_scores`.
     """
+    tree, scope, scratch = search.tree, search.scope, search.scratch
     first, last = tree.directories.files[row], tree.directories.files[row + 1]
     start = np.int64(tree.directories.texts[row]) if scored else scope.text_low
     low = np.int64(tree.files.texts[first, 0]) - start
@@ -371,21 +308,15 @@ def _bound_from_codes(
         node = max(node, scratch.code_scores[at] + error)
     for at in range(first - scope.file_low, last - scope.file_low):
         title = max(title, scratch.titles[at])
-    return _upper_bound(row, position, weights, node, title, scope, scratch)
+    return _upper_bound(row, position, weights, node, title, search)
 
 
 @inlined
 def _upper_bound(
-    row: int,
-    position: int,
-    weights: Weights,
-    node: float,
-    title: float,
-    scope: Scope,
-    scratch: Scratch,
+    row: int, position: int, weights: Weights, node: float, title: float, search: Search
 ) -> float:
     """Return the upper bound of final scores for the highest node score and title bonus."""
-    weight = parent_share(row, weights, scope)
+    scratch, weight = search.scratch, parent_share(row, weights, search.scope)
     parent = np.float64(
         scratch.directories[DIRECTORY_FINAL, position] + scratch.dir_errors[position]
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from viking_kernels._jit import inlined, njit
-from viking_kernels.arrays import I32, U8, Directories, Files, Scope, Tree
+from viking_kernels.arrays import I32, U8, Directories, Files, Scope, Search
 
 
 @inlined
@@ -46,37 +46,31 @@ def directory_inside(row: int, tail_inside: U8, scope: Scope) -> bool:
 
 
 @inlined
-def next_file(file: int, files: Files, revision: int) -> int:
-    """Return the first living file from `file` on along its directory's chain, -1 for none."""
+def living_file(file: int, chain: I32, files: Files, revision: int) -> int:
+    """Return the first living file from `file` on along files.next or files.previous, -1 none."""
     while file >= 0 and (file >= files.tombstoned.shape[0] or files.tombstoned[file] <= revision):
-        file = files.next[file]
+        file = chain[file]
     return file
 
 
 @inlined
-def previous_file(file: int, files: Files, revision: int) -> int:
-    """Return the first living file from `file` back along its directory's chain, -1 for none."""
-    while file >= 0 and (file >= files.tombstoned.shape[0] or files.tombstoned[file] <= revision):
-        file = files.previous[file]
-    return file
-
-
-@inlined
-def list_files(directory: int, unchanged: bool, tree: Tree, scope: Scope, listed: I32) -> int:
-    """Fill `listed` with the positions of a directory's living files, by name; return the number.
+def list_files(directory: int, unchanged: bool, search: Search) -> int:
+    """Fill scratch.listed with the positions of a directory's living files, by name.
 
     `unchanged` says that the subtree is as it was when the base was written. Its files are one
-    range of rows then, and the chain need not be followed.
+    range of rows then, and the chain need not be followed. Returns the number of files.
     """
+    tree, scope, listed = search.tree, search.scope, search.scratch.listed
     if unchanged:
         first, last = tree.directories.files[directory], tree.directories.files[directory + 1]
         for i in range(last - first):
             listed[i] = first - scope.file_low + i
         return np.int64(last - first)
     count = np.int64(0)
-    file = next_file(tree.directories.first_file[directory], tree.files, scope.revision)
+    files = tree.files
+    file = living_file(tree.directories.first_file[directory], files.next, files, scope.revision)
     while file >= 0:
         listed[count] = place(file, scope.file_low, scope.file_high, scope.base_files)
         count += 1
-        file = next_file(tree.files.next[file], tree.files, scope.revision)
+        file = living_file(files.next[file], files.next, files, scope.revision)
     return count

@@ -43,6 +43,22 @@ def push_smallest(heap: F32, count: int, value: float) -> int:
 
 
 @inlined
+def keep_best(rows: I32, scores: F32, count: int, row: int, score: float) -> int:
+    """Insert a row if it is one of the best, by score, then by row; return the new count."""
+    value = np.float32(score)
+    at = count
+    while at > 0 and (value > scores[at - 1] or (value == scores[at - 1] and row < rows[at - 1])):
+        if at < rows.shape[0]:
+            rows[at] = rows[at - 1]
+            scores[at] = scores[at - 1]
+        at -= 1
+    if at < rows.shape[0]:
+        rows[at] = row
+        scores[at] = value
+    return min(count + 1, rows.shape[0])
+
+
+@inlined
 def mask_above(scores: F32, first: int, size: int, limit: float) -> int:
     """Return a mask: bit i is 1 if scores[first + i] > limit, for the next GROUP or up to `size`.
 
@@ -84,13 +100,13 @@ def best_positions(scores: F32, k: int) -> I32:
 
 
 @inlined
-def _comes_before(a: int, b: int, scores: F64) -> bool:
-    """Return whether result a precedes b: a higher score, then a lower index."""
+def _comes_before(a: int, b: int, scores: F32 | F64) -> bool:
+    """Return whether a precedes b: a higher score, then a lower index."""
     return scores[a] > scores[b] or (scores[a] == scores[b] and a < b)
 
 
 @inlined
-def _sink(heap: I64, count: int, at: int, scores: F64) -> None:
+def _sink(heap: I32 | I64, count: int, at: int, scores: F32 | F64) -> None:
     """Restore the order of a heap with the best on top, whose entry `at` may be too high."""
     entry = heap[at]
     while True:
@@ -104,6 +120,26 @@ def _sink(heap: I64, count: int, at: int, scores: F64) -> None:
         heap[at] = heap[child]
         at = child
     heap[at] = entry
+
+
+@inlined
+def push_queue(queue: I32 | I64, count: int, number: int, scores: F32 | F64) -> int:
+    """Add a number to a queue, a binary heap with the best score at 0; return the queue's size."""
+    at = count
+    while at > 0 and _comes_before(number, queue[(at - 1) // 2], scores):
+        queue[at] = queue[(at - 1) // 2]
+        at = (at - 1) // 2
+    queue[at] = number
+    return count + 1
+
+
+@inlined
+def pop_queue(queue: I32 | I64, count: int, scores: F32 | F64) -> int:
+    """Remove and return the best number; the queue then has count - 1."""
+    top = queue[0]
+    queue[0] = queue[count - 1]
+    _sink(queue, count - 1, 0, scores)
+    return top
 
 
 @njit
@@ -123,11 +159,9 @@ def best_rows(scores: F64, k: int, threshold: float) -> I64:
     best = np.empty(waiting, np.int64)
     count = 0
     while waiting > 0 and (count < k or scores[heap[0]] == scores[best[count - 1]]):
-        best[count] = heap[0]
+        best[count] = pop_queue(heap, waiting, scores)
         count += 1
         waiting -= 1
-        heap[0] = heap[waiting]
-        _sink(heap, waiting, 0, scores)
     return best[:count]
 
 

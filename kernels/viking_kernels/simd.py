@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 
 import llvmlite.binding
 from llvmlite import ir
-from numba import types
+from numba import extending, types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
 LANES = 64
 """Rows of int8 codes are padded with zeros to a multiple of this number of components."""
@@ -62,6 +61,8 @@ PATH = _path()
 BIAS = 128 if PATH == "vnni" else 0
 """Added to every component of an int8 code before a product, because `vpdpbusd` takes unsigned
 ones."""
+
+intrinsic: Any = extending.intrinsic  # callers pass no typing context, which mypy does not know
 
 _I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
@@ -336,7 +337,7 @@ def _added_up(builder: Any, sums: Sequence[Any]) -> Any:
 
 
 @intrinsic
-def _prefetch_row(typingctx: Any, array: Any, row: Any) -> Any:
+def prefetch(typingctx: Any, array: Any, row: Any) -> Any:
     """Prefetch array[row] of a two-dimensional array into the cache; any row number is safe."""
     signature = types.void(array, types.int64)
 
@@ -353,9 +354,6 @@ def _prefetch_row(typingctx: Any, array: Any, row: Any) -> Any:
         return context.get_dummy_value()
 
     return signature, codegen
-
-
-prefetch: Any = _prefetch_row  # mypy does not know that numba calls the result
 
 
 def _prefetch(builder: Any, where: Any) -> None:

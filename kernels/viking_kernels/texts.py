@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from viking_kernels._jit import ieee, inlined, njit
-from viking_kernels.arrays import F32, I32, U8, PreparedQuery, Scope, Scratch, Tree, Vectors
+from viking_kernels._jit import called, ieee, inlined
+from viking_kernels.arrays import F32, I32, U8, Search
 from viking_kernels.dense import (
     bounded_cosine,
     coded_parts,
@@ -25,6 +25,7 @@ from viking_kernels.dense import (
     raw_cosine,
 )
 from viking_kernels.scope import place
+from viking_kernels.select import keep_best
 
 DENSE_WEIGHT = 0.5
 
@@ -53,14 +54,10 @@ def dense_weight(lexical_missing: bool, use_dense: bool, use_lexical: bool) -> f
 
 
 @inlined
-def text_score(
-    row: int, tree: Tree, vectors: Vectors, query: PreparedQuery, lexical: F32, scope: Scope
-) -> float:
-    """Return the node score of a living text of the scope from its fp32 vector.
-
-    `lexical` holds the scope's lexical scores, by position.
-    """
-    script = np.int64(tree.texts.script[row])
+def text_score(row: int, search: Search) -> float:
+    """Return the node score of a living text of the scope from its fp32 vector."""
+    vectors, query, scope = search.vectors, search.query, search.scope
+    script = np.int64(search.tree.texts.script[row])
     missing = script_mismatch(script, query.script)
     weight = dense_weight(missing, query.use_dense, query.use_lexical)
     score = 0.0
@@ -68,7 +65,8 @@ def text_score(
         score = raw_cosine(vectors, row, query, script)
     words = 0.0
     if not missing:
-        words = np.float64(lexical[place(row, scope.text_low, scope.text_high, scope.base_texts)])
+        at = place(row, scope.text_low, scope.text_high, scope.base_texts)
+        words = np.float64(search.scratch.lexical[at])
     return weight * score + (1.0 - weight) * words
 
 
@@ -95,15 +93,7 @@ def next_run(scripts: U8, start: int, high: int, limit: int) -> Run:
 
 
 @inlined
-def score_codes(
-    low: int,
-    high: int,
-    tree: Tree,
-    vectors: Vectors,
-    query: PreparedQuery,
-    scope: Scope,
-    scratch: Scratch,
-) -> None:
+def score_codes(low: int, high: int, search: Search) -> None:
     """Fill scratch.code_scores and .code_errors for the base texts [low, high), from place 0 on.
 
     All texts get a node score, tombstoned or not. Error bounds are at most CODES_TELL.
@@ -113,22 +103,15 @@ def score_codes(
     """
     start = low
     while start < high:
-        run = next_run(tree.texts.script, start, high, scratch.products.shape[1])
-        _score_run(run, start - low, tree, vectors, query, scope, scratch)
+        run = next_run(search.tree.texts.script, start, high, search.scratch.products.shape[1])
+        _score_run(run, start - low, search)
         start = run.high
 
 
 @ieee
-def _score_run(
-    run: Run,
-    to: int,
-    tree: Tree,
-    vectors: Vectors,
-    query: PreparedQuery,
-    scope: Scope,
-    scratch: Scratch,
-) -> None:
+def _score_run(run: Run, to: int, search: Search) -> None:
     """Score a run; the results begin at place `to`."""
+    vectors, query, scope, scratch = search.vectors, search.query, search.scope, search.scratch
     low, high = run.low, run.high
     score, error = scratch.code_scores[to:], scratch.code_errors[to:]
     lexical = scratch.lexical[low - scope.text_low :]
@@ -155,41 +138,31 @@ def _score_run(
         error[i] = weight * error[i]
         open_ = np.int32(open_ + np.int32(error[i] > np.float32(CODES_TELL)))
     if open_ > 0:
-        _score_vectors(run, to, tree, vectors, query, scope, scratch)
+        _score_vectors(run, to, search)
 
 
-@njit
-def _score_vectors(
-    run: Run,
-    to: int,
-    tree: Tree,
-    vectors: Vectors,
-    query: PreparedQuery,
-    scope: Scope,
-    scratch: Scratch,
-) -> None:
+@called
+def _score_vectors(run: Run, to: int, search: Search) -> None:
     """Score the texts of a run with too large an error bound from their vectors."""
+    scratch = search.scratch
     for row in range(run.low, run.high):
         at = to + row - run.low
         if scratch.code_errors[at] > np.float32(CODES_TELL):
-            score = text_score(row, tree, vectors, query, scratch.lexical, scope)
-            scratch.code_scores[at] = score
+            scratch.code_scores[at] = text_score(row, search)
             scratch.code_errors[at] = 0
 
 
 @ieee
-def text_score_from_code(
-    row: int, tree: Tree, vectors: Vectors, query: PreparedQuery, lexical: F32, scope: Scope
-) -> tuple[float, float]:
+def text_score_from_code(row: int, search: Search) -> tuple[float, float]:
     """Return (node score, error bound) of a living text of the tail from its code.
 
-    If the bound exceeds CODES_TELL, the score is from the vector. `lexical` holds the scope's
-    lexical scores, by position. The arithmetic is that of `_score_run`, because a compaction must
-    not change the gate.
+    If the bound exceeds CODES_TELL, the score is from the vector. The arithmetic is that of
+    `_score_run`, because a compaction must not change the gate.
     """
+    vectors, query, scope = search.vectors, search.query, search.scope
     at = row - scope.base_texts
     position = place(row, scope.text_low, scope.text_high, scope.base_texts)
-    script = np.int64(tree.texts.script[row])
+    script = np.int64(search.tree.texts.script[row])
     missing = script_mismatch(script, query.script)
     share = np.float32(dense_weight(missing, query.use_dense, query.use_lexical))
     words = np.float32(0) if missing else np.float32(1) - share
@@ -199,38 +172,29 @@ def text_score_from_code(
             vectors.tail_codes, at, vectors.tail_scale[at], vectors.tail_residual[at], query, script
         )
         cosine, cosine_error = bounded_cosine(*parts)
-    score = share * cosine + words * lexical[position]
+    score = share * cosine + words * search.scratch.lexical[position]
     error = share * cosine_error
     if error > np.float32(CODES_TELL):
-        exact = _text_score_from_vector(row, tree, vectors, query, lexical, scope)
+        exact = _text_score_from_vector(row, search)
         return np.float64(np.float32(exact)), 0.0
     return np.float64(score), np.float64(error)
 
 
-@njit
-def _text_score_from_vector(
-    row: int, tree: Tree, vectors: Vectors, query: PreparedQuery, lexical: F32, scope: Scope
-) -> float:
+@called
+def _text_score_from_vector(row: int, search: Search) -> float:
     """Return `text_score`. Calls are rare, so callers do not inline it."""
-    return text_score(row, tree, vectors, query, lexical, scope)
+    return text_score(row, search)
 
 
 @inlined
-def file_score(
-    file: int,
-    tree: Tree,
-    vectors: Vectors,
-    query: PreparedQuery,
-    scope: Scope,
-    coded: bool,
-    scratch: Scratch,
-) -> tuple[float, float, int, int]:
+def file_score(file: int, coded: bool, search: Search) -> tuple[float, float, int, int]:
     """Return (node score, error bound, row of the best text, number of texts) of a file.
 
     The error bound is the largest of the texts' bounds; it is 0 for fp32 vectors. With `coded`,
     scratch.code_scores holds the scores of the base texts of the file's directory. The first of
     equal texts is the best; it is -1 if the file has no living text.
     """
+    tree, scope, scratch = search.tree, search.scope, search.scratch
     texts = tree.texts
     best_score = 0.0
     error = 0.0
@@ -244,7 +208,7 @@ def file_score(
                     score = np.float64(scratch.code_scores[row - low])
                     error = max(error, np.float64(scratch.code_errors[row - low]))
                 else:
-                    score = text_score(row, tree, vectors, query, scratch.lexical, scope)
+                    score = text_score(row, search)
                 count += 1
                 if best < 0 or score > best_score:
                     best_score = score
@@ -253,12 +217,10 @@ def file_score(
     while row >= 0:
         if row < texts.tombstoned.shape[0] and texts.tombstoned[row] > scope.revision:
             if coded:
-                score, of_text = text_score_from_code(
-                    row, tree, vectors, query, scratch.lexical, scope
-                )
+                score, of_text = text_score_from_code(row, search)
                 error = max(error, of_text)
             else:
-                score = text_score(row, tree, vectors, query, scratch.lexical, scope)
+                score = text_score(row, search)
             count += 1
             # The chain leads from the last text to the first.
             if best < 0 or score > best_score or (score == best_score and best >= scope.base_texts):
@@ -269,56 +231,34 @@ def file_score(
 
 
 @inlined
-def best_passages(
-    file: int,
-    tree: Tree,
-    vectors: Vectors,
-    query: PreparedQuery,
-    scratch: Scratch,
-    scope: Scope,
-    rows: I32,
-    scores: F32,
-) -> None:
+def best_passages(file: int, search: Search, rows: I32, scores: F32) -> None:
     """Fill `rows` and `scores` [n] with a file's best passages, best first; -1 for none.
 
     Only node scores above 0 count. The first of equal passages comes first. `scratch` holds the
     exact score of the file's best text.
     """
-    texts, lexical = tree.texts, scratch.lexical
-    at = place(file, scope.file_low, scope.file_high, scope.base_files)
-    best, known = np.int64(scratch.best[at]), np.float64(scratch.file_scores[at])
+    tree, scope = search.tree, search.scope
+    count = np.int64(0)
     rows[:] = -1
     scores[:] = 0
     if file < scope.base_files:
         for row in range(np.int64(tree.files.texts[file, 0]), np.int64(tree.files.texts[file, 1])):
-            if texts.tombstoned[row] > scope.revision and texts.ordinal[row] > 0:
-                score = known
-                if row != best:
-                    score = text_score(row, tree, vectors, query, lexical, scope)
-                _insert(rows, scores, row, score)
+            count = _add_passage(row, file, search, rows, scores, count)
     row = tree.files.newest[file]
     while row >= 0:
-        alive = row < texts.tombstoned.shape[0] and texts.tombstoned[row] > scope.revision
-        if alive and texts.ordinal[row] > 0:
-            score = known
-            if row != best:
-                score = text_score(row, tree, vectors, query, lexical, scope)
-            _insert(rows, scores, row, score)
-        row = texts.older[row - scope.base_texts]
+        if row < tree.texts.tombstoned.shape[0]:
+            count = _add_passage(row, file, search, rows, scores, count)
+        row = tree.texts.older[row - scope.base_texts]
 
 
 @inlined
-def _insert(rows: I32, scores: F32, row: int, score: float) -> None:
-    """Insert a passage if it is one of the best, by score, then by row."""
-    value = np.float32(score)
-    at = rows.shape[0]
-    while at > 0 and (
-        value > scores[at - 1] or (value == scores[at - 1] and 0 <= row < rows[at - 1])
-    ):
-        if at < rows.shape[0]:
-            rows[at] = rows[at - 1]
-            scores[at] = scores[at - 1]
-        at -= 1
-    if value > 0 and at < rows.shape[0]:
-        rows[at] = row
-        scores[at] = value
+def _add_passage(row: int, file: int, search: Search, rows: I32, scores: F32, count: int) -> int:
+    """Keep a text if it is a living passage and one of the best; return the number of these."""
+    texts, scope, scratch = search.tree.texts, search.scope, search.scratch
+    if texts.tombstoned[row] <= scope.revision or texts.ordinal[row] <= 0:
+        return count
+    at = place(file, scope.file_low, scope.file_high, scope.base_files)
+    score = np.float64(scratch.file_scores[at])
+    if row != scratch.best[at]:
+        score = text_score(row, search)
+    return keep_best(rows, scores, count, row, score) if np.float32(score) > 0 else count

@@ -30,10 +30,7 @@ def score_titles(
     """Compute the bonuses of the files of a scope.
 
     Args:
-        texts: of the tree.
-        scope: of the query.
         tail_inside: from `scope.tail_directories`.
-        terms: of the query.
         ranges: from `bm25.ranges_of`.
         titles: [files of the scope] zeros; files with a term of the query in their title get a
             bonus in (0, TITLE].

@@ -5,22 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from viking_kernels._jit import inlined
-from viking_kernels.arrays import (
-    DIRECTORY_FINAL,
-    F32,
-    I32,
-    U8,
-    Directories,
-    PreparedQuery,
-    Scope,
-    Scratch,
-    SubtreeStats,
-    Tree,
-    Vectors,
-)
+from viking_kernels.arrays import DIRECTORY_FINAL, I32, Search
 from viking_kernels.hierarchy import rescore_exactly
 from viking_kernels.opening import Opening, code_directory, open_directory
 from viking_kernels.scope import place, row_at
+from viking_kernels.select import pop_queue, push_queue
 
 CONVERGED = 0
 EXHAUSTED = 1
@@ -29,54 +18,14 @@ OUT_OF_REACH = 3
 
 
 @inlined
-def _before(a: int, b: int, final: F32) -> bool:
-    """Return whether a precedes b: a higher final score, then a lower position."""
-    return final[a] > final[b] or (final[a] == final[b] and a < b)
-
-
-@inlined
-def push_queue(queue: I32, count: int, position: int, final: F32) -> int:
-    """Add a directory to the queue, a binary heap with the best one at 0; return its size."""
-    at = count
-    while at > 0 and _before(position, queue[(at - 1) // 2], final):
-        queue[at] = queue[(at - 1) // 2]
-        at = (at - 1) // 2
-    queue[at] = position
-    return count + 1
-
-
-@inlined
-def pop_queue(queue: I32, count: int, final: F32) -> int:
-    """Remove and return the best directory; the queue then has count - 1."""
-    top = queue[0]
-    count -= 1
-    last = queue[count]
-    at = 0
-    while True:
-        child = 2 * at + 1
-        if child >= count:
-            break
-        if child + 1 < count and _before(queue[child + 1], queue[child], final):
-            child += 1
-        if not _before(queue[child], last, final):
-            break
-        queue[at] = queue[child]
-        at = child
-    if count > 0:
-        queue[at] = last
-    return top
-
-
-@inlined
-def queue_children(
-    row: int, directories: Directories, scope: Scope, queue: I32, waiting: int, seen: U8, final: F32
-) -> int:
+def queue_children(row: int, waiting: int, search: Search) -> int:
     """Queue the living child directories of `row`, each once; return the queue's size."""
+    directories, scope = search.tree.directories, search.scope
     if row < scope.base_dirs:
         child = row + 1
         while child < directories.end[row]:
             if directories.tombstoned[child] > scope.revision:
-                waiting = _queue_once(child, scope, queue, waiting, seen, final)
+                waiting = _queue_once(child, waiting, search)
             child = directories.end[child]
     child = directories.newest[row]
     while child >= 0:
@@ -84,32 +33,24 @@ def queue_children(
             child < directories.tombstoned.shape[0]
             and directories.tombstoned[child] > scope.revision
         ):
-            waiting = _queue_once(child, scope, queue, waiting, seen, final)
+            waiting = _queue_once(child, waiting, search)
         child = directories.older[child - scope.base_dirs]
     return waiting
 
 
 @inlined
-def _queue_once(row: int, scope: Scope, queue: I32, waiting: int, seen: U8, final: F32) -> int:
+def _queue_once(row: int, waiting: int, search: Search) -> int:
+    scope, scratch = search.scope, search.scratch
     position = place(row, scope.dir_low, scope.dir_high, scope.base_dirs)
-    if seen[position] == 1:
+    if scratch.seen[position] == 1:
         return waiting
-    seen[position] = 1
-    return push_queue(queue, waiting, position, final)
+    scratch.seen[position] = 1
+    return push_queue(scratch.queue, waiting, position, scratch.directories[DIRECTORY_FINAL])
 
 
 @inlined
-def best_first(
-    starts: I32,
-    tree: Tree,
-    vectors: Vectors,
-    stats: SubtreeStats,
-    query: PreparedQuery,
-    scope: Scope,
-    scratch: Scratch,
-    opening: Opening,
-) -> tuple[int, int, int, int]:
-    """Open directories by final score, best first.
+def best_first(starts: I32, search: Search, opening: Opening) -> tuple[int, int, int, int]:
+    """Open directories by final score, best first, from those at the positions `starts`.
 
     A directory is queued when its parent is opened, or at the start. It is opened once, and scored
     exactly then: the order of the queue may be that of scores from codes. After a round the walk
@@ -121,24 +62,16 @@ def best_first(
     - LIMIT: `max_directories` are open.
     - EXHAUSTED: all directories are open.
 
-    Args:
-        starts: positions of directories.
-        tree: of the snapshot.
-        vectors: of the snapshot.
-        stats: of the snapshot.
-        query: of the find.
-        scope: of the query.
-        scratch: has the scores of directories. .opened gets the positions of the opened ones in
-            order.
-        opening: its best files are changed in place.
+    scratch.opened gets the positions of the opened directories in order.
 
     Returns:
         (directories opened, rounds, reason to stop, texts scored).
     """
+    scope, scratch = search.scope, search.scratch
     weights, limits, best = opening.weights, opening.limits, opening.best
     final = scratch.directories[DIRECTORY_FINAL]
     queue = scratch.queue
-    tail = tree.directories.parent.shape[0] - scope.base_dirs
+    tail = search.tree.directories.parent.shape[0] - scope.base_dirs
     scratch.seen[: scope.dir_high - scope.dir_low + tail] = 0
     waiting = np.int64(0)
     for i in range(starts.shape[0]):
@@ -176,16 +109,12 @@ def best_first(
             opened += 1
             row = row_at(position, scope.dir_low, scope.dir_high, scope.base_dirs)
             root_open = root_open or row == scope.root
-            rescore_exactly(row, weights, tree.directories, stats, query, scope, scratch)
+            rescore_exactly(row, weights, search)
             if not opening.exact and scratch.sampled[position] == 0:
-                code_directory(row, tree, vectors, query, scope, scratch)
-            is_better, node, more = open_directory(
-                position, row, tree, vectors, query, scope, scratch, opening
-            )
+                code_directory(row, search)
+            is_better, node, more = open_directory(position, row, search, opening)
             best_node = max(best_node, node)
             changed = changed or is_better
             texts += more
-            waiting = queue_children(
-                row, tree.directories, scope, queue, waiting, scratch.seen, final
-            )
+            waiting = queue_children(row, waiting, search)
         quiet = 0 if changed else quiet + 1

@@ -16,10 +16,10 @@ from viking_kernels.arrays import (
     F64,
     I32,
     U8,
-    PreparedQuery,
     RawQuery,
     Scope,
     Scratch,
+    Search,
     SubtreeStats,
     Terms,
     Texts,
@@ -28,10 +28,10 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.bounds import bound_scores
 from viking_kernels.dense import cosine_upper_bound, parts_of_code, prepare
-from viking_kernels.flat import is_allowed, is_inside, keep_best
+from viking_kernels.flat import is_allowed, is_inside
 from viking_kernels.lanes import GROUP
 from viking_kernels.scope import place, tail_directories
-from viking_kernels.select import lowest, mask_above, push_smallest
+from viking_kernels.select import keep_best, lowest, mask_above, push_smallest
 from viking_kernels.simd import prefetch
 from viking_kernels.texts import script_mismatch, text_score
 
@@ -50,13 +50,6 @@ class WeightedPlan(NamedTuple):
     allowed: U8  # [files of the scope], 0 if a filter forbids the file; [0] allows all
 
 
-class _Results(NamedTuple):
-    """The best texts so far, best first; how many there are is counted beside them."""
-
-    rows: I32  # [k]
-    scores: F32  # [k]
-
-
 @njit
 def weighted_top(
     tree: Tree,
@@ -73,9 +66,7 @@ def weighted_top(
     If the scripts of text and query mismatch, the score is (v + w) * dense.
 
     Args:
-        tree: of a snapshot.
-        vectors: of the snapshot.
-        stats: of the snapshot.
+        tree, vectors, stats: of a snapshot.
         raw: the query, with use_lexical off: the weights alone decide how words count.
         scope: the directory to search.
         terms: of the query; not used if w is 0.
@@ -86,64 +77,46 @@ def weighted_top(
         (rows, scores, parts [n, 2] dense and lexical), best first, ties by row.
     """
     near, allowed, texts = plan.near, plan.allowed, tree.texts
-    query = prepare(raw)
+    search = Search(tree, vectors, stats, prepare(raw), scope, scratch)
     inside = tail_directories(tree.directories, scope)
     words = plan.lexical_weight > 0
     ranges = np.empty((0, 2), np.int64)
     if words:
         scratch.dir_lexical[: scope.dir_high - scope.dir_low + inside.shape[0]] = 0
         ranges = bm25.ranges_of(terms, scope)
-        bm25.score_scope(tree, stats, scope, inside, terms, ranges, scratch)
+        bm25.score_scope(search, inside, terms, ranges)
     rows = np.empty(plan.k, np.int32)
     scores = np.empty(plan.k, np.float32)
     count = 0
-    for row in range(scope.base_texts, texts.tombstoned.shape[0]):
+    tail = texts.tombstoned.shape[0] - scope.base_texts
+    for i in range(tail + near.shape[0]):
+        row = scope.base_texts + i if i < tail else np.int64(near[i - tail])
         if is_inside(row, texts, scope, inside) and is_allowed(row, texts, allowed, scope):
-            score, _, _ = _score(row, plan, tree, vectors, query, scope, scratch)
+            score, _, _ = _score(row, plan, search)
             if score > 0:
                 count = keep_best(rows, scores, count, row, score)
-    if near.shape[0] > 0:
-        for i in range(near.shape[0]):
-            row = np.int64(near[i])
-            if is_inside(row, texts, scope, inside) and is_allowed(row, texts, allowed, scope):
-                score, _, _ = _score(row, plan, tree, vectors, query, scope, scratch)
-                if score > 0:
-                    count = keep_best(rows, scores, count, row, score)
-    else:
-        results = _Results(rows, scores)
-        count = _best_of_base(plan, tree, vectors, query, scope, scratch, results, count)
+    if near.shape[0] == 0:
+        count = _best_of_base(plan, search, rows, scores, count)
     parts = np.empty((count, 2), np.float64)
     for i in range(count):
-        _, dense, lexical = _score(np.int64(rows[i]), plan, tree, vectors, query, scope, scratch)
-        parts[i, 0] = dense
-        parts[i, 1] = lexical
+        _, parts[i, 0], parts[i, 1] = _score(np.int64(rows[i]), plan, search)
     if words:
         bm25.forget(terms, ranges, scope, scratch.lexical)
     return rows[:count], scores[:count], parts
 
 
 @njit
-def _best_of_base(
-    plan: WeightedPlan,
-    tree: Tree,
-    vectors: Vectors,
-    query: PreparedQuery,
-    scope: Scope,
-    scratch: Scratch,
-    results: _Results,
-    count: int,
-) -> int:
-    """Add the best of the scope's base texts; return the number of results.
+def _best_of_base(plan: WeightedPlan, search: Search, rows: I32, scores: F32, count: int) -> int:
+    """Add the best of the scope's base texts to the `count` best; return their number.
 
     The texts with the highest bounds from int4 codes are scored in fp32 first, which gives a floor
     for the k-th best score. Every other text that may reach the floor is bounded by its int8 code,
     then scored in fp32.
     """
-    rows, scores = results.rows, results.scores
-    texts, allowed, k, low = tree.texts, plan.allowed, rows.shape[0], scope.text_low
+    vectors, scope, scratch = search.vectors, search.scope, search.scratch
+    texts, allowed, k, low = search.tree.texts, plan.allowed, rows.shape[0], scope.text_low
     size = scope.text_high - low
-    weights = (plan.dense_weight, plan.lexical_weight)
-    bound_scores(texts, vectors, query, weights, scope, scratch)
+    bound_scores((plan.dense_weight, plan.lexical_weight), search)
     upper_bounds = scratch.code_scores
     top = np.empty(min(2 * k + 32, size), np.float32)
     held = np.int64(0)
@@ -163,7 +136,7 @@ def _best_of_base(
             at = first + lowest(mask)
             mask &= mask - 1
             if _counts(low + at, texts, allowed, scope):
-                score, _, _ = _score(low + at, plan, tree, vectors, query, scope, scratch)
+                score, _, _ = _score(low + at, plan, search)
                 if score > 0:
                     count = keep_best(rows, scores, count, low + at, score)
                 upper_bounds[at] = -1.0  # or it would be scored twice
@@ -178,9 +151,9 @@ def _best_of_base(
     for i in range(found):
         prefetch(vectors.base_codes, np.int64(candidates[min(i + _AHEAD, found - 1)]))
         row = np.int64(candidates[i])
-        bound = _bound_by_code(row, plan, tree, vectors, query, scope, scratch)
+        bound = _bound_by_code(row, plan, search)
         if bound >= floor and _counts(row, texts, allowed, scope):
-            score, _, _ = _score(row, plan, tree, vectors, query, scope, scratch)
+            score, _, _ = _score(row, plan, search)
             if score > 0:
                 count = keep_best(rows, scores, count, row, score)
                 if count == k:
@@ -195,51 +168,37 @@ def _counts(row: int, texts: Texts, allowed: U8, scope: Scope) -> bool:
 
 
 @inlined
-def _score(
-    row: int,
-    plan: WeightedPlan,
-    tree: Tree,
-    vectors: Vectors,
-    query: PreparedQuery,
-    scope: Scope,
-    scratch: Scratch,
-) -> tuple[float, float, float]:
+def _score(row: int, plan: WeightedPlan, search: Search) -> tuple[float, float, float]:
     """Return (score, dense, lexical) of a living text from its fp32 vector."""
+    scope = search.scope
     dense = lexical = 0.0
-    if query.use_dense:
-        dense = text_score(row, tree, vectors, query, scratch.lexical, scope)
-    share, words = _shares(row, plan, tree, query)
+    if search.query.use_dense:
+        dense = text_score(row, search)
+    share, words = _shares(row, plan, search)
     if words > 0:
         at = place(row, scope.text_low, scope.text_high, scope.base_texts)
-        lexical = np.float64(scratch.lexical[at])
+        lexical = np.float64(search.scratch.lexical[at])
     return share * dense + words * lexical, dense, lexical
 
 
 @inlined
-def _bound_by_code(
-    row: int,
-    plan: WeightedPlan,
-    tree: Tree,
-    vectors: Vectors,
-    query: PreparedQuery,
-    scope: Scope,
-    scratch: Scratch,
-) -> float:
+def _bound_by_code(row: int, plan: WeightedPlan, search: Search) -> float:
     """Return the upper bound of the score of a base text from its int8 code."""
-    script = np.int64(tree.texts.script[row])
+    vectors, query = search.vectors, search.query
+    script = np.int64(search.tree.texts.script[row])
     parts = parts_of_code(
         vectors.base_codes, row, vectors.scale[row], vectors.residual[row], query, script
     )
-    share, words = _shares(row, plan, tree, query)
+    share, words = _shares(row, plan, search)
     upper_bound = share * np.float64(cosine_upper_bound(*parts)) if query.use_dense else 0.0
     if words > 0:
-        upper_bound += words * np.float64(scratch.lexical[row - scope.text_low])
+        upper_bound += words * np.float64(search.scratch.lexical[row - search.scope.text_low])
     return upper_bound + _ROUNDING
 
 
 @inlined
-def _shares(row: int, plan: WeightedPlan, tree: Tree, query: PreparedQuery) -> tuple[float, float]:
+def _shares(row: int, plan: WeightedPlan, search: Search) -> tuple[float, float]:
     """Return the weights of dense and lexical for a text."""
-    if script_mismatch(np.int64(tree.texts.script[row]), query.script):
+    if script_mismatch(np.int64(search.tree.texts.script[row]), search.query.script):
         return plan.dense_weight + plan.lexical_weight, 0.0
     return plan.dense_weight, plan.lexical_weight

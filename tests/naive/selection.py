@@ -32,14 +32,9 @@ def list_files(chain: Sequence[int], alive: Collection[int]) -> list[int]:
     return [file for file in chain if file in alive]
 
 
-def next_file(chain: Sequence[int], at: int, alive: Collection[int]) -> int:
-    """Return the first living file of chain[at:], -1 for none."""
-    return next((file for file in chain[at:] if file in alive), -1)
-
-
-def previous_file(chain: Sequence[int], at: int, alive: Collection[int]) -> int:
-    """Return the last living file of chain[: at + 1], -1 for none."""
-    return next((file for file in reversed(chain[: at + 1]) if file in alive), -1)
+def living_file(chain: Sequence[int], alive: Collection[int]) -> int:
+    """Return the first living file of a chain, -1 for none."""
+    return next((file for file in chain if file in alive), -1)
 
 
 def push_smallest(values: Iterable[float], k: int) -> list[float]:

@@ -12,13 +12,9 @@ from vikingd.engine import Engine
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 SERVICES = tuple(
-    file.DESCRIPTOR.services_by_name[name].full_name
-    for file, name in (
-        (retrieval_pb2, "Retrieval"),
-        (contexts_pb2, "Contexts"),
-        (memories_pb2, "Memories"),
-        (admin_pb2, "Admin"),
-    )
+    service.full_name
+    for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2)
+    for service in file.DESCRIPTOR.services_by_name.values()
 )
 EMBEDDER = "viking.embedder"
 """The embedder's name in the health service."""

@@ -7,7 +7,8 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -90,24 +91,17 @@ def serve(
         log_level=log_level,
     ).settings
     _configure_logs(settings.log_level)
-    if reader and reembed:
-        _fail("--reembed does not go with --reader: a reader changes nothing", code=2)
-    if reader and accept_data_loss:
-        _fail("--accept-data-loss does not go with --reader: a reader changes nothing", code=2)
+    for flag, given in (("--reembed", reembed), ("--accept-data-loss", accept_data_loss)):
+        if reader and given:
+            _fail(f"{flag} does not go with --reader: a reader changes nothing", code=2)
     gc.disable()  # a start makes no garbage; to look for it takes a tenth of the start
     # This import takes a second, which --help and wrong settings do not wait for.
     try:
         from vikingd.daemon import serving
     except ValueError as error:  # VIKING_LANES asks for a path that the processor lacks
         _fail(str(error), code=2)
-    try:
+    with _one_line():
         code = serving.run(settings, reembed=reembed, reader=reader, accept_loss=accept_data_loss)
-    except ConfigError as error:
-        _fail(str(error), code=2)
-    except VikingError as error:
-        _fail(str(error))
-    except OSError as error:
-        _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
     sys.stdout.flush()
     # Threads of cancelled calls must not hold the process.
     os._exit(code)
@@ -132,14 +126,10 @@ def restore(
     settings = _load(config, path=path).settings
     from vikingd.store.backup import restore_into
 
-    try:
+    with _one_line():
         label, aside = restore_into(
             settings.path, backup, replace=replace, advance=_progress(backup)
         )
-    except VikingError as error:
-        _fail(str(error))
-    except OSError as error:
-        _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
     if aside is not None:
         print(f"the old store is now in {aside}")
     print(
@@ -205,10 +195,21 @@ def _load(config: Path | None, provider: str | None = None, **options: Any) -> L
     flags = {name: value for name, value in options.items() if value is not None}
     if provider is not None:
         flags["embedding"] = {"provider": provider}
-    try:
+    with _one_line():
         return load(config, flags)
+
+
+@contextmanager
+def _one_line() -> Iterator[None]:
+    """End with one line for an error that a user can put right."""
+    try:
+        yield
     except ConfigError as error:
         _fail(str(error), code=2)
+    except VikingError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"{error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
 
 
 def _fail(message: str, code: int = 1) -> NoReturn:

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -98,9 +99,18 @@ def run(
     warm.compile_kernels(_log.info)
     with ThreadPoolExecutor(1) as beside:  # the engine checks its files in the same time
         kernels = beside.submit(warm.load_find)
-        engine = Engine(
-            _engine_settings(settings, reembed, reader, accept_loss), _log.info, metrics
+        writer = settings.writer_listen
+        engine_settings = EngineSettings(
+            path=settings.path,
+            embedding=settings.embedding,
+            index=settings.index,
+            exhaustive_texts=settings.find.exhaustive_texts,
+            reembed=reembed,
+            accept_loss=accept_loss,
+            reader=reader,
+            writer_address="" if writer.endswith(":0") else writer,
         )
+        engine = Engine(engine_settings, _log.info, metrics)
         kernels.result()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     gc.freeze()  # loaded modules stay: collections need not look at them
@@ -274,16 +284,12 @@ def _open_tracing() -> Tracing:
 
 def _open_models(settings: Settings, metrics: Metrics) -> Models:
     """Return the planner and the rerankers; opening them makes no call."""
-    planner = settings.planner
-
-    def planned(outcome: str, seconds: float) -> None:
-        metrics.model_called("planner", planner.model, outcome, seconds)
-
-    def reranked(name: str, outcome: str, seconds: float) -> None:
-        metrics.model_called("reranker", name, outcome, seconds)
-
+    planned = partial(metrics.model_called, "planner", settings.planner.model)
+    reranked = partial(metrics.model_called, "reranker")
     try:
-        return Models(Planner(planner, planned), Rerankers(settings.rerank.backends, reranked))
+        return Models(
+            Planner(settings.planner, planned), Rerankers(settings.rerank.backends, reranked)
+        )
     except RerankFailed as error:
         raise ConfigError(f"rerank: {error}") from None
 
@@ -314,18 +320,3 @@ def _expose(metrics: Metrics, address: str) -> Endpoint | None:
 def _addresses(settings: Settings, reader: bool) -> list[str]:
     own = [] if reader or not settings.writer_listen else [settings.writer_listen]
     return [settings.listen, *own]
-
-
-def _engine_settings(
-    settings: Settings, reembed: bool, reader: bool, accept_loss: bool
-) -> EngineSettings:
-    return EngineSettings(
-        path=settings.path,
-        embedding=settings.embedding,
-        index=settings.index,
-        exhaustive_texts=settings.find.exhaustive_texts,
-        reembed=reembed,
-        accept_loss=accept_loss,
-        reader=reader,
-        writer_address="" if settings.writer_listen.endswith(":0") else settings.writer_listen,
-    )

@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import find as kernel
@@ -110,7 +109,6 @@ def compile_find() -> None:
     with _child(), _index() as index:
         _scan()
         _find(index.snapshot)
-        _beside_find(index.snapshot)
 
 
 def compile_others() -> None:
@@ -141,9 +139,7 @@ def _child() -> Iterator[None]:
 def load_find() -> None:
     """Load the kernels of a find from the cache, without those of retrievals and writes."""
     _scan()
-    snapshot = _new_index(Path(os.devnull)).snapshot  # nothing is written
-    _find(snapshot)
-    _beside_find(snapshot)
+    _find(_new_index(Path(os.devnull)).snapshot)  # nothing is written
 
 
 def take_through(*, searching: bool = True) -> None:
@@ -193,33 +189,16 @@ def _text(number: int, vector: bytes) -> IndexedText:
     return IndexedText(number, 1, LATIN, f"a word and the number {number}", vector, True)
 
 
-class _Case(NamedTuple):
-    """The arguments of the kernels of a find."""
-
-    tree: Tree
-    vectors: Vectors
-    stats: SubtreeStats
-    raw: RawQuery
-    scope: Scope
-    terms: Terms
-    scratch: Scratch
-
-
-def _case(snapshot: Snapshot) -> _Case:
+def _case(
+    snapshot: Snapshot,
+) -> tuple[Tree, Vectors, SubtreeStats, RawQuery, Scope, Terms, Scratch]:
+    """Return the arguments of the kernels of a find."""
     scope, centroids, _ = snapshot.scope(0)
+    raw = RawQuery(np.ones(_DIMENSION, np.float32), LATIN, True, True, centroids)
     words = query_terms("word number")
-    tree = snapshot.tree
-    return _Case(
-        tree,
-        snapshot.vectors,
-        snapshot.stats,
-        RawQuery(np.ones(_DIMENSION, np.float32), LATIN, True, True, centroids),
-        scope,
-        snapshot.terms(words.hashes, words.weights),
-        kernel.scratch(
-            len(tree.directories.tombstoned), len(tree.files.tombstoned), len(tree.texts.tombstoned)
-        ),
-    )
+    terms = snapshot.terms(words.hashes, words.weights)
+    scratch = kernel.scratch(*(len(rows.tombstoned) for rows in snapshot.tree))
+    return snapshot.tree, snapshot.vectors, snapshot.stats, raw, scope, terms, scratch
 
 
 def _scan() -> None:
@@ -232,20 +211,15 @@ def _scan() -> None:
 def _search(snapshot: Snapshot) -> None:
     """Run one find and one retrieval over the whole tree."""
     _find(snapshot)
-    _beside_find(snapshot)
     _retrieve(snapshot)
 
 
 def _find(snapshot: Snapshot) -> None:
+    """Run the find and the kernels that Python calls beside it."""
     tree, vectors, stats, raw, scope, terms, scratch = _case(snapshot)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
         plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, 1, 1, 1, 8)
         kernel.find(tree, vectors, stats, raw, scope, terms, plan, scratch)
-
-
-def _beside_find(snapshot: Snapshot) -> None:
-    """Run the kernels that Python calls beside the find itself."""
-    tree, vectors, stats, raw, scope, terms, scratch = _case(snapshot)
     snapshot.has_term(int(terms.key[0]), scope)
     of_terms(terms.key, snapshot.tail_postings)
     place(row_at(0, 0, 1, 1), 0, 1, 1)
