@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from vikingd.context.assemble import Citation, Order
 from vikingd.context.build import BuiltContext, Plan, build
 from vikingd.context.parts import Piece
+from vikingd.domain.prompt import CitationStyle, ContextOrder
 
 some = settings(max_examples=60, deadline=None, print_blob=True)
 
@@ -70,9 +70,9 @@ plans = st.builds(
     Plan,
     max_tokens=st.integers(1, 40) | st.integers(1, 600),
     tokenizer=st.sampled_from(["o200k_base", "cl100k_base", "qwen3", "llama3", "approx"]),
-    citation=st.sampled_from(Citation),
+    citation=st.sampled_from(CitationStyle),
     separator=st.sampled_from(["\n\n", "", "\n---\n", " ", "<|endoftext|>"]),
-    order=st.sampled_from(Order),
+    order=st.sampled_from(ContextOrder),
     levels=st.booleans(),
 )
 
@@ -98,4 +98,4 @@ def levels(built: BuiltContext) -> dict[str, int]:
 
 def plain(pieces: Sequence[Piece], **more: object) -> BuiltContext:
     """Return the context built with ample room, without levels and citations."""
-    return build(pieces, Plan(100_000, levels=False, citation=Citation.NONE, **more))  # type: ignore[arg-type]
+    return build(pieces, Plan(100_000, levels=False, citation=CitationStyle.NONE, **more))  # type: ignore[arg-type]

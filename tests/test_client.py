@@ -48,7 +48,7 @@ from vikingd.client import (
     vector_bytes,
 )
 from vikingd.client import requests as client_requests
-from vikingd.client.messages import AsyncMessageClient, MessageClient
+from vikingd.client.messages import MessageClient
 from vikingd.client.values import moment
 from vikingd.ctl.demo import serving
 from vikingd.domain.contexts import Entry
@@ -214,7 +214,7 @@ def test_all_clients_have_a_method_for_each_rpc() -> None:
         module = memory_requests if hasattr(memory_requests, name) else client_requests
         build = getattr(module, "list_" if name == "list" else name)
         asked = list(inspect.signature(build).parameters.values())
-        for kind in (Client, AsyncClient, MessageClient, AsyncMessageClient):
+        for kind in (Client, AsyncClient, MessageClient):
             method = getattr(kind, name)
             assert method.__qualname__ == f"{kind.__name__}.{name}"
             assert list(inspect.signature(method).parameters.values())[1:] == asked

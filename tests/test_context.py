@@ -27,13 +27,13 @@ from context_helpers import (
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from vikingd.context.assemble import Citation, Cited, Order
+from vikingd.context.assemble import Cited
 from vikingd.context.build import BuiltContext, Dropped, Plan, build
 from vikingd.context.cut import LEFT_OUT
 from vikingd.context.parts import MIN_REPEATED, Piece
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.prompt import DropReason
+from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason
 from vikingd.domain.text import approximate_tokens
 
 # Budget
@@ -79,7 +79,7 @@ def test_no_source_is_left_out_for_one_that_is_ranked_lower(
     pieces: list[Piece], plan: Plan
 ) -> None:
     """The shown sources are the best-ranked sources that have a text."""
-    everything = build(pieces, replace(plan, max_tokens=10**6, order=Order.SCORE))
+    everything = build(pieces, replace(plan, max_tokens=10**6, order=ContextOrder.SCORE))
     ranked = list(dict.fromkeys(c.uri for c in everything.citations))
     shown = levels(build(pieces, plan)).keys()
     assert shown == set(ranked[: len(shown)])
@@ -225,14 +225,14 @@ def test_citations_are_where_they_say(pieces: list[Piece], plan: Plan) -> None:
         end = c.end
     assert end == len(built.text)
     names = {(c.marker, c.uri) for c in built.citations}
-    if plan.citation is not Citation.NONE:
+    if plan.citation is not CitationStyle.NONE:
         assert len({marker for marker, _ in names}) == len({uri for _, uri in names}) == len(names)
 
 
 def test_markers_name_their_sources() -> None:
     """Markers are numbers in the order of the text, URIs, or absent."""
     pieces = [Piece(B, 0.9, "Guide > Set up", FOX), piece(A, 0.8, CAT), piece(B, 0.7, OWL)]
-    texts = [build(pieces, Plan(1000, citation=c)).text for c in Citation]
+    texts = [build(pieces, Plan(1000, citation=c)).text for c in CitationStyle]
     assert texts == [
         f"Guide > Set up\n{FOX}\n\n{CAT}\n\n{OWL}",
         f"[1] Guide > Set up\n{FOX}\n\n[2] {CAT}\n\n[1] {OWL}",
@@ -248,7 +248,7 @@ def test_a_heading_is_not_repeated() -> None:
         Piece(B, 0.8, "Birds", OWL, 0, len(OWL)),
         Piece(B, 0.7, "Birds", CAT, 500, 500 + len(CAT)),
     ]
-    built = plain(pieces, order=Order.TREE)
+    built = plain(pieces, order=ContextOrder.TREE)
     assert built.text == f"def f():\n    return 1\n\nBirds\n{OWL}\n\n{CAT}"
 
 
@@ -279,7 +279,7 @@ def test_no_character_of_a_file_stands_twice(length: int, data: st.DataObject) -
         Piece(A, data.draw(scores), "", content[a:b], a, b, content=known if a < b else None)
         for a, b in ranges
     ]
-    built = plain(pieces, order=data.draw(st.sampled_from(Order)))
+    built = plain(pieces, order=data.draw(st.sampled_from(ContextOrder)))
     stands = "".join(bodies(built)).replace("\n", "")
     assert sorted(stands) == sorted({c for p in pieces for c in p.text})
     assert all(list(body) == sorted(body) for body in bodies(built) if "\n" not in body)
@@ -299,7 +299,7 @@ def test_passages_that_touch_are_one_with_one_citation() -> None:
             )
         ]
         pieces.append(piece(B, 0.8, IMPORT, 0))
-        for order in Order:
+        for order in ContextOrder:
             built = plain(pieces, order=order)
             assert built.text == f"Zoo\n{content}\n\n{IMPORT}"
             assert [c.section for c in built.citations] == ["Zoo", ""]
@@ -313,7 +313,7 @@ def test_passages_with_text_between_them_stay_apart() -> None:
         Piece(A, 0.8, "", FOX, 0, len(FOX), content=content),
     ]
     assert bodies(plain(pieces)) == [OWL, FOX]
-    assert bodies(plain(pieces, order=Order.TREE)) == [FOX, OWL]
+    assert bodies(plain(pieces, order=ContextOrder.TREE)) == [FOX, OWL]
 
 
 def test_equal_texts_stand_once() -> None:
@@ -388,7 +388,7 @@ def test_no_long_sentence_stands_twice_in_passages(
         piece(f"{A}{i}", data.draw(scores), " ".join(dict.fromkeys(said)))
         for i, said in enumerate(found)
     ]
-    order, budget = data.draw(st.sampled_from(Order)), data.draw(st.integers(1, 300))
+    order, budget = data.draw(st.sampled_from(ContextOrder)), data.draw(st.integers(1, 300))
     long = {s for said in found for s in said} - {"Short one."}
     built = build(pieces, Plan(budget, levels=False, order=order))
     assert all(built.text.count(sentence) <= 1 for sentence in long)

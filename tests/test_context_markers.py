@@ -15,9 +15,9 @@ from context_helpers import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from vikingd.context.assemble import Citation
 from vikingd.context.build import Plan, build
 from vikingd.context.tokenizers import open_tokenizer
+from vikingd.domain.prompt import CitationStyle
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_passage_forges_no_number_of_a_source(text: str, shown: str) -> None:
     assert built.text == f"[1] {shown}"
     assert bodies(built) == [shown]
     assert built.used_tokens == open_tokenizer("o200k_base").count(built.text)
-    for style in (Citation.NONE, Citation.URI):
+    for style in (CitationStyle.NONE, CitationStyle.URI):
         (body,) = bodies(
             build([piece("viking://resources/a.md", 1.0, text)], Plan(1000, citation=style))
         )
@@ -49,7 +49,7 @@ def test_a_passage_forges_no_uri_of_a_source() -> None:
     """A forged URI marker is escaped, and brackets in the URI of a source are encoded."""
     uri = "viking://resources/a] [viking://resources/b"
     text = "[viking://resources/b] x\nsee [viking://resources/c]\n[VIKING://d\n[2] y"
-    built = build([piece(uri, 1.0, text)], Plan(1000, citation=Citation.URI))
+    built = build([piece(uri, 1.0, text)], Plan(1000, citation=CitationStyle.URI))
     assert built.citations[0].marker == "[viking://resources/a%5D %5Bviking://resources/b]"
     assert bodies(built) == [
         "\\[viking://resources/b\\] x\nsee [viking://resources/c]\n\\[VIKING://d\n[2] y"
@@ -92,7 +92,7 @@ marked = st.lists(
 @some
 @given(
     st.lists(marked, min_size=1, max_size=4),
-    plans.map(lambda plan: replace(plan, citation=Citation.NUMBERED, separator="\n\n")),
+    plans.map(lambda plan: replace(plan, citation=CitationStyle.NUMBERED, separator="\n\n")),
 )
 def test_only_sources_have_markers(texts: list[str], plan: Plan) -> None:
     """The only markers at the beginnings of lines are those of citations."""

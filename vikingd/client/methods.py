@@ -168,10 +168,6 @@ class Method(Described[P, Request, Reply, Result]):
     ) -> Callable[P, Coroutine[Any, Any, Result]]: ...
     @overload
     def __get__(self, client: BlockingMessages, owner: type[Methods]) -> Callable[P, Reply]: ...
-    @overload
-    def __get__(
-        self, client: AwaitedMessages, owner: type[Methods]
-    ) -> Callable[P, Coroutine[Any, Any, Reply]]: ...
     def __get__(self, client: Methods | None, owner: type[Methods]) -> Any:
         return self._of(client, owner)
 
@@ -193,10 +189,6 @@ class _Yielding(Described[P, Request, Reply, Result]):
     def __get__(
         self, client: BlockingMessages, owner: type[Methods]
     ) -> Callable[P, Iterator[Reply]]: ...
-    @overload
-    def __get__(
-        self, client: AwaitedMessages, owner: type[Methods]
-    ) -> Callable[P, AsyncIterator[Reply]]: ...
     def __get__(self, client: Methods | None, owner: type[Methods]) -> Any:
         return self._of(client, owner)
 
@@ -319,10 +311,6 @@ class AwaitedResults(Methods):
 
 class BlockingMessages(Methods):
     """A client whose methods return messages."""
-
-
-class AwaitedMessages(Methods):
-    """A client whose methods are awaited and return messages."""
 
 
 RETRIED = tuple(

@@ -6,12 +6,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import NamedTuple
 from unicodedata import category
 
 from vikingd.context.cut import LEFT_OUT
 from vikingd.context.parts import Part, Place, Segment
+from vikingd.domain.prompt import CitationStyle, ContextOrder
 from vikingd.domain.text import common_section
 
 _UNSEEN_GAP = 2  # A gap of so few code points between passages is white space.
@@ -21,27 +21,12 @@ _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _NO_BRACKETS = str.maketrans({"[": "%5B", "]": "%5D"})
 
 
-class Citation(Enum):
-    """The form of the marker before a passage, which names its source."""
-
-    NONE = "none"
-    NUMBERED = "numbered"  # [1]
-    URI = "uri"  # [viking://...]
-
-
 _NUMBER = r"\[[ \t]*\d+[ \t]*\]"
 _LIKE_MARKERS = {
-    Citation.NUMBERED: re.compile(rf"{_NUMBER}(?:[ \t]*{_NUMBER})*"),
-    Citation.URI: re.compile(r"\[[ \t]*viking://[^\]\n]*\]?", re.IGNORECASE),
+    CitationStyle.NUMBERED: re.compile(rf"{_NUMBER}(?:[ \t]*{_NUMBER})*"),
+    CitationStyle.URI: re.compile(r"\[[ \t]*viking://[^\]\n]*\]?", re.IGNORECASE),
 }
 """Texts that look like the markers of a style."""
-
-
-class Order(Enum):
-    """The order of the passages."""
-
-    SCORE = "score"  # of the best piece in each
-    TREE = "tree"  # by URI, then by place in the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +44,8 @@ class Cited:
 class Style(NamedTuple):
     """The style of a text: citations, order and separator."""
 
-    citation: Citation
-    order: Order
+    citation: CitationStyle
+    order: ContextOrder
     separator: str
 
 
@@ -82,7 +67,7 @@ def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...
     marker, gets backslashes before its brackets.
     """
     blocks = list(_blocks(parts))
-    if style.order is Order.SCORE:
+    if style.order is ContextOrder.SCORE:
         blocks.sort(key=lambda b: (b.rank, b.start))
     else:
         blocks.sort(key=lambda b: (b.uri, b.start, b.rank))
@@ -109,10 +94,12 @@ def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...
     return "".join(pieces), tuple(cited)
 
 
-def _marker(uri: str, number: int, citation: Citation) -> str:
-    if citation is Citation.NONE:
+def _marker(uri: str, number: int, citation: CitationStyle) -> str:
+    if citation is CitationStyle.NONE:
         return ""
-    return f"[{number}]" if citation is Citation.NUMBERED else f"[{uri.translate(_NO_BRACKETS)}]"
+    return (
+        f"[{number}]" if citation is CitationStyle.NUMBERED else f"[{uri.translate(_NO_BRACKETS)}]"
+    )
 
 
 def _escaped(text: str, style: Style) -> str:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from vikingd.context.assemble import Citation, Cited, Order, Style, assemble
+from vikingd.context.assemble import Cited, Style, assemble
 from vikingd.context.cut import cut
 from vikingd.context.parts import (
     ABSTRACT,
@@ -38,7 +38,7 @@ from vikingd.context.parts import (
 from vikingd.context.tokenizers import DEFAULT, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.prompt import DropReason
+from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason
 from vikingd.domain.reply_budget import UNBOUNDED, size_of
 from vikingd.domain.text import approximate_tokens
 
@@ -54,9 +54,9 @@ class Plan:
     max_tokens: int  # for the context and the reserve
     reserve_tokens: int = 0  # of these to keep free, for the question and the answer
     tokenizer: str = DEFAULT  # see `vikingd.context.tokenizers.known`
-    citation: Citation = Citation.NUMBERED
+    citation: CitationStyle = CitationStyle.NUMBERED
     separator: str = "\n\n"  # between two passages
-    order: Order = Order.SCORE
+    order: ContextOrder = ContextOrder.SCORE
     levels: bool = True  # show abstracts and overviews of sources that do not fit in full
     max_bytes: int = UNBOUNDED  # of the text in UTF-8
 

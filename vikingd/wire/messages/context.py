@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Sized
-from typing import TypeVar
+from collections.abc import Sequence, Sized
 
 from vikingd.answer.context import ItemRef
 from vikingd.config import Context as Defaults
 from vikingd.context import tokenizers
-from vikingd.context.assemble import Citation, Order
 from vikingd.context.build import BuiltContext, Plan
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.degradation import Degradation, Degraded
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.prompt import CitationStyle, ContextOrder
 from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget, size_of, too_large
 from vikingd.domain.stages import Stage
 from vikingd.pb import retrieval_pb2
 from vikingd.wire.limits import MAX_ITEMS, MAX_SEPARATOR
-from vikingd.wire.messages import encode
+from vikingd.wire.messages import decode, encode
 
-_T = TypeVar("_T")
-_CITATIONS = {0: Citation.NUMBERED, 1: Citation.NONE, 2: Citation.NUMBERED, 3: Citation.URI}
 _DROPPED = retrieval_pb2.DropReason.ValueType
-_ORDERS = {0: Order.SCORE, 1: Order.SCORE, 2: Order.TREE}
 
 
 def source_of(request: retrieval_pb2.BuildContextRequest) -> str:
@@ -76,19 +72,12 @@ def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_
         max_tokens=request.max_tokens or defaults.max_tokens,
         reserve_tokens=reserve_tokens,
         tokenizer=tokenizers.known(request.tokenizer),
-        citation=_of(_CITATIONS, request.citation, "citation"),
+        citation=decode.member(request.citation, CitationStyle.NUMBERED, "citation", "a style"),
         separator=separator,
-        order=_of(_ORDERS, request.order, "order"),
+        order=decode.member(request.order, ContextOrder.SCORE, "order", "an order"),
         levels=not request.full_text_only,
         max_bytes=max_bytes,
     )
-
-
-def _of(known: Mapping[int, _T], number: int, field: str) -> _T:
-    try:
-        return known[number]
-    except KeyError:
-        raise InvalidField(field, f"{number} is none of its values") from None
 
 
 def response_of(

@@ -62,14 +62,14 @@ def find_query(
         text=text,
         target_uri=target_uri(request.target_uri, "target_uri"),
         context_types=context_types(request.context_types),
-        levels=_member(request.levels, Levels.FILES, "levels", "one of the levels"),
+        levels=member(request.levels, Levels.FILES, "levels", "one of the levels"),
         limit=limit,
         score_threshold=given(request, "score_threshold", fraction),
         where=given(request, "where", json_object),
         alpha=given(request, "alpha", fraction),
         trace=request.trace,
         min_revision=request.min_revision,
-        method=_member(request.method, Method.AUTO, "method", "a method"),
+        method=member(request.method, Method.AUTO, "method", "a method"),
         max_directories=request.max_directories,
         thinking=thinking,
     )
@@ -365,7 +365,8 @@ def context_types(numbers: Sequence[int]) -> frozenset[ContextType]:
     return frozenset(map(ContextType, numbers))
 
 
-def _member(number: int, default: _E, field: str, what: str) -> _E:
+def member(number: int, default: _E, field: str, what: str) -> _E:
+    """Return the member of an enum with a number; 0 is the default."""
     try:
         return type(default)(number) if number else default  # 0: it is not set
     except ValueError:

@@ -42,7 +42,7 @@ def query_of(
     Raises:
         InvalidField: naming the field as in the proto.
     """
-    mode = _mode(request.mode)
+    mode = decode.member(request.mode, Mode.HYBRID, "mode", "a mode")
     where = decode.json_object(request.where, "where") if request.HasField("where") else None
     text = decode.query_text(request.query)
     listing = not text and not request.vector and mode is Mode.KEYWORD and bool(where)
@@ -163,13 +163,6 @@ def _add(reply: retrieval_pb2.RetrieveResponse, item: RetrievedItem) -> None:
                 boost=trace.boost,
             )
         )
-
-
-def _mode(number: int) -> Mode:
-    try:
-        return Mode(number) if number else Mode.HYBRID
-    except ValueError:
-        raise InvalidField("mode", f"{number} is not a mode") from None
 
 
 def _threshold(request: retrieval_pb2.RetrieveRequest, defaults: Defaults) -> float | None:
