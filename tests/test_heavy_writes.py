@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from patience import SECONDS
 from store_helpers import ONE, directory, file
 
 from vikingd.client import Overloaded as ClientOverloaded
@@ -23,8 +26,11 @@ from vikingd.ingest import markdown
 from vikingd.ingest.abstracts import derive_abstract, derive_title
 from vikingd.ingest.passages import split
 from vikingd.ingest.prepare import prepare
+from vikingd.pb import contexts_pb2
 from vikingd.store import Store, writer
 from vikingd.store import store as stores
+from vikingd.wire import preparing
+from vikingd.wire.calls import Threads
 
 TOP = "viking://resources/top"
 
@@ -33,6 +39,7 @@ HOSTILE = {
     "lazy lines of quotations and lists": ("> - " * 9 + "a\n", "b\n" * 20),
     "lazy lines of nested lists": ("- " * 9 + "a\n", "b\n" * 20),
 }
+FOREVER: Any = SimpleNamespace(left=lambda: None)  # the deadline of a call without one
 BRACKETS = ["[", "![", "[a][", "<![CDATA["]
 
 
@@ -141,12 +148,6 @@ def test_more_preparation_than_may_wait_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Excess preparations are refused with a time to retry, and later requests find room again."""
-    import asyncio
-
-    from vikingd.pb import contexts_pb2
-    from vikingd.wire import preparing
-    from vikingd.wire.calls import Threads
-
     held, begun = threading.Event(), threading.Event()
 
     def slow(draft: Draft) -> Any:
@@ -161,15 +162,8 @@ def test_more_preparation_than_may_wait_is_refused_at_once(
         contexts=[contexts_pb2.ContextInput(uri=f"{TOP}/a.txt", content="words " * 340_000)]
     )
 
-    class Forever:
-        def left(self) -> None:
-            return None
-
     async def run() -> None:
-        calls = [
-            asyncio.create_task(queue.contexts(request, None, Forever()))  # type: ignore[arg-type]
-            for _ in range(40)
-        ]
+        calls = [asyncio.create_task(queue.contexts(request, None, FOREVER)) for _ in range(40)]
         while not begun.is_set():
             await asyncio.sleep(0.01)
         refused = [call for call in calls if call.done()]
@@ -182,10 +176,74 @@ def test_more_preparation_than_may_wait_is_refused_at_once(
         for call in calls:
             if call not in refused:
                 assert len(await call) == 1
-        assert len(await queue.contexts(request, None, Forever())) == 1  # type: ignore[arg-type]
+        assert len(await queue.contexts(request, None, FOREVER)) == 1
 
     asyncio.run(run())
     threads.shutdown()
+
+
+def put_of(name: str, words: int, count: int = 1) -> contexts_pb2.PutRequest:
+    """Return a Put of files in the directory `name`, each with so many words."""
+    return contexts_pb2.PutRequest(
+        contexts=[
+            contexts_pb2.ContextInput(uri=f"{TOP}/{name}/{i}.txt", content="word " * words)
+            for i in range(count)
+        ]
+    )
+
+
+def test_a_small_put_has_a_thread_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A small Put is prepared during a slice of a large one."""
+    begun, small_came = threading.Event(), threading.Event()
+    came_meanwhile: list[bool] = []
+
+    def watched(draft: Draft) -> Any:
+        if "/small/" in draft.uri:
+            small_came.set()
+        else:
+            begun.set()
+            came_meanwhile.append(small_came.wait(SECONDS))
+        return prepare(Draft(draft.uri, content="words"))
+
+    monkeypatch.setattr("vikingd.ingest.prepare.prepare", watched)
+    threads = Threads()
+    queue = preparing.Preparing(threads)
+
+    async def run() -> None:
+        large = asyncio.create_task(queue.contexts(put_of("large", 100_000), None, FOREVER))
+        assert await asyncio.to_thread(begun.wait, SECONDS)
+        await queue.contexts(put_of("small", 2000), None, FOREVER)
+        await large
+
+    asyncio.run(run())
+    threads.shutdown()
+    assert came_meanwhile == [True]
+
+
+def test_large_puts_take_turns_after_each_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large Put waits for one slice of another large one, not for all of its contexts."""
+    order: list[str] = []
+
+    def costly(draft: Draft) -> Any:
+        order.append(draft.uri.removeprefix(f"{TOP}/"))
+        end = time.thread_time() + 0.05
+        while time.thread_time() < end:
+            pass
+        return prepare(Draft(draft.uri, content="words"))
+
+    monkeypatch.setattr("vikingd.ingest.prepare.prepare", costly)
+    threads = Threads()
+    queue = preparing.Preparing(threads)
+
+    async def run() -> None:
+        await asyncio.gather(
+            queue.contexts(put_of("first", 20_000, 4), None, FOREVER),
+            queue.contexts(put_of("second", 20_000), None, FOREVER),
+        )
+
+    asyncio.run(run())
+    threads.shutdown()
+    assert order == ["first/0.txt", "second/0.txt", *(f"first/{i}.txt" for i in (1, 2, 3))]
 
 
 # The store

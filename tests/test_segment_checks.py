@@ -242,6 +242,23 @@ def test_a_text_has_to_stand_in_the_directory_of_its_file(whole: Arrays, at: str
     assert refused
 
 
+def test_the_range_of_a_file_without_texts_has_to_lie_among_the_texts(whole: Arrays) -> None:
+    """An empty range of texts is refused if and only if it lies outside of all texts."""
+    sizes = sizes_of(whole)
+    refused = 0
+    for row, (first, last) in enumerate(whole["file_texts"].tolist()):
+        owner = whole["text_file"].copy()
+        owner[first:last] = -1
+        for at in (-1, 0, sizes[2], sizes[2] + 1, 1000):
+            ranges = whole["file_texts"].copy()
+            ranges[row] = at
+            arrays = {**whole, "file_texts": ranges, "text_file": owner}
+            expected = not all(fits(arrays, sizes))
+            assert is_refused(arrays, sizes) == expected, (row, at)
+            refused += expected
+    assert refused == 3 * sizes[1]
+
+
 @pytest.mark.parametrize("name", sorted(FIELDS.keys() | GROWING.keys()))
 def test_an_array_of_another_length_shape_or_type_is_refused(whole: Arrays, name: str) -> None:
     """An array of another length, shape or type is refused for any values."""

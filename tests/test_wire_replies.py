@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import random
+from typing import Any
 from urllib.parse import quote
 
 import grpc
@@ -240,7 +241,7 @@ def test_trace_is_sent_whole() -> None:
 def details(error: Exception) -> tuple[Status, ErrorInfo, BadRequest | None]:
     """Return the error details in the trailing metadata of a failed call."""
     status = status_of(error)
-    ((key, value),) = status.trailing_metadata  # type: ignore[misc]
+    (key, value), *_ = status.trailing_metadata
     assert key == "grpc-status-details-bin"
     rich = Status.FromString(value)
     info, bad = ErrorInfo(), BadRequest()
@@ -257,6 +258,43 @@ def test_every_error_of_the_domain_is_in_the_table() -> None:
         if issubclass(kind, VikingError) and kind is not VikingError
     }
     assert kinds == set(CODES)
+
+
+STATUSES = {
+    "InvalidField": "INVALID_ARGUMENT",
+    "NotFound": "NOT_FOUND",
+    "AlreadyExists": "ALREADY_EXISTS",
+    "RevisionNotReached": "DEADLINE_EXCEEDED",
+    "DeadlinePassed": "DEADLINE_EXCEEDED",
+    "Overloaded": "RESOURCE_EXHAUSTED",
+    "TooLarge": "FAILED_PRECONDITION",
+    "RevisionDiffers": "ABORTED",
+    "Stopping": "UNAVAILABLE",
+    "EmbedderFailed": "UNAVAILABLE",
+    "EmbedderRefused": "FAILED_PRECONDITION",
+    "EmbedderTimedOut": "UNAVAILABLE",
+    "StoreMismatch": "FAILED_PRECONDITION",
+    "StoreInUse": "FAILED_PRECONDITION",
+    "ReadOnly": "FAILED_PRECONDITION",
+    "StoreFailed": "FAILED_PRECONDITION",
+    "DiskFull": "RESOURCE_EXHAUSTED",
+    "StoreDamaged": "DATA_LOSS",
+    "Corrupt": "DATA_LOSS",
+}
+ARGUMENTS: dict[type[VikingError], tuple[Any, ...]] = {
+    errors.InvalidField: ("limit", "is too large"),
+    errors.Overloaded: ("full", 1.0),
+    errors.RevisionDiffers: (FILE, 1, 2),
+}
+
+
+@pytest.mark.parametrize("kind", CODES, ids=lambda kind: kind.__name__)
+def test_each_error_is_sent_with_its_status(kind: type[VikingError]) -> None:
+    """Each error is sent with the status by which callers decide about a repetition."""
+    error = kind(*ARGUMENTS.get(kind, ("a message",)))
+    rich, info, _ = details(error)
+    code = getattr(grpc.StatusCode, STATUSES[kind.__name__])
+    assert (status_of(error).code, rich.code, info.reason) == (code, code.value[0], kind.reason)
 
 
 def test_errors_carry_reason_domain_and_metadata() -> None:

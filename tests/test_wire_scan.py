@@ -130,6 +130,8 @@ DAMAGED = {
     "a varint without its end": b"\xf8\x01\xff",
     "eight bytes of which one is there": b"\xf9\x01\0",
     "four bytes of which one is there": b"\xfd\x01\0",
+    "a tag without its end": b"\xfa",
+    "a length without its end": b"\xfa\x01\x80",
     "a length beyond 64 bits": b"\xfa\x01" + b"\x80" * 9 + b"\x02",
     "a negative length": b"\xfa\x01" + b"\xff" * 9 + b"\x01",
     "a length beyond the request": b"\xfa\x01\x05",
@@ -203,6 +205,12 @@ EMPTY = b"\x0a\x00" * MANY
         ("Contexts/Put", nested(1, 7, within=EMPTY), "contexts[0].metadata", "at most 262,144"),
         ("Contexts/Put", nested(1, 7, within=EMPTY[:65_536]) * 2, "contexts", "32,768 values"),
         ("Contexts/Put", field(1, b"\x52\0" * MANY), "contexts", "more than 262,144 messages"),
+        (
+            "Contexts/Put",  # 100 names in each mask
+            field(1, field(10, EMPTY[:200]) * 5000),
+            "contexts",
+            "more than 262,144 messages and entries",
+        ),
         ("Contexts/Put", b"\xfa\x01\0" * MANY, "request", "more than 65,536 fields"),
         ("Contexts/Put", nested(1, 1, within=b"x" * 1025), "contexts[0].uri", "1,025 bytes"),
         ("Contexts/Put", b"\xfb\x01" * MANY, "request", "nested deeper"),
