@@ -1,4 +1,4 @@
-"""The clients for those who want the protobuf messages of vikingd.pb as they come."""
+"""The clients whose methods return the protobuf messages of vikingd.pb unchanged."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from vikingd.client.methods import AwaitedMessages, BlockingMessages
 
 
 class MessageClient(Connection, BlockingMessages):
-    """As Client, but methods return messages and listings yield them."""
+    """Same as Client, but methods return messages and listings yield them."""
 
     _converts = False
 
 
 class AsyncMessageClient(AsyncConnection, AwaitedMessages):
-    """As AsyncClient, but methods return messages and listings yield them."""
+    """Same as AsyncClient, but methods return messages and listings yield them."""
 
     _converts = False
