@@ -156,7 +156,7 @@ def forget(
         with_global: include the memories of no project, beside the project's.
         older_than: criterion: the memory was last said before this time.
         below_salience: criterion: its salience without a query is below this, in (0, 1].
-        dry_run: remove nothing; only return the memories that meet the criteria.
+        dry_run: remove nothing; only return the memories that a real call would remove.
         now: the reference time of ages; None: the clock.
     """
     return memories_pb2.ForgetRequest(
