@@ -422,7 +422,7 @@ class PutRequest(_message.Message):
     """
     @_builtins.property
     def contexts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextInput]:
-        """1 to 1,000 contexts, each URI once. All together must fit into one message of at most
+        """At least 1, at most 1,000 contexts, each URI once. All together must fit into one message of
         limits.max_message_bytes, 4 MiB unless set. A context with vectors of very many passages may need
         more. If several contexts have more than 65,536 contexts, passages and runs of 2,000 characters
         together: FAILED_PRECONDITION with the reason TOO_LARGE.
@@ -487,9 +487,9 @@ class DeleteRequest(_message.Message):
     """
     @_builtins.property
     def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """1 to 1,000 URIs. A missing one is NOT_FOUND. If they have more than 50,000 contexts, passages and
-        runs of 2,000 characters together: FAILED_PRECONDITION with the reason TOO_LARGE. Remove their
-        parts, one call after the other. In both cases nothing is removed.
+        """At least 1, at most 1,000 URIs. A missing one is NOT_FOUND. If they have more than 50,000 contexts,
+        passages and runs of 2,000 characters together: FAILED_PRECONDITION with the reason TOO_LARGE.
+        Remove their parts, one call after the other. In both cases nothing is removed.
         """
 
     def __init__(

@@ -557,7 +557,7 @@ class ReinforceRequest(_message.Message):
     """As in RememberRequest."""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """1 to 1,000 ids of memories, each once. A missing one is NOT_FOUND, and nothing is changed."""
+        """At least 1, at most 1,000 ids of memories, each once. A missing one is NOT_FOUND: nothing is changed."""
 
     def __init__(
         self,

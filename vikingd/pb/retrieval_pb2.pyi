@@ -1469,7 +1469,7 @@ class BatchFindRequest(_message.Message):
     REQUESTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___FindRequest]:
-        """1 to 256 requests."""
+        """At least 1, at most 256 requests."""
 
     def __init__(
         self,
