@@ -115,7 +115,7 @@ class StoreInUse(ClientError):
 
 
 class ReadOnly(ClientError):
-    """This daemon only reads the store; `metadata` has the address of the daemon that writes."""
+    """This daemon only reads the store; `metadata` has the writer's address, if configured."""
 
 
 class StoreFailed(ClientError):
