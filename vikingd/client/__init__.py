@@ -11,9 +11,9 @@
         for match in client.search("Help me with the next pot", session=session):
             print(f"{match.score:.3f}", match.uri)
 
-Replies are dataclasses with the names of proto/viking/retrieval/v1; errors are ClientErrors, one
-class for each reason (`except NotFound`). Who wants protobuf messages takes the clients of
-vikingd.client.messages, which have the same methods.
+Replies are dataclasses with the names of proto/viking/retrieval/v1. Errors are ClientErrors, one
+class for each reason (`except NotFound`). The clients of vikingd.client.messages have the same
+methods and return protobuf messages.
 """
 
 from vikingd.client.clients import AsyncClient, Client

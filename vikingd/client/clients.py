@@ -22,16 +22,16 @@ class Client(Connection, BlockingResults):
     """A connection to a daemon; usable from any thread, and as a context manager.
 
     It connects with the first call. Methods return dataclasses (see vikingd.client.results) and
-    raise ClientError, or one of the classes below it in vikingd.client.errors.
+    raise ClientError or one of its subclasses in vikingd.client.errors.
 
     Args:
         address: HOST:PORT of the daemon.
-        timeout: deadline of each call in seconds, retries included; None for none.
-        retries: send a call again, up to three times within a second or so, when the daemon is
-            unavailable, if its method says that. False: raise at once.
+        timeout: deadline of each call in seconds, retries included; None: no deadline.
+        retries: send a call again when the daemon is unavailable, up to three times within about
+            a second, if the method's documentation allows it. False: raise the error at once.
 
     Attributes:
-        address, timeout, retries: as given.
+        address, timeout, retries: the arguments.
     """
 
     _converts = True
@@ -45,20 +45,20 @@ class Client(Connection, BlockingResults):
         dry_run: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> ImportSummary:
-        """Imports files; what did not change since the last time is left alone.
+        """Imports files; unchanged contexts are not written again.
 
-        It returns when all is found by its text; vectors follow. After Ctrl-C what is in stays,
-        and the next import goes on from there.
+        It returns when all contexts are found by their text; vectors follow. After Ctrl-C the
+        imported contexts stay, and the next import continues from there.
 
         Args:
             path: a directory of Markdown, text and source code, one such file, or JSON lines.
-            uri: what it becomes; JSON lines bring URIs of their own.
-            delete: remove what is below `uri` and no longer in `path`.
-            dry_run: change nothing; the summary says what would change.
-            progress: told how many contexts were just dealt with.
+            uri: the URI of `path` in the tree; JSON lines have URIs of their own.
+            delete: remove the contexts below `uri` that are no longer in `path`.
+            dry_run: change nothing; the summary lists the planned changes.
+            progress: called with the number of contexts that were just finished.
 
         Raises:
-            InvalidField: `uri` is none, or is needed; or `path` cannot be imported so.
+            InvalidField: `uri` is invalid or missing, or `path` does not fit the other arguments.
             OSError: `path` cannot be read.
             ClientError: the daemon cannot be reached.
         """
@@ -68,7 +68,7 @@ class Client(Connection, BlockingResults):
 class AsyncClient(AsyncConnection, AwaitedResults):
     """A connection to a daemon within one event loop; usable as an async context manager.
 
-    Otherwise as Client: arguments, attributes, what methods return and raise.
+    Arguments, attributes, results and errors are the same as those of Client.
     """
 
     _converts = True
@@ -84,8 +84,8 @@ class AsyncClient(AsyncConnection, AwaitedResults):
     ) -> ImportSummary:
         """Imports files, on a thread; see Client.import_path.
 
-        `progress` is called on the event loop. Cancelled, it ends after the batches that are in
-        flight.
+        `progress` is called on the event loop. After a cancellation the import ends when the
+        batches in flight are done.
         """
         loop = asyncio.get_running_loop()
         cancelled = threading.Event()

@@ -16,19 +16,19 @@ DEFAULT_ADDRESS = "127.0.0.1:7716"
 DEFAULT_TIMEOUT = 30.0
 
 _OPTIONS = (
-    # A reply is as large as what was asked for.
+    # The request decides the size of its reply.
     ("grpc.max_receive_message_length", -1),
     # The daemon listens on loopback, where no proxy can reach it.
     ("grpc.enable_http_proxy", 0),
-    # A daemon that comes back is found by the next attempt of a call, and within a second, however
-    # long it was away.
+    # When the daemon is back, the next attempt of a call finds it within a second, even after a
+    # long absence.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
 )
 
-_LONGEST = 1e9  # seconds: gRPC counts in nanoseconds, of which far longer times have too many
+_LONGEST = 1e9  # seconds; gRPC counts in nanoseconds, and much longer times overflow
 
-# A call that a full queue refuses was not begun; the daemon says when to repeat it, or not to.
+# A full queue refuses a call before its work begins. The daemon says if and when to repeat it.
 _NOT_BEGUN = ["RESOURCE_EXHAUSTED"]
 
 
@@ -73,8 +73,8 @@ class _Connected(Methods):
         self.retries = retries
         with sendable():
             self._channel = self._open(address, _options(RETRIED if retries else None))
-            # gRPC decides by the method whether a call is sent again. Requests that must not be,
-            # of a method that is, go by a channel of their own.
+            # gRPC repeats calls by their method. Some requests of a repeated method must not be
+            # repeated; they use the second channel.
             self._channel_once = self._open(address, _options(() if retries else None))
         self._stubs, self._stubs_once = Stubs(self._channel), Stubs(self._channel_once)
 
@@ -86,7 +86,7 @@ class _Connected(Methods):
 
     @property
     def _deadline(self) -> float | None:
-        """Return the timeout for gRPC; None for one that gRPC cannot count."""
+        """Return the timeout for gRPC; None if there is none, or gRPC cannot count it."""
         return None if self.timeout is None or self.timeout > _LONGEST else self.timeout
 
     def _stubs_for(self, method: Described[..., Any, Any, Any], request: Any) -> Stubs:
@@ -99,7 +99,7 @@ class Connection(_Connected):
     _open = staticmethod(grpc.insecure_channel)
 
     def close(self) -> None:
-        """Ends the connection; calls under way fail."""
+        """Ends the connection; calls in flight fail."""
         self._channel.close()
         self._channel_once.close()
 
@@ -150,7 +150,7 @@ class AsyncConnection(_Connected):
     _open = staticmethod(grpc.aio.insecure_channel)
 
     async def close(self) -> None:
-        """Ends the connection; calls under way fail."""
+        """Ends the connection; calls in flight fail."""
         await self._channel.close(None)
         await self._channel_once.close(None)
 

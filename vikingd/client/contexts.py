@@ -12,7 +12,7 @@ from vikingd.domain.contexts import ContextType, Relation
 
 @dataclass(frozen=True, slots=True)
 class MemoryState:
-    """The state of one memory; `time` is when it was last said."""
+    """The state of one memory; `time` is the time when it was last said."""
 
     id: int
     reinforcement: int
@@ -25,7 +25,7 @@ class MemoryState:
 class ContextPassage:
     """A passage of a context: code points [start, end) of its content.
 
-    `memory` is there for a passage of a memory file.
+    Only a passage of a memory file has `memory`.
     """
 
     section: str
@@ -36,26 +36,26 @@ class ContextPassage:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A node of the tree; overview, content, passages and relations come from `get` alone.
+    """A node of the tree; only `get` returns overview, content, passages and relations.
 
     Attributes:
-        uri: its name.
-        context_type: by its root.
+        uri: the URI of the context.
+        context_type: the type, by the root of the URI.
         is_directory: True for a directory.
-        abstract: one sentence or two.
-        overview: some paragraphs.
-        content: a file's whole text.
-        title: as written.
-        metadata: as written; whole numbers are ints.
-        passages: how the content is cut.
-        time: when what it tells happened.
-        create_time: first write.
-        update_time: last write that changed something.
-        reinforcement: how often its memories were reinforced, all together.
-        access_count: how often its memories were recalled, all together.
-        content_hash: SHA-256 over what was written: equal means an equal put changes nothing.
-        revision: that last changed it.
-        relations: what it is linked to.
+        abstract: L0, one or two sentences.
+        overview: L1, some paragraphs.
+        content: L2, the whole text of a file.
+        title: the title as written.
+        metadata: the metadata as written; whole numbers are ints.
+        passages: the passages of the content, without vectors.
+        time: the time of the event that the context describes.
+        create_time: the time of the first write.
+        update_time: the time of the last write that changed a field.
+        reinforcement: the sum of the reinforcement counters of its memories.
+        access_count: the sum of the access counters of its memories.
+        content_hash: SHA-256 over the written fields; a put with an equal hash changes nothing.
+        revision: the revision that last wrote, moved or re-embedded the context.
+        relations: the links of the context.
     """
 
     uri: str
@@ -79,7 +79,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class PutResult:
-    """Outcomes in the order of what was put, seen from `revision` on."""
+    """Outcomes in the order of the contexts; the changes are visible from `revision` on."""
 
     revision: int
     outcomes: tuple[PutOutcome, ...]
@@ -87,7 +87,7 @@ class PutResult:
 
 @dataclass(frozen=True, slots=True)
 class DeleteResult:
-    """The number of directories and files that are gone from `revision` on."""
+    """The number of removed directories and files; they are gone from `revision` on."""
 
     revision: int
     deleted: int
@@ -95,7 +95,7 @@ class DeleteResult:
 
 @dataclass(frozen=True, slots=True)
 class MoveResult:
-    """The number of directories and files that have new names from `revision` on."""
+    """The number of moved directories and files; the new URIs hold from `revision` on."""
 
     revision: int
     moved: int
@@ -103,6 +103,6 @@ class MoveResult:
 
 @dataclass(frozen=True, slots=True)
 class LinkResult:
-    """The revision from which on a link is there, or gone."""
+    """The first revision with the new link, or without the removed one."""
 
     revision: int

@@ -1,8 +1,8 @@
 """The errors of a client, made from the status that the daemon sends.
 
-There is one class for each of the daemon's reasons, named like it: NOT_FOUND is NotFound. All are
-ClientErrors, and a reason that is not known here is one as well. What can't be sent at all is
-Unsendable, which is none.
+There is one class for each of the daemon's reasons, with its name: NOT_FOUND is NotFound. All are
+subclasses of ClientError. An unknown reason is a ClientError itself. Unsendable is a ValueError:
+the request could not be built.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class ClientError(Exception):
 
     Attributes:
         code: the gRPC status code.
-        message: for people.
-        reason: UPPER_SNAKE_CASE and stable, for programs; "" when the daemon gave none, as when it
-            was not reached.
-        metadata: what the message names, for programs.
-        field_violations: the request's fields at fault.
-        retry_after: seconds after which the daemon asks to repeat the call; None: it does not.
+        message: an explanation for people.
+        reason: the stable name of the error for programs, in UPPER_SNAKE_CASE; "" if the daemon
+            gave none, for example if it was not reached.
+        metadata: the values in the message, for programs.
+        field_violations: the invalid fields of the request.
+        retry_after: seconds after which the call may be repeated; None: the daemon names no time.
     """
 
     def __init__(
@@ -59,31 +59,31 @@ class ClientError(Exception):
 
 
 class InvalidField(ClientError):
-    """A request field has a value that is not allowed; `field_violations` name it."""
+    """A request field has a value that is not allowed; `field_violations` names the field."""
 
 
 class NotFound(ClientError):
-    """A URI or a memory that the request names does not exist."""
+    """A URI or a memory of the request does not exist."""
 
 
 class AlreadyExists(ClientError):
-    """A URI that must be new stands already."""
+    """A URI that must be new exists already."""
 
 
 class RevisionNotReached(ClientError):
-    """The minimum revision did not come within the deadline."""
+    """The daemon did not reach the minimum revision within the deadline."""
 
 
 class DeadlinePassed(ClientError):
-    """The daemon saw the call's deadline pass before the work was done."""
+    """The deadline of the call passed in the daemon before the work was done."""
 
 
 class Overloaded(ClientError):
-    """A queue of the daemon is full; `retry_after` says when to repeat the call."""
+    """A queue of the daemon is full; repeat the call after `retry_after` seconds."""
 
 
 class TooLarge(ClientError):
-    """A call asks for more than others can wait for; ask for its parts, one after the other."""
+    """The call is too large, and others would wait too long; send its parts one after the other."""
 
 
 class RevisionDiffers(ClientError):
@@ -91,19 +91,19 @@ class RevisionDiffers(ClientError):
 
 
 class Stopping(ClientError):
-    """The daemon is shutting down and takes no more work."""
+    """The daemon is shutting down and refuses new calls."""
 
 
 class EmbedderFailed(ClientError):
-    """The embedding provider failed; the message says how."""
+    """The embedding provider failed; the message gives the reason."""
 
 
 class EmbedderRefused(EmbedderFailed):
-    """The embedding provider refuses, by its key or its model: a repetition changes nothing."""
+    """The embedding provider refuses the key or the model; a repetition does not help."""
 
 
 class EmbedderTimedOut(EmbedderFailed):
-    """The embedding provider did not answer in the time that the call leaves it."""
+    """The embedding provider did not answer before the deadline of the call."""
 
 
 class StoreMismatch(ClientError):
@@ -115,27 +115,27 @@ class StoreInUse(ClientError):
 
 
 class ReadOnly(ClientError):
-    """This daemon only reads the store; `metadata` says where the one is that writes it."""
+    """This daemon only reads the store; `metadata` has the writer's address, if configured."""
 
 
 class StoreFailed(ClientError):
-    """The disk or the database refused a write; nothing of it was kept."""
+    """The disk or the database refused a write; nothing was written."""
 
 
 class DiskFull(StoreFailed):
-    """The disk has no room for the write; nothing of it was kept."""
+    """The disk has no room for the write; nothing was written."""
 
 
 class StoreDamaged(ClientError):
-    """The database is damaged, or older than it was."""
+    """The database is damaged, or older than before."""
 
 
 class Corrupt(ClientError):
-    """Index and store disagree or a file is damaged."""
+    """Index and store differ, or a file is damaged."""
 
 
 class Internal(ClientError):
-    """A bug in the daemon; its log has the rest."""
+    """A bug in the daemon; its log has the details."""
 
 
 class Unreachable(ClientError):
@@ -143,16 +143,16 @@ class Unreachable(ClientError):
 
 
 class TimedOut(ClientError):
-    """The client's deadline passed without an answer; what was asked for may be done or not."""
+    """The client's deadline passed without an answer; the daemon may have done the work."""
 
 
 class Unsendable(ValueError):
-    """An argument is nothing that a request can hold, such as text that is not Unicode."""
+    """A request cannot hold an argument, such as text that is not valid Unicode."""
 
 
 @contextmanager
 def sendable() -> Iterator[None]:
-    """Turn the errors of protobuf about a value into Unsendable."""
+    """Turn protobuf's errors about a value into Unsendable."""
     try:
         yield
     except UnicodeEncodeError as error:
@@ -161,7 +161,7 @@ def sendable() -> Iterator[None]:
         raise Unsendable(str(error)) from error
 
 
-# NOT_FOUND is the reason of NotFound.
+# The key of NotFound is NOT_FOUND.
 _BY_REASON = {
     re.sub(r"(?<!^)(?=[A-Z])", "_", kind.__name__).upper(): kind
     for base in (ClientError, EmbedderFailed, StoreFailed)
@@ -176,11 +176,11 @@ _WITHOUT_REASON: dict[grpc.StatusCode, type[ClientError]] = {
 
 def from_rpc_error(error: grpc.RpcError) -> ClientError:
     """Return the ClientError for an error of a stub, sync or async."""
-    # What stubs raise is a grpc.Call as well; its declared type does not say so.
+    # The errors of stubs are grpc.Calls as well, contrary to their declared type.
     call = cast("Any", error)
     try:
         status = rpc_status.from_call(call)
-    except (ValueError, DecodeError):  # not made by our daemon: code and message must do
+    except (ValueError, DecodeError):  # not sent by vikingd; code and message remain
         status = None
     reason, metadata, violations = "", {}, []
     retry_after = None

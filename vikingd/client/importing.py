@@ -1,4 +1,4 @@
-"""The import of files: changed contexts are sent, missing ones removed. It shows nothing."""
+"""The import of files: it sends changed contexts and removes missing ones. It shows nothing."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from vikingd.ingest.masks import ALL
 from vikingd.ingest.written import is_written
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput, PutOutcome
 
-MAX_COUNT = 100  # contexts of a batch; small batches let reading and writing overlap
+MAX_COUNT = 100  # contexts in a batch; with small batches, reading and writing overlap
 MAX_BYTES = 3 << 20  # below the daemon's limits.max_message_bytes
 IN_FLIGHT = 3
 _FAULTY = re.compile(r"contexts\[(\d+)\]")
@@ -44,7 +44,7 @@ Item: TypeAlias = Draft | Unreadable | Linked
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A context and its fault."""
+    """A context that failed, and the reason."""
 
     uri: str
     reason: str
@@ -52,16 +52,16 @@ class Failure:
 
 @dataclass(slots=True)
 class ImportSummary:
-    """The result of an import, or with `dry_run` of its plan.
+    """The result of an import, or its plan with `dry_run`.
 
     Attributes:
         end: "done", "interrupted" or "failed".
-        linked: number of links that exist now, new or not.
-        revision: first revision with all changes; 0 if nothing was sent.
-        planned: (change, URI) of each change that a dry run would make.
-        unreadable: files and lines that were not imported.
-        failed: contexts that the daemon refused.
-        as_text: imported files whose front matter is invalid and became text.
+        linked: the number of links of the import that exist now, old or new.
+        revision: the first revision with all changes; 0 if nothing was sent.
+        planned: (change, URI) of each planned change of a dry run.
+        unreadable: the files and lines that were not imported.
+        failed: the contexts that the daemon refused.
+        as_text: the imported files with invalid front matter, which became text.
     """
 
     end: str = "failed"
@@ -100,9 +100,9 @@ class Importer:
     """One import below one URI.
 
     Args:
-        client: of the daemon.
-        top: URI that all drafts are within.
-        delete: remove stored contexts below `top` that are not among the drafts.
+        client: a connection to the daemon.
+        top: a URI; all drafts must be at it or below it.
+        delete: remove the stored contexts below `top` that are not among the drafts.
         dry_run: change nothing.
         cancelled: an event that ends the import.
     """
@@ -131,7 +131,7 @@ class Importer:
         """Import all items; Ctrl-C ends the import after the batches in flight.
 
         Args:
-            items: drafts, links and faults, in order.
+            items: drafts, links and unreadable files, in order.
             advance: called with the number of items that were just finished.
 
         Raises:
@@ -160,7 +160,7 @@ class Importer:
                 self.summary.seconds = time.monotonic() - started
 
     def _check_cancelled(self) -> None:
-        if self._cancelled.is_set():  # by another thread
+        if self._cancelled.is_set():  # another thread sets it
             raise CancelledError
 
     def _read_present(self) -> None:
@@ -182,7 +182,7 @@ class Importer:
                     self.summary.as_text.append(Failure(item.uri, reason))
                 draft = self._with_news(item) if item.uri in self._present else item
                 if self._must_send(draft):
-                    # An emptied file must be empty in the store too.
+                    # A file that has become empty must be empty in the store too.
                     if not draft.content and draft.uri in self._present:
                         draft = replace(draft, update_mask=[ALL])
                     yield context_input(draft)
@@ -192,9 +192,9 @@ class Importer:
             self._advance(1)
 
     def _with_news(self, draft: Draft) -> Draft:
-        """Return the draft with the states of those memories only that exceed the stored ones.
+        """Return the draft without the memory states that the store already has.
 
-        So counts since an export are kept, and nothing is sent for known states.
+        A remaining state is merged with the stored one, so that counts since an export are kept.
         """
         if draft.passages is None or not any(p.entry for p in draft.passages):
             return draft
@@ -239,7 +239,7 @@ class Importer:
         return False
 
     def _makes_way(self, draft: Draft) -> bool:
-        """Return True if no stored file is in the place of a directory, and vice versa."""
+        """Return True if no context of the other kind is in the way; `delete` removes it."""
         for uri in (*uris.ancestors(draft.uri), draft.uri):
             present = self._present.get(uri)
             if present and present.is_directory != (uri != draft.uri or draft.is_directory):
@@ -254,7 +254,7 @@ class Importer:
     def _gone(self) -> list[str]:
         """Return the outermost stored contexts that are not among the items.
 
-        Contexts that could not be read are kept.
+        Contexts whose files could not be read are kept.
         """
         unread = {item.uri for item in self.summary.unreadable if item.uri}
         kept = self._seen | unread | {self._top}
@@ -281,7 +281,7 @@ class Importer:
                 del self._present[uri]
 
     def _link(self) -> None:
-        """Make the links with both ends among the drafts."""
+        """Make the links whose two ends are among the drafts."""
         for link in self._links:
             if self.summary.dry_run or not {link.uri, link.other} <= self._seen:
                 continue
@@ -296,7 +296,7 @@ class Importer:
                 self.summary.revision = max(self.summary.revision, reply.revision)
 
     def _put(self, contexts: list[ContextInput]) -> _Sent:
-        """Send a batch; contexts that the daemon refuses are left out, and the others sent again.
+        """Send a batch. If the daemon refuses a context, send the others again without it.
 
         A batch that is too large for one request is sent in two parts.
         """
@@ -339,7 +339,7 @@ class Importer:
         self._advance(len(sent.written) + len(sent.failed))
         summary.revision = max(summary.revision, sent.revision)
         for uri, outcome in sent.written:
-            # A directory that another batch created implicitly is new as well.
+            # A directory is new too if another batch created it implicitly.
             if uri not in self._present:
                 summary.created += 1
             elif outcome == PUT_OUTCOME_UNCHANGED:
@@ -349,10 +349,10 @@ class Importer:
 
 
 def items_of(path: Path, uri: str, *, delete: bool) -> tuple[str, Iterator[Item]]:
-    """Return the top URI and the items to import from `path` as `uri`.
+    """Return the top URI and the items of an import from `path` to `uri`.
 
     Raises:
-        InvalidField: naming `uri`, `path` or `delete`.
+        InvalidField: `uri`, `path` or `delete` is invalid; the error names it.
     """
     lines = is_jsonl(path)
     if not uri and not lines:
@@ -373,14 +373,14 @@ def items_of(path: Path, uri: str, *, delete: bool) -> tuple[str, Iterator[Item]
 
 
 def _read_lines(path: Path, top: str) -> Iterator[Item]:
-    """Yield the items of JSON lines; an unreadable line may be any context below the top."""
+    """Yield the items of JSON lines; an unreadable line without a URI gets the top's."""
     for item in read_jsonl(path):
         lost = isinstance(item, Unreadable) and not item.uri
         yield replace(item, uri=top) if lost else item
 
 
 def _batches(contexts: Iterable[ContextInput]) -> Iterator[list[ContextInput]]:
-    """Yield batches of at most MAX_COUNT contexts; several have at most MAX_BYTES together."""
+    """Yield batches of at most MAX_COUNT contexts and MAX_BYTES, or of one larger context."""
     batch: list[ContextInput] = []
     size = 0
     for context in contexts:
@@ -395,19 +395,19 @@ def _batches(contexts: Iterable[ContextInput]) -> Iterator[list[ContextInput]]:
 
 
 def _fault(draft: Draft) -> str:
-    """Return why the front matter of a Markdown file became text; "" if it did not."""
+    """Return the reason why front matter of a Markdown file became text; "" if it did not."""
     return fault(draft.content) if kind_of(uris.name(draft.uri)) is Kind.MARKDOWN else ""
 
 
 def _is_too_much(error: ClientError) -> bool:
-    """Return True if the parts of a batch may succeed."""
+    """Return True if the batch is too large, so that its parts may succeed."""
     if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return not error.reason  # gRPC refused the size of the message
     return any(violation.field == "contexts" for violation in error.field_violations)
 
 
 def _faulty(error: ClientError) -> int | None:
-    """Return the index of the context that the daemon refuses; None if it names none."""
+    """Return the index of the refused context; None if the error names none."""
     for violation in error.field_violations:
         if found := _FAULTY.match(violation.field):
             return int(found[1])

@@ -11,7 +11,7 @@ from typing import Any
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Defer Ctrl-C until after the block, since it could leave the lock of a pool taken.
+    """Defer Ctrl-C until after the block: inside it, a pool's lock could stay locked.
 
     Python raises KeyboardInterrupt only in the main thread, and only with a Python handler. In
     other cases nothing is deferred.

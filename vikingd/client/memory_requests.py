@@ -41,23 +41,23 @@ def recall(
 
     Args:
         query: the question.
-        vector: its embedding; None lets the daemon embed the query.
-        project: the memories of this project; "" is those of no project.
-        with_global: beside a project's, those of no project too.
-        max_tokens: the budget; 0 leaves it to the daemon's configuration.
-        tokenizer: a bundled one or a name of the daemon's configuration; "" is
+        vector: the embedding of the query; None: the daemon embeds the query.
+        project: the project of the memories; "": the memories of no project.
+        with_global: search the memories of no project too, beside the project's.
+        max_tokens: the budget in tokens; 0: the daemon's default.
+        tokenizer: a bundled tokenizer, or a name in the daemon's configuration; "":
             o200k_base.
-        top_k: return at most this many memories; None leaves it to the daemon's configuration.
+        top_k: return at most this many memories; None: the daemon's default.
         limit: the same as `top_k`; give one of them.
-        without: paths not to take.
-        fusion: how meaning and words are fused; None is WeightedSum(0.5, 0.5).
-        profile: weights by name, "salience" or "relevance"; "" is the daemon's configuration.
-        weights: of meaning, reinforcement, recency and access, in place of a profile; sum 1.
-        half_life_days: after which recency has halved; None leaves it to the configuration.
-        now: the reference time of ages and of words such as "yesterday"; None is the clock.
-        time_zone: the caller's, such as "Europe/Berlin"; "" is UTC.
-        skip_oversize: go on to smaller memories where one does not fit.
-        no_touch: do not count what is returned as accessed.
+        without: the paths to skip.
+        fusion: the fusion of meaning and words; None: WeightedSum(0.5, 0.5).
+        profile: weights by name, "salience" or "relevance"; "": the daemon's default.
+        weights: weights of meaning, reinforcement, recency and access, which sum to 1.
+        half_life_days: the days after which recency has halved; None: the daemon's default.
+        now: the reference time of ages and of words such as "yesterday"; None: the clock.
+        time_zone: the time zone of the caller, such as "Europe/Berlin"; "": UTC.
+        skip_oversize: skip a memory that does not fit, and go on to smaller ones.
+        no_touch: do not count the returned memories as accessed.
         min_revision: answer from this revision or a later one.
     """
     request = memories_pb2.RecallRequest(
@@ -95,19 +95,19 @@ def remember(
     exact: bool = False,
     request_id: str | None = None,
 ) -> memories_pb2.RememberRequest:
-    """Writes one memory, or reinforces it where it was said before.
+    """Write one memory, or reinforce it if it was said before.
 
     Args:
-        text: what to remember, at most a passage.
+        text: the text to remember, at most one passage long.
         memory_type: "preferences", "tasks", "journal", ... or any name; not needed with `uri`.
-        section: the heading below which it stands; "" is none.
-        project: whose memory it is; "" is no project's.
+        section: the heading above the memory; "": no heading.
+        project: the project of the memory; "": no project.
         uri: the file, in place of project and type.
-        time: when it was said; None is now.
-        time_zone: the caller's, which decides the day of a journal; "" is UTC.
+        time: the time when it was said; None: now.
+        time_zone: the time zone of the caller, for the day of a journal; "": UTC.
         exact: compare wordings only, not their meaning.
-        request_id: a name for this call, of which repetitions count once; None makes one, "" is
-            none.
+        request_id: a name for this call; repetitions with this name count once. None: a new name.
+            "": no name.
     """
     return memories_pb2.RememberRequest(
         text=text,
@@ -128,8 +128,8 @@ def reinforce(
     """Reinforce memories that proved true or useful, by their ids.
 
     Args:
-        ids: of the memories.
-        by: how much.
+        ids: the ids of the memories.
+        by: the amount that is added to each counter.
         request_id: as in `remember`.
     """
     return memories_pb2.ReinforceRequest(ids=ids, by=by, request_id=_request_id(request_id))
@@ -148,16 +148,16 @@ def forget(
     dry_run: bool = False,
     now: datetime | None = None,
 ) -> memories_pb2.ForgetRequest:
-    """Removes memories: by their ids, or all in a scope to which every criterion applies.
+    """Remove memories by their ids, or all memories of a scope that meet every criterion.
 
     Args:
-        ids: of the memories.
-        project: whose memories the criteria look at; "" is those of no project.
-        with_global: beside a project's, those of no project too.
-        older_than: those last said before.
-        below_salience: those that matter less than this without a query, in (0, 1].
-        dry_run: only return the memories that would be removed.
-        now: the reference time of ages; None is the clock.
+        ids: the ids of the memories.
+        project: the project of the memories; "": the memories of no project.
+        with_global: include the memories of no project, beside the project's.
+        older_than: criterion: the memory was last said before this time.
+        below_salience: criterion: its salience without a query is below this, in (0, 1].
+        dry_run: remove nothing; only return the memories that a real call would remove.
+        now: the reference time of ages; None: the clock.
     """
     return memories_pb2.ForgetRequest(
         ids=ids,

@@ -7,6 +7,6 @@ from vikingd.client.methods import BlockingMessages
 
 
 class MessageClient(Connection, BlockingMessages):
-    """As Client, but methods return messages and listings yield them."""
+    """A client like Client, but methods return messages and listings yield them."""
 
     _converts = False

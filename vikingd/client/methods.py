@@ -1,4 +1,4 @@
-"""The methods of all clients, one for each RPC: written once, typed for each kind of client."""
+"""The methods of all clients, one for each RPC: defined once, with types for each client."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _RPCS = {
 class Stubs:
     """The stubs of all services on one channel.
 
-    On a channel of asyncio what they have the type of returns awaitables.
+    On an asyncio channel the stubs return awaitables, contrary to their declared types.
     """
 
     def __init__(self, channel: grpc.Channel | grpc.aio.Channel) -> None:
@@ -62,7 +62,7 @@ class Stubs:
 
 
 class If(NamedTuple):
-    """The condition for sending a request again, in words and as a predicate."""
+    """The condition under which a request may be sent again, in words and as a predicate."""
 
     words: str
     holds: Callable[[Any], bool]
@@ -80,12 +80,12 @@ class Described(Generic[P, Request, Reply, Result]):
     """A descriptor that becomes a method of the class through which it is reached.
 
     Args:
-        build: makes the request.
-        rpc: where it goes.
-        result: what clients that have no messages make of the reply.
-        part: the field of the reply that has it; "" for the whole reply.
-        retried: whether it is sent again when the daemon is unavailable, or for which requests. It
-            may be done already then, so this holds for what can be done twice without harm.
+        build: the function that makes the request.
+        rpc: the function that picks the RPC among the stubs.
+        result: the class of the result in clients that return no messages.
+        part: the field of the reply with the result; "": the whole reply.
+        retried: True, or a condition: send a request again when the daemon is unavailable. The
+            daemon may have done the work already, so a repetition must do no harm.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class Described(Generic[P, Request, Reply, Result]):
         self._name = name
 
     def is_repeatable(self, request: Any) -> bool:
-        """Return whether this request of a `retried` method may be sent again."""
+        """Return True if this request of a `retried` method may be sent again."""
         return self.retried.holds(request) if isinstance(self.retried, If) else True
 
     def conversion(self, owner: type[Methods]) -> Callable[[Any], Any]:
@@ -121,7 +121,7 @@ class Described(Generic[P, Request, Reply, Result]):
 
     def _of(self, client: Methods | None, owner: type[Methods]) -> Any:
         if not hasattr(owner, "_converts"):
-            return self  # a base of the clients, which has no connection
+            return self  # a base class without a connection
         function = self._functions.get(owner)
         if function is None:
             function = owner._function(self)
@@ -130,11 +130,11 @@ class Described(Generic[P, Request, Reply, Result]):
         return function if client is None else MethodType(function, client)
 
     def _message(self) -> Any:
-        """Return the descriptor of the messages that methods return or yield."""
+        """Return the descriptor of the message that the method returns or yields."""
         return _RPCS[self._name].output_type
 
     def _document(self, function: Any, owner: type[Methods]) -> None:
-        """Set name, documentation and signature of a function, from those of `build`."""
+        """Set name, documentation and signature of a function by those of `build`."""
         if owner._converts:
             returns = inspect.formatannotation(self.result).replace("vikingd.client.", "")
         else:
@@ -156,7 +156,7 @@ class Described(Generic[P, Request, Reply, Result]):
 
 
 class Method(Described[P, Request, Reply, Result]):
-    """A method that sends a request and returns what the reply says."""
+    """A method that sends a request and returns its result."""
 
     @overload
     def __get__(self, client: None, owner: type[Methods]) -> Callable[..., Any]: ...
@@ -173,7 +173,7 @@ class Method(Described[P, Request, Reply, Result]):
 
 
 class _Yielding(Described[P, Request, Reply, Result]):
-    """A method that yields what it reads."""
+    """A method that yields results."""
 
     @overload
     def __get__(self, client: None, owner: type[Methods]) -> Callable[..., Any]: ...
@@ -206,7 +206,7 @@ class Pages(_Yielding[P, Any, contexts_pb2.Context, contexts.Context]):
 
 
 class Stream(_Yielding[P, Request, Reply, Result]):
-    """A method that yields the parts of a reply that comes as a stream."""
+    """A method that yields the parts of a streamed reply."""
 
 
 _NAMED = If("with a request_id", lambda request: bool(request.request_id))
@@ -220,7 +220,7 @@ class Methods(ABC):
     @classmethod
     @abstractmethod
     def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:
-        """Return the function or generator that is the method of this class."""
+        """Return the function or generator for this class."""
 
     find = Method(requests.find, lambda to: to.retrieval.Find, results.FindResult, retried=True)
     batch_find = Method(
@@ -242,11 +242,11 @@ class Methods(ABC):
         results.BuiltContext,
         retried=True,
     )
-    # At worst, accesses are counted twice.
+    # A repetition may count accesses twice.
     recall = Method(
         memory_requests.recall, lambda to: to.memories.Recall, results.RecallResult, retried=True
     )
-    # Without a name, a memory that is said again is reinforced.
+    # Without a request_id, a repetition would reinforce the memory once more.
     remember = Method(
         memory_requests.remember,
         lambda to: to.memories.Remember,
@@ -259,11 +259,11 @@ class Methods(ABC):
         results.ReinforceResult,
         retried=_NAMED,
     )
-    # What is gone already is NOT_FOUND: here, in move and unlink.
+    # A repetition of forget, move or unlink would be NOT_FOUND.
     forget = Method(
         memory_requests.forget, lambda to: to.memories.Forget, results.ForgetResult, retried=False
     )
-    # What was written already has another revision than is expected.
+    # The first attempt changes the revision, so a repetition would not find the expected one.
     put = Method(
         requests.put,
         lambda to: to.contexts.Put,
@@ -291,7 +291,7 @@ class Methods(ABC):
     )
     stats = Method(requests.stats, lambda to: to.admin.Stats, status.Stats, retried=True)
     verify = Method(requests.verify, lambda to: to.admin.Verify, status.VerifyReport, retried=True)
-    # Heavy work is not started again.
+    # Heavy work is not repeated.
     optimize = Method(
         requests.optimize, lambda to: to.admin.Optimize, status.OptimizeResult, retried=False
     )
@@ -318,4 +318,4 @@ RETRIED = tuple(
     for name, rpc in _RPCS.items()
     if vars(Methods)[name].retried
 )
-"""The RPCs of which requests may be sent again, as names of a gRPC service config."""
+"""The RPCs with requests that may be sent again, as names of a gRPC service config."""

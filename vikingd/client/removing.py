@@ -19,8 +19,8 @@ def delete_in_parts(
 ) -> Iterator[DeleteResponse]:
     """Delete contexts with all below them, and yield the reply of each call.
 
-    A deletion that is too large for one call is made in parts, children first. Other clients see
-    the remaining contexts in between and after an interruption.
+    A deletion that is too large for one call is made in parts, children first. During the deletion
+    and after an interruption, other clients see the remaining contexts.
     """
     try:
         yield client.delete(*names, allow_missing=allow_missing)

@@ -1,4 +1,4 @@
-"""Replies as dataclasses: those of the clients, and those of the domain."""
+"""The conversion of replies to dataclasses of the client and of the domain."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Read = Callable[[Any], Any]
 
 
 def read(kind: Callable[..., T], message: Message) -> T:
-    """Return the dataclass `kind`, filled from the fields of the same names."""
+    """Return a dataclass `kind` with the values of the message's fields of the same names."""
     return kind(*[read(message) for read in _readers(kind)])
 
 
 @cache
 def _readers(kind: Any) -> tuple[Read, ...]:
-    """Return the readers of the attributes of a dataclass, by their types."""
+    """Return a reader for each attribute of a dataclass, chosen by its type."""
     hints = get_type_hints(kind)
     return tuple(reader(field.name, hints[field.name]) for field in fields(kind))
 
@@ -45,7 +45,7 @@ def reader(name: str, hint: Any) -> Read:
     convert = conversion(hint)
     if not optional:
         return get if convert is _as_it_is else lambda message: convert(get(message))
-    # The zero of an enum without one means that there is none.
+    # The zero of an enum (UNSPECIFIED) means None.
     is_there: Read = get if _is_enum(hint) else lambda message: message.HasField(name)
     return lambda message: convert(get(message)) if is_there(message) else None
 
@@ -58,7 +58,7 @@ def conversion(hint: Any) -> Read:
         each = conversion(get_args(hint)[0])
         return tuple if each is _as_it_is else lambda values: tuple(map(each, values))
     if _is_enum(hint):
-        # The number of a newer daemon stays a number.
+        # An unknown number, from a newer daemon, stays a number.
         members: dict[int, int] = {member.value: member for member in hint}
         return lambda number: members.get(number, number)
     return lambda message: read(hint, message)
@@ -86,7 +86,7 @@ _CONVERSIONS: dict[Any, Read] = {
 
 
 def context_of(message: contexts_pb2.Context) -> Context:
-    """Return the context of a reply to Get."""
+    """Return the context in a reply of Get."""
     return Context(
         message.uri,
         message.is_directory,
@@ -108,7 +108,7 @@ def context_of(message: contexts_pb2.Context) -> Context:
 
 
 def entry_of(passage: contexts_pb2.Passage) -> Entry | None:
-    """Return the state of a memory; None for a passage without one."""
+    """Return the memory state of a passage; None if it has none."""
     if not passage.HasField("memory"):
         return None
     memory = passage.memory

@@ -21,11 +21,11 @@ from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 if TYPE_CHECKING:
     from vikingd.client.values import Vector
 
-_SENT_MESSAGES = 20  # more than count, and no long session makes a request too large
+_SENT_MESSAGES = 20  # the planner reads the last five; a long session must fit into a request
 
 
 def context_input(draft: Draft) -> contexts_pb2.ContextInput:
-    """Return a draft as a message of Put."""
+    """Return a draft as a message for Put."""
     return contexts_pb2.ContextInput(
         uri=draft.uri,
         is_directory=draft.is_directory,
@@ -84,21 +84,21 @@ def find(
     """Find the contexts that matter for a query.
 
     Args:
-        query: the question; "" when the vector alone counts.
-        vector: its embedding; None lets the daemon embed the query.
-        target_uri: search in this directory only; "" is the whole tree.
-        context_types: return these only; none given means all.
+        query: the question; "": search by the vector alone.
+        vector: the embedding of the query; None: the daemon embeds the query.
+        target_uri: search below this directory only; "": the whole tree.
+        context_types: return these types only; empty: all types.
         levels: return files, directories or both.
-        limit: return at most this many results; None is 10.
+        limit: return at most this many results; None: 10.
         top_k: the same as `limit`; give one of them.
         score_threshold: return only results that score more than this, in [0, 1].
-        where: filter over metadata, such as {"year": {"$gte": 2024}}.
-        alpha: weight of a context's own score against its parent's; None finds it per query.
-        trace: explain the answer.
+        where: a filter over metadata, such as {"year": {"$gte": 2024}}.
+        alpha: weight of a context's own score against its parent's; None: computed per query.
+        trace: return the trace of the search.
         min_revision: answer from this revision or a later one.
-        method: how to search.
-        max_directories: how many directories a best-first search may open; 0 leaves it open.
-        mode: SearchMode.THINKING gives a reranker the last word on the order; it takes no `method`.
+        method: the method of the search.
+        max_directories: BEST_FIRST: open at most this many directories; 0: as many as needed.
+        mode: with SearchMode.THINKING a reranker decides the order, and `method` is not allowed.
     """
     return retrieval_pb2.FindRequest(
         query=query,
@@ -119,7 +119,7 @@ def find(
 
 
 def batch_find(requests: Iterable[retrieval_pb2.FindRequest]) -> retrieval_pb2.BatchFindRequest:
-    """Find for many queries in one call, each made by `find_request`."""
+    """Find contexts for many queries in one call; `find_request` makes each query."""
     return retrieval_pb2.BatchFindRequest(requests=requests)
 
 
@@ -139,21 +139,21 @@ def search(
     trace: bool = False,
     min_revision: int = 0,
 ) -> retrieval_pb2.SearchRequest:
-    """Search for a task, given the conversation before it: plan queries and answer all.
+    """Search for a task and the conversation before it: plan queries and answer all of them.
 
     Args:
         query: the task.
-        session: the conversation before; without one the query is searched as it is.
-        target_uri: search in this directory only; "" is the whole tree.
-        context_types: return these only; what is planned for others is not searched.
+        session: the conversation before the task; None: search for the query unchanged.
+        target_uri: search below this directory only; "": the whole tree.
+        context_types: return these types only; planned queries for other types are skipped.
         levels: return files, directories or both.
-        limit: return at most this many results in all; None is 10.
+        limit: return at most this many results in all; None: 10.
         top_k: the same as `limit`; give one of them.
         score_threshold: return only results that score more than this, in [0, 1].
-        where: filter over metadata, such as {"year": {"$gte": 2024}}.
-        alpha: weight of a context's own score against its parent's; None finds it per query.
-        mode: SearchMode.THINKING gives a reranker the last word on the order.
-        trace: explain each query's answer.
+        where: a filter over metadata, such as {"year": {"$gte": 2024}}.
+        alpha: weight of a context's own score against its parent's; None: computed per query.
+        mode: with SearchMode.THINKING a reranker decides the order.
+        trace: return the trace of each query.
         min_revision: answer from this revision or a later one.
     """
     return retrieval_pb2.SearchRequest(
@@ -209,25 +209,25 @@ def retrieve(
     """Retrieve passages by a strategy.
 
     Args:
-        query: the question; "" when the vector alone counts, or `where` alone with Mode.KEYWORD.
-        vector: its embedding; None lets the daemon embed the query.
-        target_uri: search in this directory only; "" is the whole tree.
-        context_types: return these only; none given means all.
-        where: filter over metadata, such as {"year": {"$gte": 2024}}.
-        top_k: return at most this many items; None leaves it to the daemon's configuration.
+        query: the question; "": search by the vector, or list by `where` with Mode.KEYWORD.
+        vector: the embedding of the query; None: the daemon embeds the query.
+        target_uri: search below this directory only; "": the whole tree.
+        context_types: return these types only; empty: all types.
+        where: a filter over metadata, such as {"year": {"$gte": 2024}}.
+        top_k: return at most this many items; None: the daemon's default.
         limit: the same as `top_k`; give one of them.
-        score_threshold: return only results that score more, on the scale of the mode.
-        mode: which side of the index answers.
-        fusion: how Mode.HYBRID fuses; None is Rrf().
-        include: what items bring along; none given means the text.
+        score_threshold: return only items that score more than this, on the scale of the mode.
+        mode: search by meaning, by words or by both.
+        fusion: the fusion of Mode.HYBRID; None: Rrf().
+        include: the returned parts of items; empty: the text.
         group_by_context: return the best passage of each context only.
         diversity: share of maximal marginal relevance, in [0, 1].
-        boosts: multiply the scores of some items.
-        optional_clauses: keys of `where` to search without, once, when nothing is found.
-        degrade: answer by words alone when the embedder fails.
+        boosts: factors for the scores of some items.
+        optional_clauses: keys of `where`; if nothing is found, search once more without them.
+        degrade: answer by words alone if the embedder fails.
         trace: return the parts of each score.
         min_revision: answer from this revision or a later one.
-        page_token: of a listing by `where` alone, `next_page_token` of the page before.
+        page_token: in a listing by `where` alone, `next_page_token` of the page before.
     """
     request = retrieval_pb2.RetrieveRequest(
         query=query,
@@ -277,19 +277,19 @@ def build_context(
     """Build the text for a prompt from results, within a budget of tokens.
 
     Args:
-        query: the question, for a find over the whole tree; or one of the next four.
+        query: the question of a find over the whole tree. Give this or one of the next four.
         items: results of an earlier call, such as a FindResult, or ContextItems.
-        uris: whole contexts, best first.
-        find: made by `find_request`.
-        retrieve: made by `retrieve_request`.
-        max_tokens: tokens of the model's window; 0 leaves it to the daemon's configuration.
-        reserve_tokens: kept free of it; None leaves it to the daemon's configuration.
-        tokenizer: a bundled one or a name of the daemon's configuration; "" is
+        uris: the URIs of whole contexts, best first.
+        find: a request from `find_request`.
+        retrieve: a request from `retrieve_request`.
+        max_tokens: the tokens of the model's window; 0: the daemon's default.
+        reserve_tokens: the part of them that stays free; None: the daemon's default.
+        tokenizer: a bundled tokenizer, or a name in the daemon's configuration; "":
             o200k_base.
         citation: the style of the markers.
-        separator: between passages; None is an empty line.
-        order: by score or by place in the tree.
-        full_text_only: no abstracts and overviews in the place of what does not fit.
+        separator: the text between two passages; None: an empty line.
+        order: order by score or by place in the tree.
+        full_text_only: do not replace passages that do not fit by abstracts or overviews.
     """
     sources = {
         "query": query or None,
@@ -316,7 +316,7 @@ def build_context(
     )
 
 
-_find_request = find  # `build_context` has a parameter of that name
+_find_request = find  # `build_context` has a parameter with the name `find`
 
 
 def _items(hits: Iterable[Hit]) -> retrieval_pb2.ContextItems:
@@ -332,12 +332,12 @@ def _items(hits: Iterable[Hit]) -> retrieval_pb2.ContextItems:
 def put(
     contexts: Iterable[Draft | contexts_pb2.ContextInput], *, wait_for_vectors: bool = False
 ) -> contexts_pb2.PutRequest:
-    """Write contexts, new or existing, whole or some of their fields; all or nothing.
+    """Write new or existing contexts, or some of their fields. A call writes all or nothing.
 
     Args:
-        contexts: 1 to 1,000, each URI once; `update_mask` names the fields to write, and
+        contexts: 1 to 1,000 contexts, each URI once; `update_mask` names the fields to write, and
             `expected_revision` is the revision that the context must have.
-        wait_for_vectors: return only when they are found by meaning too, not by their text alone.
+        wait_for_vectors: wait until the contexts are found by meaning too, not by text alone.
     """
     return contexts_pb2.PutRequest(
         contexts=[context_input(c) if isinstance(c, Draft) else c for c in contexts],
@@ -351,9 +351,9 @@ def delete(
     """Remove contexts with all below them.
 
     Args:
-        uris: what to remove.
-        allow_missing: what isn't there is no error.
-        expected_revision: the revision that the context must have, where it is one; None is any.
+        uris: the URIs of the contexts.
+        allow_missing: a missing URI is no error.
+        expected_revision: the revision that a single context must have; None: any revision.
     """
     return contexts_pb2.DeleteRequest(
         uris=uris, allow_missing=allow_missing, expected_revision=expected_revision
@@ -366,9 +366,9 @@ def move(
     """Move or rename a context with all below it.
 
     Args:
-        source: what to move.
-        destination: its new name.
-        expected_revision: the revision that the source must have; None is any.
+        source: the URI of the context.
+        destination: the new URI.
+        expected_revision: the revision that the source must have; None: any revision.
     """
     return contexts_pb2.MoveRequest(
         source_uri=source, destination_uri=destination, expected_revision=expected_revision
@@ -386,12 +386,12 @@ def list_(uri: str = "", *, min_revision: int = 0) -> contexts_pb2.ListRequest:
 
 
 def tree(uri: str = "", *, depth: int = 0, min_revision: int = 0) -> contexts_pb2.TreeRequest:
-    """List a subtree by URI, its top first; `depth` levels below the top, 0 for all."""
+    """List a subtree by URI, the top first; `depth` levels below the top, 0: all."""
     return contexts_pb2.TreeRequest(uri=uri, depth=depth, min_revision=min_revision)
 
 
 def link(uri: str, other: str, reason: str = "") -> contexts_pb2.LinkRequest:
-    """Link two contexts; linking again replaces the reason."""
+    """Link two contexts; a second link of the same two replaces the reason."""
     return contexts_pb2.LinkRequest(uri=uri, other_uri=other, reason=reason)
 
 
@@ -416,13 +416,13 @@ def optimize() -> admin_pb2.OptimizeRequest:
 
 
 def reembed(target_uri: str = "") -> admin_pb2.ReembedRequest:
-    """Drop the vectors below `target_uri`, or all, so that the present model makes new ones."""
+    """Drop the vectors below `target_uri`, or all vectors; the present model makes new ones."""
     return admin_pb2.ReembedRequest(target_uri=target_uri)
 
 
 def backup() -> admin_pb2.BackupRequest:
     """Copy the store while the daemon serves, and yield the bytes of the file in pieces.
 
-    The first piece has the size of the file: fewer bytes are an incomplete copy.
+    Each piece has the size of the whole file. With fewer bytes the copy is incomplete.
     """
     return admin_pb2.BackupRequest()

@@ -1,6 +1,6 @@
-"""The results of the clients. Attributes are named as the fields of the replies in the proto.
+"""The results of the clients. Attributes have the names of the replies' fields in the proto.
 
-Times are datetimes in UTC, durations of stages seconds.
+Times are datetimes in UTC. Durations of stages are in seconds.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from vikingd.memory.model import Remembered as RememberOutcome
 from vikingd.memory.model import SalienceParts
 
 Timings: TypeAlias = dict[str, float]
-"""Seconds by stage, in order."""
+"""The duration of each stage in seconds, in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class MatchedPassage:
-    """A passage that made its file match: code points [start, end) of the content.
+    """A matching passage of a file: code points [start, end) of the content.
 
-    `ordinal` is its number in the context, from 1; a ContextItem names it by that.
+    `ordinal` is its number in the context, from 1. A ContextItem has this number as `passage`.
     """
 
     ordinal: int
@@ -44,15 +44,15 @@ class MatchedContext:
     """One result of a find or a search.
 
     Attributes:
-        uri: its name.
-        context_type: by its root.
+        uri: the URI of the context.
+        context_type: the type, by the root of the URI.
         is_leaf: True for a file.
-        level: of the text that matched best: 0 the abstract, 2 a passage of the content.
-        abstract: one sentence or two.
-        score: in (0, 1], comparable from query to query.
-        relations: what it is linked with in the scope, the best for this query first.
-        passages: the best of a file; none when the abstract alone matched.
-        parts: of the score; only with `trace`.
+        level: the level of the text that matched best: 0 the abstract, 2 a passage of the content.
+        abstract: L0, one or two sentences.
+        score: the score in (0, 1], comparable between queries.
+        relations: the linked contexts of the scope, best for this query first; at most 5.
+        passages: the best passages of a file, best first; at most 3. Empty: none of them matched.
+        parts: the parts of the score; only with `trace`.
     """
 
     uri: str
@@ -68,7 +68,7 @@ class MatchedContext:
 
 @dataclass(frozen=True, slots=True)
 class RerankRound:
-    """One call of the reranker: round 0 reads the start points, 1 to 3 what was opened."""
+    """One call of the reranker; round 0 scores the start points, 1 to 3 the opened contexts."""
 
     round: int
     opened: int
@@ -81,7 +81,7 @@ class RerankRound:
 
 @dataclass(frozen=True, slots=True)
 class Rerank:
-    """The work of the reranker; `reason` says why it is not DONE, `model` is "" for none."""
+    """The work of the reranker; `reason` is "" if `status` is DONE, `model` is "" for none."""
 
     status: RerankStatus
     reason: str
@@ -91,7 +91,7 @@ class Rerank:
 
 @dataclass(frozen=True, slots=True)
 class _ByType:
-    """Matches in three lists, each by falling score; iterating joins them in one order."""
+    """Matches in three lists, each by falling score; an iteration merges them by score."""
 
     memories: tuple[MatchedContext, ...]
     resources: tuple[MatchedContext, ...]
@@ -115,15 +115,15 @@ class FindResult(_ByType):
     """Results by type, each by falling score, ties by URI; `contexts` has all in one order.
 
     Attributes:
-        memories: of type MEMORY.
-        resources: of type RESOURCE.
-        skills: of type SKILL.
-        total: how many there are in the three together, which is its length.
-        revision: that was searched.
-        timings: seconds by stage.
-        degraded: what the answer had to do without.
-        trace: why the answer is what it is; only when asked for.
-        rerank: what the reranker did; only in SearchMode.THINKING.
+        memories: the results of type MEMORY.
+        resources: the results of type RESOURCE.
+        skills: the results of type SKILL.
+        total: the number of results in the three lists.
+        revision: the revision that was searched.
+        timings: the duration of each stage in seconds, in order.
+        degraded: the failed or missing parts of the answer, each with its cause.
+        trace: the trace of the search; only with `trace`.
+        rerank: the work of the reranker; only in SearchMode.THINKING.
     """
 
     total: int
@@ -136,7 +136,7 @@ class FindResult(_ByType):
 
 @dataclass(frozen=True, slots=True)
 class QueryHit:
-    """A result of one query of a plan: a context by its name, and its score for this query."""
+    """A result of one query of a plan: the URI of a context, and its score for this query."""
 
     uri: str
     score: float
@@ -156,12 +156,12 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchResult(_ByType):
-    """Results of all queries of a plan, each URI once with its best score; else as FindResult.
+    """The results of all queries of a plan, each URI once with its best score; see FindResult.
 
     Attributes:
-        query_plan: what was looked for, who planned that, and why.
-        query_results: what each query found, in the order of the plan.
-        rerank: the reranker, for all queries together; its rounds stand in query_results.
+        query_plan: the plan: its queries, its planner and the reason.
+        query_results: the results of each query, in the order of the plan.
+        rerank: the work of the reranker for all queries; its rounds are in query_results.
     """
 
     query_plan: QueryPlan
@@ -175,10 +175,10 @@ class SearchResult(_ByType):
 
 @dataclass(frozen=True, slots=True)
 class RetrievedItem:
-    """A passage that was retrieved; passage 0 is its context's abstract.
+    """A retrieved passage; passage 0 is the abstract of its context.
 
-    `score` is on the scale of the mode. `metadata` and `vector` (little-endian float32) are there
-    when `include` asks for them, `trace` with `trace`.
+    `score` is on the scale of the mode. `metadata` and `vector` (little-endian float32) are set
+    only if `include` names them, `trace` only with `trace`.
     """
 
     uri: str
@@ -195,16 +195,16 @@ class RetrievedItem:
 
 @dataclass(frozen=True, slots=True)
 class RetrieveResult:
-    """Items by falling score, ties by URI and passage; iterating and len() are over the items.
+    """Items by falling score, ties by URI and passage; iteration and len() are over the items.
 
     Attributes:
-        items: at most top_k.
-        outcome: why there are items, or none.
-        relaxed_clauses: the clauses of `where` that were dropped.
-        revision: that was searched.
-        timings: seconds by stage.
-        degraded: what the answer had to do without.
-        next_page_token: of a listing, where the next page begins; "" on the last one.
+        items: the items, at most top_k.
+        outcome: items were found, or the reason for an empty answer.
+        relaxed_clauses: the clauses of `where` that were dropped, since nothing matched them.
+        revision: the revision that was searched.
+        timings: the duration of each stage in seconds, in order.
+        degraded: the failed or missing parts of the answer, each with its cause.
+        next_page_token: the token of a listing's next page; "": this is the last page.
     """
 
     items: tuple[RetrievedItem, ...]
@@ -239,7 +239,7 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class DroppedPiece:
-    """A piece that is not in a built context, and why."""
+    """A piece that is not in a built context, and the reason."""
 
     uri: str
     section: str
@@ -251,16 +251,16 @@ class BuiltContext:
     """The text for a prompt.
 
     Attributes:
-        text: the context.
-        citations: in the order of the text.
-        used_tokens: of the whole text; never more than the budget.
-        budget_tokens: max_tokens without what is reserved.
-        approximate: True when tokens are estimated.
-        dropped: what is not in it, best first.
-        from_items: how many pieces stand in the text, themselves or by a summary.
-        revision: that was read.
-        timings: seconds by stage.
-        degraded: what the answer had to do without.
+        text: the text for the prompt.
+        citations: the places of the passages, in the order of the text.
+        used_tokens: the tokens of the whole text; never more than the budget.
+        budget_tokens: the budget: max_tokens less the reserved tokens.
+        approximate: True if tokens are estimated.
+        dropped: the pieces that are not in the text, best first.
+        from_items: the number of pieces in the text, in full or by a summary.
+        revision: the texts are of this revision or a later one.
+        timings: the duration of each stage in seconds, in order.
+        degraded: the failed or missing parts of the answer, each with its cause.
     """
 
     text: str
@@ -280,18 +280,18 @@ class Memory:
     """A memory: one entry of a memory file, or a whole file with the id 0.
 
     Attributes:
-        id: for `reinforce` and `forget`.
-        uri: its file.
-        content: what it says; of a file its Markdown.
-        score: its salience, in [0, 1].
-        memory_type: the kind of its file.
+        id: the id for `reinforce` and `forget`; 0: a whole file.
+        uri: the URI of its file.
+        content: the text of the memory, or the Markdown of the file.
+        score: the salience in [0, 1]; 1 for a whole file.
+        memory_type: the kind of its file: "preferences", "journal", ...
         section: headings joined by " > ".
-        reinforcement: how often it was said again or reinforced.
-        token_count: of the content.
-        parts: of the score; only from a search.
-        truncated: True: the file goes on behind what fits into the budget.
-        access_count: how often it was recalled before.
-        time: when it was said, the last time.
+        reinforcement: the number of times that it was said again or reinforced.
+        token_count: the tokens of the content.
+        parts: the parts of the score; only from a search.
+        truncated: True: only the beginning of the file fits into the budget.
+        access_count: the number of earlier recalls that returned it.
+        time: the time when it was last said; of a file, the time of the event in it.
     """
 
     id: int
@@ -310,19 +310,19 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """The recalled memories, best first; of the timeline, newest first. Iterates over `results`.
+    """The recalled memories; iteration and len() are over `results`.
 
     Attributes:
-        results: the memories.
-        total_tokens: of all contents.
-        budget_remaining: what they leave of the budget.
-        path: how they were found; None when no path has an answer.
-        reason: why that path, and why it ends where it does, for people.
-        approximate: True when tokens are estimated.
-        candidates: how many memories the search weighed.
-        revision: that was searched.
-        timings: seconds by stage.
-        degraded: what the answer had to do without.
+        results: the memories, best first; from the timeline, newest first.
+        total_tokens: the tokens of all contents.
+        budget_remaining: the rest of the budget.
+        path: the path that found the memories; None: no path has an answer.
+        reason: the reason for the path and for the end of the results, for people.
+        approximate: True if tokens are estimated.
+        candidates: the number of memories that the search scored.
+        revision: the revision that was searched.
+        timings: the duration of each stage in seconds, in order.
+        degraded: the failed or missing parts of the answer, each with its cause.
     """
 
     results: tuple[Memory, ...]
@@ -348,14 +348,14 @@ class RememberResult:
     """The outcome of a remember.
 
     Attributes:
-        outcome: added, or reinforced where it was said before.
-        id: of the entry.
-        uri: its file.
-        reinforcement: how often it was reinforced by now.
-        met: the wording that it met, or that comes near; "" is none.
-        similarity: how near that is: 1 equal wordings, else the cosine.
-        revision: from which on it is seen.
-        degraded: what the call had to do without.
+        outcome: ADDED for a new memory, REINFORCED if it was said before.
+        id: the id of the memory.
+        uri: the URI of its file.
+        reinforcement: its reinforcement counter now.
+        met: the wording that was reinforced; if added, the nearest one in its file; "": none.
+        similarity: the similarity to `met`: 1 for equal wordings, else the cosine.
+        revision: the memory is visible from this revision on.
+        degraded: the failed or missing parts of the call, each with its cause.
     """
 
     outcome: RememberOutcome
@@ -370,7 +370,7 @@ class RememberResult:
 
 @dataclass(frozen=True, slots=True)
 class ReinforceResult:
-    """Counters as they are from `revision` on, in the order of the ids."""
+    """The new counters, in the order of the ids; they are visible from `revision` on."""
 
     revision: int
     reinforcements: tuple[int, ...]
@@ -378,9 +378,9 @@ class ReinforceResult:
 
 @dataclass(frozen=True, slots=True)
 class ForgetResult:
-    """The memories that are gone from `revision` on, or would be with `dry_run`, by URI and place.
+    """The memories that are gone from `revision` on, by URI and place; with `dry_run`, a preview.
 
-    The reply had no room for `left_out` more of them.
+    `left_out` is the number of further memories, which do not fit into the reply.
     """
 
     forgotten: tuple[Memory, ...]
@@ -389,7 +389,7 @@ class ForgetResult:
 
 
 class ContextItem(NamedTuple):
-    """A passage, or a whole context with passage 0; its score gives its rank among the others."""
+    """A passage, or a whole context with passage 0; the scores give the order of items."""
 
     uri: str
     passage: int = 0
@@ -402,8 +402,8 @@ Hit: TypeAlias = ContextItem | MatchedContext | RetrievedItem | tuple[str, int, 
 def context_items(hit: Hit) -> tuple[ContextItem, ...]:
     """Return the items of one result.
 
-    The passages of a matched context have its score. Each further one ranks lower, by the ratio of
-    its own score to that of the best one. A match without passages stands for the whole context.
+    The best passage of a matched context has the context's score. The score of each other passage
+    is lower, by the ratio of both passages' scores. A match without passages is the whole context.
     """
     if isinstance(hit, RetrievedItem):
         return (ContextItem(hit.uri, hit.passage, hit.score),)

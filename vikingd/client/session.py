@@ -1,4 +1,4 @@
-"""A session as the client keeps it: what a search looks at beside its query."""
+"""A session: the conversation that a search reads beside its query."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Session:
         client.search("Help me create an RFC document", session=session)
 
     Attributes:
-        summary: of all that is no longer among the messages.
+        summary: the summary of the earlier part, which is not among the messages.
     """
 
     def __init__(
@@ -31,15 +31,15 @@ class Session:
         *,
         keep: int | None = None,
     ) -> None:
-        """Begins a session.
+        """Begin a session.
 
         Args:
-            summary: of what was said before.
-            messages: in the order in which they were said.
-            keep: keep this many of the last messages; None keeps all.
+            summary: the summary of the conversation before the messages.
+            messages: the messages in their order.
+            keep: keep this many of the last messages; None: keep all.
 
         Raises:
-            ValueError: `keep` is below 1, or a message has no content or a role that there is not.
+            ValueError: `keep` is below 1, or a message has no content or an unknown role.
         """
         if keep is not None and keep < 1:
             raise ValueError(f"keep must be at least 1, not {keep}")
@@ -59,10 +59,10 @@ class Session:
 
         Args:
             role: one of ROLES.
-            content: not empty.
+            content: the text of the message, not empty.
 
         Raises:
-            ValueError: for another role, or no content.
+            ValueError: the role is unknown, or the content is empty.
         """
         if role not in ROLES:
             raise ValueError(f"role is {role!r}, not one of {', '.join(ROLES)}")
@@ -74,11 +74,11 @@ class Session:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, keep: int | None = None) -> Session:
-        """Reads what `save` wrote: an object with `summary`, `messages` or both.
+        """Read a file from `save`: an object with `summary`, `messages` or both.
 
         Raises:
             OSError: the file cannot be read.
-            ValueError: it is no session; the message names the file and what is wrong.
+            ValueError: the file holds no session; the message names the file and the fault.
         """
         raw = Path(path).read_bytes()
         try:
@@ -91,9 +91,9 @@ class Session:
             raise ValueError(f"{os.fspath(path)}: {error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes `{"summary": ..., "messages": [{"role": ..., "content": ...}]}`.
+        """Write `{"summary": ..., "messages": [{"role": ..., "content": ...}]}`.
 
-        A concurrent reader of the file reads the old one.
+        The new file replaces the old one at once; a concurrent reader never sees a part of it.
 
         Raises:
             OSError: the file cannot be written.

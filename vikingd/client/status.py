@@ -1,4 +1,4 @@
-"""The results about the daemon itself; named as in admin.proto, which explains each field."""
+"""The results about the daemon, with the names of admin.proto, which explains each field."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class IndexStats:
 
 @dataclass(frozen=True, slots=True)
 class QueueStats:
-    """The calls that wait for a thread, and those that were refused since the start."""
+    """The calls of one queue that wait for a thread, and the calls refused since the start."""
 
     queue: str
     waiting: int
@@ -51,7 +51,7 @@ class QueueStats:
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """The daemon in numbers."""
+    """The state of the store, the index, the embedder and the queues."""
 
     version: str
     start_time: datetime | None
@@ -72,7 +72,7 @@ class Stats:
 
 @dataclass(frozen=True, slots=True)
 class VerifyReport:
-    """The numbers of a comparison between index and store, and the differences."""
+    """The numbers of a comparison of index and store, and the differences."""
 
     ok: bool
     contexts: int
@@ -92,7 +92,7 @@ class OptimizeResult:
 
 @dataclass(frozen=True, slots=True)
 class BackupPiece:
-    """The next bytes of a backup of `size` bytes, which holds `revision`."""
+    """The next bytes of a backup, which has `size` bytes and the store at `revision`."""
 
     size: int
     revision: int

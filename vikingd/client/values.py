@@ -1,4 +1,4 @@
-"""Values of Python as fields of requests."""
+"""The conversion of Python values to fields of requests."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def vector_bytes(vector: Vector) -> bytes:
     """Return a vector as little-endian float32 bytes.
 
-    Takes bytes that are so already, a buffer of floats or doubles (array.array, memoryview,
-    numpy) or a sequence of floats.
+    `vector` is such bytes, a buffer of floats or doubles (array.array, memoryview, numpy), or a
+    sequence of floats.
 
     Raises:
-        TypeError: for a buffer of anything else or of more than one dimension.
+        TypeError: the buffer has other values, or more than one dimension.
     """
     if isinstance(vector, (bytes, bytearray)):
         return bytes(vector)
@@ -48,10 +48,10 @@ def vector_bytes(vector: Vector) -> bytes:
 
 
 def count_of(limit: int | None, top_k: int | None) -> int:
-    """Return the number of results that is asked for; 0 leaves it to the daemon.
+    """Return the maximum number of results; 0: the daemon's default.
 
     Raises:
-        ValueError: both names are given and differ.
+        ValueError: both arguments are given, and they differ.
     """
     if limit is not None and top_k is not None and limit != top_k:
         raise ValueError(f"limit is {limit} and top_k is {top_k}; they are one argument, give one")
@@ -64,7 +64,7 @@ def moment(time: datetime | None) -> timestamp_pb2.Timestamp | None:
     if time is None:
         return None
     aware = time.astimezone() if time.tzinfo is None else time
-    # Its timestamp() is a float, which has no microseconds of distant years.
+    # timestamp() returns a float, which loses the microseconds of distant years.
     return timestamp((aware - _EPOCH) // timedelta(microseconds=1))
 
 
@@ -72,7 +72,7 @@ def set_fusion(
     request: retrieval_pb2.RetrieveRequest | memories_pb2.RecallRequest,
     fusion: Rrf | WeightedSum | None,
 ) -> None:
-    """Set the fusion of meaning and words; None leaves the default."""
+    """Set the fusion of meaning and words; None: the default."""
     if isinstance(fusion, WeightedSum):
         request.weighted.vector_weight = fusion.vector_weight
         request.weighted.keyword_weight = fusion.keyword_weight
@@ -86,8 +86,8 @@ def struct(value: Mapping[str, Any]) -> struct_pb2.Struct:
     """Return a JSON object as a Struct.
 
     Raises:
-        ValueError: naming the key, for an integer that a double does not hold. A float is sent: the
-            daemon decides.
+        ValueError: a double cannot hold an integer; the message names the key. Floats are not
+            checked here; the daemon checks them.
     """
     _check_integers(value, "")
     struct = struct_pb2.Struct()
@@ -113,6 +113,6 @@ def _check_integers(value: Any, key: str) -> None:
 
 
 def timestamp(micros: int) -> timestamp_pb2.Timestamp:
-    """Return a time in microseconds since the epoch."""
+    """Return the Timestamp of a time in microseconds since the epoch."""
     seconds, rest = divmod(micros, 1_000_000)
     return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)

@@ -52,7 +52,7 @@ def backup(
 ) -> None:
     """Copy the store into a file while the daemon works, and check the copy.
 
-    In a directory, files are named by time. A file gets its name once it is whole and checked.
+    In a directory, files are named by time. A file gets its name after it is complete and checked.
     `vikingd restore` restores it. The index is not part of a backup: the next start builds it. With
     --every, failures are retried, also while the daemon restarts. --keep deletes only files that
     are named by time, and only after a new backup was checked.
@@ -110,10 +110,10 @@ def _tell(session: Session, error: ClientError | OSError, pause: float) -> None:
 
 
 def fetch(client: MessageClient, path: Path, advance: Callable[[int, int], None]) -> Label:
-    """Write a backup to a new file; it gets its name once it is whole and checked.
+    """Write a backup to a new file, which gets its name after it is complete and checked.
 
     Args:
-        advance: called with the received bytes and the bytes in all.
+        advance: called with the number of received bytes and of all bytes.
 
     Raises:
         ClientError: the daemon failed or the copy is damaged; no file is left.
@@ -138,7 +138,7 @@ def fetch(client: MessageClient, path: Path, advance: Callable[[int, int], None]
             label = verify_backup(part)
         except StoreDamaged as error:
             raise ClientError(grpc.StatusCode.DATA_LOSS, str(error), error.reason) from None
-        os.link(part, path)  # fails if the file exists by now
+        os.link(part, path)  # fails if the file exists
     finally:
         part.unlink(missing_ok=True)
     sync(path.parent)

@@ -1,4 +1,4 @@
-"""The daemon of vikingctl demo: vikingd, which ends with the process that holds its stdin open."""
+"""The daemon of vikingctl demo: it ends when the process at the other end of its stdin ends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STDIN = 0
 
 
 def _end_with_parent() -> None:
-    os.read(_STDIN, 1)  # nothing ever comes but the end
+    os.read(_STDIN, 1)  # returns at the end of stdin
     os.kill(os.getpid(), signal.SIGTERM)
 
 

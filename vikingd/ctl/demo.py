@@ -1,4 +1,4 @@
-"""vikingctl demo: a daemon of its own, a small tree, five questions."""
+"""vikingctl demo: a temporary daemon, a small tree, five questions."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ With your own files:
 
 
 def demo(ctx: typer.Context, as_json: AsJson = False) -> None:
-    """Show what vikingd does: a daemon of its own, a small tree, five questions.
+    """Show vikingd at work: a temporary daemon, a small tree, five questions.
 
-    The daemon gets a free port and a temporary store; both are gone afterwards. VIKINGD_* in the
-    environment holds for it, a configuration file does not.
+    The daemon gets a free port and a temporary store; both are gone afterwards. It reads VIKINGD_*
+    in the environment, but no configuration file.
 
     RPC: viking.retrieval.v1.Contexts/Put, viking.retrieval.v1.Retrieval/Find,
     viking.retrieval.v1.Admin/Stats
@@ -119,11 +119,11 @@ def serving(*options: str, quiet: bool) -> Iterator[str]:
     """Run a daemon on a temporary store during the context, and yield its address.
 
     Args:
-        options: more of `vikingd serve`.
-        quiet: do not show what it says while it starts.
+        options: further options of `vikingd serve`.
+        quiet: do not show the log of the start.
 
     Raises:
-        ClientError: it is not installed or does not start.
+        ClientError: the daemon is not installed or does not start.
     """
     if not all(map(importlib.util.find_spec, _SERVER_MODULES)):
         raise ClientError(
@@ -134,7 +134,7 @@ def serving(*options: str, quiet: bool) -> Iterator[str]:
     with scratch("demo") as store:
         command = [sys.executable, "-P", "-m", "vikingd.ctl.daemon", "serve"]
         command += ["--path", str(store), "--listen", "127.0.0.1:0", "--config", os.devnull]
-        # Ctrl-C reaches this process alone, which then ends the daemon in good order.
+        # Ctrl-C reaches only this process, which then shuts the daemon down.
         daemon = subprocess.Popen(
             [*command, *options],
             stdin=subprocess.PIPE,

@@ -49,11 +49,11 @@ def export(
         ),
     ],
 ) -> None:
-    """Export a subtree: files to read and edit, or JSON lines that an import restores whole.
+    """Export a subtree as files to read and edit, or as JSON lines for a complete restore.
 
     A directory gets each content in a file of its name. Front matter is added to a Markdown file
-    for the title, abstract, metadata and time that its content does not state. JSON lines hold all
-    else too: overviews, passages, links within the subtree, counters and times of memories.
+    for the title, abstract, metadata and time that its content does not state. JSON lines also hold
+    overviews, passages, links within the subtree, and counters and times of memories.
     Vectors are not exported. Existing files are never overwritten.
 
     RPC: viking.retrieval.v1.Contexts/Tree, .../Get
@@ -98,9 +98,9 @@ class Summary:
     """The result of an export.
 
     Attributes:
-        uri: the URI that the directory of files is to be imported as.
-        links: links between two contexts of the subtree; only JSON lines hold them.
-        left_out: contexts that are in no file, since no file can have their names.
+        uri: the URI for an import of the directory of files.
+        links: the links between two contexts of the subtree; only JSON lines hold them.
+        left_out: the contexts that are in no file, since no file can have their names.
     """
 
     uri: str
@@ -113,11 +113,11 @@ class Summary:
 
 
 class Exporter:
-    """One export of the subtree of a directory or a file; concurrent writes may be in it or not.
+    """One export of a directory's subtree or of a file; it may contain concurrent writes or not.
 
     Raises:
-        ClientError: there is no such context, no daemon answers, or the daemon names a context that
-            is not below the top.
+        ClientError: the context does not exist, no daemon answers, or the daemon sends a context
+            that is not below the top.
     """
 
     def __init__(self, client: MessageClient, uri: str) -> None:
@@ -138,10 +138,10 @@ class Exporter:
         out.flush()
 
     def write(self, path: Path, advance: Callable[[int], None]) -> None:
-        """Write a .jsonl file, else a directory of files; it appears whole or not at all.
+        """Write a .jsonl file, else a directory of files; a failed export leaves nothing.
 
         Args:
-            path: a path that does not exist, or an empty directory.
+            path: a new path, or an empty directory.
             advance: called with the number of contexts that were just written.
 
         Raises:

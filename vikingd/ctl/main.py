@@ -78,7 +78,7 @@ def _common(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
     ] = False,
 ) -> None:
-    """Talk to a vikingd daemon: import a tree, find in it, look after it.
+    """Call a vikingd daemon: import a tree, search it, maintain it.
 
     Exit codes: 1 failed, 2 usage or invalid argument, 3 daemon not reached, 4 not found,
     130 interrupted.

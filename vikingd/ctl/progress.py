@@ -51,9 +51,9 @@ class Meter:
 
         Args:
             done: number of finished pieces.
-            total: None: as before.
+            total: number of all pieces; None: unchanged.
             share: finished share of the work in [0, 1]; None: all pieces take equal work.
-            left: seconds that the rest will take; None: estimated by the rate so far.
+            left: seconds until the end; None: estimated by the rate so far.
         """
         self.done, self.total = done, max(done, self.total if total is None else total)
         now = time.monotonic()
@@ -75,7 +75,7 @@ class Meter:
 
 @contextmanager
 def meter(session: Session, what: str, total: int) -> Iterator[Meter]:
-    """A context manager that shows a meter; with --json it shows nothing."""
+    """Show a meter for the context; with --json show nothing."""
     if session.as_json or not session.err.is_terminal:
         yield Meter(session, what, total, None)
         return
@@ -92,7 +92,7 @@ def time_left(characters: int, characters_per_second: float) -> float | None:
 def wait_for_vectors(session: Session) -> None:
     """Show the backlog of the embedder until it is empty or the embedder fails.
 
-    Long texts take longer than short ones, so bar and time left are by characters.
+    Long texts take longer than short ones, so bar and time left are measured in characters.
     """
     embedder = session.client.stats().embedder
     if not embedder.backlog:

@@ -1,4 +1,4 @@
-"""The commands that ask and read."""
+"""The commands that search and read."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ Kinds = Annotated[
     list[TypeName] | None, typer.Option("--type", help="Only this type; may be repeated.")
 ]
 Threshold = Annotated[
-    float | None, typer.Option(min=0.0, max=1.0, help="Only what scores more than this.")
+    float | None, typer.Option(min=0.0, max=1.0, help="Only results that score more than this.")
 ]
 
 
 def types_of(kinds: Kinds) -> list[ContextType]:
-    """Return the types in the form of the client."""
+    """Return the types as the client's enums."""
     return [ContextType[kind.name] for kind in kinds or ()]
 
 
@@ -78,21 +78,21 @@ def find(
     ] = 10,
     threshold: Threshold = None,
     where: Where = None,
-    levels: Annotated[LevelsName, typer.Option(help="What to return.")] = LevelsName.FILES,
+    levels: Annotated[LevelsName, typer.Option(help="Nodes to show.")] = LevelsName.FILES,
     alpha: Annotated[
         float | None,
         typer.Option(
             min=0.0, max=1.0, help="Weight of the own score against the directory's; else adaptive."
         ),
     ] = None,
-    method: Annotated[MethodName, typer.Option(help="How to search.")] = MethodName.AUTO,
+    method: Annotated[MethodName, typer.Option(help="The method of the search.")] = MethodName.AUTO,
     think: Annotated[
         bool, typer.Option("--think", help="Let the daemon's reranker decide the order.")
     ] = False,
     trace: Annotated[
         bool, typer.Option("--trace", help="Show how the answer and each score came about.")
     ] = False,
-    timings: Annotated[bool, typer.Option("--timings", help="Show what each stage took.")] = False,
+    timings: Annotated[bool, typer.Option("--timings", help="Show each stage's time.")] = False,
 ) -> None:
     """Find the contexts that matter for a query, best first.
 
@@ -123,7 +123,7 @@ def find(
 
 
 def read_session(path: str) -> Said:
-    """Parses the option that names the file of a session."""
+    """Parses the option for the file of a session."""
     try:
         return Said.load(Path(path))
     except OSError as error:
@@ -134,14 +134,14 @@ def read_session(path: str) -> Said:
 
 def search(
     session: Session,
-    query: Annotated[str, typer.Argument(help="What is to be done, in any language.")],
+    query: Annotated[str, typer.Argument(help="The task, in any language.")],
     said: Annotated[
         Said | None,
         typer.Option(
             "--session",
             parser=read_session,
             metavar="FILE",
-            help='What was said before: {"summary": "...", "messages": [{"role": "user", '
+            help='The conversation: {"summary": "...", "messages": [{"role": "user", '
             '"content": "..."}]}.',
         ),
     ] = None,
@@ -160,7 +160,7 @@ def search(
         bool, typer.Option("--trace", help="Show plan, walks, reranking and merge.")
     ] = False,
 ) -> None:
-    """Search what a task needs to know, given what was said before it.
+    """Search the contexts for a task, given the conversation before it.
 
     RPC: viking.retrieval.v1.Retrieval/Search
 
@@ -198,7 +198,7 @@ def get(
         bool, typer.Option("--content", help="Print the content alone, as it is.")
     ] = False,
 ) -> None:
-    """Show one context whole.
+    """Show one whole context.
 
     RPC: viking.retrieval.v1.Contexts/Get
 
@@ -231,7 +231,7 @@ def tree(
     session: Session,
     uri: Annotated[str, typer.Argument(help="The top of the subtree.")] = uris.ROOT,
     depth: Annotated[
-        int, typer.Option(min=0, help="How many levels below the top; 0 for all.")
+        int, typer.Option(min=0, help="The number of levels below the top; 0: all levels.")
     ] = 0,
 ) -> None:
     """Show a subtree with the abstracts.

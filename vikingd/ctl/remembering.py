@@ -70,10 +70,10 @@ def recall(
         bool, typer.Option("--search", help="Search, whatever file or day the query names.")
     ] = False,
     skip_oversize: Annotated[
-        bool, typer.Option("--skip-oversize", help="Go on to smaller ones where one does not fit.")
+        bool, typer.Option("--skip-oversize", help="Skip memories that are too large.")
     ] = False,
     no_touch: Annotated[
-        bool, typer.Option("--no-touch", help="Do not count what is shown as accessed.")
+        bool, typer.Option("--no-touch", help="Do not count the shown memories as accessed.")
     ] = False,
     now: Now = None,
     time_zone: Zone = "",
@@ -103,26 +103,26 @@ def recall(
 
 def remember(
     session: Session,
-    text: Annotated[str, typer.Argument(help="What to remember; - reads stdin.")],
+    text: Annotated[str, typer.Argument(help="The text to remember; - reads stdin.")],
     memory_type: Annotated[
         str,
         typer.Option("--type", metavar="NAME", help="preferences, tasks, journal, or any name."),
     ] = "",
-    section: Annotated[str, typer.Option(help="The heading below which it stands.")] = "",
+    section: Annotated[str, typer.Option(help="The heading above the memory.")] = "",
     project: Project = "",
     uri: Annotated[
         str, typer.Option(metavar="URI", help="The file, in place of project and type.")
     ] = "",
     time: Annotated[
         datetime | None,
-        typer.Option(parser=moment, metavar="TIME", help="When it was said; else now."),
+        typer.Option(parser=moment, metavar="TIME", help="The time when it was said; else now."),
     ] = None,
     time_zone: Zone = "",
     exact: Annotated[
         bool, typer.Option("--exact", help="Compare wordings only, not their meaning.")
     ] = False,
 ) -> None:
-    """Remember a text; said again, it is reinforced instead.
+    """Remember a text, or reinforce it if it was said before.
 
     RPC: viking.retrieval.v1.Memories/Remember
 
@@ -153,8 +153,8 @@ def remember(
 
 def reinforce(
     session: Session,
-    ids: Annotated[list[int], typer.Argument(metavar="ID...", help="As recall shows them.")],
-    by: Annotated[int, typer.Option(min=1, help="By how much.")] = 1,
+    ids: Annotated[list[int], typer.Argument(metavar="ID...", help="Ids from recall.")],
+    by: Annotated[int, typer.Option(min=1, help="Add this to each counter.")] = 1,
 ) -> None:
     """Reinforce memories that proved true or useful.
 
@@ -171,23 +171,23 @@ def reinforce(
 def forget(
     session: Session,
     ids: Annotated[
-        list[int] | None, typer.Argument(metavar="ID...", help="As recall shows them.")
+        list[int] | None, typer.Argument(metavar="ID...", help="Ids from recall.")
     ] = None,
     project: Project = "",
     with_global: WithGlobal = False,
     older_than: Annotated[
         datetime | None,
-        typer.Option(parser=moment, metavar="TIME", help="Those last said before; 90d: 90 days."),
+        typer.Option(parser=moment, metavar="TIME", help="Last said before; 90d: 90 days ago."),
     ] = None,
     below_salience: Annotated[
-        float | None, typer.Option(help="Those that matter less without a query, in (0, 1].")
+        float | None, typer.Option(help="Salience without a query is below this, in (0, 1].")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the memories.")] = False,
     yes: Yes = False,
 ) -> None:
-    """Forget memories: by their ids, or all in a scope to which every criterion applies.
+    """Forget memories by their ids, or all memories of a scope that meet every criterion.
 
-    Criteria show what would go and ask first when stdin is a terminal.
+    With criteria, and if stdin is a terminal, the command shows the memories and asks first.
 
     RPC: viking.retrieval.v1.Memories/Forget
 

@@ -32,7 +32,7 @@ def snippet(text: str, length: int = _SNIPPET) -> str:
 
 
 def type_name(value: ContextType.ValueType) -> str:
-    """memory, resource or skill; "" above the typed roots."""
+    """Return memory, resource or skill; "" above the typed roots."""
     return ContextType.Name(value).removeprefix("CONTEXT_TYPE_").lower() if value else ""
 
 
@@ -104,12 +104,12 @@ def timings_line(timings: Iterable[retrieval_pb2.StageTiming]) -> Text:
 
 
 def add_by_uri(tree: Tree, nodes: Mapping[str, Text], top: str = "") -> None:
-    """Adds nodes to a tree, each below the nearest one above it that is there too.
+    """Add nodes to a tree, each below its nearest ancestor among the nodes.
 
     Args:
-        tree: takes what has nothing above it.
-        nodes: what stands after the name of each URI.
-        top: the URI that `tree` itself stands for; "" for none.
+        tree: the parent of nodes without such an ancestor.
+        nodes: the text after the name, by URI.
+        top: the URI of `tree` itself; "": none.
     """
     made = {top: tree}
     for uri in sorted(nodes, key=lambda uri: uri.split("/")):
@@ -248,7 +248,7 @@ def fields(rows: Mapping[str, str]) -> Table:
 def local_time(stamp: Timestamp) -> str:
     """Return a time in the local zone, to the second."""
     at = datetime.fromtimestamp(stamp.seconds, UTC)
-    with suppress(OverflowError):  # on the first and the last day of all times
+    with suppress(OverflowError):  # on the first and the last day of datetime
         at = at.astimezone()
     return at.replace(tzinfo=None).isoformat(" ", "seconds")
 

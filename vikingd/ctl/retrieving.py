@@ -36,7 +36,7 @@ def retrieve(
     query: Annotated[
         str, typer.Argument(help="The question; none with --mode keyword --where: list all.")
     ] = "",
-    mode: Annotated[ModeName, typer.Option(help="Which side of the index answers.")] = (
+    mode: Annotated[ModeName, typer.Option(help="Search by meaning, by words or by both.")] = (
         ModeName.HYBRID
     ),
     weights: Annotated[
@@ -49,7 +49,7 @@ def retrieve(
         int, typer.Option(min=0, max=1000, help="Show at most this many; 0: the daemon's default.")
     ] = 0,
     threshold: Annotated[
-        float | None, typer.Option(help="Only what scores more, on the scale of the mode.")
+        float | None, typer.Option(help="Only items above this score, on the mode's scale.")
     ] = None,
     group: Annotated[
         bool, typer.Option("--group", help="The best passage of each context only.")
@@ -60,7 +60,7 @@ def retrieve(
     degrade: Annotated[
         bool, typer.Option("--degrade", help="Answer by words alone when the embedder fails.")
     ] = False,
-    trace: Annotated[bool, typer.Option("--trace", help="Show how each score came about.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show the parts of each score.")] = False,
 ) -> None:
     """Retrieve passages by a strategy, best first.
 
@@ -88,26 +88,26 @@ def context(
     session: Session,
     query: Annotated[str, typer.Argument(help="The question, in any language.")],
     max_tokens: Annotated[
-        int, typer.Option(min=0, help="Of the model's window; 0: the daemon's default.")
+        int, typer.Option(min=0, help="The model's window; 0: the daemon's default.")
     ] = 0,
     reserve: Annotated[
         int | None, typer.Option(min=0, help="Tokens of it kept free for question and answer.")
     ] = None,
     tokenizer: Tokenizer = "",
-    strategy: Annotated[StrategyName, typer.Option(help="How to search.")] = StrategyName.FIND,
+    strategy: Annotated[StrategyName, typer.Option(help="Search method.")] = StrategyName.FIND,
     target: Target = "",
     where: Where = None,
-    citation: Annotated[CitationName, typer.Option(help="What names the sources.")] = (
+    citation: Annotated[CitationName, typer.Option(help="The style of the markers.")] = (
         CitationName.NUMBERED
     ),
-    order: Annotated[OrderName, typer.Option(help="Which passage comes first.")] = OrderName.SCORE,
+    order: Annotated[OrderName, typer.Option(help="The order of passages.")] = OrderName.SCORE,
     full: Annotated[
         bool, typer.Option("--full", help="Whole passages only, no abstracts in their place.")
     ] = False,
 ) -> None:
-    """Print the text for a prompt, of what is found, within a budget of tokens.
+    """Print the text for a prompt, built from results, within a budget of tokens.
 
-    The text goes to stdout; its sources and what it took go to stderr.
+    The text goes to stdout; its sources, tokens and time go to stderr.
 
     RPC: viking.retrieval.v1.Retrieval/BuildContext
 

@@ -1,4 +1,4 @@
-"""The commands that tell how the daemon is and make it work on itself."""
+"""The commands that show the state of the daemon and maintain it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from vikingd.domain import uri as uris
 
 
 def stats(session: Session) -> None:
-    """Show the daemon in numbers.
+    """Show the state of the daemon in numbers.
 
     RPC: viking.retrieval.v1.Admin/Stats
 
@@ -26,7 +26,7 @@ def stats(session: Session) -> None:
 
 
 def verify(session: Session) -> None:
-    """Compare the index with the store, all of it; exit code 1 when they differ.
+    """Compare the whole index with the store; exit code 1 if they differ.
 
     RPC: viking.retrieval.v1.Admin/Verify
 
@@ -59,7 +59,7 @@ def reembed(
 ) -> None:
     """Drop vectors, so that the daemon's present model makes new ones.
 
-    Until it has, these texts are found by their words alone. Asks first when stdin is a terminal.
+    Until then these texts are found by words alone. The command asks first if stdin is a terminal.
 
     RPC: viking.retrieval.v1.Admin/Reembed
 

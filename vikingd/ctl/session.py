@@ -26,7 +26,7 @@ from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, ClientError, Unsend
 from vikingd.client.messages import MessageClient
 
 OTHER, USAGE, UNREACHABLE, NOT_FOUND, INTERRUPTED = 1, 2, 3, 4, 130
-"""Exit codes beside 0; 130 is a shell's 128 + SIGINT."""
+"""The exit codes other than 0; 130 is a shell's 128 + SIGINT."""
 
 _EXIT_CODES = {
     grpc.StatusCode.INVALID_ARGUMENT: USAGE,
@@ -34,15 +34,15 @@ _EXIT_CODES = {
     grpc.StatusCode.NOT_FOUND: NOT_FOUND,
 }
 
-# Wide enough that nothing wraps where no person reads it at a width.
+# So wide that nothing wraps when the output is not a terminal.
 _PIPE_WIDTH = 4096
 
 _NOT_DONE = grpc.StatusCode.FAILED_PRECONDITION
 
 _ADDRESS_VARIABLE = "VIKINGCTL_ADDRESS"
 
-# What is stored may act on a terminal: control characters but tab and line feed, and characters
-# that change the direction of what is shown.
+# Stored text may act on a terminal by control characters (except tab and line feed), and by
+# characters that change the direction of text.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 _PANEL = "Common options"
@@ -50,7 +50,7 @@ Address = Annotated[
     str | None,
     typer.Option(
         metavar="HOST:PORT",
-        help=f"Where the daemon is; {_ADDRESS_VARIABLE} otherwise, else {DEFAULT_ADDRESS}.",
+        help=f"Address of the daemon; default: {_ADDRESS_VARIABLE}, else {DEFAULT_ADDRESS}.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -75,7 +75,7 @@ AsJson = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Common:
-    """The options that stand before the command or after it."""
+    """The options that may come before or after the command."""
 
     address: str | None = None
     timeout: float | None = None
@@ -92,7 +92,7 @@ class Session:
     err: Console
 
     def show(self, reply: Message, *renderables: RenderableType | None) -> None:
-        """Print the reply as JSON, or as text for people; None is left out."""
+        """Print the reply as JSON, or as text for people; None prints nothing."""
         if self.as_json:
             self.show_json(
                 MessageToJson(reply, ensure_ascii=False, always_print_fields_with_no_presence=True)
@@ -125,8 +125,8 @@ def connected(
     """Make a command of a function: add the common options, connect, and report failures.
 
     Args:
-        function: takes the session, then its own options as typer wants them.
-        deadline: of each call in seconds, where the user gives none; None for none.
+        function: takes the session, then its own options with typer's annotations.
+        deadline: the default deadline of each call in seconds; None: no deadline.
     """
 
     def run(
@@ -142,7 +142,7 @@ def connected(
         with opened(address, timeout or common.timeout or deadline, as_json) as session:
             function(session, **own)
 
-    # typer reads a command's parameters from its signature.
+    # typer reads the parameters of a command from its signature.
     hints = get_type_hints(run, include_extras=True) | get_type_hints(function, include_extras=True)
     ctx, *shared, _ = inspect.signature(run).parameters.values()
     own = list(inspect.signature(function).parameters.values())[1:]
@@ -180,13 +180,13 @@ def failures_told(as_json: bool, address: str = "") -> Iterator[None]:
         raise
     except OSError as error:
         _tell(ClientError(_NOT_DONE, f"can't read or write: {error.strerror}", "IO"), "", as_json)
-        with suppress(OSError):  # what stdout still holds is not tried again at the end
+        with suppress(OSError):  # do not write the rest of stdout's buffer again at the end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(OTHER) from None
 
 
 def escape_what_cannot_be_encoded() -> None:
-    """Let stdout and stderr take any text in any encoding; JSON stays valid."""
+    """Make stdout and stderr accept any text in any encoding; JSON stays valid."""
     codecs.register_error("json", _escaped)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -199,7 +199,7 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 def not_written(message: str) -> ClientError:
-    """Return the error of a file that cannot be written."""
+    """Return the error for a file that cannot be written."""
     return ClientError(_NOT_DONE, message, "NOT_WRITTEN")
 
 
@@ -217,7 +217,7 @@ class SafeConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Render as any console does, then replace the characters."""
+        """Render as usual, then replace unsafe characters."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(clean(segment.text), segment.style)
 

@@ -21,7 +21,7 @@ _STOPPED: dict[int, str] = {
     StopReason.OUT_OF_REACH: "no directory left can hold anything better",
 }
 _DIRECTORIES_SHOWN = 40
-_VISIBLE = 5e-4  # differences below it vanish in three digits
+_VISIBLE = 5e-4  # smaller differences do not show in three digits
 
 
 def formula(parts: retrieval_pb2.ScoreParts) -> str:
@@ -141,7 +141,7 @@ def _add_walk(tree: Tree, trace: retrieval_pb2.FindTrace) -> None:
     if trace.directories:
         _add_directories(tree, trace)
     if trace.stop_reason:
-        # A newer daemon may have another reason.
+        # A newer daemon may send an unknown reason.
         tree.add(f"stopped: {_STOPPED.get(trace.stop_reason, trace.stop_reason)}")
 
 

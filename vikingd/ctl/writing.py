@@ -83,9 +83,9 @@ def rm(
 ) -> None:
     """Remove contexts; a directory needs -r.
 
-    Asks before a directory is removed that is not empty; without a terminal that needs --yes. What
-    is too large for one call goes in parts: until the end, other callers see the parts that are
-    left, and an interruption leaves them.
+    The command asks before it removes a directory that is not empty; without a terminal it needs
+    --yes. A removal that is too large for one call is made in parts. Until the end, other callers
+    see the remaining contexts, and an interruption leaves them.
 
     RPC: viking.retrieval.v1.Contexts/Delete
 
@@ -135,7 +135,7 @@ def link(
     other: Annotated[str, typer.Argument(help="The other end.")],
     reason: Annotated[str, typer.Option(help="Why they belong together.")] = "",
 ) -> None:
-    """Link two contexts; linking again replaces the reason.
+    """Link two contexts; a second link of the same two replaces the reason.
 
     RPC: viking.retrieval.v1.Contexts/Link
 
@@ -150,7 +150,7 @@ def unlink(
     uri: Annotated[str, typer.Argument(help="One end.")],
     other: Annotated[str, typer.Argument(help="The other end.")],
 ) -> None:
-    """Take a link back.
+    """Remove a link.
 
     RPC: viking.retrieval.v1.Contexts/Unlink
 

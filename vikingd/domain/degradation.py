@@ -1,4 +1,4 @@
-"""The records of what an answer had to do without."""
+"""The records of the failed or missing parts of an answer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class DegradationReason(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Degradation:
-    """One thing that an answer had to do without; `detail` explains it to people."""
+    """A failed or missing part of an answer; `detail` explains it to people."""
 
     reason: DegradationReason
     detail: str

@@ -1,4 +1,4 @@
-"""A directory with an ONNX model and its tokenizer, as model hubs publish them."""
+"""A directory with an ONNX model and its tokenizer, in the form of model hubs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class OnnxDirectory:
     Args:
         directory: holds tokenizer.json, and model.onnx or model_quantized.onnx, these two perhaps
             in a directory onnx.
-        threads: of one call.
+        threads: the threads of one call.
         keep_memory: keep the memory of a call for the next one. It grows with the longest input
             and the number of concurrent calls, and never shrinks.
 

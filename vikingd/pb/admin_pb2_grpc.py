@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class AdminStub(object):
-    """Running the daemon.
+    """The operation of the daemon.
     """
 
     def __init__(self, channel):
@@ -63,7 +63,7 @@ class AdminStub(object):
 
 
 class AdminServicer(object):
-    """Running the daemon.
+    """The operation of the daemon.
     """
 
     def Stats(self, request, context):
@@ -88,7 +88,7 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Reembed(self, request, context):
-        """Embeds again.
+        """Drops vectors, so that the present model makes new ones.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -138,7 +138,7 @@ def add_AdminServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Admin(object):
-    """Running the daemon.
+    """The operation of the daemon.
     """
 
     @staticmethod

@@ -27,7 +27,7 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AdminStub:
-    """Running the daemon."""
+    """The operation of the daemon."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -40,13 +40,13 @@ class AdminStub:
     Optimize: _grpc.UnaryUnaryMultiCallable[_admin_pb2.OptimizeRequest, _admin_pb2.OptimizeResponse]
     """Compacts the index."""
     Reembed: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReembedRequest, _admin_pb2.ReembedResponse]
-    """Embeds again."""
+    """Drops vectors, so that the present model makes new ones."""
     Backup: _grpc.UnaryStreamMultiCallable[_admin_pb2.BackupRequest, _admin_pb2.BackupResponse]
     """Copies the store. Reads and writes go on."""
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
-    """Running the daemon."""
+    """The operation of the daemon."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Stats: _aio.UnaryUnaryMultiCallable[_admin_pb2.StatsRequest, _admin_pb2.StatsResponse]  # type: ignore[assignment]
@@ -56,12 +56,12 @@ class AdminAsyncStub(AdminStub):
     Optimize: _aio.UnaryUnaryMultiCallable[_admin_pb2.OptimizeRequest, _admin_pb2.OptimizeResponse]  # type: ignore[assignment]
     """Compacts the index."""
     Reembed: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReembedRequest, _admin_pb2.ReembedResponse]  # type: ignore[assignment]
-    """Embeds again."""
+    """Drops vectors, so that the present model makes new ones."""
     Backup: _aio.UnaryStreamMultiCallable[_admin_pb2.BackupRequest, _admin_pb2.BackupResponse]  # type: ignore[assignment]
     """Copies the store. Reads and writes go on."""
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
-    """Running the daemon."""
+    """The operation of the daemon."""
 
     @_abc_1.abstractmethod
     def Stats(
@@ -93,7 +93,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ReembedRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ReembedResponse, _abc.Awaitable[_admin_pb2.ReembedResponse]]:
-        """Embeds again."""
+        """Drops vectors, so that the present model makes new ones."""
 
     @_abc_1.abstractmethod
     def Backup(

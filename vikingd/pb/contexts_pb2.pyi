@@ -59,11 +59,11 @@ class _PutOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PutOutcome
     PUT_OUTCOME_UNSPECIFIED: _PutOutcome.ValueType  # 0
     """Never sent."""
     PUT_OUTCOME_CREATED: _PutOutcome.ValueType  # 1
-    """It is new."""
+    """The context is new."""
     PUT_OUTCOME_UPDATED: _PutOutcome.ValueType  # 2
-    """It existed and was changed."""
+    """The context existed and was changed."""
     PUT_OUTCOME_UNCHANGED: _PutOutcome.ValueType  # 3
-    """It existed with the same fields; nothing was written."""
+    """The context existed with the same fields; nothing was written."""
 
 class PutOutcome(_PutOutcome, metaclass=_PutOutcomeEnumTypeWrapper):
     """The outcome of a Put for one context."""
@@ -71,11 +71,11 @@ class PutOutcome(_PutOutcome, metaclass=_PutOutcomeEnumTypeWrapper):
 PUT_OUTCOME_UNSPECIFIED: PutOutcome.ValueType  # 0
 """Never sent."""
 PUT_OUTCOME_CREATED: PutOutcome.ValueType  # 1
-"""It is new."""
+"""The context is new."""
 PUT_OUTCOME_UPDATED: PutOutcome.ValueType  # 2
-"""It existed and was changed."""
+"""The context existed and was changed."""
 PUT_OUTCOME_UNCHANGED: PutOutcome.ValueType  # 3
-"""It existed with the same fields; nothing was written."""
+"""The context existed with the same fields; nothing was written."""
 Global___PutOutcome: _TypeAlias = PutOutcome  # noqa: Y015
 
 @_typing.final
@@ -104,9 +104,9 @@ class Passage(_message.Message):
     """
     @_builtins.property
     def memory(self) -> Global___MemoryState:
-        """Of a passage of a memory file: what is known of it as a memory. From Get; in a Put it restores
-        what an export kept. Unset in a Put: a passage whose text stands in the file already keeps what
-        it has, another one begins with nothing.
+        """The memory state; only for a passage of a memory file. Get returns it; a Put restores an exported
+        state with it. Unset in a Put: a passage keeps its state if its text is in the file already;
+        any other passage starts with an empty state.
         """
 
     def __init__(
@@ -138,24 +138,24 @@ class MemoryState(_message.Message):
     TIME_FIELD_NUMBER: _builtins.int
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.int
-    """Its name, never given to another; it stays while the text does, or while Remember replaces
-    the text. Not used in a Put.
+    """The id of the memory. No other memory ever gets it. It stays while the text stays, and when
+    Remember replaces the text. Ignored in a Put.
     """
     reinforcement: _builtins.int
-    """How often it was said again or reinforced; 0: never. At most 2^40, where it stays. A Put never
-    lowers it.
+    """The number of times that it was said again or reinforced. 0: never. It stops at 2^40. A Put
+    never lowers it.
     """
     access_count: _builtins.int
-    """How often Recall returned it; 0: never. At most 2^40, where it stays. A Put never lowers it."""
+    """The number of times that Recall returned it. 0: never. It stops at 2^40. A Put never lowers it."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """The time when it was last said. Unset in a Put: what it was; of a new one ContextInput.time,
-        else now.
+        """The time when it was last said. Unset in a Put: the time does not change; a new memory gets
+        ContextInput.time, else now.
         """
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """The time of its first write. Unset in a Put: what it was; of a new one now."""
+        """The time of its first write. Unset in a Put: the time does not change; a new memory gets now."""
 
     def __init__(
         self,
@@ -176,7 +176,7 @@ Global___MemoryState: _TypeAlias = MemoryState  # noqa: Y015
 
 @_typing.final
 class ContextInput(_message.Message):
-    """A node of the tree as a writer gives it. Missing directories above it are created."""
+    """A node of the tree in a Put. Missing directories above it are created."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -197,7 +197,7 @@ class ContextInput(_message.Message):
     characters. Required.
     """
     is_directory: _builtins.bool
-    """True for a directory, false for a file. A URI never changes from one to the other in place."""
+    """True for a directory, false for a file. A directory never becomes a file in place, nor the reverse."""
     abstract: _builtins.str
     """L0, one or two sentences; at most 8 KiB. Empty: a file takes the beginning of its content;
     a directory has none.
@@ -205,48 +205,48 @@ class ContextInput(_message.Message):
     overview: _builtins.str
     """L1, some paragraphs, at most 64 KiB. Empty: none."""
     content: _builtins.str
-    """L2, a file's whole text, at most 2 MiB. Must be empty for a directory. Empty, without an
-    update_mask, for a file that has content: INVALID_ARGUMENT.
+    """L2, the whole text of a file, at most 2 MiB. Must be empty for a directory. If it is empty, a
+    stored file has content, and there is no update_mask: INVALID_ARGUMENT.
     """
     title: _builtins.str
-    """A heading of the whole, indexed with every passage, a long one only in part with very many short
-    passages; at most 1,024 bytes. Empty: none.
+    """The title of the context, indexed with every passage, at most 1,024 bytes. A long title on very
+    many short passages is indexed only in part. Empty: none.
     """
     vector: _builtins.bytes
-    """The embedding of the abstract, like Passage.vector. For a file whose whole content is one
-    passage, of that passage. Empty: the daemon embeds it in the background.
+    """The embedding of the abstract, as in Passage.vector. If the whole content of a file is one
+    passage: the embedding of that passage. Empty: the daemon embeds the text in the background.
     """
     expected_revision: _builtins.int
-    """Write only if Context.revision is this; 0: only if the context does not exist. Otherwise
-    ABORTED, and nothing of the batch is written. Unset: whatever it is. This is the revision of
-    the context as Get returns it, not PutResponse.revision. A directory's is its own, not that of
-    what it holds.
+    """Write only if Context.revision has this value. 0: only if the context does not exist. Otherwise
+    ABORTED, and nothing of the batch is written. Unset: any revision. Get returns the revision of
+    the context; PutResponse.revision is another number. A directory has a revision of its own,
+    independent of its contents.
     """
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """Free metadata that `where` filters can use; at most 64 KiB as JSON, and at most 32,768 values in
+        """Free metadata for `where` filters; at most 64 KiB as JSON, and at most 32,768 values in
         a request. Numbers are doubles. A number of magnitude 2^53 or more is INVALID_ARGUMENT, here and
         in filters: it may be an integer that was rounded. Send it as a string.
         """
 
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Passage]:
-        """The passages of the content, by rising start, at most 4,096, and at most 8,192 in a request. Where
-        they overlap, they are together at most 16 times as long as the content, or 65,536 characters.
-        Empty: the daemon cuts it.
+        """The passages of the content, by rising start, at most 4,096, and at most 8,192 in a request. If
+        they overlap, their total length is at most 16 times that of the content, or 65,536 characters.
+        Empty: the daemon cuts the content.
         """
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """The time of the event that the context describes. Unset: it stays; of a new context: now."""
+        """The time of the event that the context describes. Unset: it does not change; a new context: now."""
 
     @_builtins.property
     def update_mask(self) -> _field_mask_pb2.FieldMask:
-        """The fields to write, of a context that exists; one that does not is NOT_FOUND. The other fields
-        stay as they are, whatever stands here in them. Names: title, abstract, overview, content,
-        passages, metadata, vector, time; or "*" alone, which is all of them. With `content` and without
+        """The fields to write in an existing context. A missing context is NOT_FOUND. The other fields of
+        the context stay, and their values here are ignored. Names: title, abstract, overview, content,
+        passages, metadata, vector, time; or "*" alone for all of them. With `content` and without
         `passages` the daemon cuts the content. `passages` without `content` must not be empty.
-        `is_directory` counts with "*" only. Unset: the context is written whole.
+        `is_directory` is read with "*" only. Unset: the context is written whole.
         """
 
     def __init__(
@@ -277,7 +277,7 @@ Global___ContextInput: _TypeAlias = ContextInput  # noqa: Y015
 
 @_typing.final
 class Context(_message.Message):
-    """A node of the tree as the daemon knows it."""
+    """A node of the tree in a reply."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -299,34 +299,34 @@ class Context(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     RELATIONS_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
-    """Its name."""
+    """The URI of the context."""
     context_type: Global___ContextType.ValueType
-    """By its root."""
+    """The type, by the root of the URI."""
     is_directory: _builtins.bool
     """True for a directory."""
     abstract: _builtins.str
-    """L0."""
+    """L0, one or two sentences."""
     overview: _builtins.str
-    """L1; only from Get."""
+    """L1, some paragraphs; only from Get."""
     content: _builtins.str
-    """L2; only from Get."""
+    """L2, the whole text of a file; only from Get."""
     title: _builtins.str
-    """As written."""
+    """The title as written."""
     reinforcement: _builtins.int
-    """How often its memories were reinforced, all together; 0: never, or it has none."""
+    """The sum of the reinforcement counters of its memories. 0: all are 0, or it has no memories."""
     access_count: _builtins.int
-    """How often Recall returned its memories, all together; 0: never, or it has none."""
+    """The sum of the access counters of its memories. 0: all are 0, or it has no memories."""
     content_hash: _builtins.bytes
-    """SHA-256 over what was written (vectors apart), 32 bytes: equal means an equal Put changes
+    """SHA-256 over the written fields without vectors, 32 bytes. A Put with an equal hash changes
     nothing.
     """
     revision: _builtins.int
-    """The revision that last wrote, moved or re-embedded it. A directory's is its own: it stays when
-    something below is written. Counters of memories, vectors and links leave it.
+    """The revision that last wrote, moved or re-embedded the context. A write below a directory does
+    not change the directory's revision. New counters of memories, vectors and links do not either.
     """
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """As written."""
+        """The metadata as written."""
 
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Passage]:
@@ -334,19 +334,19 @@ class Context(_message.Message):
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """The time of the event that it describes."""
+        """The time of the event that the context describes."""
 
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
-        """First write."""
+        """The time of the first write."""
 
     @_builtins.property
     def update_time(self) -> _timestamp_pb2.Timestamp:
-        """Last write that changed one of the fields of ContextInput. Move and Reembed leave it."""
+        """The time of the last write that changed a field of ContextInput. Move and Reembed do not change it."""
 
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Relation]:
-        """Its links; only from Get."""
+        """The links of the context; only from Get."""
 
     def __init__(
         self,
@@ -389,9 +389,9 @@ class Relation(_message.Message):
     uri: _builtins.str
     """The linked context."""
     abstract: _builtins.str
-    """Its abstract."""
+    """The abstract of the linked context."""
     reason: _builtins.str
-    """Why it was linked, as given to Link. Empty: no reason was given."""
+    """The reason of the link, as given to Link. Empty: no reason was given."""
     def __init__(
         self,
         *,
@@ -409,23 +409,23 @@ Global___Relation: _TypeAlias = Relation  # noqa: Y015
 
 @_typing.final
 class PutRequest(_message.Message):
-    """Writes a batch, all of it or nothing."""
+    """Writes a batch, all or nothing."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CONTEXTS_FIELD_NUMBER: _builtins.int
     WAIT_FOR_VECTORS_FIELD_NUMBER: _builtins.int
     wait_for_vectors: _builtins.bool
-    """Answer only when all of these are found by meaning too (bounded by the call's deadline; the
-    write itself holds even when the deadline passes). False: as soon as they are on disk and
-    found by their text.
+    """Wait until the contexts are found by meaning too, within the deadline of the call. The write
+    itself holds even if the deadline passes. False: answer as soon as they are on disk and found by
+    their text.
     """
     @_builtins.property
     def contexts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextInput]:
-        """At most 1,000 contexts, at least one, each URI once. All together they must fit into one message
-        of the size that the daemon takes, limits.max_message_bytes, 4 MiB unless set. A context with
-        vectors of very many passages may need more. Several that come to more than 65,536 contexts,
-        passages and runs of 2,000 characters together are FAILED_PRECONDITION with the reason TOO_LARGE.
+        """At least 1, at most 1,000 contexts, each URI once. All together must fit into one message of
+        limits.max_message_bytes, 4 MiB unless set. A context with vectors of very many passages may need
+        more. If several contexts have more than 65,536 contexts, passages and runs of 2,000 characters
+        together: FAILED_PRECONDITION with the reason TOO_LARGE.
         """
 
     def __init__(
@@ -451,10 +451,10 @@ class PutResponse(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     OUTCOMES_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """The revision from which on the batch is seen; with its vectors where these were waited for."""
+    """The batch is visible from this revision on; with wait_for_vectors, its vectors too."""
     @_builtins.property
     def outcomes(self) -> _containers.RepeatedScalarFieldContainer[Global___PutOutcome.ValueType]:
-        """One for each context, in the request's order."""
+        """The outcome for each context, in the order of the request."""
 
     def __init__(
         self,
@@ -472,7 +472,7 @@ Global___PutResponse: _TypeAlias = PutResponse  # noqa: Y015
 
 @_typing.final
 class DeleteRequest(_message.Message):
-    """Removes contexts with all that is below them."""
+    """Removes contexts with all below them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -482,15 +482,14 @@ class DeleteRequest(_message.Message):
     allow_missing: _builtins.bool
     """True: a missing URI is no error."""
     expected_revision: _builtins.int
-    """For a single URI: remove it only if Context.revision is this. Otherwise ABORTED, and nothing is
-    removed. Unset: whatever it is.
+    """For a single URI: remove it only if Context.revision has this value. Otherwise ABORTED, and
+    nothing is removed. Unset: any revision.
     """
     @_builtins.property
     def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """At most 1,000 URIs, at least one. A missing one is NOT_FOUND, and nothing is removed. Nor
-        is anything where they have more than 50,000 contexts, passages and runs of 2,000 characters
-        together: FAILED_PRECONDITION with the reason TOO_LARGE. Remove their parts, one call after the
-        other.
+        """At least 1, at most 1,000 URIs. A missing one is NOT_FOUND. If they have more than 50,000 contexts,
+        passages and runs of 2,000 characters together: FAILED_PRECONDITION with the reason TOO_LARGE.
+        Remove their parts, one call after the other. In both cases nothing is removed.
         """
 
     def __init__(
@@ -519,9 +518,9 @@ class DeleteResponse(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     DELETED_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """The revision from which on they are gone."""
+    """The contexts are gone from this revision on."""
     deleted: _builtins.int
-    """The number of removed directories and files; 0: none existed."""
+    """The number of removed directories and files. 0: none existed."""
     def __init__(
         self,
         *,
@@ -538,7 +537,7 @@ Global___DeleteResponse: _TypeAlias = DeleteResponse  # noqa: Y015
 
 @_typing.final
 class MoveRequest(_message.Message):
-    """Renames a subtree; counters, links and vectors stay."""
+    """Moves or renames a subtree; counters, links and vectors stay."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -546,17 +545,17 @@ class MoveRequest(_message.Message):
     DESTINATION_URI_FIELD_NUMBER: _builtins.int
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     source_uri: _builtins.str
-    """The subtree to move: a directory with all below it, or a file. Not a root. A subtree of more than
-    20,000 contexts, passages and runs of 2,000 characters together is FAILED_PRECONDITION with the
-    reason TOO_LARGE. Move its parts, one call after the other.
+    """The URI of the context: a directory with all below it, or a file. Not a root. A subtree of more
+    than 20,000 contexts, passages and runs of 2,000 characters together is FAILED_PRECONDITION with
+    the reason TOO_LARGE. Move its parts, one call after the other.
     """
     destination_uri: _builtins.str
-    """Its new name; must not exist, must not lie below the source. Missing directories above it
+    """The new URI. It must not exist, and must not be below the source. Missing directories above it
     are created.
     """
     expected_revision: _builtins.int
-    """Move only if Context.revision of the source is this. Otherwise ABORTED, and nothing is moved.
-    Unset: whatever it is.
+    """Move only if Context.revision of the source has this value. Otherwise ABORTED, and nothing is
+    moved. Unset: any revision.
     """
     def __init__(
         self,
@@ -577,16 +576,16 @@ Global___MoveRequest: _TypeAlias = MoveRequest  # noqa: Y015
 
 @_typing.final
 class MoveResponse(_message.Message):
-    """Sent when the new names hold and the old ones are gone."""
+    """Sent when the new URIs hold and the old ones are gone."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REVISION_FIELD_NUMBER: _builtins.int
     MOVED_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """The revision from which on the new names hold."""
+    """The new URIs hold from this revision on."""
     moved: _builtins.int
-    """The number of directories and files that moved."""
+    """The number of moved directories and files."""
     def __init__(
         self,
         *,
@@ -603,17 +602,17 @@ Global___MoveResponse: _TypeAlias = MoveResponse  # noqa: Y015
 
 @_typing.final
 class GetRequest(_message.Message):
-    """Reads one context whole."""
+    """Reads one whole context."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     URI_FIELD_NUMBER: _builtins.int
     MIN_REVISION_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
-    """Its URI. A missing context is NOT_FOUND."""
+    """The URI of the context. A missing context is NOT_FOUND."""
     min_revision: _builtins.int
-    """Answer from this revision or a later one, waiting for it within the deadline. 0: whatever is
-    newest.
+    """Answer from this revision or a later one, and wait for it within the deadline. 0: the newest
+    revision.
     """
     def __init__(
         self,
@@ -631,14 +630,14 @@ Global___GetRequest: _TypeAlias = GetRequest  # noqa: Y015
 
 @_typing.final
 class GetResponse(_message.Message):
-    """One context whole."""
+    """One whole context."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CONTEXT_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def context(self) -> Global___Context:
-        """With content, passages and relations."""
+        """The context with content, passages and relations."""
 
     def __init__(
         self,
@@ -664,11 +663,11 @@ class ListRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     MIN_REVISION_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
-    """The directory. Empty: viking://. A file is INVALID_ARGUMENT."""
+    """The URI of the directory. Empty: viking://. A file is INVALID_ARGUMENT."""
     page_size: _builtins.int
-    """Return at most this many, up to 10,000. 0: 1,000."""
+    """Return at most this many contexts, up to 10,000. 0: 1,000."""
     page_token: _builtins.str
-    """next_page_token of the page before. Empty: from the beginning."""
+    """`next_page_token` of the page before. Empty: start with the first page."""
     min_revision: _builtins.int
     """As in GetRequest."""
     def __init__(
@@ -696,10 +695,10 @@ class ListResponse(_message.Message):
     CONTEXTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """For the next page. Empty: this was the last."""
+    """The token of the next page. Empty: this is the last page."""
     @_builtins.property
     def contexts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Context]:
-        """Without overview, content, passages and relations."""
+        """The contexts, without overview, content, passages and relations."""
 
     def __init__(
         self,
@@ -727,13 +726,13 @@ class TreeRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     MIN_REVISION_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
-    """Its top. Empty: viking://."""
+    """The URI of its top. Empty: viking://."""
     depth: _builtins.int
     """The number of levels below the top. 0: all."""
     page_size: _builtins.int
-    """Return at most this many, up to 10,000. 0: 1,000."""
+    """Return at most this many contexts, up to 10,000. 0: 1,000."""
     page_token: _builtins.str
-    """next_page_token of the page before. Empty: from the beginning."""
+    """`next_page_token` of the page before. Empty: start with the first page."""
     min_revision: _builtins.int
     """As in GetRequest."""
     def __init__(
@@ -755,17 +754,17 @@ Global___TreeRequest: _TypeAlias = TreeRequest  # noqa: Y015
 
 @_typing.final
 class TreeResponse(_message.Message):
-    """A page of a subtree, by URI; the top comes first."""
+    """A page of a subtree, by URI, the top first."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CONTEXTS_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
-    """For the next page. Empty: this was the last."""
+    """The token of the next page. Empty: this is the last page."""
     @_builtins.property
     def contexts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Context]:
-        """Without overview, content, passages and relations."""
+        """The contexts, without overview, content, passages and relations."""
 
     def __init__(
         self,
@@ -793,9 +792,9 @@ class LinkRequest(_message.Message):
     uri: _builtins.str
     """One end."""
     other_uri: _builtins.str
-    """The other end; not the same."""
+    """The other end, which must be another context."""
     reason: _builtins.str
-    """Why, at most 1,024 bytes. Empty: no reason. Linking again replaces it."""
+    """The reason, at most 1,024 bytes. Empty: no reason. A second link of the same two replaces it."""
     def __init__(
         self,
         *,
@@ -819,7 +818,7 @@ class LinkResponse(_message.Message):
 
     REVISION_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """The revision from which on it is seen."""
+    """The link is visible from this revision on."""
     def __init__(
         self,
         *,
@@ -867,7 +866,7 @@ class UnlinkResponse(_message.Message):
 
     REVISION_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """The revision from which on it is gone."""
+    """The link is gone from this revision on."""
     def __init__(
         self,
         *,

@@ -82,7 +82,7 @@ class ContextsServicer(object):
     """
 
     def Put(self, request, context):
-        """Writes new or existing contexts, whole or some of their fields; all or nothing.
+        """Writes new or existing contexts, or some of their fields. A call writes all or nothing.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -103,14 +103,14 @@ class ContextsServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Get(self, request, context):
-        """Reads one context whole. STORE_DAMAGED: it is not as it was written.
+        """Reads one whole context. STORE_DAMAGED: the stored context differs from the written one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def List(self, request, context):
-        """Lists a directory.
+        """Lists the direct children of a directory.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -34,15 +34,15 @@ class ContextsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ContextsAsyncStub: ...
     Put: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.PutRequest, _contexts_pb2.PutResponse]
-    """Writes new or existing contexts, whole or some of their fields; all or nothing."""
+    """Writes new or existing contexts, or some of their fields. A call writes all or nothing."""
     Delete: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.DeleteRequest, _contexts_pb2.DeleteResponse]
     """Removes contexts with all below them."""
     Move: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.MoveRequest, _contexts_pb2.MoveResponse]
     """Moves or renames a context with all below it."""
     Get: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.GetRequest, _contexts_pb2.GetResponse]
-    """Reads one context whole. STORE_DAMAGED: it is not as it was written."""
+    """Reads one whole context. STORE_DAMAGED: the stored context differs from the written one."""
     List: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.ListRequest, _contexts_pb2.ListResponse]
-    """Lists a directory."""
+    """Lists the direct children of a directory."""
     Tree: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.TreeRequest, _contexts_pb2.TreeResponse]
     """Lists a subtree."""
     Link: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.LinkRequest, _contexts_pb2.LinkResponse]
@@ -56,15 +56,15 @@ class ContextsAsyncStub(ContextsStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Put: _aio.UnaryUnaryMultiCallable[_contexts_pb2.PutRequest, _contexts_pb2.PutResponse]  # type: ignore[assignment]
-    """Writes new or existing contexts, whole or some of their fields; all or nothing."""
+    """Writes new or existing contexts, or some of their fields. A call writes all or nothing."""
     Delete: _aio.UnaryUnaryMultiCallable[_contexts_pb2.DeleteRequest, _contexts_pb2.DeleteResponse]  # type: ignore[assignment]
     """Removes contexts with all below them."""
     Move: _aio.UnaryUnaryMultiCallable[_contexts_pb2.MoveRequest, _contexts_pb2.MoveResponse]  # type: ignore[assignment]
     """Moves or renames a context with all below it."""
     Get: _aio.UnaryUnaryMultiCallable[_contexts_pb2.GetRequest, _contexts_pb2.GetResponse]  # type: ignore[assignment]
-    """Reads one context whole. STORE_DAMAGED: it is not as it was written."""
+    """Reads one whole context. STORE_DAMAGED: the stored context differs from the written one."""
     List: _aio.UnaryUnaryMultiCallable[_contexts_pb2.ListRequest, _contexts_pb2.ListResponse]  # type: ignore[assignment]
-    """Lists a directory."""
+    """Lists the direct children of a directory."""
     Tree: _aio.UnaryUnaryMultiCallable[_contexts_pb2.TreeRequest, _contexts_pb2.TreeResponse]  # type: ignore[assignment]
     """Lists a subtree."""
     Link: _aio.UnaryUnaryMultiCallable[_contexts_pb2.LinkRequest, _contexts_pb2.LinkResponse]  # type: ignore[assignment]
@@ -81,7 +81,7 @@ class ContextsServicer(metaclass=_abc_1.ABCMeta):
         request: _contexts_pb2.PutRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_contexts_pb2.PutResponse, _abc.Awaitable[_contexts_pb2.PutResponse]]:
-        """Writes new or existing contexts, whole or some of their fields; all or nothing."""
+        """Writes new or existing contexts, or some of their fields. A call writes all or nothing."""
 
     @_abc_1.abstractmethod
     def Delete(
@@ -105,7 +105,7 @@ class ContextsServicer(metaclass=_abc_1.ABCMeta):
         request: _contexts_pb2.GetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_contexts_pb2.GetResponse, _abc.Awaitable[_contexts_pb2.GetResponse]]:
-        """Reads one context whole. STORE_DAMAGED: it is not as it was written."""
+        """Reads one whole context. STORE_DAMAGED: the stored context differs from the written one."""
 
     @_abc_1.abstractmethod
     def List(
@@ -113,7 +113,7 @@ class ContextsServicer(metaclass=_abc_1.ABCMeta):
         request: _contexts_pb2.ListRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_contexts_pb2.ListResponse, _abc.Awaitable[_contexts_pb2.ListResponse]]:
-        """Lists a directory."""
+        """Lists the direct children of a directory."""
 
     @_abc_1.abstractmethod
     def Tree(

@@ -58,9 +58,9 @@ class _RememberOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Remem
     REMEMBER_OUTCOME_UNSPECIFIED: _RememberOutcome.ValueType  # 0
     """Never sent."""
     REMEMBER_OUTCOME_ADDED: _RememberOutcome.ValueType  # 1
-    """It is a new entry."""
+    """The memory is a new entry."""
     REMEMBER_OUTCOME_REINFORCED: _RememberOutcome.ValueType  # 2
-    """It was said before: that entry was reinforced and has the newer wording now."""
+    """The memory was said before: its entry was reinforced and has the newer wording now."""
 
 class RememberOutcome(_RememberOutcome, metaclass=_RememberOutcomeEnumTypeWrapper):
     """The outcome of a Remember."""
@@ -68,9 +68,9 @@ class RememberOutcome(_RememberOutcome, metaclass=_RememberOutcomeEnumTypeWrappe
 REMEMBER_OUTCOME_UNSPECIFIED: RememberOutcome.ValueType  # 0
 """Never sent."""
 REMEMBER_OUTCOME_ADDED: RememberOutcome.ValueType  # 1
-"""It is a new entry."""
+"""The memory is a new entry."""
 REMEMBER_OUTCOME_REINFORCED: RememberOutcome.ValueType  # 2
-"""It was said before: that entry was reinforced and has the newer wording now."""
+"""The memory was said before: its entry was reinforced and has the newer wording now."""
 Global___RememberOutcome: _TypeAlias = RememberOutcome  # noqa: Y015
 
 @_typing.final
@@ -117,13 +117,13 @@ class SalienceWeights(_message.Message):
     RECENCY_FIELD_NUMBER: _builtins.int
     ACCESS_FIELD_NUMBER: _builtins.int
     semantic: _builtins.float
-    """Of the score of the search."""
+    """The weight of the score of the search."""
     reinforcement: _builtins.float
-    """Of how often it was reinforced."""
+    """The weight of the number of reinforcements."""
     recency: _builtins.float
-    """Of how new it is."""
+    """The weight of the recency."""
     access: _builtins.float
-    """Of how often it was recalled."""
+    """The weight of the number of recalls."""
     def __init__(
         self,
         *,
@@ -166,9 +166,9 @@ class RecallRequest(_message.Message):
     query: _builtins.str
     """The question, at most 16 KiB. Required."""
     vector: _builtins.bytes
-    """Its embedding, as in FindRequest. Empty: the daemon embeds the query if it has to search."""
+    """The embedding of the query, as in FindRequest. Empty: the daemon embeds it if it has to search."""
     max_tokens: _builtins.int
-    """The budget, at most 1,000,000. 0: the daemon's default, see its configuration."""
+    """The budget in tokens, at most 1,000,000. 0: the daemon's default, see its configuration."""
     tokenizer: _builtins.str
     """The tokenizer, as in BuildContextRequest."""
     top_k: _builtins.int
@@ -188,7 +188,7 @@ class RecallRequest(_message.Message):
     skip_oversize: _builtins.bool
     """Skip a memory that does not fit, and go on to smaller ones. False: the answer ends there."""
     no_touch: _builtins.bool
-    """Do not count what is returned as accessed; for evaluations."""
+    """Do not count the returned memories as accessed; for evaluations."""
     min_revision: _builtins.int
     """As in GetRequest."""
     @_builtins.property
@@ -197,7 +197,7 @@ class RecallRequest(_message.Message):
 
     @_builtins.property
     def without(self) -> _containers.RepeatedScalarFieldContainer[Global___RecallPath.ValueType]:
-        """Paths to skip, at most 100 values; not all three."""
+        """The paths to skip, at most 100 values; not all three."""
 
     @_builtins.property
     def rrf(self) -> _retrieval_pb2.Rrf:
@@ -209,7 +209,7 @@ class RecallRequest(_message.Message):
 
     @_builtins.property
     def weights(self) -> Global___SalienceWeights:
-        """Weights of the request's own, in place of a profile."""
+        """The weights of this request, in place of a profile."""
 
     @_builtins.property
     def now(self) -> _timestamp_pb2.Timestamp:
@@ -266,11 +266,11 @@ class SalienceParts(_message.Message):
     semantic: _builtins.float
     """The score of the search: by score 1 is the best of the candidates, by rank the best there can be."""
     reinforcement: _builtins.float
-    """By how often it was reinforced."""
+    """The part of the number of reinforcements."""
     recency: _builtins.float
-    """By its age: 1 is now, .5 one half-life ago."""
+    """The part of the age. 1: now. .5: one half-life ago."""
     access: _builtins.float
-    """By how often it was recalled."""
+    """The part of the number of recalls."""
     def __init__(
         self,
         *,
@@ -306,32 +306,32 @@ class Memory(_message.Message):
     ACCESS_COUNT_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.int
-    """Its name for Reinforce and Forget. 0: a whole file."""
+    """The id for Reinforce and Forget. 0: a whole file."""
     uri: _builtins.str
-    """Its file."""
+    """The URI of its file."""
     content: _builtins.str
-    """Its text; of a file its Markdown."""
+    """The text of the memory, or the Markdown of the file."""
     score: _builtins.float
-    """Its salience, in [0, 1]. Of a whole file 1."""
+    """The salience in [0, 1]; 1 for a whole file."""
     memory_type: _builtins.str
     """The kind of its file: "preferences", "journal", ..."""
     section: _builtins.str
     """Headings joined by " > "."""
     reinforcement: _builtins.int
-    """How often it was said again or reinforced."""
+    """The number of times that it was said again or reinforced."""
     token_count: _builtins.int
-    """Tokens of the content."""
+    """The tokens of the content."""
     truncated: _builtins.bool
     """True: only the beginning of the file fits into the budget."""
     access_count: _builtins.int
-    """How often it was recalled before."""
+    """The number of earlier recalls that returned it."""
     @_builtins.property
     def parts(self) -> Global___SalienceParts:
         """The parts of the score; only from a search."""
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When it was said, the last time; of a file, when what it tells happened."""
+        """The time when it was last said; of a file, the time of the event in it."""
 
     def __init__(
         self,
@@ -359,7 +359,7 @@ Global___Memory: _TypeAlias = Memory  # noqa: Y015
 
 @_typing.final
 class RecallResponse(_message.Message):
-    """The memories that were recalled."""
+    """The recalled memories."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -374,22 +374,22 @@ class RecallResponse(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     total_tokens: _builtins.int
-    """Tokens of all contents."""
+    """The tokens of all contents."""
     budget_remaining: _builtins.int
     """The rest of the budget."""
     path: Global___RecallPath.ValueType
-    """The path that found them."""
+    """The path that found the memories."""
     reason: _builtins.str
-    """Why that path, and why it ends where it does, for people."""
+    """The reason for the path and for the end of the results, for people."""
     approximate: _builtins.bool
-    """True when tokens are estimated."""
+    """True if tokens are estimated."""
     candidates: _builtins.int
     """The number of memories that the search scored."""
     revision: _builtins.int
     """The revision that was searched."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
-        """Best first; of the timeline the newest first."""
+        """The memories, best first; from the timeline, newest first."""
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.StageTiming]:
@@ -439,16 +439,16 @@ class RememberRequest(_message.Message):
     text: _builtins.str
     """The text to remember; at most one passage long, some 320 tokens. Required."""
     memory_type: _builtins.str
-    """Which file it goes to: a kind that the fast path knows ("preferences", "tasks", ...) to that
-    kind's file, "journal" to journal/YYYY-MM-DD.md, any other NAME ([a-z][a-z0-9_-]*, at most 64
-    characters) to NAME.md. Required, unless `uri` says it.
+    """The type decides the file. A kind of the fast path ("preferences", "tasks", ...): the file of
+    that kind. "journal": journal/YYYY-MM-DD.md. Any other NAME ([a-z][a-z0-9_-]*, at most 64
+    characters): NAME.md. Required, unless `uri` is given.
     """
     section: _builtins.str
-    """The heading below which it stands. Empty: below none."""
+    """The heading above the memory. Empty: no heading."""
     uri: _builtins.str
     """The file, in place of scope and type: Markdown (.md) below a root of memories."""
     time_zone: _builtins.str
-    """The caller's, which decides the day of a journal. Empty: UTC."""
+    """The time zone of the caller, for the day of a journal. Empty: UTC."""
     exact: _builtins.bool
     """Compare wordings only, not their meaning: no embedding is made for the answer."""
     request_id: _builtins.str
@@ -459,11 +459,11 @@ class RememberRequest(_message.Message):
     """
     @_builtins.property
     def scope(self) -> Global___MemoryScope:
-        """Whose memory it is: the global ones or those of a project, not both."""
+        """The scope of the memory: no project or one project, not both."""
 
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When it was said; of a journal in the years 2 to 9998. Unset: now."""
+        """The time when it was said; of a journal in the years 2 to 9998. Unset: now."""
 
     def __init__(
         self,
@@ -503,11 +503,11 @@ class RememberResponse(_message.Message):
     outcome: Global___RememberOutcome.ValueType
     """The outcome."""
     id: _builtins.int
-    """The entry."""
+    """The id of the memory."""
     uri: _builtins.str
-    """Its file."""
+    """The URI of its file."""
     reinforcement: _builtins.int
-    """How often it was reinforced by now."""
+    """Its reinforcement counter now."""
     met: _builtins.str
     """The wording of the entry that was reinforced. For a new entry: the nearest wording in its file that
     may mean the same. Empty: none.
@@ -517,10 +517,10 @@ class RememberResponse(_message.Message):
     cosine.
     """
     revision: _builtins.int
-    """The revision from which on it is seen."""
+    """The memory is visible from this revision on."""
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.Degradation]:
-        """What the call had to do without, such as the comparison by meaning."""
+        """The failed or missing parts of the call, such as the comparison by meaning, each with its cause."""
 
     def __init__(
         self,
@@ -552,12 +552,12 @@ class ReinforceRequest(_message.Message):
     BY_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     by: _builtins.int
-    """The amount, up to 1,000,000. 0: 1. No counter goes beyond 2^40."""
+    """The amount that is added to each counter, up to 1,000,000. 0: 1. No counter goes beyond 2^40."""
     request_id: _builtins.str
     """As in RememberRequest."""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """At most 1,000 entries, at least one, each once. One that is not there is NOT_FOUND, and nothing is changed."""
+        """At least 1, at most 1,000 ids of memories, each once. A missing one is NOT_FOUND: nothing is changed."""
 
     def __init__(
         self,
@@ -583,10 +583,10 @@ class ReinforceResponse(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     REINFORCEMENTS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """The revision from which on they are seen."""
+    """The new counters are visible from this revision on."""
     @_builtins.property
     def reinforcements(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """As they are now, in the request's order."""
+        """The new counters, in the order of the ids."""
 
     def __init__(
         self,
@@ -604,9 +604,9 @@ Global___ReinforceResponse: _TypeAlias = ReinforceResponse  # noqa: Y015
 
 @_typing.final
 class ForgetRequest(_message.Message):
-    """Removes memories: by their ids, or all in a scope to which every criterion applies. What a Put gave a
-    file as its abstract stays as it is. By criteria it goes in parts of some files: a call that fails may
-    have removed some.
+    """Removes memories by their ids, or all memories of a scope that meet every criterion. An abstract from
+    a Put stays in the file. A removal by criteria is made in parts of some files: a failed call may
+    have removed some memories.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -622,10 +622,10 @@ class ForgetRequest(_message.Message):
     access with their weights scaled to sum to 1, the maxima of the scope.
     """
     dry_run: _builtins.bool
-    """Only return the memories that would be removed."""
+    """Remove nothing; only return the memories that a real call would remove."""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """At most 1,000 entries. One that is not there is NOT_FOUND, and nothing is removed."""
+        """At most 1,000 ids of memories. A missing one is NOT_FOUND, and nothing is removed."""
 
     @_builtins.property
     def scope(self) -> Global___MemoryScope:
@@ -669,12 +669,12 @@ class ForgetResponse(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     LEFT_OUT_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """The revision from which on they are gone; with dry_run the present one."""
+    """The memories are gone from this revision on; with dry_run, the present revision."""
     left_out: _builtins.int
-    """The number of further memories, which do not fit in the reply; without dry_run they are gone too."""
+    """The number of further memories, which do not fit into the reply. Without dry_run they are gone too."""
     @_builtins.property
     def forgotten(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
-        """By URI and place; `score` is the salience without a query where that was asked for."""
+        """The memories by URI and place; `score` is the salience without a query if below_salience is set."""
 
     def __init__(
         self,

@@ -69,7 +69,7 @@ class MemoriesServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def Remember(self, request, context):
-        """Writes one memory, or reinforces it where it was said before.
+        """Writes one memory, or reinforces it if it was said before.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

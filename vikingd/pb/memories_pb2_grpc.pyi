@@ -36,7 +36,7 @@ class MemoriesStub:
     Recall: _grpc.UnaryUnaryMultiCallable[_memories_pb2.RecallRequest, _memories_pb2.RecallResponse]
     """The memories that matter now."""
     Remember: _grpc.UnaryUnaryMultiCallable[_memories_pb2.RememberRequest, _memories_pb2.RememberResponse]
-    """Writes one memory, or reinforces it where it was said before."""
+    """Writes one memory, or reinforces it if it was said before."""
     Reinforce: _grpc.UnaryUnaryMultiCallable[_memories_pb2.ReinforceRequest, _memories_pb2.ReinforceResponse]
     """Reinforces memories."""
     Forget: _grpc.UnaryUnaryMultiCallable[_memories_pb2.ForgetRequest, _memories_pb2.ForgetResponse]
@@ -50,7 +50,7 @@ class MemoriesAsyncStub(MemoriesStub):
     Recall: _aio.UnaryUnaryMultiCallable[_memories_pb2.RecallRequest, _memories_pb2.RecallResponse]  # type: ignore[assignment]
     """The memories that matter now."""
     Remember: _aio.UnaryUnaryMultiCallable[_memories_pb2.RememberRequest, _memories_pb2.RememberResponse]  # type: ignore[assignment]
-    """Writes one memory, or reinforces it where it was said before."""
+    """Writes one memory, or reinforces it if it was said before."""
     Reinforce: _aio.UnaryUnaryMultiCallable[_memories_pb2.ReinforceRequest, _memories_pb2.ReinforceResponse]  # type: ignore[assignment]
     """Reinforces memories."""
     Forget: _aio.UnaryUnaryMultiCallable[_memories_pb2.ForgetRequest, _memories_pb2.ForgetResponse]  # type: ignore[assignment]
@@ -73,7 +73,7 @@ class MemoriesServicer(metaclass=_abc_1.ABCMeta):
         request: _memories_pb2.RememberRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_memories_pb2.RememberResponse, _abc.Awaitable[_memories_pb2.RememberResponse]]:
-        """Writes one memory, or reinforces it where it was said before."""
+        """Writes one memory, or reinforces it if it was said before."""
 
     @_abc_1.abstractmethod
     def Reinforce(

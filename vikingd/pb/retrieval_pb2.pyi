@@ -29,25 +29,25 @@ class _Levels:
 class _LevelsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Levels.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     LEVELS_UNSPECIFIED: _Levels.ValueType  # 0
-    """As LEVELS_FILES."""
+    """The same as LEVELS_FILES."""
     LEVELS_FILES: _Levels.ValueType  # 1
-    """Files alone."""
+    """Only files."""
     LEVELS_DIRECTORIES: _Levels.ValueType  # 2
-    """Directories alone."""
+    """Only directories."""
     LEVELS_BOTH: _Levels.ValueType  # 3
-    """Both, in one order."""
+    """Files and directories, in one order."""
 
 class Levels(_Levels, metaclass=_LevelsEnumTypeWrapper):
-    """Which nodes a Find returns."""
+    """The nodes that a Find returns."""
 
 LEVELS_UNSPECIFIED: Levels.ValueType  # 0
-"""As LEVELS_FILES."""
+"""The same as LEVELS_FILES."""
 LEVELS_FILES: Levels.ValueType  # 1
-"""Files alone."""
+"""Only files."""
 LEVELS_DIRECTORIES: Levels.ValueType  # 2
-"""Directories alone."""
+"""Only directories."""
 LEVELS_BOTH: Levels.ValueType  # 3
-"""Both, in one order."""
+"""Files and directories, in one order."""
 Global___Levels: _TypeAlias = Levels  # noqa: Y015
 
 class _Method:
@@ -138,7 +138,7 @@ class _StopReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_StopReason
     """No directory left can hold anything better."""
 
 class StopReason(_StopReason, metaclass=_StopReasonEnumTypeWrapper):
-    """Why a search stopped."""
+    """The reason why a search stopped."""
 
 STOP_REASON_UNSPECIFIED: StopReason.ValueType  # 0
 """Unknown."""
@@ -203,13 +203,13 @@ class _DegradationReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Deg
     DEGRADATION_REASON_PLANNER: _DegradationReason.ValueType  # 3
     """The planner failed: rules made the plan."""
     DEGRADATION_REASON_REPLY_TOO_LARGE: _DegradationReason.ValueType  # 4
-    """The reply has no room for more. The detail says what was cut."""
+    """The reply was too large and was cut. The detail names the missing part."""
     DEGRADATION_REASON_CONCURRENT_WRITE: _DegradationReason.ValueType  # 5
     """Memories that were rewritten during the search are left out."""
     DEGRADATION_REASON_READER: _DegradationReason.ValueType  # 6
     """The process is a reader: accesses are not counted."""
     DEGRADATION_REASON_NOT_CALIBRATED: _DegradationReason.ValueType  # 7
-    """No cosine is known for the model from which on two texts say the same: wordings were compared."""
+    """The model has no known cosine threshold for texts with the same meaning: wordings were compared."""
     DEGRADATION_REASON_VECTORS_PENDING: _DegradationReason.ValueType  # 8
     """Some entries have no vector yet: their wordings were compared."""
     DEGRADATION_REASON_WORDING_KEPT: _DegradationReason.ValueType  # 9
@@ -227,13 +227,13 @@ DEGRADATION_REASON_RERANKER: DegradationReason.ValueType  # 2
 DEGRADATION_REASON_PLANNER: DegradationReason.ValueType  # 3
 """The planner failed: rules made the plan."""
 DEGRADATION_REASON_REPLY_TOO_LARGE: DegradationReason.ValueType  # 4
-"""The reply has no room for more. The detail says what was cut."""
+"""The reply was too large and was cut. The detail names the missing part."""
 DEGRADATION_REASON_CONCURRENT_WRITE: DegradationReason.ValueType  # 5
 """Memories that were rewritten during the search are left out."""
 DEGRADATION_REASON_READER: DegradationReason.ValueType  # 6
 """The process is a reader: accesses are not counted."""
 DEGRADATION_REASON_NOT_CALIBRATED: DegradationReason.ValueType  # 7
-"""No cosine is known for the model from which on two texts say the same: wordings were compared."""
+"""The model has no known cosine threshold for texts with the same meaning: wordings were compared."""
 DEGRADATION_REASON_VECTORS_PENDING: DegradationReason.ValueType  # 8
 """Some entries have no vector yet: their wordings were compared."""
 DEGRADATION_REASON_WORDING_KEPT: DegradationReason.ValueType  # 9
@@ -275,7 +275,7 @@ class _Mode:
 class _ModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Mode.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     MODE_UNSPECIFIED: _Mode.ValueType  # 0
-    """As MODE_HYBRID."""
+    """The same as MODE_HYBRID."""
     MODE_VECTOR: _Mode.ValueType  # 1
     """By meaning: max(0, cosine) after centring by language, as in ScoreParts.dense."""
     MODE_KEYWORD: _Mode.ValueType  # 2
@@ -283,13 +283,13 @@ class _ModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Mode.ValueType],
     FindTrace.lexical_rescale.
     """
     MODE_HYBRID: _Mode.ValueType  # 3
-    """Both, fused. A query of identifiers only that the scope has is answered by words alone."""
+    """Both, fused. If the query has only identifiers, and the scope has them: by words alone."""
 
 class Mode(_Mode, metaclass=_ModeEnumTypeWrapper):
     """The side of the index that answers a Retrieve."""
 
 MODE_UNSPECIFIED: Mode.ValueType  # 0
-"""As MODE_HYBRID."""
+"""The same as MODE_HYBRID."""
 MODE_VECTOR: Mode.ValueType  # 1
 """By meaning: max(0, cosine) after centring by language, as in ScoreParts.dense."""
 MODE_KEYWORD: Mode.ValueType  # 2
@@ -297,7 +297,7 @@ MODE_KEYWORD: Mode.ValueType  # 2
 FindTrace.lexical_rescale.
 """
 MODE_HYBRID: Mode.ValueType  # 3
-"""Both, fused. A query of identifiers only that the scope has is answered by words alone."""
+"""Both, fused. If the query has only identifiers, and the scope has them: by words alone."""
 Global___Mode: _TypeAlias = Mode  # noqa: Y015
 
 class _Include:
@@ -313,7 +313,7 @@ class _IncludeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Include.Value
     INCLUDE_METADATA: _Include.ValueType  # 2
     """The metadata of its context."""
     INCLUDE_VECTOR: _Include.ValueType  # 3
-    """The embedding of the passage, of unit length; empty where it has none yet, and in a listing."""
+    """The embedding of the passage, of unit length. Empty: it has none yet, or the reply is a listing."""
 
 class Include(_Include, metaclass=_IncludeEnumTypeWrapper):
     """A part of an item that is returned on request."""
@@ -325,7 +325,7 @@ INCLUDE_TEXT: Include.ValueType  # 1
 INCLUDE_METADATA: Include.ValueType  # 2
 """The metadata of its context."""
 INCLUDE_VECTOR: Include.ValueType  # 3
-"""The embedding of the passage, of unit length; empty where it has none yet, and in a listing."""
+"""The embedding of the passage, of unit length. Empty: it has none yet, or the reply is a listing."""
 Global___Include: _TypeAlias = Include  # noqa: Y015
 
 class _Outcome:
@@ -339,9 +339,9 @@ class _OutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Outcome.Value
     OUTCOME_FOUND: _Outcome.ValueType  # 1
     """There are items."""
     OUTCOME_NO_MATCH: _Outcome.ValueType  # 2
-    """Nothing in the scope matches, or nothing that `where` lets through."""
+    """No item in the scope matches query and `where`."""
     OUTCOME_BELOW_THRESHOLD: _Outcome.ValueType  # 3
-    """Something matches, but nothing above the threshold."""
+    """Some items match, but none scores above the threshold."""
 
 class Outcome(_Outcome, metaclass=_OutcomeEnumTypeWrapper):
     """The outcome of a Retrieve."""
@@ -351,9 +351,9 @@ OUTCOME_UNSPECIFIED: Outcome.ValueType  # 0
 OUTCOME_FOUND: Outcome.ValueType  # 1
 """There are items."""
 OUTCOME_NO_MATCH: Outcome.ValueType  # 2
-"""Nothing in the scope matches, or nothing that `where` lets through."""
+"""No item in the scope matches query and `where`."""
 OUTCOME_BELOW_THRESHOLD: Outcome.ValueType  # 3
-"""Something matches, but nothing above the threshold."""
+"""Some items match, but none scores above the threshold."""
 Global___Outcome: _TypeAlias = Outcome  # noqa: Y015
 
 class _CitationStyle:
@@ -363,9 +363,9 @@ class _CitationStyle:
 class _CitationStyleEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CitationStyle.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CITATION_STYLE_UNSPECIFIED: _CitationStyle.ValueType  # 0
-    """As CITATION_STYLE_NUMBERED."""
+    """The same as CITATION_STYLE_NUMBERED."""
     CITATION_STYLE_NONE: _CitationStyle.ValueType  # 1
-    """Nothing."""
+    """No marker."""
     CITATION_STYLE_NUMBERED: _CitationStyle.ValueType  # 2
     """[1], one number for each URI."""
     CITATION_STYLE_URI: _CitationStyle.ValueType  # 3
@@ -378,9 +378,9 @@ class CitationStyle(_CitationStyle, metaclass=_CitationStyleEnumTypeWrapper):
     """
 
 CITATION_STYLE_UNSPECIFIED: CitationStyle.ValueType  # 0
-"""As CITATION_STYLE_NUMBERED."""
+"""The same as CITATION_STYLE_NUMBERED."""
 CITATION_STYLE_NONE: CitationStyle.ValueType  # 1
-"""Nothing."""
+"""No marker."""
 CITATION_STYLE_NUMBERED: CitationStyle.ValueType  # 2
 """[1], one number for each URI."""
 CITATION_STYLE_URI: CitationStyle.ValueType  # 3
@@ -394,7 +394,7 @@ class _ContextOrder:
 class _ContextOrderEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ContextOrder.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CONTEXT_ORDER_UNSPECIFIED: _ContextOrder.ValueType  # 0
-    """As CONTEXT_ORDER_SCORE."""
+    """The same as CONTEXT_ORDER_SCORE."""
     CONTEXT_ORDER_SCORE: _ContextOrder.ValueType  # 1
     """By the best score in each."""
     CONTEXT_ORDER_TREE: _ContextOrder.ValueType  # 2
@@ -404,7 +404,7 @@ class ContextOrder(_ContextOrder, metaclass=_ContextOrderEnumTypeWrapper):
     """The order of passages in a built context."""
 
 CONTEXT_ORDER_UNSPECIFIED: ContextOrder.ValueType  # 0
-"""As CONTEXT_ORDER_SCORE."""
+"""The same as CONTEXT_ORDER_SCORE."""
 CONTEXT_ORDER_SCORE: ContextOrder.ValueType  # 1
 """By the best score in each."""
 CONTEXT_ORDER_TREE: ContextOrder.ValueType  # 2
@@ -424,12 +424,12 @@ class _DropReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_DropReason
     DROP_REASON_EMPTY: _DropReason.ValueType  # 2
     """It has no text."""
     DROP_REASON_BUDGET: _DropReason.ValueType  # 3
-    """It, or one before it, did not fit into the budget."""
+    """This piece, or one before it, did not fit into the budget."""
     DROP_REASON_GONE: _DropReason.ValueType  # 4
-    """There is no such context or passage."""
+    """The context or passage does not exist."""
 
 class DropReason(_DropReason, metaclass=_DropReasonEnumTypeWrapper):
-    """Why a piece is not in a built context."""
+    """The reason why a piece is not in a built context."""
 
 DROP_REASON_UNSPECIFIED: DropReason.ValueType  # 0
 """Never sent."""
@@ -438,9 +438,9 @@ DROP_REASON_DUPLICATE: DropReason.ValueType  # 1
 DROP_REASON_EMPTY: DropReason.ValueType  # 2
 """It has no text."""
 DROP_REASON_BUDGET: DropReason.ValueType  # 3
-"""It, or one before it, did not fit into the budget."""
+"""This piece, or one before it, did not fit into the budget."""
 DROP_REASON_GONE: DropReason.ValueType  # 4
-"""There is no such context or passage."""
+"""The context or passage does not exist."""
 Global___DropReason: _TypeAlias = DropReason  # noqa: Y015
 
 @_typing.final
@@ -464,10 +464,10 @@ class FindRequest(_message.Message):
     MAX_DIRECTORIES_FIELD_NUMBER: _builtins.int
     MODE_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """The question, at most 16 KiB. Empty: the vector alone counts."""
+    """The question, at most 16 KiB. Empty: search by the vector alone."""
     vector: _builtins.bytes
-    """Its embedding: little-endian float32, one number for each dimension of the store. Empty: the daemon
-    embeds the query. Either query or vector is required.
+    """The embedding of the query: little-endian float32, one number for each dimension of the store.
+    Empty: the daemon embeds the query. Either query or vector is required.
     """
     target_uri: _builtins.str
     """Search below this directory only; scores are relative to this scope. A missing directory is
@@ -485,20 +485,20 @@ class FindRequest(_message.Message):
     has.
     """
     trace: _builtins.bool
-    """Return the trace: the directories that were opened and the parts of each score."""
+    """Return the trace of the search: the opened directories and the parts of each score."""
     min_revision: _builtins.int
     """As in GetRequest."""
     method: Global___Method.ValueType
     """The method of the search."""
     max_directories: _builtins.int
-    """BEST_FIRST: open at most this many directories, up to 65,536. 0: as many as recall needs."""
+    """BEST_FIRST: open at most this many directories, up to 65,536. 0: as many as needed."""
     mode: Global___SearchMode.ValueType
     """Unset: QUICK. THINKING takes a query with text, a limit up to 100, and neither `method` nor
     `max_directories`.
     """
     @_builtins.property
     def context_types(self) -> _containers.RepeatedScalarFieldContainer[_contexts_pb2.ContextType.ValueType]:
-        """Return these types only, at most 100 values, repeats included. Empty: all."""
+        """Return these types only, at most 100 values, repeats included. Empty: all types."""
 
     @_builtins.property
     def where(self) -> _struct_pb2.Struct:
@@ -543,7 +543,7 @@ Global___FindRequest: _TypeAlias = FindRequest  # noqa: Y015
 
 @_typing.final
 class MatchedPassage(_message.Message):
-    """A passage that made its file match."""
+    """A matching passage of a file."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -554,7 +554,7 @@ class MatchedPassage(_message.Message):
     END_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
     ordinal: _builtins.int
-    """Its number in the context, from 1, as RetrievedItem.passage and ContextItem.passage."""
+    """The number in the context, from 1, as RetrievedItem.passage and ContextItem.passage."""
     section: _builtins.str
     """Headings joined by " > "."""
     text: _builtins.str
@@ -564,7 +564,7 @@ class MatchedPassage(_message.Message):
     end: _builtins.int
     """One past the last character."""
     score: _builtins.float
-    """Its own score, in [0, 1]."""
+    """The own score of the passage, in [0, 1]."""
     def __init__(
         self,
         *,
@@ -599,26 +599,24 @@ class MatchedContext(_message.Message):
     PASSAGES_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
-    """Its name; once in a reply."""
+    """The URI of the context; once in a reply."""
     context_type: _contexts_pb2.ContextType.ValueType
-    """By its root."""
+    """The type, by the root of the URI."""
     is_leaf: _builtins.bool
     """True for a file."""
     level: _builtins.int
     """The level of the text that matched best. 0: the abstract, or no text. 2: a passage of the content."""
     abstract: _builtins.str
-    """L0."""
+    """L0, one or two sentences."""
     score: _builtins.float
-    """In (0, 1], comparable from query to query."""
+    """The score in (0, 1], comparable between queries."""
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[_contexts_pb2.Relation]:
-        """The contexts that it is linked with in the scope of the search: the 5 with the best scores for this
-        query, ties by URI.
-        """
+        """The linked contexts of the scope, best for this query first, ties by URI; at most 5."""
 
     @_builtins.property
     def passages(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchedPassage]:
-        """The best passages of a file, best first; at most 3. Empty when none of them matched."""
+        """The best passages of a file, best first; at most 3. Empty: none of them matched."""
 
     @_builtins.property
     def parts(self) -> Global___ScoreParts:
@@ -674,15 +672,15 @@ class ScoreParts(_message.Message):
     dense_weight: _builtins.float
     """The weight of dense in node_score."""
     node_score: _builtins.float
-    """Score of the node by itself."""
+    """The own score of the node."""
     smoothed: _builtins.float
-    """The same with its neighbours' share."""
+    """The node score with the share of the neighbours."""
     parent: _builtins.float
     """The parent's final score."""
     parent_weight: _builtins.float
     """The weight b of the parent's score."""
     final: _builtins.float
-    """The result."""
+    """The final score."""
     rerank: _builtins.float
     """The score of the abstract by the reranker, in [0, 1]. Unset in QUICK, and for a context without an
     abstract, which keeps its score by meaning and words.
@@ -727,13 +725,13 @@ class TracedDirectory(_message.Message):
     START_POINT_FIELD_NUMBER: _builtins.int
     FILES_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
-    """Its name."""
+    """The URI of the directory."""
     round: _builtins.int
     """The round in which it was opened, from 1. 0: scored in the pass over the scope."""
     start_point: _builtins.bool
     """True for a start point of the walk."""
     files: _builtins.int
-    """Files scored in it."""
+    """The files of the directory that were scored."""
     @_builtins.property
     def parts(self) -> Global___ScoreParts:
         """The parts of its score."""
@@ -772,7 +770,7 @@ class TracedMean(_message.Message):
     uri: _builtins.str
     """The directory of the vectors: the scope, or the nearest directory above it with enough of them."""
     with_prior: _builtins.bool
-    """True when there were too few and the model's prior was mixed in."""
+    """True if there were too few vectors, and the model's prior was added."""
     def __init__(
         self,
         *,
@@ -791,7 +789,7 @@ Global___TracedMean: _TypeAlias = TracedMean  # noqa: Y015
 
 @_typing.final
 class FindTrace(_message.Message):
-    """Why the answer is what it is."""
+    """The trace of a Find, which explains the answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -822,9 +820,9 @@ class FindTrace(_message.Message):
     scope_texts: _builtins.int
     """See scope_directories."""
     scored_texts: _builtins.int
-    """Texts whose score was computed."""
+    """The texts with a computed score."""
     rescored: _builtins.int
-    """Candidates whose score was computed again from fp32 vectors."""
+    """The candidates that were scored again from fp32 vectors."""
     query_script: _builtins.str
     """The script of the query."""
     icc: _builtins.float
@@ -836,18 +834,18 @@ class FindTrace(_message.Message):
     opened: _builtins.int
     """The number of directories that were opened."""
     rounds: _builtins.int
-    """Rounds of the walk. 0: no walk."""
+    """The rounds of the walk. 0: no walk."""
     stop_reason: Global___StopReason.ValueType
-    """Why it stopped."""
+    """The reason why it stopped."""
     identifiers: _builtins.bool
-    """True when the query was taken for identifiers and text alone counts."""
+    """True if the query has only identifiers. The score is then lexical only."""
     lexical_rescale: _builtins.float
     """Lexical scores were multiplied by this factor, so that the best of the scope has at least the
-    score floor .2. 1: it had that.
+    score floor .2. 1: no rescale was necessary.
     """
     @_builtins.property
     def terms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The query's terms as the index knows them."""
+        """The terms of the query, as in the index."""
 
     @_builtins.property
     def means(self) -> _containers.RepeatedCompositeFieldContainer[Global___TracedMean]:
@@ -901,17 +899,17 @@ class RerankRound(_message.Message):
     LEFT_OUT_FIELD_NUMBER: _builtins.int
     DURATION_FIELD_NUMBER: _builtins.int
     round: _builtins.int
-    """0: the start points. 1 to 3: what was opened."""
+    """0: the start points. 1 to 3: the opened contexts."""
     opened: _builtins.int
-    """Directories opened."""
+    """The opened directories."""
     documents: _builtins.int
-    """Abstracts that it scored in this call."""
+    """The abstracts that it scored in this call."""
     cached: _builtins.int
-    """Abstracts whose scores were known from before."""
+    """The abstracts with a score from an earlier call."""
     without_abstract: _builtins.int
     """Contexts without an abstract, which keep their score by meaning and words."""
     left_out: _builtins.int
-    """Children that were left out for lack of room: those with the lowest scores by meaning and words."""
+    """The children that were left out for lack of room. They have the lowest scores by meaning and words."""
     @_builtins.property
     def duration(self) -> _duration_pb2.Duration:
         """The duration of the call."""
@@ -948,12 +946,12 @@ class Rerank(_message.Message):
     status: Global___RerankStatus.ValueType
     """The outcome."""
     reason: _builtins.str
-    """Why it is not DONE, for people and logs. Empty: it is."""
+    """The reason why the status is not DONE, for people and logs. Empty: it is DONE."""
     model: _builtins.str
-    """Backend and model that were chosen. Empty: none."""
+    """The chosen backend and model. Empty: none."""
     @_builtins.property
     def rounds(self) -> _containers.RepeatedCompositeFieldContainer[Global___RerankRound]:
-        """Its calls, in order; those before a failure too."""
+        """The calls of the reranker, in order. Calls before a failure are included."""
 
     def __init__(
         self,
@@ -973,7 +971,7 @@ Global___Rerank: _TypeAlias = Rerank  # noqa: Y015
 
 @_typing.final
 class Degradation(_message.Message):
-    """One thing that an answer had to do without."""
+    """A failed or missing part of an answer."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1046,15 +1044,15 @@ class FindResponse(_message.Message):
     """The revision that was searched."""
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchedContext]:
-        """Of type MEMORY."""
+        """The results of type MEMORY."""
 
     @_builtins.property
     def resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchedContext]:
-        """Of type RESOURCE."""
+        """The results of type RESOURCE."""
 
     @_builtins.property
     def skills(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchedContext]:
-        """Of type SKILL."""
+        """The results of type SKILL."""
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
@@ -1062,15 +1060,15 @@ class FindResponse(_message.Message):
 
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
-        """What the answer had to do without. Empty: nothing."""
+        """The failed or missing parts of the answer, each with its cause. Empty: none."""
 
     @_builtins.property
     def trace(self) -> Global___FindTrace:
-        """Only when asked for."""
+        """The trace of the search; only with `trace`."""
 
     @_builtins.property
     def rerank(self) -> Global___Rerank:
-        """Only in THINKING."""
+        """The work of the reranker; only in THINKING."""
 
     def __init__(
         self,
@@ -1151,7 +1149,7 @@ Global___SearchSession: _TypeAlias = SearchSession  # noqa: Y015
 
 @_typing.final
 class SearchRequest(_message.Message):
-    """A task with the session in which it came up."""
+    """A task, and the conversation before it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1182,14 +1180,14 @@ class SearchRequest(_message.Message):
     alpha: _builtins.float
     """As in FindRequest."""
     trace: _builtins.bool
-    """Explain each query's answer."""
+    """Return the trace of each query."""
     min_revision: _builtins.int
     """As in GetRequest."""
     mode: Global___SearchMode.ValueType
     """Unset: THINKING."""
     @_builtins.property
     def session(self) -> Global___SearchSession:
-        """The conversation before. Without summary and messages the query is searched as it is."""
+        """The conversation before the task. Without summary and messages: search for the query unchanged."""
 
     @_builtins.property
     def context_types(self) -> _containers.RepeatedScalarFieldContainer[_contexts_pb2.ContextType.ValueType]:
@@ -1247,9 +1245,9 @@ class TypedQuery(_message.Message):
     context_type: _contexts_pb2.ContextType.ValueType
     """The type to search. UNSPECIFIED: all types."""
     intent: _builtins.str
-    """Its purpose."""
+    """The purpose of the query."""
     priority: _builtins.int
-    """1, the most important, to 5."""
+    """The priority from 1 (the most important) to 5."""
     def __init__(
         self,
         *,
@@ -1280,12 +1278,12 @@ class QueryPlan(_message.Message):
     source: Global___PlanSource.ValueType
     """The planner."""
     reason: _builtins.str
-    """The explanation of the model, or why the model did not plan."""
+    """The explanation of the model, or the reason why the model did not plan."""
     model: _builtins.str
     """The model that was asked for a plan. Empty: there is no model, or no session."""
     @_builtins.property
     def queries(self) -> _containers.RepeatedCompositeFieldContainer[Global___TypedQuery]:
-        """By priority, at most 5. Empty: there is nothing to look up, and the result is empty."""
+        """The queries by priority, at most 5. Empty: the task needs no context, and the result is empty."""
 
     @_builtins.property
     def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1319,7 +1317,7 @@ class QueryHit(_message.Message):
     uri: _builtins.str
     """The context."""
     score: _builtins.float
-    """Its score for this query."""
+    """The score of the context for this query."""
     def __init__(
         self,
         *,
@@ -1352,7 +1350,7 @@ class QueryResult(_message.Message):
 
     @_builtins.property
     def hits(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueryHit]:
-        """By falling score, ties by URI; at most `limit`."""
+        """The results by falling score, ties by URI; at most `limit`."""
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
@@ -1368,7 +1366,7 @@ class QueryResult(_message.Message):
 
     @_builtins.property
     def trace(self) -> Global___FindTrace:
-        """Only when asked for."""
+        """The trace of the query; only with `trace`."""
 
     def __init__(
         self,
@@ -1410,15 +1408,15 @@ class SearchResponse(_message.Message):
     """The revision that was searched."""
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchedContext]:
-        """Of type MEMORY."""
+        """The results of type MEMORY."""
 
     @_builtins.property
     def resources(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchedContext]:
-        """Of type RESOURCE."""
+        """The results of type RESOURCE."""
 
     @_builtins.property
     def skills(self) -> _containers.RepeatedCompositeFieldContainer[Global___MatchedContext]:
-        """Of type SKILL."""
+        """The results of type SKILL."""
 
     @_builtins.property
     def query_plan(self) -> Global___QueryPlan:
@@ -1434,11 +1432,11 @@ class SearchResponse(_message.Message):
 
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
-        """What the answer had to do without. Empty: nothing."""
+        """The failed or missing parts of the answer, each with its cause. Empty: none."""
 
     @_builtins.property
     def rerank(self) -> Global___Rerank:
-        """The reranker, for all queries together; its rounds stand in query_results."""
+        """The work of the reranker for all queries; its rounds are in query_results."""
 
     def __init__(
         self,
@@ -1471,7 +1469,7 @@ class BatchFindRequest(_message.Message):
     REQUESTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___FindRequest]:
-        """At most 256, at least one."""
+        """At least 1, at most 256 requests."""
 
     def __init__(
         self,
@@ -1495,7 +1493,7 @@ class BatchFindResponse(_message.Message):
     RESPONSES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def responses(self) -> _containers.RepeatedCompositeFieldContainer[Global___FindResponse]:
-        """In the order of the requests."""
+        """The answers in the order of the requests."""
 
     def __init__(
         self,
@@ -1552,8 +1550,8 @@ Global___Rrf: _TypeAlias = Rrf  # noqa: Y015
 
 @_typing.final
 class WeightedSum(_message.Message):
-    """Fusion by score: vector_weight * dense + keyword_weight * lexical. Where words can't be compared,
-    because text and query differ in script, their weight goes to meaning.
+    """Fusion by score: vector_weight * dense + keyword_weight * lexical. If text and query are in different
+    scripts, their words can't be compared, and meaning gets the weight of both.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1638,8 +1636,8 @@ class RetrieveRequest(_message.Message):
     MIN_REVISION_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     query: _builtins.str
-    """As in FindRequest. With MODE_KEYWORD and `where`, query and vector may both be empty: all that
-    match are returned with score 1.0, by URI, in pages, whatever threshold, boosts and diversity.
+    """As in FindRequest. With MODE_KEYWORD and `where`, query and vector may both be empty. The answer is
+    a listing then: all matches by URI, with score 1.0, in pages, without threshold, boosts or diversity.
     """
     vector: _builtins.bytes
     """As in FindRequest."""
@@ -1648,7 +1646,7 @@ class RetrieveRequest(_message.Message):
     top_k: _builtins.int
     """Return at most this many items, up to 1,000. 0: the daemon's default, see its configuration."""
     score_threshold: _builtins.float
-    """Return only what scores more than this, on the scale of the mode. Unset: the daemon's default."""
+    """Return only items that score more than this, on the scale of the mode. Unset: the daemon's default."""
     mode: Global___Mode.ValueType
     """The side of the index that answers."""
     group_by_context: _builtins.bool
@@ -1660,13 +1658,13 @@ class RetrieveRequest(_message.Message):
     0: by score. Passages of the same text are returned once in any case.
     """
     degrade: _builtins.bool
-    """Answer by the other side alone where the embedder fails; else that is an error."""
+    """Answer by words alone if the embedder fails. False: the failure is an error."""
     trace: _builtins.bool
     """Return the parts of each score."""
     min_revision: _builtins.int
     """As in GetRequest."""
     page_token: _builtins.str
-    """`next_page_token` of the page before; for a listing only."""
+    """`next_page_token` of the page before; only for a listing."""
     @_builtins.property
     def context_types(self) -> _containers.RepeatedScalarFieldContainer[_contexts_pb2.ContextType.ValueType]:
         """As in FindRequest, at most 100 values."""
@@ -1689,12 +1687,12 @@ class RetrieveRequest(_message.Message):
 
     @_builtins.property
     def boosts(self) -> _containers.RepeatedCompositeFieldContainer[Global___Boost]:
-        """At most 32."""
+        """Factors for the scores of some items; at most 32."""
 
     @_builtins.property
     def optional_clauses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Keys at the top of `where` without which the search is made once more when it finds nothing; at
-        most 256.
+        """Keys at the top of `where`, at most 256. If nothing is found, the daemon searches once more without
+        them.
         """
 
     def __init__(
@@ -1786,7 +1784,7 @@ Global___ItemTrace: _TypeAlias = ItemTrace  # noqa: Y015
 
 @_typing.final
 class RetrievedItem(_message.Message):
-    """A passage that was retrieved."""
+    """A retrieved passage."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1813,16 +1811,16 @@ class RetrievedItem(_message.Message):
     end: _builtins.int
     """One past the last character; of an abstract 0."""
     score: _builtins.float
-    """On the scale of the mode: in (0, 1] by meaning and by words, of a fusion what its formula gives."""
+    """The score on the scale of the mode: in (0, 1] by meaning or by words, else by the fusion's formula."""
     vector: _builtins.bytes
-    """Only when asked for."""
+    """The embedding of the passage; only if `include` names it."""
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
-        """Only when asked for."""
+        """The metadata of the context; only if `include` names them."""
 
     @_builtins.property
     def trace(self) -> Global___ItemTrace:
-        """Only with `trace`."""
+        """The parts of the score; only with `trace`."""
 
     def __init__(
         self,
@@ -1860,18 +1858,18 @@ class RetrieveResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     outcome: Global___Outcome.ValueType
-    """Why there are items, or none."""
+    """Items were found, or the reason for an empty answer."""
     revision: _builtins.int
     """The revision that was searched."""
     next_page_token: _builtins.str
-    """Of a listing: where the next page begins. Empty: this is the last one."""
+    """The token of a listing's next page. Empty: this is the last page."""
     @_builtins.property
     def items(self) -> _containers.RepeatedCompositeFieldContainer[Global___RetrievedItem]:
-        """At most top_k."""
+        """The items, at most top_k."""
 
     @_builtins.property
     def relaxed_clauses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The clauses of `where` that were dropped because nothing was found with them."""
+        """The clauses of `where` that were dropped, since nothing matched them."""
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:
@@ -1914,7 +1912,7 @@ class ContextItem(_message.Message):
     passage: _builtins.int
     """The passage, from 1. 0: the context as a whole."""
     score: _builtins.float
-    """Its rank among the others; only the order counts. Not NaN."""
+    """The scores give the order of items; only the order counts. Not NaN."""
     def __init__(
         self,
         *,
@@ -1963,7 +1961,7 @@ class ContextUris(_message.Message):
     URIS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def uris(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Best first; at most 1,000. Empty: the context is empty."""
+        """The URIs of whole contexts, best first; at most 1,000. Empty: the context is empty."""
 
     def __init__(
         self,
@@ -1980,8 +1978,8 @@ Global___ContextUris: _TypeAlias = ContextUris  # noqa: Y015
 
 @_typing.final
 class BuildContextRequest(_message.Message):
-    """Results, URIs or a query into the text of a prompt, within a budget of tokens. TOO_LARGE: the texts of
-    the sources have more bytes than four replies may have; nothing larger is read.
+    """Builds the text for a prompt from results, URIs or a query, within a budget of tokens. TOO_LARGE: the
+    texts of the sources have more bytes than four replies may have; nothing larger is read.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1998,11 +1996,11 @@ class BuildContextRequest(_message.Message):
     ORDER_FIELD_NUMBER: _builtins.int
     FULL_TEXT_ONLY_FIELD_NUMBER: _builtins.int
     max_tokens: _builtins.int
-    """Tokens that the context and what is reserved may take together. 0: the daemon's default, see
-    its configuration.
+    """The tokens of the model's window: for the context and the reserved tokens together. 0: the daemon's
+    default, see its configuration.
     """
     reserve_tokens: _builtins.int
-    """Tokens of these that stay free for the question and the answer. Unset: the daemon's default."""
+    """The part of them that stays free for the question and the answer. Unset: the daemon's default."""
     tokenizer: _builtins.str
     """The tokenizer: o200k_base, cl100k_base, qwen3, llama3; approx, an estimate by script; or a name
     that the daemon's configuration adds, see its [context.tokenizers]. Empty: o200k_base.
@@ -2010,18 +2008,18 @@ class BuildContextRequest(_message.Message):
     citation: Global___CitationStyle.ValueType
     """The style of the markers."""
     separator: _builtins.str
-    """Stands between two passages, at most 64 characters. Unset: an empty line."""
+    """The text between two passages, at most 64 characters. Unset: an empty line."""
     order: Global___ContextOrder.ValueType
-    """Which passage comes first."""
+    """The order of passages: by score or by place in the tree."""
     full_text_only: _builtins.bool
-    """Whole passages only. False: abstracts and overviews stand for what does not fit in full."""
+    """Whole passages only. False: abstracts and overviews replace passages that do not fit."""
     @_builtins.property
     def items(self) -> Global___ContextItems:
-        """Passages or contexts by name."""
+        """Passages, or whole contexts, by URI."""
 
     @_builtins.property
     def uris(self) -> Global___ContextUris:
-        """Whole contexts by name."""
+        """Whole contexts by URI."""
 
     @_builtins.property
     def find(self) -> Global___FindRequest:
@@ -2078,7 +2076,7 @@ class ContextCitation(_message.Message):
     START_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
     marker: _builtins.str
-    """As it stands before the passage; one for each URI. Empty with CITATION_STYLE_NONE."""
+    """The marker before the passage; one for each URI. Empty with CITATION_STYLE_NONE."""
     uri: _builtins.str
     """The source."""
     section: _builtins.str
@@ -2121,7 +2119,7 @@ class DroppedPiece(_message.Message):
     section: _builtins.str
     """Headings joined by " > "."""
     reason: Global___DropReason.ValueType
-    """Why it is not in the context."""
+    """The reason why it is not in the context."""
     def __init__(
         self,
         *,
@@ -2154,24 +2152,24 @@ class BuildContextResponse(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """The context."""
+    """The text for the prompt."""
     used_tokens: _builtins.int
-    """Tokens of the whole text; never more than the budget."""
+    """The tokens of the whole text; never more than the budget."""
     budget_tokens: _builtins.int
-    """max_tokens without what is reserved."""
+    """The budget: max_tokens less the reserved tokens."""
     approximate: _builtins.bool
-    """True when tokens are estimated."""
+    """True if tokens are estimated."""
     from_items: _builtins.int
-    """The number of pieces in the text, themselves or by a summary."""
+    """The number of pieces in the text, in full or by a summary."""
     revision: _builtins.int
-    """All that was read is of this revision or a later one."""
+    """The texts are of this revision or a later one."""
     @_builtins.property
     def citations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextCitation]:
-        """In the order of the text."""
+        """The places of the passages, in the order of the text."""
 
     @_builtins.property
     def dropped(self) -> _containers.RepeatedCompositeFieldContainer[Global___DroppedPiece]:
-        """Best first."""
+        """The pieces that are not in the text, best first."""
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[Global___StageTiming]:

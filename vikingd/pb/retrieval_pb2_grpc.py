@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class RetrievalStub(object):
-    """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
-    results come first, passages before abstracts, and `degraded` says how much was left out.
+    """Searches in the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
+    results come first, passages before abstracts, and `degraded` names the omitted number.
     """
 
     def __init__(self, channel):
@@ -64,8 +64,8 @@ class RetrievalStub(object):
 
 
 class RetrievalServicer(object):
-    """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
-    results come first, passages before abstracts, and `degraded` says how much was left out.
+    """Searches in the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
+    results come first, passages before abstracts, and `degraded` names the omitted number.
     """
 
     def Find(self, request, context):
@@ -76,7 +76,7 @@ class RetrievalServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def BatchFind(self, request, context):
-        """The same for many queries in one call; one bad request fails the call. QUICK alone.
+        """A Find for each of many queries, in one call; one bad request fails the call. Only QUICK.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -98,7 +98,7 @@ class RetrievalServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def BuildContext(self, request, context):
-        """The text for a prompt, of what was found, within a budget of tokens.
+        """The text for a prompt, built from results, within a budget of tokens.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -141,8 +141,8 @@ def add_RetrievalServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Retrieval(object):
-    """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
-    results come first, passages before abstracts, and `degraded` says how much was left out.
+    """Searches in the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
+    results come first, passages before abstracts, and `degraded` names the omitted number.
     """
 
     @staticmethod

@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class RetrievalStub:
-    """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
-    results come first, passages before abstracts, and `degraded` says how much was left out.
+    """Searches in the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
+    results come first, passages before abstracts, and `degraded` names the omitted number.
     """
 
     @_typing.overload
@@ -38,7 +38,7 @@ class RetrievalStub:
     Find: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.FindRequest, _retrieval_pb2.FindResponse]
     """The contexts that matter for a query."""
     BatchFind: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.BatchFindRequest, _retrieval_pb2.BatchFindResponse]
-    """The same for many queries in one call; one bad request fails the call. QUICK alone."""
+    """A Find for each of many queries, in one call; one bad request fails the call. Only QUICK."""
     Search: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.SearchRequest, _retrieval_pb2.SearchResponse]
     """The contexts that a task needs, given the conversation before it: a plan of typed queries, and their
     results in one list.
@@ -46,19 +46,19 @@ class RetrievalStub:
     Retrieve: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.RetrieveRequest, _retrieval_pb2.RetrieveResponse]
     """The passages that a strategy finds."""
     BuildContext: _grpc.UnaryUnaryMultiCallable[_retrieval_pb2.BuildContextRequest, _retrieval_pb2.BuildContextResponse]
-    """The text for a prompt, of what was found, within a budget of tokens."""
+    """The text for a prompt, built from results, within a budget of tokens."""
 
 @_typing.type_check_only
 class RetrievalAsyncStub(RetrievalStub):
-    """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
-    results come first, passages before abstracts, and `degraded` says how much was left out.
+    """Searches in the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
+    results come first, passages before abstracts, and `degraded` names the omitted number.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Find: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.FindRequest, _retrieval_pb2.FindResponse]  # type: ignore[assignment]
     """The contexts that matter for a query."""
     BatchFind: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.BatchFindRequest, _retrieval_pb2.BatchFindResponse]  # type: ignore[assignment]
-    """The same for many queries in one call; one bad request fails the call. QUICK alone."""
+    """A Find for each of many queries, in one call; one bad request fails the call. Only QUICK."""
     Search: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.SearchRequest, _retrieval_pb2.SearchResponse]  # type: ignore[assignment]
     """The contexts that a task needs, given the conversation before it: a plan of typed queries, and their
     results in one list.
@@ -66,11 +66,11 @@ class RetrievalAsyncStub(RetrievalStub):
     Retrieve: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.RetrieveRequest, _retrieval_pb2.RetrieveResponse]  # type: ignore[assignment]
     """The passages that a strategy finds."""
     BuildContext: _aio.UnaryUnaryMultiCallable[_retrieval_pb2.BuildContextRequest, _retrieval_pb2.BuildContextResponse]  # type: ignore[assignment]
-    """The text for a prompt, of what was found, within a budget of tokens."""
+    """The text for a prompt, built from results, within a budget of tokens."""
 
 class RetrievalServicer(metaclass=_abc_1.ABCMeta):
-    """Asking the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
-    results come first, passages before abstracts, and `degraded` says how much was left out.
+    """Searches in the tree. A reply has a budget of bytes, 4 MiB unless the operator sets another one: the best
+    results come first, passages before abstracts, and `degraded` names the omitted number.
     """
 
     @_abc_1.abstractmethod
@@ -87,7 +87,7 @@ class RetrievalServicer(metaclass=_abc_1.ABCMeta):
         request: _retrieval_pb2.BatchFindRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_pb2.BatchFindResponse, _abc.Awaitable[_retrieval_pb2.BatchFindResponse]]:
-        """The same for many queries in one call; one bad request fails the call. QUICK alone."""
+        """A Find for each of many queries, in one call; one bad request fails the call. Only QUICK."""
 
     @_abc_1.abstractmethod
     def Search(
@@ -113,6 +113,6 @@ class RetrievalServicer(metaclass=_abc_1.ABCMeta):
         request: _retrieval_pb2.BuildContextRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_retrieval_pb2.BuildContextResponse, _abc.Awaitable[_retrieval_pb2.BuildContextResponse]]:
-        """The text for a prompt, of what was found, within a budget of tokens."""
+        """The text for a prompt, built from results, within a budget of tokens."""
 
 def add_RetrievalServicer_to_server(servicer: RetrievalServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -125,7 +125,7 @@ class Metrics(Collector):
         )
         self._empty = _Counters("vikingd_empty_answers", "Answers without a result.", "rpc")
         self._degraded = _Counters(
-            "vikingd_degraded_answers", "Answers that had to do without something.", "rpc"
+            "vikingd_degraded_answers", "Answers with a failed or missing part.", "rpc"
         )
         self._results = _Histograms("vikingd_results", "Results of each answer.", _RESULTS, "rpc")
         self._top_score = _Histograms(

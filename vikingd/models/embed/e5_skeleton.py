@@ -139,7 +139,7 @@ def model(graph: Graph, results: Sequence[str], parameters: Mapping[str, Paramet
 
 
 def _external(name: str, parameter: Parameter) -> onnx.TensorProto:
-    """An array that is given when the graph is loaded; the name of its file is never used."""
+    """An array whose values are given when the graph is loaded; its file name is never used."""
     kind = helper.np_dtype_to_tensor_dtype(parameter.base)
     location = onnx.StringStringEntryProto(key="location", value="weights")
     return onnx.TensorProto(
@@ -152,7 +152,7 @@ def _external(name: str, parameter: Parameter) -> onnx.TensorProto:
 
 
 def ranges() -> dict[str, NDArray[np.float16]]:
-    """Return how large the inputs of the matrices in SMOOTHED and SPLIT become.
+    """Return the magnitudes of the inputs of the matrices in SMOOTHED and SPLIT.
 
     For each matrix it is the largest magnitude of each input over the sentences of the prior,
     (layers, inputs), computed in float32.

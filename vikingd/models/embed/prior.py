@@ -1,7 +1,7 @@
 """The prior centroids of the scripts: mean vectors of everyday sentences.
 
-A store with few texts in a script has no reliable centroid of its own. The prior replaces it, and
-weighs less with each text.
+A store with few texts in a script has no reliable centroid of its own. The prior replaces it. The
+weight of the prior falls with each text.
 """
 
 from __future__ import annotations

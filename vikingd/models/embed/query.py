@@ -34,7 +34,7 @@ class QueryEmbedder:
     others fail at once until it ends. A query fails alone if the probe succeeds.
 
     Args:
-        size: of the cache, in queries; 0: none.
+        size: the most queries in the cache; 0: no cache.
         took: called with the seconds of each query at the provider, failed ones included.
 
     Attributes:
@@ -90,7 +90,7 @@ class QueryEmbedder:
         Raises:
             EmbedderFailed: the provider failed, just now or within the back-off time.
         """
-        # Cut first, so that the cache holds no text that the provider ignores.
+        # Cut the query first: the provider ignores the rest, and the cache must not hold it.
         text = clean(text, MAX_QUERY_CHARS)
         with self._lock:
             vector = self._look_up(text)

@@ -30,12 +30,12 @@ from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.http.access import masked, url_secrets
 from vikingd.models.http.openai_client import OPENAI_URL, open_client
 
-_QUOTED_CHARS = 500  # of an error reply
+_QUOTED_CHARS = 500  # characters of an error reply in a message
 _REPLY_BYTES = 1 << 20
 _REPLY_BYTES_A_TEXT = 512 << 10  # 32 for each number of the longest vector
 
-_DENIED = {401, 403, 404}  # for all texts: a wrong key, model or path
-_LATER = {408, 429}  # for all texts, until some time has passed
+_DENIED = {401, 403, 404}  # failures of all texts: a wrong key, model or path
+_LATER = {408, 429}  # failures of all texts for some time
 
 
 class OpenAIEndpoint:
@@ -57,7 +57,7 @@ class OpenAIEndpoint:
         self._dimension = settings.dimension or None
         try:
             url = httpx.URL(settings.openai_base_url or OPENAI_URL)
-        except httpx.InvalidURL:  # which may quote a password
+        except httpx.InvalidURL:  # its message may quote a password
             raise EmbedderFailed("the base URL of the embedder openai is no URL") from None
         self._secrets = [key, *url_secrets(str(url))]
         self._where = f"the embeddings endpoint {url.copy_with(userinfo=b'', query=None)}"
@@ -170,7 +170,7 @@ class OpenAIEndpoint:
             said = self._quoted(error.response.text)
             failed = _failure_of_status(status)
             raise failed(f"{self._where} answered {status}{said and ': '}{said}") from None
-        except Exception as error:  # the client does not expect every reply
+        except Exception as error:  # some replies raise other errors in the client
             reason = self._quoted(str(error) or type(error).__name__)
             raise EmbedderBroke(f"{self._where} speaks another protocol: {reason}") from None
 

@@ -20,13 +20,13 @@ class EmbedSettings:
     """The section [embedding] of the configuration.
 
     Attributes:
-        provider: maker of vectors.
+        provider: the provider of vectors.
         onnx_path: directory of the model of `onnx`, with model.onnx and tokenizer.json.
-        pooling: of `onnx`; auto: as its directory says.
-        query_prefix: of `onnx`, before each query; auto: as its directory says.
-        document_prefix: of `onnx`, before each document; auto: as its directory says.
-        max_tokens: of `onnx`, in a text with its prefix; 0: as its directory says.
-        openai_base_url: of an OpenAI-compatible endpoint; "": OpenAI's own.
+        pooling: pooling of `onnx`; auto: the pooling that its directory names.
+        query_prefix: text before each query for `onnx`; auto: the prefix in its directory.
+        document_prefix: text before each document for `onnx`; auto: the prefix in its directory.
+        max_tokens: most tokens of a text with its prefix for `onnx`; 0: the limit in its directory.
+        openai_base_url: URL of an OpenAI-compatible endpoint; "": OpenAI's own.
         openai_model: name of the model at the endpoint.
         openai_key_env: the environment variable that holds the key.
         dimension: numbers in a vector; 0: the model's own. `onnx` keeps the first ones.
@@ -34,9 +34,9 @@ class EmbedSettings:
         retries: further attempts at the endpoint, with back-off.
         openai_requests: most requests with documents in flight at the endpoint.
         batch_size: most documents in one group.
-        threads: of a local provider; 0: one for each core.
-        query_cache: queries whose vectors are kept in memory; 0: none.
-        keep_queries: keep these in a file beside the store, so that they survive a restart.
+        threads: threads of a local provider; 0: one for each core.
+        query_cache: the most query vectors in memory; 0: none.
+        keep_queries: keep query vectors in a file beside the store, so that they survive a restart.
     """
 
     provider: ProviderName = "e5"
@@ -58,7 +58,7 @@ class EmbedSettings:
     keep_queries: bool = False
 
     def check(self) -> None:
-        """Refuse settings that do not go together.
+        """Refuse settings that contradict each other.
 
         Raises:
             ValueError: the message names the setting and the remedy.
@@ -69,7 +69,7 @@ class EmbedSettings:
                     "the provider onnx needs a model: set onnx_path to a directory with "
                     "model.onnx and tokenizer.json"
                 )
-            # A model's name does not tell the prefix of its queries.
+            # The prefix of queries does not follow from the name of a model.
             if self.keep_queries:
                 raise ValueError("the provider onnx keeps no queries: set keep_queries to false")
         if self.provider == "openai":

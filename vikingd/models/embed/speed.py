@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 
 WINDOW = 60.0
-"""Seconds; what was done before does not count any more."""
+"""Seconds; older work does not count."""
 
 
 class Speed:
@@ -20,12 +20,12 @@ class Speed:
         self._done: deque[tuple[float, int]] = deque()
 
     def begin(self, now: float) -> None:
-        """Begin to measure: there was nothing to do until now."""
+        """Begin to measure after a time without work."""
         self._began, self._has_first = now, True
         self._done.clear()
 
     def add(self, now: float, cost: int) -> None:
-        """Count work that is done now."""
+        """Count work that was just done."""
         self._done.append((now, cost))
         if self._has_first and len(self._done) == 3:
             # The first piece is small, and a model takes longer for it than for the others.
@@ -35,7 +35,7 @@ class Speed:
             self._began, _ = self._done.popleft()
 
     def rate(self, now: float) -> float:
-        """Return the work of a second; 0 while that is not known.
+        """Return the work of a second; 0 while it is not known.
 
         While the next piece takes longer than those before, the rate falls.
         """

@@ -31,9 +31,9 @@ def weights_digest(model: Path) -> str:
 
 
 def file_digest(file: Path) -> str:
-    """SHA-256 of a file, in hex.
+    """Return the SHA-256 of a file, in hex.
 
-    That of a large file is taken from the cache while size, times and inode are as they were.
+    The hash of a large file comes from the cache if size, times and inode have not changed.
 
     Raises:
         OSError: it can't be read.
@@ -61,7 +61,7 @@ def file_digest(file: Path) -> str:
 
 
 def _external_data(model: Path) -> Iterator[Path]:
-    """Files beside the model whose names stand in it: a graph names the files of its tensors."""
+    """Return the files beside the model that its graph names; they hold its tensors."""
     with model.open("rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as graph:
         if graph.find(b"location") < 0:
             return

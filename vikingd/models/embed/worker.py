@@ -25,17 +25,17 @@ from vikingd.models.embed.speed import Speed
 MIN_BACKOFF = 1.0
 MAX_BACKOFF = 60.0
 MAX_GROUP_CHARS = 32_000
-"""Characters of a group; groups of long texts are smaller, to be on disk as soon."""
+"""Most characters of a group; a small group is on disk sooner."""
 MAX_FIRST_CHARS = 8000
-"""Characters of a group for an idle child; a small one gives vectors sooner."""
+"""Most characters of a group for an idle child; a small group gives vectors sooner."""
 STALL = 30.0
 """Seconds without a new vector after which the log tells the reason."""
 MAX_WRITE = 1000
 """Most vectors of one write."""
 RECENT_BYTES = 16 << 20
-"""Bytes of recent vectors in memory, for texts that are deleted and written again."""
+"""Most bytes of recent vectors in memory, for texts that are deleted and written again."""
 
-_LOOK = 0.25  # seconds between two looks for new texts while the child works
+_LOOK = 0.25  # seconds between two searches for new texts while the child works
 
 _log = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class Store(Protocol):
     """The backlog and the vectors of texts, durable."""
 
     def backlog(self, limit: int, first: Sequence[int]) -> list[Waiting]:
-        """Return waiting texts in the order in which they shall be done, `first` ones first."""
+        """Return waiting texts in the order of the work, `first` ones first."""
 
     def made_vectors(self, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the vectors that were made of texts with these digests."""
@@ -60,14 +60,14 @@ class WorkerState:
     """The state of the worker.
 
     Attributes:
-        embedded: texts since the start that got their vector.
-        reused: those of them that got the vector of an equal text.
-        last_error: why the last attempt failed; "" if it did not.
-        skipped: how many texts are skipped, and why the last of them is; "" if none is.
-        retry_at: microseconds since the epoch; None while it is not waiting to try again.
-        busy: a group is being embedded or written.
+        embedded: the texts that got their vector since the start.
+        reused: the embedded texts that got the vector of an equal text.
+        last_error: the error of the last attempt; "" if it did not fail.
+        skipped: the number of skipped texts and the error of the last one; "" if there is none.
+        retry_at: time of the next attempt in microseconds since the epoch; None: none is planned.
+        busy: True while a group is being embedded or written.
         rate: work done in a second, see `Backlog`; 0 while it is not known.
-        stalled: why no vector has come for long, although texts wait; "" otherwise.
+        stalled: the reason for a long time without a new vector while texts wait; "": no stall.
     """
 
     embedded: int
@@ -82,12 +82,12 @@ class WorkerState:
 
 @dataclass(slots=True)
 class _Group:
-    """Waiting texts that are done together.
+    """Waiting texts that are embedded together.
 
     Attributes:
-        items: all of them.
-        vectors: those that are known, by digest.
-        texts: by digest, the texts that have to be embedded, each once.
+        items: all texts of the group.
+        vectors: the known vectors, by digest.
+        texts: the texts that must be embedded, by digest, each once.
     """
 
     items: list[Waiting]
@@ -334,7 +334,7 @@ class BacklogWorker:
             self._recent.popitem(last=False)
 
     def _keep(self, group: _Group) -> None:
-        """Write the vectors of a group, all of which are known."""
+        """Write the vectors of a group; all of them are known."""
         self._unwritten = group
         self._store.fill(
             [(item.text_id, group.vectors[item.digest]) for item in group.items],
@@ -381,7 +381,7 @@ class BacklogWorker:
             group.vectors |= single.vectors
 
     def _try(self, group: _Group) -> EmbedderFailed | None:
-        """Embed and write a group; return why that fails, unless the provider fails for all."""
+        """Embed and write a group; return its failure, unless the provider fails for all texts."""
         try:
             if group.texts:
                 self._take(group, self._embedder.embed(list(group.texts.values())))
@@ -400,7 +400,7 @@ class BacklogWorker:
     # Progress
 
     def _look_for_a_stall(self) -> None:
-        """Log once why no vector has come for long."""
+        """Log the reason for a stall, once."""
         now = time.monotonic()
         if not self._embedder.is_ready:
             self._speed.begin(now)
@@ -415,7 +415,7 @@ class BacklogWorker:
 
 
 def why_stalled(idle: float, had: float, is_ready: bool, is_remote: bool) -> str:
-    """Return why no vector has come for `idle` seconds.
+    """Return the reason for `idle` seconds without a new vector.
 
     `had` is the processor time in seconds that the child had in that time.
     """

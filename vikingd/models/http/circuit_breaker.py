@@ -24,7 +24,7 @@ class Breaker:
     A caller returns the result of `admit` when it reports how its call ended. One thread uses it.
 
     Attributes:
-        failures: consecutive ones.
+        failures: the number of consecutive failures.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -28,7 +28,7 @@ class Calls:
         self.running: set[asyncio.Task[Any]] = set()
 
     async def within(self, seconds: float, call: Coroutine[Any, Any, _T]) -> _T:
-        """Return what a call returns, or raise what it raises.
+        """Return the result of a call, or raise its error.
 
         At the deadline it is cancelled, and nobody waits for its end: closing a connection may
         take long. asyncio.timeout would wait.

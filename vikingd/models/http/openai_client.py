@@ -67,11 +67,11 @@ def open_client(
     """Return a client of one endpoint; it makes no call yet.
 
     Args:
-        url: of the endpoint; a user and password in it become Basic authentication.
+        url: URL of the endpoint; a user and password in it become Basic authentication.
         key: "none" for an endpoint without keys.
         reply_bytes: most bytes of a reply.
         retries: further attempts, with back-off.
-        seconds: for an attempt; None: the caller bounds its calls.
+        seconds: time-out of an attempt; None: the caller bounds its calls.
     """
     auth = (url.username, url.password) if url.userinfo else None
     return openai.AsyncOpenAI(

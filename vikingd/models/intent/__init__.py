@@ -1,1 +1,1 @@
-"""From a task and what was said before it to the queries that tell what the task needs."""
+"""The planner: it turns a task and its conversation into queries."""

@@ -1,4 +1,4 @@
-"""A model's answer: why there is none, and the checks of its plan."""
+"""A model's answer: the errors of a call, and the checks of the plan."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ class PlannerSettings:
     """The section [planner] of the configuration.
 
     Attributes:
-        base_url: of an endpoint with OpenAI's chat protocol; "": OpenAI's own.
+        base_url: URL of an endpoint with OpenAI's chat protocol; "": OpenAI's own.
         model: name of the model at the endpoint; "": none, rules plan.
         key_env: the environment variable that holds the key.
         timeout: seconds for a plan, with retries and waiting.

@@ -1,1 +1,1 @@
-"""Rerankers: how well each of some documents answers a query, in [0, 1], or why nobody says so."""
+"""Rerankers: they score documents for a query in [0, 1], or give the reason of a failure."""

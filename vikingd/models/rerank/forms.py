@@ -19,8 +19,8 @@ class Form:
         path: added to the server's address.
         batch: most documents of one request.
         body: makes a request.
-        read: reads the scores of so many documents, in their order, from a parsed reply.
-        url: of a hosted service; "": a server of one's own.
+        read: reads the scores of a number of documents, in their order, from a parsed reply.
+        url: URL of a hosted service; "": the user's own server.
     """
 
     path: str

@@ -77,7 +77,7 @@ class Rerankers:
 
         Args:
             documents: none of them empty.
-            seconds: for the call; None: the backend's time-out.
+            seconds: time-out of the call; None: the backend's time-out.
             chosen_by: the query whose script chooses the backend; "": `query`.
 
         Raises:

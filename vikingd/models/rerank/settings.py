@@ -25,23 +25,23 @@ class BackendSettings:
 
     Attributes:
         kind: http, volcengine or onnx.
-        scripts: of the queries that it reads, as in vikingd.domain.text.SCRIPTS; none: all others.
-        url: of the server; the form adds its path unless the URL ends in "rerank". "": the
+        scripts: scripts of its queries, from vikingd.domain.text.SCRIPTS; none: all others.
+        url: URL of the server; the form adds its path unless the URL ends in "rerank". "": the
             service's own.
         form: protocol of the kind http, one of FORMS.
-        model: as the server calls it; for onnx and tei only a name.
-        model_version: of the model at Volcengine; "": the service chooses.
-        region: of the service at Volcengine.
+        model: name of the model at the server; for onnx and tei only a label.
+        model_version: version of the model at Volcengine; "": the service chooses.
+        region: region of the service at Volcengine.
         path: directory with model.onnx and tokenizer.json.
         key_env: the environment variable that holds the key.
         access_key_env: the environment variable that holds Volcengine's access key.
         secret_key_env: the environment variable that holds Volcengine's secret key.
         timeout: seconds of one call.
         batch: most documents of one request; 0: the form's own limit.
-        max_chars: of a document; the rest is cut.
-        scores: probability or logit; "": as the form gives them.
+        max_chars: most characters of a document; the rest is cut.
+        scores: probability or logit; "": the kind that the form gives.
         concurrency: most requests in flight.
-        threads: of onnx.
+        threads: threads of onnx.
     """
 
     kind: Literal["http", "volcengine", "onnx"]

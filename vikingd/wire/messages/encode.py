@@ -46,7 +46,7 @@ def find_response(result: FindResult, embed: Stage) -> Gathered:
 
 
 def degraded(given: Iterable[Degradation]) -> list[retrieval_pb2.Degradation]:
-    """Return what an answer had to do without, as messages."""
+    """Return the failed or missing parts of an answer, as messages."""
     return [retrieval_pb2.Degradation(**fields_of(one)) for one in given]
 
 
