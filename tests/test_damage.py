@@ -8,6 +8,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -18,6 +19,7 @@ import pytest
 from commands import serve
 from grpc import StatusCode
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from patience import SECONDS
 from reader_helpers import note, serving
 from store_helpers import DOCS, GUIDE, ONE, directory, file, opened, put
 
@@ -259,6 +261,39 @@ def test_damage_that_no_read_meets_is_found_after_a_kill(tmp_path: Path) -> None
         )
         assert daemon.client.find("word1").resources
         assert daemon.client.get(note(1).uri).context.content
+
+
+def left_open(path: Path) -> Path:
+    """Return a copy of a store with one file, as its writer leaves it when it is killed."""
+    with opened(path / "live") as store:
+        put(store, file(GUIDE, "one"))
+        return Path(shutil.copytree(path / "live", path / "left"))
+
+
+def test_a_row_that_no_read_meets_is_found_after_an_unclean_end(tmp_path: Path) -> None:
+    """The check after an unclean end finds a row that SQLite accepts and no read can decode."""
+    left = left_open(tmp_path)
+    edited(left, BAD_ROWS["metadata that is no JSON"])
+    with opened(left) as store:
+        until(lambda: store.failure)
+        assert GUIDE in store.failure
+
+
+def test_a_start_does_not_wait_for_the_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store is written while the check after an unclean end still runs."""
+    written = threading.Event()
+    monkeypatch.setattr(
+        "vikingd.store.check.quick_check", lambda _: [] if written.wait(SECONDS) else ["too late"]
+    )
+    with opened(left_open(tmp_path)) as store:
+        put(store, file(GUIDE, "two"))
+        written.set()
+        check = store._check
+        assert check is not None
+        until(lambda: not check._thread.is_alive())
+        assert store.failure == ""
 
 
 def ended(path: Path) -> tuple[int, list[str]]:

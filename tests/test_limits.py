@@ -19,7 +19,7 @@ from vikingd.client import importing
 from vikingd.client.errors import ClientError
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft, Passage
-from vikingd.domain.errors import MAX_TEXT, InvalidField
+from vikingd.domain.errors import MAX_TEXT, InvalidField, NotFound
 from vikingd.pb.contexts_pb2 import ContextInput, PutRequest
 
 SIZE = 30 << 20
@@ -119,9 +119,10 @@ def test_refused_requests_leave_no_memory_and_no_long_line(large: Daemon) -> Non
 
 def test_errors_never_repeat_a_long_value_whole() -> None:
     """The message and the metadata of an error cut long values."""
-    error = InvalidField("f" * 10_000, "v" * 10_000_000).below("contexts[0]")
-    assert len(str(error)) < 4 * MAX_TEXT
-    assert all(len(value) < 2 * MAX_TEXT for value in error.metadata.values())
+    field = InvalidField("f" * 10_000, "v" * 10_000_000).below("contexts[0]")
+    for error in (field, NotFound("u" * 10_000_000)):
+        assert len(str(error)) < 4 * MAX_TEXT
+        assert all(len(value) < 2 * MAX_TEXT for value in error.metadata.values())
 
 
 def test_a_message_beyond_the_setting_is_refused_by_the_settings_name(

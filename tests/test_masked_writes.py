@@ -204,6 +204,8 @@ def test_masks_and_revisions_go_over_the_wire(typed: Client) -> None:
         with pytest.raises(InvalidField) as caught:
             typed.put([context])
         assert [v.field for v in caught.value.field_violations] == [f"contexts[0].{field}"]
+    with pytest.raises(InvalidField, match="names no field"):
+        typed.put([Draft(TEA, content="y", update_mask=[])])
     with pytest.raises(NotFound):
         typed.put([Draft(NOTES, title="T", update_mask=["title"])])
     with pytest.raises(RevisionDiffers):
@@ -217,6 +219,8 @@ def test_masks_and_revisions_go_over_the_wire(typed: Client) -> None:
     assert typed.get(f"{DOCS}/tea.md").revision == moved.revision
     gone = typed.delete(f"{DOCS}/tea.md", NOTES, allow_missing=True)
     assert gone.deleted == 1
+    with pytest.raises(NotFound):
+        typed.delete(f"{DOCS}/tea.md")
     assert typed.delete(f"{DOCS}/tea.md", allow_missing=True).deleted == 0
 
 

@@ -275,6 +275,24 @@ def test_one_call_has_all_threads_and_several_share_one() -> None:
     run(main)
 
 
+def test_a_caller_has_no_more_than_its_share_of_the_slots() -> None:
+    """A caller that holds its share of the slots waits, and another caller takes a free slot."""
+
+    async def main() -> None:
+        of, done = lane(slots=2), list[str]()
+        of._hold("many")
+        waiting = asyncio.create_task(of.run(Call("many"), done.append, "many"))
+        await asyncio.sleep(0)
+        await of.run(Call("other"), done.append, "other")
+        assert (done, of.waiting) == (["other"], 1)
+        of.give("many")
+        await waiting
+        assert done == ["other", "many"]
+        of.shutdown()
+
+    run(main)
+
+
 def test_a_pool_refuses_what_its_queue_cannot_take() -> None:
     """A full pool refuses calls with a retry delay, except those that are already admitted."""
 

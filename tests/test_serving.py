@@ -22,6 +22,7 @@ from grpc._cython import cygrpc
 from metrics_helpers import running
 
 from vikingd.client import Client, Draft
+from vikingd.ctl.demo import serving
 from vikingd.daemon import server, warm
 from vikingd.system import descriptors
 from vikingd.system.private_files import keep_private
@@ -104,6 +105,13 @@ def status(endpoint: Endpoint, path: str = "/metrics", **headers: str) -> int:
 def test_metrics_are_for_this_machine_alone(endpoint: Endpoint, host: str, code: int) -> None:
     """A request with the name of another host is refused, against DNS rebinding."""
     assert status(endpoint, Host=host) == code
+
+
+def test_a_request_for_metrics_names_its_host(endpoint: Endpoint) -> None:
+    """A request without a host is refused."""
+    with socket.create_connection(("127.0.0.1", endpoint.port)) as raw:
+        raw.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+        assert raw.makefile("rb").readline().split()[1] == b"421"
 
 
 def test_metrics_have_one_path_and_one_method(endpoint: Endpoint) -> None:
@@ -251,6 +259,16 @@ def test_nothing_of_the_working_directory_is_run(tmp_path: Path) -> None:
     for command in warm.BESIDE:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_daemon_of_vikingctl_runs_nothing_of_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A daemon that vikingctl starts imports no module from the working directory."""
+    (tmp_path / "numba.py").write_text("raise SystemExit('foreign code ran')")
+    monkeypatch.chdir(tmp_path)
+    with serving("--provider", "none", quiet=True) as address, Client(address) as client:
+        assert client.stats().revision
 
 
 def test_no_value_makes_a_line_of_the_log_long() -> None:

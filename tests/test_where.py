@@ -455,3 +455,35 @@ def test_damaged_columns_are_told_or_stay_in_bounds(tmp_path: Path) -> None:
         for where in ({"k": 1}, {"t": "a"}, {"b": True}):
             assert len(loaded.mask(parse(where), 20, 1)) == 20
     assert told > 50
+
+
+@pytest.mark.parametrize("array", ["nodes", "codes"])
+def test_columns_with_a_number_out_of_its_range_are_refused(tmp_path: Path, array: str) -> None:
+    """A number of a node or of a value is refused if and only if it is out of its range."""
+    columns, path = Columns(), tmp_path / "columns"
+    for node in range(3):
+        columns.add(node, {"k": f"v{node}"}, 1)
+    columns.save(path)
+    whole = path.read_bytes()
+    at = 8 + int.from_bytes(whole[:8], "little") + (3 * 4 if array == "codes" else 0)
+    limit = 3 if array == "nodes" else 4
+    for value in (-(2**31), -1, 0, limit - 1, limit):
+        content = bytearray(whole)
+        content[at : at + 4] = value.to_bytes(4, "little", signed=True)
+        if 0 <= value < limit:
+            assert Columns.of_bytes(content, 3).mask(parse({"k": "v2"}), 3, 1)[2]
+        else:
+            with pytest.raises(Corrupt, match="out of its range"):
+                Columns.of_bytes(content, 3)
+
+
+def test_columns_of_a_negative_length_are_refused(tmp_path: Path) -> None:
+    """A column of a negative length is refused, also if the sum of all lengths is right."""
+    columns, path = Columns(), tmp_path / "columns"
+    columns.add(0, {"j": "v", "k": "v"}, 1)
+    columns.save(path)
+    whole = path.read_bytes()
+    changed = whole.replace(b'["j", 1,', b'["j", 3,').replace(b'["k", 1,', b'["k",-1,')
+    assert changed != whole
+    with pytest.raises(Corrupt, match="out of its range"):
+        Columns.of_bytes(bytearray(changed), 1)

@@ -14,7 +14,7 @@ from viking_kernels import wire
 
 from vikingd.domain.errors import InvalidField
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
-from vikingd.wire.intake import fault_in
+from vikingd.wire.intake import fault_in, parsed
 from vikingd.wire.limits import BUDGETS, TABLE, Guard, Most, guards
 
 GUARDS = {
@@ -207,7 +207,7 @@ EMPTY = b"\x0a\x00" * MANY
         ("Contexts/Put", field(1, b"\x52\0" * MANY), "contexts", "more than 262,144 messages"),
         (
             "Contexts/Put",  # 100 names in each mask
-            field(1, field(10, EMPTY[:200]) * 5000),
+            field(1, field(11, EMPTY[:200]) * 5000),
             "contexts",
             "more than 262,144 messages and entries",
         ),
@@ -249,6 +249,14 @@ def test_very_much_is_refused_by_its_field(method: str, data: bytes, name: str, 
         name = "request"
     assert caught.value.field == name
     assert says in caught.value.description
+
+
+def test_what_is_beyond_a_limit_is_not_parsed() -> None:
+    """A request beyond a limit is refused before it is parsed."""
+    guard = guards()["/viking.retrieval.v1.Contexts/Put"]
+    refused = parsed(EMPTY, guard, lambda _: pytest.fail("it was parsed"))
+    assert isinstance(refused, InvalidField)
+    assert refused.field == "contexts"
 
 
 def test_each_message_has_counts_of_its_own() -> None:
