@@ -22,10 +22,9 @@ from vikingd.answer.query_scope import LIGHT_LIMIT, QueryScope
 from vikingd.answer.ranking import DEEPER, MOST_DEPTH, Ranking
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
-from vikingd.domain.degradation import Degraded
+from vikingd.domain.account import UNBOUNDED, Degraded, ReplyBudget, Stage, size_of
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find import Gathered
-from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget, size_of
 from vikingd.domain.retrieve import (
     Boost,
     Include,
@@ -37,7 +36,6 @@ from vikingd.domain.retrieve import (
     RetrieveResult,
     Rrf,
 )
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.index.metadata import where as filters
 from vikingd.index.snapshot import Snapshot

@@ -11,10 +11,9 @@ from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_scope import LIGHT_BYTES
 from vikingd.answer.query_vector import QueryVectors, embedder_failed
 from vikingd.answer.retrieve import GatherItems, Retrieval
-from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
+from vikingd.domain.account import Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.domain.retrieve import Mode, RetrieveQuery, RetrieveResult
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 
 

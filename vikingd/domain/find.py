@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from vikingd.domain.account import Degraded, Stage
 from vikingd.domain.contexts import ContextType, Relation
-from vikingd.domain.degradation import Degraded
-from vikingd.domain.stages import Stage
 
 MAX_PASSAGES_SHOWN = 3
 MAX_LIMIT = 1000

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from vikingd.domain.account import Degraded, Stage
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.degradation import Degraded
 from vikingd.domain.find import Gathered
-from vikingd.domain.stages import Stage
 
 DEFAULT_TOP_K = 30
 MAX_TOP_K = 1000

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from vikingd.domain.account import Degraded, Stage
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.degradation import Degraded
 from vikingd.domain.find import FindQuery, FindResult, Match, Rerank
-from vikingd.domain.stages import Stage
 
 
 class SearchMode(IntEnum):

@@ -8,8 +8,8 @@ from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.recall import Recaller
 from vikingd.answer.remember import RememberCall, Rememberer
 from vikingd.config import Settings
+from vikingd.domain.account import Stage
 from vikingd.domain.changes import Committed
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.memory.model import RecallResult
 from vikingd.pb import memories_pb2, memories_pb2_grpc

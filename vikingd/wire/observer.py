@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from vikingd.domain.stages import Stage, seconds_of
+from vikingd.domain.account import Stage, seconds_of
 from vikingd.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:

@@ -14,11 +14,10 @@ from vikingd.answer.retriever import Retriever
 from vikingd.answer.search import Models, Searcher
 from vikingd.config import Settings
 from vikingd.context.build import BuiltContext
-from vikingd.domain.degradation import Degraded
+from vikingd.domain.account import Degraded, Stage
 from vikingd.domain.find import FindResult
 from vikingd.domain.retrieve import Include, RetrieveQuery, RetrieveResult
 from vikingd.domain.search import SearchMode, SearchQuery, SearchResult
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
 from vikingd.wire import weigh

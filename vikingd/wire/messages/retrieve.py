@@ -10,8 +10,8 @@ from typing import Any
 from vikingd.config import Retrieval as Defaults
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
+from vikingd.domain.account import UNBOUNDED, ReplyBudget, Stage, too_large
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget, too_large
 from vikingd.domain.retrieve import (
     MAX_BOOST,
     MAX_TOP_K,
@@ -25,7 +25,6 @@ from vikingd.domain.retrieve import (
     Rrf,
     WeightedSum,
 )
-from vikingd.domain.stages import Stage
 from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.wire.messages import decode
 from vikingd.wire.messages.encode import add_timings, degraded
