@@ -53,18 +53,13 @@ class TypedQuery:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """The queries of a task by priority; empty if there is nothing to look up.
-
-    Attributes:
-        notes: parts of the session and of the plan that were left out.
-        model: "" if no model is configured, or the task has no session.
-    """
+    """The queries of a task by priority; empty if there is nothing to look up."""
 
     source: PlanSource
     reason: str
     queries: tuple[TypedQuery, ...]
-    notes: tuple[str, ...] = ()
-    model: str = ""
+    notes: tuple[str, ...] = ()  # parts of the session and of the plan that were left out
+    model: str = ""  # "" if no model is configured, or the task has no session
 
 
 @dataclass(frozen=True, slots=True)
