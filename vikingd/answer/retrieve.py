@@ -14,8 +14,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from viking_kernels.arrays import F32
 
-from vikingd.answer.diversity import diverse
-from vikingd.answer.fusion import Places, RankedList, fused, places_in
+from vikingd.answer.fusion import Places, RankedList, diverse, fused, places_in
 from vikingd.answer.listing import ITEM, list_files
 from vikingd.answer.passages import key_of, name_of, shown, vector_of
 from vikingd.answer.query_scope import LIGHT_LIMIT, QueryScope

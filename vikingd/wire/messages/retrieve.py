@@ -27,7 +27,7 @@ from vikingd.domain.retrieve import (
 )
 from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.wire.messages import decode
-from vikingd.wire.messages.encode import add_timings, degraded
+from vikingd.wire.messages.encode import add_timings, degraded, fields_of
 
 _AT_ONCE = 16  # contexts whose metadata are read
 _TEXT = frozenset((Include.TEXT,))
@@ -151,17 +151,7 @@ def _add(reply: retrieval_pb2.RetrieveResponse, item: RetrievedItem) -> None:
         vector=item.vector,
     )
     if item.trace is not None:
-        trace = item.trace
-        message.trace.CopyFrom(
-            retrieval_pb2.ItemTrace(
-                vector_rank=trace.vector_rank,
-                keyword_rank=trace.keyword_rank,
-                dense=trace.dense,
-                lexical=trace.lexical,
-                fused=trace.fused,
-                boost=trace.boost,
-            )
-        )
+        message.trace.CopyFrom(retrieval_pb2.ItemTrace(**fields_of(item.trace)))
 
 
 def _threshold(request: retrieval_pb2.RetrieveRequest, defaults: Defaults) -> float | None:
@@ -178,30 +168,21 @@ def fusion_of(
     """Return the fusion of both sides; by rank by default."""
     if request.HasField("weighted"):
         weighted = request.weighted
-        both = WeightedSum(
-            _weight(weighted.vector_weight, "weighted.vector_weight"),
-            _weight(weighted.keyword_weight, "weighted.keyword_weight"),
-        )
-        if both.vector_weight + both.keyword_weight == 0:
-            raise InvalidField("weighted", "has no weight above 0")
-        return both
+        return WeightedSum(*_weights(weighted.vector_weight, weighted.keyword_weight, "weighted"))
     rrf = request.rrf
-    by_rank = Rrf(
-        rrf.k or RRF_K,
-        _weight(rrf.vector_weight, "rrf.vector_weight") if rrf.HasField("vector_weight") else 1.0,
-        _weight(rrf.keyword_weight, "rrf.keyword_weight")
-        if rrf.HasField("keyword_weight")
-        else 1.0,
-    )
-    if by_rank.vector_weight + by_rank.keyword_weight == 0:
-        raise InvalidField("rrf", "has no weight above 0")
-    return by_rank
+    vector = rrf.vector_weight if rrf.HasField("vector_weight") else 1.0
+    keyword = rrf.keyword_weight if rrf.HasField("keyword_weight") else 1.0
+    return Rrf(rrf.k or RRF_K, *_weights(vector, keyword, "rrf"))
 
 
-def _weight(value: float, field: str) -> float:
-    if not 0 <= value <= MAX_BOOST:  # so NaN is refused too
-        raise InvalidField(field, f"is {value}, not in [0, {MAX_BOOST:g}]")
-    return value
+def _weights(vector: float, keyword: float, field: str) -> tuple[float, float]:
+    """Return the weights of a fusion; one of them must be above 0."""
+    for side, weight in (("vector", vector), ("keyword", keyword)):
+        if not 0 <= weight <= MAX_BOOST:  # so NaN is refused too
+            raise InvalidField(f"{field}.{side}_weight", f"is {weight}, not in [0, {MAX_BOOST:g}]")
+    if vector + keyword == 0:
+        raise InvalidField(field, "has no weight above 0")
+    return vector, keyword
 
 
 def _include(numbers: Sequence[int]) -> frozenset[Include]:
