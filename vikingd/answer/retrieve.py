@@ -65,7 +65,6 @@ class Retrieval(QueryScope):
     """A retrieval on one snapshot.
 
     Attributes:
-        query: the query.
         most_bytes: of the items in the reply, about; set before the answer is made.
 
     Raises:
@@ -159,13 +158,12 @@ class Retrieval(QueryScope):
             return result
         where = {k: v for k, v in (self.query.where or {}).items() if k not in dropped}
         relaxed = replace(self.query, where=where, optional_clauses=())
-        other = Retrieval(self._engine, relaxed, self.snapshot)
-        other.most_bytes = self.most_bytes
+        other = self.again(relaxed, self.most_bytes)
         return replace(other.answer(vector, degraded, gather), relaxed_clauses=dropped)
 
-    def again(self, most_bytes: int) -> Retrieval:
-        """Return the same retrieval for an answer of another size."""
-        other = Retrieval(self._engine, self.query, self.snapshot)
+    def again(self, query: RetrieveQuery, most_bytes: int) -> Retrieval:
+        """Return a retrieval on the same snapshot, for an answer of this size."""
+        other = Retrieval(self._engine, query, self.snapshot)
         other.most_bytes = most_bytes
         return other
 

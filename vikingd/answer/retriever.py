@@ -57,7 +57,7 @@ class Retriever:
             result = await run.here(retrieval.answer, vector, degraded, gather)
             if not result.is_cut:
                 return result, embed
-            retrieval = retrieval.again(most_bytes)
+            retrieval = retrieval.again(query, most_bytes)
         return await run.away(retrieval.answer, vector, degraded, gather), embed
 
     async def _meaning(

@@ -17,14 +17,10 @@ _log = logging.getLogger(__name__)
 
 
 class CompactionWorker:
-    """A thread for each compaction, one at a time.
-
-    Attributes:
-        problem: why the last compaction failed; "" if it did not.
-    """
+    """A thread for each compaction, one at a time."""
 
     def __init__(self, compact: Callable[[], None]) -> None:
-        self.problem = ""
+        self.problem = ""  # why the last compaction failed; "" if it did not
         self._compact = compact
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None

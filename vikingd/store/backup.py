@@ -58,17 +58,13 @@ class Label:
 
 
 class Backup:
-    """A copy of a store, in a file without a name, which disappears when it is closed.
-
-    Attributes:
-        size: the size of the backup in bytes.
-    """
+    """A copy of a store, in a file without a name, which disappears when it is closed."""
 
     def __init__(self, database: BinaryIO, label: Label) -> None:
         self._database = database
         self._label = label
         self.revision = label.revision
-        self.size = label.size + len(label.line())
+        self.size = label.size + len(label.line())  # bytes
 
     def close(self) -> None:
         """Free the room of the copy."""

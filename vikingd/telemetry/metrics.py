@@ -37,19 +37,14 @@ class _Distribution:
     """Values in buckets, each from above the bound before it up to its own, included.
 
     Each find observes seven values. The histogram of prometheus_client takes four times as long.
-
-    Attributes:
-        bounds: [n] rising upper bounds of all buckets but the last, which is open.
-        counts: [n + 1] values in each bucket.
-        total: the sum of all values.
     """
 
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
+        self.bounds = bounds  # the upper ones of all buckets but the last, which is open
+        self.counts = [0] * (len(bounds) + 1)  # values in each bucket
+        self.total = 0.0  # of all values
 
     def observe(self, value: float) -> None:
         self.counts[bisect_left(self.bounds, value)] += 1
