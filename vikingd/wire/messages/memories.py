@@ -41,7 +41,7 @@ from vikingd.memory.remember import Outcome, Remembering
 from vikingd.memory.routes import Routes, candidates
 from vikingd.pb import memories_pb2
 from vikingd.wire.messages import decode
-from vikingd.wire.messages.encode import add_timings, fields_of, timestamp
+from vikingd.wire.messages.encode import add_timings, timestamp
 from vikingd.wire.messages.encode import degraded as encode_degraded
 from vikingd.wire.messages.retrieve import fusion_of
 
@@ -288,8 +288,8 @@ def _file_for(
 
 
 def _memory(memory: Memory) -> memories_pb2.Memory:
-    entry, parts = memory.entry, memory.parts
-    return memories_pb2.Memory(
+    entry = memory.entry
+    message = memories_pb2.Memory(
         id=entry.id,
         uri=memory.uri,
         content=memory.content,
@@ -301,8 +301,13 @@ def _memory(memory: Memory) -> memories_pb2.Memory:
         truncated=memory.truncated,
         access_count=entry.access_count,
         time=None if entry.time is None else timestamp(entry.time),
-        parts=None if parts is None else memories_pb2.SalienceParts(**fields_of(parts)),
     )
+    if (parts := memory.parts) is not None:
+        message.parts.semantic = parts.semantic
+        message.parts.reinforcement = parts.reinforcement
+        message.parts.recency = parts.recency
+        message.parts.access = parts.access
+    return message
 
 
 def _without(paths: Sequence[int]) -> frozenset[RecallPath]:

@@ -51,8 +51,7 @@ def query_of(
         if mode is Mode.KEYWORD:
             raise InvalidField("query", "is empty; MODE_KEYWORD needs words, or `where` alone")
     top_k = request.top_k or defaults.top_k
-    if top_k > MAX_TOP_K:
-        raise InvalidField("top_k", f"is {top_k}, at most {MAX_TOP_K} is allowed")
+    decode.check_most(top_k, MAX_TOP_K, "top_k")
     if request.page_token and not listing:
         raise InvalidField("page_token", "is of a listing only: MODE_KEYWORD with `where` alone")
     target = decode.target_uri(request.target_uri, "target_uri")
