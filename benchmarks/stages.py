@@ -97,7 +97,6 @@ class Served:
         from vikingd.telemetry.metrics import Metrics
         from vikingd.wire.boundary import Boundary
         from vikingd.wire.calls import Threads
-        from vikingd.wire.observer import Observer
         from vikingd.wire.retrieval_service import RetrievalService
 
         self.tree = data.tree(nodes)
@@ -108,9 +107,7 @@ class Served:
         self.engine.optimize()
         self.threads, self.boundary = Threads(), Boundary(metrics, None)
         models = Models(Planner(PlannerSettings(), lambda *_: None), Rerankers([], lambda *_: None))
-        service = RetrievalService(
-            self.engine, self.threads, Observer(metrics, None), Settings(path=store), models
-        )
+        service = RetrievalService(self.engine, self.threads, metrics, Settings(path=store), models)
         self._handlers: dict[str, Any] = {}
         server: Any = self  # takes the handlers in place of a gRPC server
         retrieval_pb2_grpc.add_RetrievalServicer_to_server(service, server)

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from commands import VIKINGD, serve
 
 from vikingd.client import Draft, Method
 from vikingd.client.messages import MessageClient
@@ -44,11 +45,7 @@ class Daemon:
                 sys.executable,
                 "-c",
                 code,
-                "serve",
-                "--path",
-                str(store),
-                "--config",
-                os.devnull,
+                *serve(store)[len(VIKINGD) :],
                 "--provider",
                 "none",
                 "--log-level",
@@ -89,8 +86,7 @@ class Daemon:
 @contextmanager
 def serving(store: Path, *options: str, changed: str = "", **environment: str) -> Iterator[Daemon]:
     """Start a daemon on a free port, unless the options name one."""
-    where = () if "--listen" in options else ("--listen", "127.0.0.1:0")
-    daemon = Daemon(store, *where, *options, changed=changed, **environment)
+    daemon = Daemon(store, *options, changed=changed, **environment)
     try:
         yield daemon
     finally:

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from trees import linked_with
 from viking_kernels import find as kernel
 
+from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget
 from vikingd.domain.changes import Committed, IndexedText
 from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Relation
 from vikingd.domain.find import FindQuery
-from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.compaction import compacted
 from vikingd.index.contents import Contents, Strings

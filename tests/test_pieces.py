@@ -14,13 +14,12 @@ from viking_kernels.arrays import SCRIPTS
 
 from vikingd.answer.find import Find
 from vikingd.answer.retrieve import Retrieval
+from vikingd.domain.answers import UNBOUNDED, Stage
 from vikingd.domain.changes import IndexedText, Upsert
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import VikingError
 from vikingd.domain.find import FindQuery, FindResult, Levels
-from vikingd.domain.reply_budget import UNBOUNDED
 from vikingd.domain.retrieve import Mode, RetrieveQuery, RetrieveResult
-from vikingd.domain.stages import Stage
 from vikingd.domain.text import LATIN
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import Index

@@ -27,6 +27,7 @@ from store_helpers import (
     uris,
 )
 
+from vikingd.domain.answers import UNBOUNDED, ReplyBudget
 from vikingd.domain.changes import Filled, Remove
 from vikingd.domain.contexts import Context, Passage
 from vikingd.domain.errors import (
@@ -38,7 +39,6 @@ from vikingd.domain.errors import (
     StoreMismatch,
     TooLarge,
 )
-from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget
 from vikingd.domain.uri import ROOT
 from vikingd.store import Store, StoreCounts, page_token, schema
 

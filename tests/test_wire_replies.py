@@ -15,8 +15,8 @@ from google.rpc.status_pb2 import Status
 from wire_helpers import FILE, to_struct
 
 from vikingd.domain import errors
+from vikingd.domain.answers import Degradation, DegradationReason, Stage, seconds_of
 from vikingd.domain.contexts import Context, ContextType, Relation
-from vikingd.domain.degradation import Degradation, DegradationReason
 from vikingd.domain.errors import InvalidField, VikingError
 from vikingd.domain.find import (
     FindResult,
@@ -29,7 +29,6 @@ from vikingd.domain.find import (
     TracedDirectory,
     TracedMean,
 )
-from vikingd.domain.stages import Stage, seconds_of
 from vikingd.pb import (
     contexts_pb2,
     retrieval_pb2,

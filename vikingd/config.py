@@ -70,9 +70,8 @@ def _check_backend(settings: BackendSettings) -> BackendSettings:
 class Find(_Section):
     """The section [find]."""
 
-    exhaustive_texts: int = Field(
-        default=150_000, ge=0
-    )  # scopes up to so many texts are scored whole
+    # Scopes up to so many texts are scored whole.
+    exhaustive_texts: int = Field(default=150_000, ge=0)
 
 
 class Retrieval(_Section):
@@ -113,22 +112,17 @@ class Recall(_Section):
     recency: float = Field(default=0.2, ge=0, le=1)
     access: float = Field(default=0.1, ge=0, le=1)
     half_life_days: float = Field(default=30.0, ge=0.001, le=1e6)
-    same_meaning: float = Field(
-        default=0.0, ge=0, le=1
-    )  # cosine of a repeated memory; 0: calibrated for the model, and by words
+    # The cosine of a repeated memory; 0: calibrated for the model, and by words.
+    same_meaning: float = Field(default=0.0, ge=0, le=1)
     routes: tuple[Route, ...] = DEFAULT_ROUTES
 
     @model_validator(mode="after")
-    def _weights_sum_to_1(self) -> Self:
+    def _can_be_used(self) -> Self:
         total = self.semantic + self.reinforcement + self.recency + self.access
         if abs(total - 1) > WEIGHT_TOLERANCE:
             raise ValueError(
                 f"semantic, reinforcement, recency and access must sum to 1, not {total:g}"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _routes_can_be_used(self) -> Self:
         self.table()
         return self
 

@@ -16,12 +16,10 @@ from vikingd.answer.finder import Finder
 from vikingd.answer.retriever import Retriever
 from vikingd.context.build import BuiltContext, Plan, build
 from vikingd.context.parts import Piece
-from vikingd.domain.degradation import Degraded
+from vikingd.domain.answers import Degraded, ReplyBudget, Stage, cut_notes
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find import FindQuery, FindResult
-from vikingd.domain.reply_budget import ReplyBudget, cut_notes
 from vikingd.domain.retrieve import RetrieveQuery, RetrieveResult
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 
 _SOURCES = 4  # times the bytes of the reply: the bytes of the sources of a context

@@ -10,10 +10,9 @@ from zoneinfo import ZoneInfo
 from vikingd.context.cut import cut
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain import pace
+from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of
 from vikingd.domain.contexts import Entry
 from vikingd.domain.prompt import RecallPath
-from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget, size_of
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.memory.model import Memory, RecallQuery, RecallResult
 from vikingd.memory.routes import Days, Routes, candidates, days_of

@@ -30,8 +30,8 @@ from vikingd.answer.query_scope import LIGHT_LIMIT, QueryScope, keep_scratch, ta
 from vikingd.answer.relations import Relations, relations
 from vikingd.answer.trace import DirectoryScores, Hit, Scored, directory_parts, explain
 from vikingd.domain import pace
+from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, Degraded, ReplyBudget, Stage, size_of
 from vikingd.domain.contexts import ABSTRACT, PASSAGE
-from vikingd.domain.degradation import Degraded
 from vikingd.domain.find import (
     MAX_PASSAGES_SHOWN,
     FindQuery,
@@ -43,8 +43,6 @@ from vikingd.domain.find import (
     Method,
     ScoreParts,
 )
-from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
-from vikingd.domain.stages import Stage
 from vikingd.domain.text import NONE
 from vikingd.engine import Engine
 from vikingd.index.snapshot import Snapshot

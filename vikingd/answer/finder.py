@@ -15,10 +15,9 @@ from vikingd.answer.query_scope import LIGHT_BYTES
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import answer_finds
 from vikingd.domain import pace
-from vikingd.domain.degradation import Degraded
+from vikingd.domain.answers import Degraded, Stage
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find import FindQuery, FindResult
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.models.rerank.rerankers import Rerankers
 

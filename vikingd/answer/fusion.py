@@ -1,4 +1,4 @@
-"""Ranked lists of texts, and their fusion by rank."""
+"""Ranked lists of texts, their fusion by rank, and a diverse choice from one."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from viking_kernels.arrays import F64, I32
+from viking_kernels.arrays import F32, F64, I32
 from viking_kernels.fusion import rrf
 
 
@@ -51,3 +51,30 @@ def places_in(ranked: RankedList | None) -> Places:
         return {}
     listed = zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True)
     return {row: (place, score) for place, (row, score) in enumerate(listed)}
+
+
+def diverse(scores: F64, vectors: F32, share: float, count: int) -> list[int]:
+    """Choose by maximal marginal relevance (Carbonell and Goldstein, 1998); return the places.
+
+    They are in the order of the choice.
+
+    Args:
+        scores: [n] of the candidates, best first.
+        vectors: [n, dim]; zeros for a text without a vector, which is similar to no other.
+        share: the weight of diversity, in [0, 1].
+        count: how many to choose, at most.
+    """
+    if not len(scores):
+        return []
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-6)
+    relevance = scores / scores.max()
+    nearest = np.zeros(len(scores))
+    left = np.ones(len(scores), bool)
+    chosen: list[int] = []
+    for _ in range(min(count, len(scores))):
+        worth = np.where(left, (1 - share) * relevance - share * nearest, -np.inf)
+        best = int(worth.argmax())  # the first of equal ones
+        left[best] = False
+        chosen.append(best)
+        nearest = np.maximum(nearest, unit @ unit[best])
+    return chosen

@@ -11,7 +11,7 @@ from viking_kernels.arrays import U8, encode_file
 from viking_kernels.scope import tail_directories
 
 from vikingd.answer.query_scope import QueryScope
-from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget, size_of
+from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, size_of
 from vikingd.domain.retrieve import RetrievedItem
 
 ITEM = MESSAGE_BYTES + 64

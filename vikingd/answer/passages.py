@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 from viking_kernels.arrays import F32, Scope, encode_file
 
-from vikingd.domain.reply_budget import ReplyBudget
+from vikingd.domain.answers import ReplyBudget
 from vikingd.index.snapshot import Snapshot
 
 _SHORT = 1024  # bytes of a text that is its own key

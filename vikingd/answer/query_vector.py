@@ -9,7 +9,7 @@ from typing import TypeVar
 from viking_kernels.arrays import F32
 
 from vikingd.answer.deadline import Deadline, Threads
-from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
+from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import EmbedderFailed, EmbedderRefused, EmbedderTimedOut
 from vikingd.engine import Engine
 

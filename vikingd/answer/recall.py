@@ -22,13 +22,21 @@ from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.retrieve import Retrieval
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
+from vikingd.domain.answers import (
+    MESSAGE_BYTES,
+    UNBOUNDED,
+    Degradation,
+    DegradationReason,
+    Degraded,
+    ReplyBudget,
+    Stage,
+    size_of,
+    too_large,
+)
 from vikingd.domain.contexts import Entry
-from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import RevisionNotReached
 from vikingd.domain.prompt import RecallPath
-from vikingd.domain.reply_budget import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of, too_large
 from vikingd.domain.retrieve import RetrieveQuery, Rrf
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import Memory, RecallQuery, RecallResult, Salience, SalienceParts

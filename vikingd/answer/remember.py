@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from vikingd.answer.deadline import Deadline, FutureBridge, Threads
 from vikingd.answer.query_vector import embed_in_share, embedder_failed
+from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.changes import Committed, Once
-from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.engine import Engine
 from vikingd.memory import same

@@ -10,8 +10,8 @@ from dataclasses import replace
 from vikingd.answer.deadline import Runner
 from vikingd.answer.find import Find
 from vikingd.answer.thinking import Walk
+from vikingd.domain.answers import Stage, seconds_of
 from vikingd.domain.find import FindResult, Rerank, RerankStatus
-from vikingd.domain.stages import Stage, seconds_of
 from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
 

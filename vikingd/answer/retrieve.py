@@ -14,18 +14,16 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from viking_kernels.arrays import F32
 
-from vikingd.answer.diversity import diverse
-from vikingd.answer.fusion import Places, RankedList, fused, places_in
+from vikingd.answer.fusion import Places, RankedList, diverse, fused, places_in
 from vikingd.answer.listing import ITEM, list_files
 from vikingd.answer.passages import key_of, name_of, shown, vector_of
 from vikingd.answer.query_scope import LIGHT_LIMIT, QueryScope
 from vikingd.answer.ranking import DEEPER, MOST_DEPTH, Ranking
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
-from vikingd.domain.degradation import Degraded
+from vikingd.domain.answers import UNBOUNDED, Degraded, ReplyBudget, Stage, size_of
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find import Gathered
-from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget, size_of
 from vikingd.domain.retrieve import (
     Boost,
     Include,
@@ -37,7 +35,6 @@ from vikingd.domain.retrieve import (
     RetrieveResult,
     Rrf,
 )
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.index.metadata import where as filters
 from vikingd.index.snapshot import Snapshot
@@ -68,7 +65,6 @@ class Retrieval(QueryScope):
     """A retrieval on one snapshot.
 
     Attributes:
-        query: the query.
         most_bytes: of the items in the reply, about; set before the answer is made.
 
     Raises:
@@ -162,13 +158,12 @@ class Retrieval(QueryScope):
             return result
         where = {k: v for k, v in (self.query.where or {}).items() if k not in dropped}
         relaxed = replace(self.query, where=where, optional_clauses=())
-        other = Retrieval(self._engine, relaxed, self.snapshot)
-        other.most_bytes = self.most_bytes
+        other = self.again(relaxed, self.most_bytes)
         return replace(other.answer(vector, degraded, gather), relaxed_clauses=dropped)
 
-    def again(self, most_bytes: int) -> Retrieval:
-        """Return the same retrieval for an answer of another size."""
-        other = Retrieval(self._engine, self.query, self.snapshot)
+    def again(self, query: RetrieveQuery, most_bytes: int) -> Retrieval:
+        """Return a retrieval on the same snapshot, for an answer of this size."""
+        other = Retrieval(self._engine, query, self.snapshot)
         other.most_bytes = most_bytes
         return other
 

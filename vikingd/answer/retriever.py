@@ -11,10 +11,9 @@ from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_scope import LIGHT_BYTES
 from vikingd.answer.query_vector import QueryVectors, embedder_failed
 from vikingd.answer.retrieve import GatherItems, Retrieval
-from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
+from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.domain.retrieve import Mode, RetrieveQuery, RetrieveResult
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 
 
@@ -58,7 +57,7 @@ class Retriever:
             result = await run.here(retrieval.answer, vector, degraded, gather)
             if not result.is_cut:
                 return result, embed
-            retrieval = retrieval.again(most_bytes)
+            retrieval = retrieval.again(query, most_bytes)
         return await run.away(retrieval.answer, vector, degraded, gather), embed
 
     async def _meaning(

@@ -14,12 +14,10 @@ from vikingd.answer.query_scope import QueryScope
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import answer_finds
 from vikingd.domain import uri as uris
+from vikingd.domain.answers import Degradation, DegradationReason, Stage, cut_notes
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.degradation import Degradation, DegradationReason
 from vikingd.domain.find import FindQuery, FindResult, Match, Rerank, RerankStatus
-from vikingd.domain.reply_budget import cut_notes
 from vikingd.domain.search import PlanSource, QueryPlan, SearchQuery, SearchResult, TypedQuery
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.index.snapshot import Snapshot
 from vikingd.models.intent.planner import Planner

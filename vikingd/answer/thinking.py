@@ -20,7 +20,7 @@ from viking_kernels.arrays import Scratch, decode_file, encode_file, is_file
 from vikingd.answer.find import Find
 from vikingd.answer.query_scope import keep_scratch, take_scratch
 from vikingd.answer.trace import DirectoryScores, Scored, directory_parts
-from vikingd.domain.degradation import Degradation, DegradationReason
+from vikingd.domain.answers import Degradation, DegradationReason, ReplyBudget, Stage
 from vikingd.domain.find import (
     MAX_THINKING_LIMIT,
     FindResult,
@@ -34,8 +34,6 @@ from vikingd.domain.find import (
     StopReason,
     TracedDirectory,
 )
-from vikingd.domain.reply_budget import ReplyBudget
-from vikingd.domain.stages import Stage
 from vikingd.models.rerank.rerankers import Reranked
 
 GLOBAL_SEARCH_TOPK = 3

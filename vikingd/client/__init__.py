@@ -92,9 +92,9 @@ from vikingd.client.status import (
     VerifyReport,
 )
 from vikingd.client.values import vector_bytes
+from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.changes import PutOutcome
 from vikingd.domain.contexts import ContextType, Draft, Entry, Passage, Relation
-from vikingd.domain.degradation import Degradation, DegradationReason
 from vikingd.domain.find import (
     FindTrace,
     Levels,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
+from vikingd.domain.answers import Degraded
 from vikingd.domain.contexts import ContextType, Relation
-from vikingd.domain.degradation import Degraded
 from vikingd.domain.find import FindTrace, RerankStatus, ScoreParts
 from vikingd.domain.prompt import DropReason, RecallPath
 from vikingd.domain.retrieve import ItemTrace, Outcome

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import regex
 
-from vikingd.domain.patterns import lazy
-from vikingd.domain.text import SENTENCE_END, WIDE_CHARS
+from vikingd.domain.text import SENTENCE_END, WIDE_CHARS, lazy
 
 LEFT_OUT = "…"
 """The mark of a part of the source that is left out."""

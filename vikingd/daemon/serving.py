@@ -47,7 +47,6 @@ from vikingd.wire.boundary import Boundary
 from vikingd.wire.calls import Threads
 from vikingd.wire.contexts_service import ContextsService
 from vikingd.wire.memories_service import MemoriesService
-from vikingd.wire.observer import Observer
 from vikingd.wire.retrieval_service import RetrievalService
 
 if TYPE_CHECKING:
@@ -88,8 +87,8 @@ def run(
             _log.warning("private files", warning=warning)
     files = descriptors.raise_limit()
     addresses = _addresses(settings, reader)
-    metrics = Metrics()
     tracing = _open_tracing() if settings.tracing else None
+    metrics = Metrics(tracing.record if tracing else None)
     for address in addresses:
         check_port(address, settings.path)
     scrape = _expose(metrics, settings.metrics_listen)
@@ -208,13 +207,12 @@ def _options(message_bytes: int, connections: int) -> tuple[tuple[str, int], ...
 
 def _add_services(server: grpc.aio.Server, parts: _Parts, threads: Threads, state: Health) -> None:
     engine, settings = parts.engine, parts.settings
-    observer = Observer(parts.metrics, parts.tracing)
     retrieval_pb2_grpc.add_RetrievalServicer_to_server(
-        RetrievalService(engine, threads, observer, settings, parts.models), server
+        RetrievalService(engine, threads, parts.metrics, settings, parts.models), server
     )
     contexts_pb2_grpc.add_ContextsServicer_to_server(ContextsService(engine, threads), server)
     memories_pb2_grpc.add_MemoriesServicer_to_server(
-        MemoriesService(engine, threads, observer, settings), server
+        MemoriesService(engine, threads, parts.metrics, settings), server
     )
     admin_pb2_grpc.add_AdminServicer_to_server(AdminService(engine, threads, parts.metrics), server)
     health_pb2_grpc.add_HealthServicer_to_server(state.servicer, server)

@@ -19,20 +19,12 @@ class PutOutcome(IntEnum):
 
 
 class Waiting(NamedTuple):
-    """A text that waits for its vector.
-
-    Attributes:
-        text_id: its id.
-        text: the text to embed.
-        cost: its work, in the unit of `Backlog`.
-        digest: hash of the text, the model and its settings. Texts with equal digests have the
-            same vector.
-    """
+    """A text that waits for its vector; texts with equal digests have the same vector."""
 
     text_id: int
     text: str
-    cost: int
-    digest: bytes
+    cost: int  # in the unit of `Backlog`
+    digest: bytes  # of the text, the model and its settings
 
 
 class Backlog(NamedTuple):
@@ -126,35 +118,24 @@ Change = Upsert | Remove | Filled | Linked | Unlinked | AllLinks
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """The result of a write.
+    """The result of a write."""
 
-    Attributes:
-        revision: first revision that has the write.
-        text_ids: texts of a put that wait for their vector.
-        entries: states of memories after a reinforcement.
-        reply: stored reply of the first call, if this call is a repetition; else b"".
-        last: last URI of a part of a subtree; "" at the end.
-    """
-
-    revision: int
+    revision: int  # the first that has the write
     outcomes: tuple[PutOutcome, ...] = ()
     count: int = 0
-    text_ids: tuple[int, ...] = ()
-    entries: tuple[Entry, ...] = ()
-    reply: bytes = b""
-    last: str = ""
+    text_ids: tuple[int, ...] = ()  # texts of a put that wait for their vector
+    entries: tuple[Entry, ...] = ()  # states of memories after a reinforcement
+    reply: bytes = b""  # that of the first call, if this call is a repetition
+    last: str = ""  # the last URI of a part of a subtree; "" at the end
 
 
 @dataclass(frozen=True, slots=True)
 class Once:
     """An idempotent call: repetitions have no further effect.
 
-    Attributes:
-        id: request id, chosen by the caller.
-        digest: hash of the fields, to detect another call with the same id.
-        reply: makes the reply to store, within the transaction; b"" if nothing was done.
+    `reply` makes the reply to store, within the transaction; b"" if nothing was done.
     """
 
-    id: str
-    digest: bytes
+    id: str  # chosen by the caller
+    digest: bytes  # of the fields, to detect another call with the same id
     reply: Callable[[Committed], bytes]

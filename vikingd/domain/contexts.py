@@ -61,13 +61,9 @@ class Passage:
 class Draft:
     """A context as a writer gives it.
 
-    Attributes:
-        passages: None to let the daemon cut the content.
-        time: time of the described event in microseconds since the epoch. None keeps the stored
-            time; a new context gets the current time.
-        update_mask: names of the fields to write of an existing context. None writes all fields
-            and creates the context if needed.
-        expected_revision: revision that the context must have; 0: it must not exist; None: any.
+    `time` is that of the described event in microseconds since the epoch. None keeps the stored
+    time; a new context gets the current time. `update_mask` names the fields to write of an
+    existing context. None writes all fields and creates the context if needed.
     """
 
     uri: str
@@ -77,11 +73,11 @@ class Draft:
     content: str = ""
     title: str = ""
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    passages: Sequence[Passage] | None = None
+    passages: Sequence[Passage] | None = None  # None: the daemon cuts the content
     vector: bytes = b""
     time: int | None = None
     update_mask: Collection[str] | None = None
-    expected_revision: int | None = None
+    expected_revision: int | None = None  # 0: it must not exist; None: any
 
     def content_hash(self) -> bytes:
         """Return the SHA-256 of all fields but vectors; equal hashes mean that nothing changed."""
@@ -136,20 +132,16 @@ class Context:
 class Text:
     """A piece of a context that is indexed and embedded by itself.
 
-    Attributes:
-        ordinal: 0 for the abstract; 1, 2, ... for the passages.
-        start, end: code points [start, end) of the content; both 0 for the abstract.
-        text: the text to embed, headings included.
-        vector: b"" if none is given.
+    It has the code points [start, end) of the content; both are 0 for the abstract.
     """
 
-    ordinal: int
+    ordinal: int  # 0 for the abstract; 1, 2, ... for the passages
     section: str
     start: int
     end: int
-    text: str
+    text: str  # to embed, headings included
     script: int
-    vector: bytes = b""
+    vector: bytes = b""  # b"" if none is given
 
 
 @dataclass(frozen=True, slots=True)

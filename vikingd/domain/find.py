@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from vikingd.domain.answers import Degraded, Stage
 from vikingd.domain.contexts import ContextType, Relation
-from vikingd.domain.degradation import Degraded
-from vikingd.domain.stages import Stage
 
 MAX_PASSAGES_SHOWN = 3
 MAX_LIMIT = 1000
@@ -200,24 +199,18 @@ class Gathered(NamedTuple):
 class FindResult:
     """Matches by falling score, ties by URI, and their explanation.
 
-    Attributes:
-        matches: empty if `gathered` is set.
-        method: the method that was used, never AUTO.
-        rerank: None in QUICK.
-        left_out: number of further results that the reply has no room for.
-        shortened: number of texts of passages that the reply has in part.
-        gathered: the encoded matches, if the caller asked for bytes and all matches fit.
+    `gathered` has the encoded matches, if the caller asked for bytes and all matches fit.
     """
 
-    matches: tuple[Match, ...]
+    matches: tuple[Match, ...]  # empty if `gathered` is set
     revision: int
-    method: Method
+    method: Method  # the one that was used, never AUTO
     stages: tuple[Stage, ...]
     degraded: Degraded = ()
     trace: FindTrace | None = None
-    rerank: Rerank | None = None
-    left_out: int = 0
-    shortened: int = 0
+    rerank: Rerank | None = None  # None in QUICK
+    left_out: int = 0  # further results that the reply has no room for
+    shortened: int = 0  # texts of passages that the reply has in part
     gathered: Gathered | None = None
 
     @property

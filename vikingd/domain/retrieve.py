@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from vikingd.domain.answers import Degraded, Stage
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.degradation import Degraded
 from vikingd.domain.find import Gathered
-from vikingd.domain.stages import Stage
 
 DEFAULT_TOP_K = 30
 MAX_TOP_K = 1000
@@ -74,12 +73,7 @@ class Boost:
 
 @dataclass(slots=True)
 class RetrieveQuery:
-    """A checked query by a strategy; RetrieveRequest in the proto documents each field.
-
-    Attributes:
-        after: last URI of the page before, in a listing.
-        listing: True without text and vector: all items that pass `where`.
-    """
+    """A checked query by a strategy; RetrieveRequest in the proto documents each field."""
 
     text: str = ""
     target_uri: str = "viking://"
@@ -97,8 +91,8 @@ class RetrieveQuery:
     degrade: bool = False
     trace: bool = False
     min_revision: int = 0
-    after: str = ""
-    listing: bool = False
+    after: str = ""  # the last URI of the page before, in a listing
+    listing: bool = False  # True without text and vector: all items that pass `where`
 
     @property
     def strategy(self) -> str:
@@ -141,18 +135,15 @@ class RetrievedItem:
 class RetrieveResult:
     """Items by falling score, ties by URI and passage.
 
-    Attributes:
-        items: empty if `gathered` is set.
-        is_cut: True if the reply has no room for all of it.
-        gathered: the encoded items, if the caller asked for bytes and all items fit.
+    `gathered` has the encoded items, if the caller asked for bytes and all items fit.
     """
 
-    items: tuple[RetrievedItem, ...]
+    items: tuple[RetrievedItem, ...]  # empty if `gathered` is set
     outcome: Outcome
     relaxed_clauses: tuple[str, ...]
     revision: int
     stages: tuple[Stage, ...]
     degraded: Degraded = ()
     next_after: str = ""
-    is_cut: bool = False
+    is_cut: bool = False  # True if the reply has no room for all of it
     gathered: Gathered | None = None

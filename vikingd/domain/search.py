@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+from vikingd.domain.answers import Degraded, Stage
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.degradation import Degraded
 from vikingd.domain.find import FindQuery, FindResult, Match, Rerank
-from vikingd.domain.stages import Stage
 
 
 class SearchMode(IntEnum):
@@ -54,18 +53,13 @@ class TypedQuery:
 
 @dataclass(frozen=True, slots=True)
 class QueryPlan:
-    """The queries of a task by priority; empty if there is nothing to look up.
-
-    Attributes:
-        notes: parts of the session and of the plan that were left out.
-        model: "" if no model is configured, or the task has no session.
-    """
+    """The queries of a task by priority; empty if there is nothing to look up."""
 
     source: PlanSource
     reason: str
     queries: tuple[TypedQuery, ...]
-    notes: tuple[str, ...] = ()
-    model: str = ""
+    notes: tuple[str, ...] = ()  # parts of the session and of the plan that were left out
+    model: str = ""  # "" if no model is configured, or the task has no session
 
 
 @dataclass(frozen=True, slots=True)

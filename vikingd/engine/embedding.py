@@ -25,19 +25,14 @@ _NO_WORK = WorkerState(0, 0, "", "", None, busy=False, rate=0.0, stalled="")
 
 @dataclass(frozen=True, slots=True)
 class EmbedderStats:
-    """The state of the embedder.
-
-    Attributes:
-        backlog: the texts that wait for their vector.
-        last_error: why no text is embedded now, or why texts are skipped; "" otherwise.
-    """
+    """The state of the embedder."""
 
     provider: str
     model: str
     dimension: int
     backlog: Backlog
     work: WorkerState
-    last_error: str
+    last_error: str  # why no text is embedded now, or why texts are skipped; "" otherwise
     query_cache_hits: int
     query_cache_misses: int
 

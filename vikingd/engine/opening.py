@@ -29,25 +29,16 @@ _INDEX = "index"  # the directory of the bases, within that of the store
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """The settings of an engine.
+    """The settings of an engine."""
 
-    Attributes:
-        path: the directory of the store.
-        exhaustive_texts: a scope of at most this many texts is scored whole.
-        reembed: if the store has vectors of another model, drop them.
-        accept_loss: accept a store that is older than it was.
-        reader: another process writes the store, and this one only reads it.
-        writer_address: the address of that other process; "" if it is unknown.
-    """
-
-    path: Path
+    path: Path  # the directory of the store
     embedding: EmbedSettings = field(default_factory=EmbedSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
-    exhaustive_texts: int = 150_000
-    reembed: bool = False
-    accept_loss: bool = False
-    reader: bool = False
-    writer_address: str = ""
+    exhaustive_texts: int = 150_000  # a scope of at most this many texts is scored whole
+    reembed: bool = False  # if the store has vectors of another model, drop them
+    accept_loss: bool = False  # accept a store that is older than it was
+    reader: bool = False  # another process writes the store, and this one only reads it
+    writer_address: str = ""  # of that other process; "" if it is unknown
 
 
 def open_store(settings: EngineSettings, provider: Provider) -> Store | StoreReader:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from errno import EDQUOT, ENOSPC
 
 from vikingd.domain.errors import Corrupt, DiskFull
-from vikingd.system.priority import let_finds_go_first
+from vikingd.system.processes import let_finds_go_first
 
 _PAUSE = 60.0  # seconds at least from a failed compaction to the next one
 
@@ -17,14 +17,10 @@ _log = logging.getLogger(__name__)
 
 
 class CompactionWorker:
-    """A thread for each compaction, one at a time.
-
-    Attributes:
-        problem: why the last compaction failed; "" if it did not.
-    """
+    """A thread for each compaction, one at a time."""
 
     def __init__(self, compact: Callable[[], None]) -> None:
-        self.problem = ""
+        self.problem = ""  # why the last compaction failed; "" if it did not
         self._compact = compact
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None

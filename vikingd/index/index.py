@@ -27,7 +27,7 @@ from vikingd.index.segment.manifest import Manifest
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tail.tail import Tail
-from vikingd.system.priority import let_finds_go_first
+from vikingd.system.processes import let_finds_go_first
 
 _log = logging.getLogger(__name__)
 

@@ -14,13 +14,9 @@ class IndexSettings:
 
     The mutable segment is compacted into the immutable one when both limits are reached. A new or
     changed directory or context counts as one text.
-
-    Attributes:
-        compact_min: texts in the mutable segment.
-        compact_ratio: texts in the mutable segment for each text in the immutable one.
-        ivf_rows: vectors from which an immutable segment gets an inverted file.
     """
 
-    compact_min: Annotated[int, Interval(ge=1)] = 4096
-    compact_ratio: Annotated[float, Gt(0)] = 0.25
+    compact_min: Annotated[int, Interval(ge=1)] = 4096  # texts in the mutable segment
+    compact_ratio: Annotated[float, Gt(0)] = 0.25  # such texts for each in the immutable one
+    # From so many vectors on, an immutable segment gets an inverted file.
     ivf_rows: Annotated[int, Interval(ge=1)] = 200_000

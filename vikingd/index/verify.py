@@ -26,11 +26,7 @@ _CODE_TOLERANCE = 1e-5  # of the length that a code leaves out
 class Comparison:
     """A comparison of a snapshot with all contexts of a store at the same revision.
 
-    Attributes:
-        contexts: number of compared contexts.
-        texts: number of compared texts.
-        vectors: number of compared vectors.
-        problems: the differences, MAX_PROBLEMS at most.
+    It counts what it compared, and lists the differences, MAX_PROBLEMS at most.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:

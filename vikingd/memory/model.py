@@ -7,12 +7,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from vikingd.domain import uri as uris
+from vikingd.domain.answers import Degraded, Stage
 from vikingd.domain.contexts import Entry, Prepared
-from vikingd.domain.degradation import Degraded
 from vikingd.domain.errors import NotFound
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve import Rrf, WeightedSum
-from vikingd.domain.stages import Stage
 
 GLOBAL_ROOTS = ("viking://user/memories", "viking://agent/memories")
 """The roots of memories that belong to no project, the root of the user first."""

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from vikingd.domain import uri as uris
+from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
-from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.abstracts import derive_abstract, stated_abstract
 from vikingd.ingest.kinds import Kind, kind_of

@@ -14,8 +14,7 @@ from datetime import date
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.patterns import lazy
-from vikingd.domain.text import CJK_CHARS, normalized
+from vikingd.domain.text import CJK_CHARS, lazy, normalized
 
 PROJECT = "{project}"
 """The placeholder for the name of the project in the files of a route."""

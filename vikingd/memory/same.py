@@ -12,8 +12,7 @@ import re
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from vikingd.domain.patterns import lazy
-from vikingd.domain.text import CJK_CHARS, HAN_CHARS, KANA_CHARS
+from vikingd.domain.text import CJK_CHARS, HAN_CHARS, KANA_CHARS, lazy
 from vikingd.domain.text import normalized as compatible
 
 SAME: Mapping[str, float] = MappingProxyType(

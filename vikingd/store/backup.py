@@ -44,19 +44,13 @@ SELECT (SELECT value FROM meta WHERE key = 'store.revision'),
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """The last line of a backup.
+    """The last line of a backup."""
 
-    Attributes:
-        revision: the revision of the store.
-        size: the size of the database in bytes; the label follows it.
-        sha256: the hash of the database.
-    """
-
-    revision: int
+    revision: int  # of the store
     contexts: int
     texts: int
-    size: int
-    sha256: str
+    size: int  # of the database in bytes; the label follows it
+    sha256: str  # of the database
 
     def line(self) -> bytes:
         """Return the line in the file."""
@@ -64,17 +58,13 @@ class Label:
 
 
 class Backup:
-    """A copy of a store, in a file without a name, which disappears when it is closed.
-
-    Attributes:
-        size: the size of the backup in bytes.
-    """
+    """A copy of a store, in a file without a name, which disappears when it is closed."""
 
     def __init__(self, database: BinaryIO, label: Label) -> None:
         self._database = database
         self._label = label
         self.revision = label.revision
-        self.size = label.size + len(label.line())
+        self.size = label.size + len(label.line())  # bytes
 
     def close(self) -> None:
         """Free the room of the copy."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store.faults import quick_check, store_damaged, undecodable_rows
 from vikingd.store.schema import connect
-from vikingd.system.priority import let_finds_go_first
+from vikingd.system.processes import let_finds_go_first
 
 _log = logging.getLogger(__name__)
 

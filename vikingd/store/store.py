@@ -26,8 +26,7 @@ from vikingd.store.reads import Reads
 from vikingd.store.schema import DATABASE, connect, migrate, transaction
 from vikingd.store.state import adopt
 from vikingd.store.writer import OnCommit, Writer
-from vikingd.store.writes.contexts import put
-from vikingd.store.writes.links import link, unlink
+from vikingd.store.writes.contexts import link, put, unlink
 from vikingd.store.writes.memories import reinforce, rewrite, rewrite_holders, run_once, touch
 from vikingd.store.writes.subtrees import CHARACTERS, delete, move
 from vikingd.store.writes.vectors import drop_vectors, fill

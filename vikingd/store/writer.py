@@ -22,7 +22,7 @@ from vikingd.store.faults import REMEDY
 from vikingd.store.schema import transaction
 from vikingd.store.state import CLEAN
 from vikingd.store.writes.transaction import Ids, Transaction
-from vikingd.system.priority import let_finds_go_first
+from vikingd.system.processes import let_finds_go_first
 
 Operation = Callable[[Transaction], Committed]
 OnCommit = Callable[[list[Change], int], None]

@@ -7,7 +7,7 @@ needs no declaration: it exists from its first record on.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from itertools import accumulate
 from threading import Lock
@@ -23,6 +23,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
+from vikingd.domain.answers import Stage, seconds_of
 from vikingd.telemetry.scrape import Endpoint
 
 _FROM_50_MS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -36,19 +37,14 @@ class _Distribution:
     """Values in buckets, each from above the bound before it up to its own, included.
 
     Each find observes seven values. The histogram of prometheus_client takes four times as long.
-
-    Attributes:
-        bounds: [n] rising upper bounds of all buckets but the last, which is open.
-        counts: [n + 1] values in each bucket.
-        total: the sum of all values.
     """
 
     __slots__ = ("bounds", "counts", "total")
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.total = 0.0
+        self.bounds = bounds  # the upper ones of all buckets but the last, which is open
+        self.counts = [0] * (len(bounds) + 1)  # values in each bucket
+        self.total = 0.0  # of all values
 
     def observe(self, value: float) -> None:
         self.counts[bisect_left(self.bounds, value)] += 1
@@ -108,9 +104,13 @@ class _Histograms(dict[tuple[str, ...], _Distribution]):
 
 
 class Metrics(Collector):
-    """The figures, safe for several threads."""
+    """The figures, safe for several threads.
 
-    def __init__(self) -> None:
+    `spans` takes the finished stages of each answer too, if tracing is on.
+    """
+
+    def __init__(self, spans: Callable[[Sequence[Stage]], None] | None = None) -> None:
+        self._spans = spans
         self._lock = Lock()  # held for a few lines only
         self._compaction_lock = Lock()  # separate, so that no answer waits for a writer
         self._calls = _Counters("vikingd_calls", "Calls that ended, by status code.", "rpc", "code")
@@ -168,14 +168,16 @@ class Metrics(Collector):
             self._calls[rpc, code] += 1
             self._call_seconds[rpc,].observe(seconds)
 
-    def took(self, rpc: str, stages: Mapping[str, float]) -> None:
-        """Record the seconds of an answer's stages."""
+    def took(self, rpc: str, stages: Sequence[Stage]) -> None:
+        """Record the finished stages of the call of this task."""
         with self._lock:
             if (rpc,) not in self._results:
                 for figures in (self._empty, self._degraded, self._results, self._top_score):
                     figures[rpc,]  # shown from now on, if only as 0
-            for stage, seconds in stages.items():
+            for stage, seconds in seconds_of(stages).items():
                 self._stages[rpc, stage].observe(seconds)
+        if self._spans is not None:
+            self._spans(stages)
 
     def answered(
         self, rpc: str, method: str, results: int, top_score: float, *, degraded: bool

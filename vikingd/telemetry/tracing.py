@@ -21,7 +21,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.semconv.schemas import Schemas
 
 from vikingd import __version__
-from vikingd.domain.stages import Stage
+from vikingd.domain.answers import Stage
 
 Call = Callable[[Any, Any], Awaitable[Any]]
 

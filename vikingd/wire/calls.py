@@ -15,7 +15,7 @@ from vikingd.answer.deadline import Deadline, ending_before
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.domain.find import Gathered
 from vikingd.engine import Engine
-from vikingd.system.priority import let_finds_go_first
+from vikingd.system.processes import let_finds_go_first
 from vikingd.wire.queues import Queues
 
 _P = ParamSpec("_P")
@@ -29,12 +29,7 @@ SHORT_TEXT = 200
 
 
 class CallDeadline:
-    """The deadline of a call, and its caller.
-
-    Attributes:
-        name: the other end of the connection.
-        is_admitted: True once the call had a place in a queue; no queue refuses it after that.
-    """
+    """The deadline of a call, and its caller; see `Deadline` and `queues.Caller`."""
 
     def __init__(self, context: CallContext) -> None:
         self.name: str = context.peer()  # read now: gRPC crashes if it is asked after the call
@@ -43,11 +38,7 @@ class CallDeadline:
         self._at = None if remaining is None else time.monotonic() + remaining
 
     def left(self) -> float | None:
-        """Return the seconds left; None without a deadline.
-
-        Raises:
-            DeadlinePassed: no time is left.
-        """
+        """Return the seconds left; see `Deadline`."""
         if self._at is None:
             return None
         left = self._at - time.monotonic()

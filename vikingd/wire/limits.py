@@ -64,19 +64,12 @@ _NAMES = tuple(BUDGETS)
 
 @dataclass(frozen=True, slots=True)
 class Most:
-    """The limits of a field within its message; with None only the whole message has a limit.
-
-    Attributes:
-        entries: how many.
-        bytes: on the wire, of each entry.
-        of_count: the budget that entries are taken from.
-        of_bytes: the budget that bytes are taken from.
-    """
+    """The limits of a field within its message; with None only the whole message has a limit."""
 
     entries: int | None = None
-    bytes: int | None = None
-    of_count: str | None = None
-    of_bytes: str | None = None
+    bytes: int | None = None  # on the wire, of each entry
+    of_count: str | None = None  # the budget that entries are taken from
+    of_bytes: str | None = None  # the budget that bytes are taken from
 
 
 _URI = Most(bytes=uris.MAX_BYTES)

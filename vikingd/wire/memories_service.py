@@ -8,26 +8,26 @@ from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.recall import Recaller
 from vikingd.answer.remember import RememberCall, Rememberer
 from vikingd.config import Settings
+from vikingd.domain.answers import Stage
 from vikingd.domain.changes import Committed
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.memory.model import RecallResult
 from vikingd.pb import memories_pb2, memories_pb2_grpc
+from vikingd.telemetry.metrics import Metrics
 from vikingd.wire import weigh
 from vikingd.wire.calls import CallContext, CallDeadline, Threads, as_sent, reply_bytes
 from vikingd.wire.messages import memories as messages
-from vikingd.wire.observer import Observer
 
 
 class MemoriesService(memories_pb2_grpc.MemoriesServicer):
     """The handlers of Memories."""
 
     def __init__(
-        self, engine: Engine, threads: Threads, observer: Observer, settings: Settings
+        self, engine: Engine, threads: Threads, metrics: Metrics, settings: Settings
     ) -> None:
         self._engine = engine
         self._queues = threads.queues
-        self._observer = observer
+        self._metrics = metrics
         self._defaults = defaults = settings.recall
         self._routes = defaults.table()
         self._most_bytes = most_bytes = reply_bytes(settings.limits.max_reply_bytes)
@@ -95,8 +95,8 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
 
     def _recall_reply(self, result: RecallResult, embed: Stage) -> memories_pb2.RecallResponse:
         stages = (embed, *result.stages)
-        self._observer.took("Recall", stages)
-        self._observer.answered(
+        self._metrics.took("Recall", stages)
+        self._metrics.answered(
             "Recall",
             result.path.name if result.path else "NONE",
             len(result.memories),

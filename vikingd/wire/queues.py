@@ -20,7 +20,7 @@ from vikingd.answer.deadline import Deadline, Runner, ending_before
 from vikingd.domain import pace
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.system.heap import collect_and_trim
-from vikingd.system.priority import let_finds_go_first
+from vikingd.system.processes import let_finds_go_first
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

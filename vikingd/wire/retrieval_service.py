@@ -14,20 +14,19 @@ from vikingd.answer.retriever import Retriever
 from vikingd.answer.search import Models, Searcher
 from vikingd.config import Settings
 from vikingd.context.build import BuiltContext
-from vikingd.domain.degradation import Degraded
+from vikingd.domain.answers import Degraded, Stage
 from vikingd.domain.find import FindResult
 from vikingd.domain.retrieve import Include, RetrieveQuery, RetrieveResult
 from vikingd.domain.search import SearchMode, SearchQuery, SearchResult
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
+from vikingd.telemetry.metrics import Metrics
 from vikingd.wire import weigh
 from vikingd.wire.calls import CallContext, CallDeadline, Threads, as_sent, reply_bytes
 from vikingd.wire.messages import context as wire_context
 from vikingd.wire.messages import decode, encode, retrieve
 from vikingd.wire.messages import search as wire_search
 from vikingd.wire.messages.pieces import Pieces, batched
-from vikingd.wire.observer import Observer
 
 
 class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
@@ -37,13 +36,13 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
         self,
         engine: Engine,
         threads: Threads,
-        observer: Observer,
+        metrics: Metrics,
         settings: Settings,
         models: Models,
     ) -> None:
         self._engine = engine
         self._queues = threads.queues
-        self._observer = observer
+        self._metrics = metrics
         self._settings = settings
         self._pieces = Pieces()
         self._most_bytes = most_bytes = reply_bytes(settings.limits.max_reply_bytes)
@@ -72,7 +71,7 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
             replies = await self._finder.answer_batch(
                 queries,
                 run,
-                lambda embed: self._observer.took("BatchFind", [embed]),
+                lambda embed: self._metrics.took("BatchFind", [embed]),
                 self._batched_reply,
             )
             # Joined messages are one message with the elements of all.
@@ -139,41 +138,41 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
     ) -> bytes:
         """Encode the reply to one query, and count its stages."""
         data, total, top_score = encode.find_response(result, embed)
-        self._observer.took(rpc, stages)
+        self._metrics.took(rpc, stages)
         # The counted total is that of the reply, which has no list for results above the roots.
         degraded = bool(result.degraded or result.is_cut)
-        self._observer.answered(rpc, result.method.name, total, top_score, degraded=degraded)
+        self._metrics.answered(rpc, result.method.name, total, top_score, degraded=degraded)
         if result.rerank is not None:
-            self._observer.reranked(result.rerank.status.name)
+            self._metrics.reranked(result.rerank.status.name)
         return data
 
     def _search_reply(
         self, query: SearchQuery, result: SearchResult
     ) -> retrieval_pb2.SearchResponse:
         reply = wire_search.response_of(result)
-        self._observer.took("Search", result.stages)
+        self._metrics.took("Search", result.stages)
         mode = SearchMode.THINKING if query.find.thinking else SearchMode.QUICK
-        self._observer.answered(
+        self._metrics.answered(
             "Search",
             mode.name,
             reply.total,
             max((m.score for m in result.matches), default=0.0),
             degraded=bool(reply.degraded),
         )
-        self._observer.planned(result.plan.source.name)
+        self._metrics.planned(result.plan.source.name)
         if query.find.thinking:
-            self._observer.reranked(result.rerank.status.name)
+            self._metrics.reranked(result.rerank.status.name)
         return as_sent(reply)
 
     async def _retrieve_reply(
         self, query: RetrieveQuery, result: RetrieveResult, embed: Stage, run: Runner
     ) -> retrieval_pb2.RetrieveResponse:
-        self._observer.took("Retrieve", (embed, *result.stages))
+        self._metrics.took("Retrieve", (embed, *result.stages))
         total = len(result.items)
         top_score = result.items[0].score if result.items else 0.0
         if result.gathered is not None:
             _, total, top_score = result.gathered
-        self._observer.answered(
+        self._metrics.answered(
             "Retrieve", query.strategy, total, top_score, degraded=bool(result.degraded)
         )
         read = self._engine.store.metadata if Include.METADATA in query.include else None
@@ -187,7 +186,7 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
     def _context_reply(
         self, built: BuiltContext, revision: int, stages: Sequence[Stage], degraded: Degraded
     ) -> retrieval_pb2.BuildContextResponse:
-        self._observer.took("BuildContext", stages)
+        self._metrics.took("BuildContext", stages)
         return as_sent(
             wire_context.response_of(built, revision, stages, degraded, self._most_bytes)
         )

@@ -20,8 +20,7 @@ import numpy.typing as npt
 import Stemmer
 
 from vikingd.domain.changes import IndexedText
-from vikingd.domain.patterns import lazy
-from vikingd.domain.text import CJK_CHARS, normalized
+from vikingd.domain.text import CJK_CHARS, lazy, normalized
 
 VERSION: int = 3
 """The version of the terms. Increase it with every change of a term: an index has one version."""

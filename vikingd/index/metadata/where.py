@@ -61,18 +61,14 @@ def _value(value: object) -> Value | NoValue:
 class Filter:
     """A checked filter.
 
-    Attributes:
-        op: "$and", "$or" or "$not" of `parts`; or "$exists", "$in", "$gt", "$gte", "$lt" or "$lte"
-            of the values at `path`. All other operators are built from these.
-        parts: the filters that `op` combines; one for "$not".
-        path: dotted path of the values.
-        operands: any number for "$in", one for a comparison.
+    `op` is "$and", "$or" or "$not" of `parts`; or "$exists", "$in", "$gt", "$gte", "$lt" or "$lte"
+    of the values at `path`. All other operators are built from these.
     """
 
     op: str
-    parts: tuple[Filter, ...] = ()
-    path: str = ""
-    operands: tuple[Value, ...] = ()
+    parts: tuple[Filter, ...] = ()  # one for "$not"
+    path: str = ""  # dotted
+    operands: tuple[Value, ...] = ()  # any number for "$in", one for a comparison
 
 
 def flattened(metadata: Mapping[str, Any]) -> dict[str, set[Value]]:

@@ -55,15 +55,13 @@ class Numbering(Enum):
 class Shape:
     """The shape of an array.
 
-    Attributes:
-        numbering: the items that have an entry each.
-        width: numbers in an entry, or a function of the vectors' dimension; None for a scalar.
-        is_offsets: there is one entry more. Item i owns the slice from entry i to entry i + 1.
-        checked_late: a large file may be checked in the background. Nothing here leads a kernel
-            outside of an array, unless `checks` looks at it.
+    `width` is the count of numbers in an entry, or a function of the vectors' dimension; None for a
+    scalar. With `is_offsets` there is one entry more: item i owns the slice from entry i to entry
+    i + 1. With `checked_late` a large file may be checked in the background, since nothing here
+    leads a kernel outside of an array, unless `checks` looks at it.
     """
 
-    numbering: Numbering
+    numbering: Numbering  # of the items that have an entry each
     width: int | Callable[[int], int] | None = None
     is_offsets: bool = False
     checked_late: bool = False

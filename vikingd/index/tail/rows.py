@@ -35,7 +35,6 @@ class Rows:
     snapshot to rows that it must not see yet. It skips them.
 
     Attributes:
-        arrays: the growing arrays.
         directories, files, texts: number of rows in use.
         dead_texts: number of texts that ended since the base was written.
     """

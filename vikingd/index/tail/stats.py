@@ -16,14 +16,10 @@ from vikingd.index.snapshot import Snapshot
 
 
 class ReusedRows:
-    """Row numbers behind those of a base, which stay.
-
-    Attributes:
-        end: number of rows, with those of the base.
-    """
+    """Row numbers behind those of a base, which stay."""
 
     def __init__(self, base: int) -> None:
-        self.end = base
+        self.end = base  # the number of rows, with those of the base
         self._base = base
         self._free: I32 = np.zeros(0, np.int32)
         self._replaced: list[I32] = []  # by the present commit

@@ -40,9 +40,7 @@ class Tail:
     """The mutable segment behind a base. One thread writes; others read its snapshots.
 
     Attributes:
-        base: the base.
         revision: the newest commit that was taken.
-        snapshot: the newest snapshot.
         rewritten: number of contexts that were written again and kept their row.
     """
 

@@ -21,8 +21,7 @@ from vikingd.models.embed.limiter import LONGEST
 from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.provider import EmbedderBroke, EmbedderUnreachable, Vectors
 from vikingd.models.embed.settings import EmbedSettings
-from vikingd.system.parent import end_with_parent
-from vikingd.system.priority import work_in_background
+from vikingd.system.processes import end_with_parent, work_in_background
 
 LOCAL_DEPTH = 2
 """Groups in the child at a time: it embeds one while the vectors of the other are written."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from vikingd.domain.patterns import lazy
+from vikingd.domain.text import lazy
 
 
 def _any(*patterns: str) -> str:

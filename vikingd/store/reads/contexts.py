@@ -8,9 +8,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import chain, islice
 from typing import Any
 
+from vikingd.domain.answers import ReplyBudget, size_of
 from vikingd.domain.contexts import Context, Entry, Passage, Relation
 from vikingd.domain.errors import InvalidField, NotFound, StoreDamaged, TooLarge
-from vikingd.domain.reply_budget import ReplyBudget, size_of
 from vikingd.domain.uri import ROOT, subtree_bounds
 from vikingd.ingest.written import is_as_written
 from vikingd.store.faults import REMEDY

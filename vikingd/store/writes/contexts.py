@@ -1,4 +1,4 @@
-"""Writes of contexts with their texts."""
+"""Writes of contexts with their texts and links."""
 
 from __future__ import annotations
 
@@ -6,9 +6,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vikingd.domain.changes import Committed, IndexedText, PutOutcome, Upsert
+from vikingd.domain.changes import (
+    Committed,
+    IndexedText,
+    Linked,
+    PutOutcome,
+    Unlinked,
+    Upsert,
+)
 from vikingd.domain.contexts import Draft, Prepared
-from vikingd.domain.errors import InvalidField
+from vikingd.domain.errors import InvalidField, NotFound
 from vikingd.domain.text import text_to_index
 from vikingd.domain.uri import parent
 from vikingd.ingest.masks import Masked
@@ -87,6 +94,30 @@ def make_directory(work: Transaction, uri: str, field: str) -> int:
     if not context.is_directory:
         raise InvalidField(field, f"is below {uri}, which is a file")
     return context.id
+
+
+def link(work: Transaction, uri: str, other: str, reason: str) -> Committed:
+    """Link two contexts; if they are linked already, replace the reason."""
+    if uri == other:
+        raise InvalidField("other_uri", "is the same context as uri; name two contexts")
+    rows = work.use_tables().execute(
+        "INSERT INTO links (a, b, reason, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (a, b) "
+        "DO UPDATE SET reason = excluded.reason WHERE reason <> excluded.reason",
+        (*_ends(work, uri, other), reason, work.now),
+    )
+    if rows.rowcount:
+        work.emit(Linked(uri, other, reason))
+    return Committed(work.revision)
+
+
+def unlink(work: Transaction, uri: str, other: str) -> Committed:
+    """Remove a link."""
+    ends = _ends(work, uri, other)
+    rows = work.use_tables().execute("DELETE FROM links WHERE a = ? AND b = ?", ends)
+    if not rows.rowcount:
+        raise NotFound(other, f"{uri} and {other} are not linked")
+    work.emit(Unlinked(uri, other))
+    return Committed(work.revision)
 
 
 def _complete(work: Transaction, context: Prepared | Masked, field: str) -> Prepared:
@@ -302,3 +333,9 @@ def _unchanged_texts(context: Prepared, before: Upsert) -> int:
             break
         same += 1
     return same
+
+
+def _ends(work: Transaction, uri: str, other: str) -> tuple[int, int]:
+    """Return the ids of two contexts, the smaller one first."""
+    one, two = sorted((work.get(uri).id, work.get(other).id))
+    return one, two

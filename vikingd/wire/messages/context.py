@@ -11,11 +11,17 @@ from vikingd.context import tokenizers
 from vikingd.context.build import BuiltContext, Plan
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
-from vikingd.domain.degradation import Degradation, Degraded
+from vikingd.domain.answers import (
+    MESSAGE_BYTES,
+    Degradation,
+    Degraded,
+    ReplyBudget,
+    Stage,
+    size_of,
+    too_large,
+)
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.prompt import CitationStyle, ContextOrder
-from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget, size_of, too_large
-from vikingd.domain.stages import Stage
 from vikingd.pb import retrieval_pb2
 from vikingd.wire.limits import MAX_ITEMS, MAX_SEPARATOR
 from vikingd.wire.messages import decode, encode

@@ -10,11 +10,9 @@ from google.protobuf import duration_pb2, timestamp_pb2
 
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
+from vikingd.domain.answers import Degradation, ReplyBudget, Stage, cut_notes, seconds_of
 from vikingd.domain.contexts import Context, ContextType
-from vikingd.domain.degradation import Degradation
 from vikingd.domain.find import FindResult, FindTrace, Gathered, Match, Rerank
-from vikingd.domain.reply_budget import ReplyBudget, cut_notes
-from vikingd.domain.stages import Stage, seconds_of
 from vikingd.engine import EngineStats
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token

@@ -18,14 +18,12 @@ from vikingd.config import Recall as Defaults
 from vikingd.context import tokenizers
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
+from vikingd.domain.answers import MESSAGE_BYTES, Degraded, ReplyBudget, Stage
 from vikingd.domain.changes import Committed, Once
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.degradation import Degraded
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.prompt import RecallPath
-from vikingd.domain.reply_budget import MESSAGE_BYTES, ReplyBudget
 from vikingd.domain.retrieve import WeightedSum
-from vikingd.domain.stages import Stage
 from vikingd.engine import Engine
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.memory import entries

@@ -19,9 +19,9 @@ from vikingd.answer.listing import ITEM
 from vikingd.answer.passages import shown
 from vikingd.answer.trace import Hit
 from vikingd.domain import pace
+from vikingd.domain.answers import UNBOUNDED, ReplyBudget, size_of
 from vikingd.domain.contexts import ABSTRACT, PASSAGE, ContextType
 from vikingd.domain.find import Gathered
-from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget, size_of
 from vikingd.index.contents import Contents
 from vikingd.index.snapshot import Snapshot
 from vikingd.pb.retrieval_pb2 import (

@@ -10,8 +10,8 @@ from typing import Any
 from vikingd.config import Retrieval as Defaults
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
+from vikingd.domain.answers import UNBOUNDED, ReplyBudget, Stage, too_large
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.reply_budget import UNBOUNDED, ReplyBudget, too_large
 from vikingd.domain.retrieve import (
     MAX_BOOST,
     MAX_TOP_K,
@@ -25,10 +25,9 @@ from vikingd.domain.retrieve import (
     Rrf,
     WeightedSum,
 )
-from vikingd.domain.stages import Stage
 from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.wire.messages import decode
-from vikingd.wire.messages.encode import add_timings, degraded
+from vikingd.wire.messages.encode import add_timings, degraded, fields_of
 
 _AT_ONCE = 16  # contexts whose metadata are read
 _TEXT = frozenset((Include.TEXT,))
@@ -52,8 +51,7 @@ def query_of(
         if mode is Mode.KEYWORD:
             raise InvalidField("query", "is empty; MODE_KEYWORD needs words, or `where` alone")
     top_k = request.top_k or defaults.top_k
-    if top_k > MAX_TOP_K:
-        raise InvalidField("top_k", f"is {top_k}, at most {MAX_TOP_K} is allowed")
+    decode.check_most(top_k, MAX_TOP_K, "top_k")
     if request.page_token and not listing:
         raise InvalidField("page_token", "is of a listing only: MODE_KEYWORD with `where` alone")
     target = decode.target_uri(request.target_uri, "target_uri")
@@ -152,17 +150,7 @@ def _add(reply: retrieval_pb2.RetrieveResponse, item: RetrievedItem) -> None:
         vector=item.vector,
     )
     if item.trace is not None:
-        trace = item.trace
-        message.trace.CopyFrom(
-            retrieval_pb2.ItemTrace(
-                vector_rank=trace.vector_rank,
-                keyword_rank=trace.keyword_rank,
-                dense=trace.dense,
-                lexical=trace.lexical,
-                fused=trace.fused,
-                boost=trace.boost,
-            )
-        )
+        message.trace.CopyFrom(retrieval_pb2.ItemTrace(**fields_of(item.trace)))
 
 
 def _threshold(request: retrieval_pb2.RetrieveRequest, defaults: Defaults) -> float | None:
@@ -179,30 +167,21 @@ def fusion_of(
     """Return the fusion of both sides; by rank by default."""
     if request.HasField("weighted"):
         weighted = request.weighted
-        both = WeightedSum(
-            _weight(weighted.vector_weight, "weighted.vector_weight"),
-            _weight(weighted.keyword_weight, "weighted.keyword_weight"),
-        )
-        if both.vector_weight + both.keyword_weight == 0:
-            raise InvalidField("weighted", "has no weight above 0")
-        return both
+        return WeightedSum(*_weights(weighted.vector_weight, weighted.keyword_weight, "weighted"))
     rrf = request.rrf
-    by_rank = Rrf(
-        rrf.k or RRF_K,
-        _weight(rrf.vector_weight, "rrf.vector_weight") if rrf.HasField("vector_weight") else 1.0,
-        _weight(rrf.keyword_weight, "rrf.keyword_weight")
-        if rrf.HasField("keyword_weight")
-        else 1.0,
-    )
-    if by_rank.vector_weight + by_rank.keyword_weight == 0:
-        raise InvalidField("rrf", "has no weight above 0")
-    return by_rank
+    vector = rrf.vector_weight if rrf.HasField("vector_weight") else 1.0
+    keyword = rrf.keyword_weight if rrf.HasField("keyword_weight") else 1.0
+    return Rrf(rrf.k or RRF_K, *_weights(vector, keyword, "rrf"))
 
 
-def _weight(value: float, field: str) -> float:
-    if not 0 <= value <= MAX_BOOST:  # so NaN is refused too
-        raise InvalidField(field, f"is {value}, not in [0, {MAX_BOOST:g}]")
-    return value
+def _weights(vector: float, keyword: float, field: str) -> tuple[float, float]:
+    """Return the weights of a fusion; one of them must be above 0."""
+    for side, weight in (("vector", vector), ("keyword", keyword)):
+        if not 0 <= weight <= MAX_BOOST:  # so NaN is refused too
+            raise InvalidField(f"{field}.{side}_weight", f"is {weight}, not in [0, {MAX_BOOST:g}]")
+    if vector + keyword == 0:
+        raise InvalidField(field, "has no weight above 0")
+    return vector, keyword
 
 
 def _include(numbers: Sequence[int]) -> frozenset[Include]:

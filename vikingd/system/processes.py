@@ -1,12 +1,16 @@
-"""Priorities of threads and processes, for machines with few cores."""
+"""Threads and processes of the daemon: their priorities, and their end with their parent."""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
+import signal
 import sys
 import threading
 from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1  # of prctl(2)
 
 _WRITER = 5  # nice values above the daemon's; with 10 an import takes a sixth longer
 
@@ -39,3 +43,18 @@ def work_in_background() -> None:
             os.setpriority(os.PRIO_PROCESS, int(thread.name), lower)
             # A SCHED_BATCH thread does not preempt others when it wakes up.
             os.sched_setscheduler(int(thread.name), os.SCHED_BATCH, os.sched_param(0))
+
+
+def end_with_parent(ending: signal.Signals, parent: int | None = None) -> None:
+    """Make the kernel send a signal to this process when its parent thread ends (Linux only).
+
+    Args:
+        ending: the signal.
+        parent: the parent's process id, if it was read earlier: this process exits at once if that
+            parent has ended since.
+    """
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, ending, 0, 0, 0)
+    if parent is not None and os.getppid() != parent:
+        sys.exit(1)

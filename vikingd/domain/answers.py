@@ -1,13 +1,57 @@
-"""The bytes that a reply may have, counted while it is built."""
+"""The parts that all answers have: stages, notes on failures, and a budget of bytes."""
 
 from __future__ import annotations
 
-from vikingd.domain.degradation import Degradation, DegradationReason, Degraded
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
 
 UNBOUNDED = 1 << 62
 
 MESSAGE_BYTES = 64
 """Approximate bytes of the numbers and tags of one message."""
+
+
+class Stage(NamedTuple):
+    """A part of the work on an answer, with its start and end by `time.perf_counter`."""
+
+    name: str
+    started: float
+    ended: float
+
+
+def seconds_of(stages: Iterable[Stage]) -> dict[str, float]:
+    """Return the seconds of each stage by name; equal names are summed."""
+    seconds: dict[str, float] = {}
+    for name, started, ended in stages:
+        seconds[name] = seconds.get(name, 0.0) + ended - started
+    return seconds
+
+
+class DegradationReason(IntEnum):
+    """The cause of a degraded answer; see DegradationReason in the proto for each value."""
+
+    EMBEDDER = 1
+    RERANKER = 2
+    PLANNER = 3
+    REPLY_TOO_LARGE = 4
+    CONCURRENT_WRITE = 5
+    READER = 6
+    NOT_CALIBRATED = 7
+    VECTORS_PENDING = 8
+    WORDING_KEPT = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """A failed or missing part of an answer; `detail` explains it to people."""
+
+    reason: DegradationReason
+    detail: str
+
+
+Degraded = tuple[Degradation, ...]
 
 
 class ReplyBudget:
