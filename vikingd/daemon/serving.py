@@ -96,6 +96,7 @@ def run(
     models = _open_models(settings, metrics)
     _open_tokenizers(settings)
     warm.compile_kernels(_log.info)
+    sys.setswitchinterval(_SWITCH_INTERVAL)
     with ThreadPoolExecutor(1) as beside:  # the engine checks its files in the same time
         kernels = beside.submit(warm.load_find)
         writer = settings.writer_listen
@@ -111,7 +112,6 @@ def run(
         )
         engine = Engine(engine_settings, _log.info, metrics)
         kernels.result()
-    sys.setswitchinterval(_SWITCH_INTERVAL)
     gc.freeze()  # loaded modules stay: collections need not look at them
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
