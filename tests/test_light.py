@@ -1,4 +1,4 @@
-"""Which answers are made on the event loop, and the work that is counted for that."""
+"""The choice of answers that the event loop makes, and the work that is counted for it."""
 
 from __future__ import annotations
 

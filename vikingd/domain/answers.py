@@ -115,5 +115,5 @@ def cut_notes(left_out: int, shortened: int) -> Degraded:
 
 
 def too_large(detail: str) -> Degradation:
-    """Return what to say of a reply that was cut."""
+    """Return the note on a reply that was cut."""
     return Degradation(DegradationReason.REPLY_TOO_LARGE, detail)

@@ -22,9 +22,9 @@ PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
 
 
 def fields_of(record: Any) -> dict[str, Any]:
-    """Return the fields of a record by name, for a message whose fields have the same names.
+    """Return the fields of a dataclass with slots, for a message with fields of the same names.
 
-    Naming each field is faster; the results, which a reply has many of, do that.
+    Naming each field is faster. Results do that, because a reply has many of them.
     """
     return {name: getattr(record, name) for name in record.__slots__}
 
