@@ -207,7 +207,9 @@ def test_batch_answers_in_the_order_of_its_requests(channel: grpc.Channel) -> No
     """The answers of a batch come in the order of its queries; each is that of a single find."""
     top = "viking://resources/batch"
     words = ("aardvark", "bison", "cheetah")
-    put(channel, *(contexts_pb2.ContextInput(uri=f"{top}/{w}.md", content=w) for w in words))
+    contexts = [contexts_pb2.ContextInput(uri=f"{top}/{w}.md", content=w) for w in words]
+    request = contexts_pb2.PutRequest(contexts=contexts, wait_for_vectors=True)
+    contexts_pb2_grpc.ContextsStub(channel).Put(request, timeout=20)
     retrieval = retrieval_pb2_grpc.RetrievalStub(channel)
     requests = [retrieval_pb2.FindRequest(query=word, target_uri=top) for word in words]
     batch = retrieval.BatchFind(retrieval_pb2.BatchFindRequest(requests=requests)).responses
