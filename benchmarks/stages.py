@@ -56,7 +56,7 @@ SITES = (
     Site("matches", "vikingd.answer.retrieve", "Retrieval.answer"),
     Site("encode", "vikingd.wire.retrieval_service", "RetrievalService._find_reply"),
     Site("encode", "vikingd.wire.messages.retrieve", "response_of"),
-    Site("count", "vikingd.wire.observer", "Observer.took"),
+    Site("count", "vikingd.telemetry.metrics", "Metrics.took"),
     Site("count", "vikingd.telemetry.metrics", "Metrics.answered"),
 )
 """Sites of this version and of earlier ones; a version ignores those that it does not have."""

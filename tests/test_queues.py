@@ -281,9 +281,9 @@ def test_a_caller_has_no_more_than_its_share_of_the_slots() -> None:
     async def main() -> None:
         of, done = lane(slots=2), list[str]()
         of._hold("many")
-        waiting = asyncio.create_task(in_slot(of, Call("many"), lambda: done.append("many")))
+        waiting = asyncio.create_task(in_slot(of, Call("many"), done.append, "many"))
         await asyncio.sleep(0)
-        await in_slot(of, Call("other"), lambda: done.append("other"))
+        await in_slot(of, Call("other"), done.append, "other")
         assert (done, of.waiting) == (["other"], 1)
         of.give("many")
         await waiting
