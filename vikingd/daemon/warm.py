@@ -215,7 +215,7 @@ def _search(snapshot: Snapshot) -> None:
 
 
 def _find(snapshot: Snapshot) -> None:
-    """Run the find and the kernels that Python calls beside it."""
+    """Run the find by each method, and the small kernels that Python calls for it."""
     tree, vectors, stats, raw, scope, terms, scratch = _case(snapshot)
     for method in (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT):
         plan = kernel.Plan(method, 0.0, -1.0, 1, 1, False, 1, 1, 1, 8)

@@ -17,7 +17,7 @@ def grown(old: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
 
 
 def gathered(base: npt.NDArray[Any], tail: npt.NDArray[Any], rows: I32 | I64) -> npt.NDArray[Any]:
-    """Return some rows of two arrays, of which the second one goes on with the first one."""
+    """Return some rows of a base and its tail; the rows of the tail follow those of the base."""
     out = np.empty((len(rows), *base.shape[1:]), base.dtype)
     of_base = rows < len(base)
     out[of_base] = base[rows[of_base]]

@@ -400,7 +400,7 @@ def _finish_rollback(database: Path) -> None:
 
 
 def _check_log(database: Path, known: History) -> None:
-    """Compare the database with the log beside it, which SQLite takes without a look.
+    """Check that the log belongs to the database; SQLite does not check that.
 
     `known` is the history that the database has with its log.
 
