@@ -259,6 +259,28 @@ def test_the_range_of_a_file_without_texts_has_to_lie_among_the_texts(whole: Arr
     assert refused == 3 * sizes[1]
 
 
+def test_the_texts_of_files_have_to_stand_in_the_order_of_the_files(whole: Arrays) -> None:
+    """Two files of a directory that have each other's texts, consistently, are refused."""
+    sizes = sizes_of(whole)
+    swapped = 0
+    for one, other in itertools.pairwise(range(sizes.files)):
+        ranges = whole["file_texts"].copy()
+        ranges[[one, other]] = ranges[[other, one]]
+        if (
+            whole["file_dir"][one] != whole["file_dir"][other]
+            or (ranges[:, 0] == ranges[:, 1]).all()
+        ):
+            continue
+        owner = whole["text_file"].copy()
+        for file in (one, other):
+            owner[slice(*ranges[file])] = file
+        arrays = {**whole, "file_texts": ranges, "text_file": owner}
+        assert not all(fits(arrays, sizes))
+        assert is_refused(arrays, sizes), (one, other)
+        swapped += 1
+    assert swapped
+
+
 @pytest.mark.parametrize("name", sorted(FIELDS.keys() | GROWING.keys()))
 def test_an_array_of_another_length_shape_or_type_is_refused(whole: Arrays, name: str) -> None:
     """An array of another length, shape or type is refused for any values."""
