@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -44,12 +45,26 @@ def scratch(purpose: str) -> Iterator[Path]:
 
 @contextmanager
 def _signals_later() -> Iterator[None]:
-    """Delay signals that end the process: half a creation or deletion leaves a directory."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    """Delay signals that end the process: half a creation or deletion leaves a directory.
+
+    A mask is not enough: another thread may take the signal, and Python runs its handler here. The
+    death of a parent with several threads sends more than one.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield  # handlers run on the main thread
+        return
+    came: list[int] = []
+    handlers = {
+        number: signal.signal(number, lambda number, _: came.append(number))
+        for number in (signal.SIGTERM, signal.SIGINT)
+    }
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for each in dict.fromkeys(came):
+            signal.raise_signal(each)
 
 
 def _delete_abandoned() -> None:
