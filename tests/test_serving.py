@@ -235,8 +235,9 @@ def test_a_signal_leaves_no_half_of_a_scratch_directory(
 ) -> None:
     """A process that SIGTERM ends amid the creation or the deletion leaves no directory."""
     code = (
-        "import os, signal, sys, tempfile\n"
+        "import os, signal, sys, tempfile, threading\n"
         "from vikingd.system.scratch import scratch\n"
+        "threading.Thread(target=threading.Event().wait, daemon=True).start()\n"  # may take it
         "signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))\n"
         "def kill(*args, **options): os.kill(os.getpid(), signal.SIGTERM)\n"
         f"real = {step}\n"
