@@ -61,6 +61,27 @@ class AlreadyExists(VikingError, reason="ALREADY_EXISTS"):
         super().__init__(f"{uri} exists already", uri=uri)
 
 
+class Unauthenticated(VikingError, reason="UNAUTHENTICATED"):
+    """The call has no valid key. The message does not say more than the caller may know."""
+
+
+class PermissionDenied(VikingError, reason="PERMISSION_DENIED"):
+    """The key has no right to do this. It depends on the request alone, never on stored data."""
+
+
+class QuotaExceeded(VikingError, reason="QUOTA_EXCEEDED"):
+    """A limit of a key or a tenant is reached. Nothing was changed.
+
+    Attributes:
+        retry_after: seconds after which the call is likely to be accepted; None: waiting does not
+            help.
+    """
+
+    def __init__(self, message: str, retry_after: float | None, **metadata: str) -> None:
+        super().__init__(message, **metadata)
+        self.retry_after = retry_after
+
+
 class RevisionNotReached(VikingError, reason="REVISION_NOT_REACHED"):
     """The minimum revision was not reached within the deadline."""
 

@@ -14,6 +14,7 @@ from google.protobuf.message import Message
 from vikingd.answer.deadline import Deadline, ending_before
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.domain.find import Gathered
+from vikingd.domain.rights import CALLER
 from vikingd.engine import Engine
 from vikingd.system.processes import let_finds_go_first
 from vikingd.wire.queues import Queues
@@ -29,10 +30,12 @@ SHORT_TEXT = 200
 
 
 class CallDeadline:
-    """The deadline of a call, and its caller; see `Deadline` and `queues.Caller`."""
+    """The deadline of a call, and its caller; see `Deadline` and `queues.QueuedCall`."""
 
     def __init__(self, context: CallContext) -> None:
-        self.name: str = context.peer()  # read now: gRPC crashes if it is asked after the call
+        self.caller = CALLER.get()
+        # Read now: gRPC crashes if it is asked after the call.
+        self.name: str = self.caller.key or context.peer()
         self.is_admitted = False
         remaining = context.time_remaining()
         self._at = None if remaining is None else time.monotonic() + remaining

@@ -35,6 +35,9 @@ CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
     errors.InvalidField: _Code.INVALID_ARGUMENT,
     errors.NotFound: _Code.NOT_FOUND,
     errors.AlreadyExists: _Code.ALREADY_EXISTS,
+    errors.Unauthenticated: _Code.UNAUTHENTICATED,
+    errors.PermissionDenied: _Code.PERMISSION_DENIED,
+    errors.QuotaExceeded: _Code.RESOURCE_EXHAUSTED,
     errors.RevisionNotReached: _Code.DEADLINE_EXCEEDED,
     errors.DeadlinePassed: _Code.DEADLINE_EXCEEDED,
     errors.Overloaded: _Code.RESOURCE_EXHAUSTED,
@@ -60,7 +63,7 @@ def code_of(error: BaseException) -> grpc.StatusCode:
 
 
 def status_of(error: BaseException) -> grpc.Status:
-    """Return the status: ErrorInfo, BadRequest for a field, RetryInfo for a full queue."""
+    """Return the status: ErrorInfo, BadRequest for a field, RetryInfo if waiting helps."""
     code = code_of(error)
     message, info = "internal error, see the daemon's log", ErrorInfo(reason="INTERNAL")
     if code is not _Code.INTERNAL and isinstance(error, errors.VikingError):
@@ -75,13 +78,14 @@ def status_of(error: BaseException) -> grpc.Status:
             field=_short(error.field), description=_short(error.description)
         )
         status.details.add().Pack(BadRequest(field_violations=[violation]))
-    if isinstance(error, errors.Overloaded):
+    retry_after = getattr(error, "retry_after", None)
+    if retry_after is not None:
         retry = RetryInfo()
-        retry.retry_delay.FromNanoseconds(round(error.retry_after * 1e9))
+        retry.retry_delay.FromNanoseconds(round(retry_after * 1e9))
         status.details.add().Pack(retry)
     sent: Any = rpc_status.to_status(status)
     if code is _Code.RESOURCE_EXHAUSTED:
-        pushback = error.retry_after * 1e3 if isinstance(error, errors.Overloaded) else -1
+        pushback = -1 if retry_after is None else retry_after * 1e3
         extra = (_PUSHBACK, str(round(pushback)))
         sent = sent._replace(trailing_metadata=(*sent.trailing_metadata, extra))
     return cast("grpc.Status", sent)

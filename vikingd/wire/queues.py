@@ -45,11 +45,11 @@ _IDLE = 1.0  # seconds without a call until `on_idle` runs
 _MEMORY = 0.1  # weight of the newest time in the mean
 
 
-class Caller(Deadline, Protocol):
+class QueuedCall(Deadline, Protocol):
     """A call in a queue."""
 
     name: str
-    """The other end of the connection."""
+    """The key, or the other end of the connection: queues are fair between these."""
 
     is_admitted: bool
 
@@ -155,7 +155,7 @@ class Lane:
         """Drop the pieces that wait for a thread. Running pieces go on in the background."""
         self.pool.shutdown(wait=False, cancel_futures=True)
 
-    async def take(self, call: Caller) -> None:
+    async def take(self, call: QueuedCall) -> None:
         """Wait for a slot.
 
         Raises:
@@ -260,7 +260,7 @@ class Lane:
 class _OfCall:
     """A part of a call that shares its deadline."""
 
-    def __init__(self, lane: Lane, call: Caller) -> None:
+    def __init__(self, lane: Lane, call: QueuedCall) -> None:
         self._lane = lane
         self._call = call
 
@@ -280,7 +280,7 @@ class Slot(_OfCall):
     is_heavy = True
     at_once = HEAVY_THREADS
 
-    def __init__(self, lane: Lane, call: Caller) -> None:
+    def __init__(self, lane: Lane, call: QueuedCall) -> None:
         super().__init__(lane, call)
         self._is_gone = False
         self._running: set[Future[object]] = set()
@@ -397,11 +397,11 @@ class Queues:
             on_idle=collect_and_trim,
         )
 
-    def runner(self, call: Caller, *, heavy: bool) -> AbstractAsyncContextManager[Runner]:
+    def runner(self, call: QueuedCall, *, heavy: bool) -> AbstractAsyncContextManager[Runner]:
         """Return the runner of a call. A heavy call holds one slot until it ends."""
         return Slot(self.heavy, call) if heavy else nullcontext(SlotPerPiece(self.light, call))
 
-    def heavy_pieces(self, call: Caller) -> Runner:
+    def heavy_pieces(self, call: QueuedCall) -> Runner:
         """Return a runner that holds a heavy slot only while a piece runs."""
         return SlotPerPiece(self.heavy, call)
 

@@ -1,0 +1,1 @@
+"""Keys, tenants and quotas."""

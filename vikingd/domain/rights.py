@@ -1,0 +1,111 @@
+"""Callers and their rights: what a key may read, write and administer, by URI prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import IntEnum
+
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import NotFound, PermissionDenied
+
+DEFAULT_TENANT = "default"
+
+
+class Right(IntEnum):
+    """The rights, as in the proto. Each includes those before it."""
+
+    READ = 1
+    WRITE = 2
+    ADMIN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A right on a URI and on all below it."""
+
+    right: Right
+    prefix: str
+
+
+class Caller:
+    """The sender of a call, with its rights within one tenant.
+
+    Attributes:
+        key: id of the key; "" if the call needs none.
+        tenant: the tenant whose data the call sees.
+        user: the user whose roots are `viking://users/USER`; "" without one.
+        is_operator: True if the caller manages tenants and keys, and may do all in each tenant.
+    """
+
+    __slots__ = ("_prefixes", "is_operator", "key", "tenant", "user")
+
+    def __init__(
+        self,
+        key: str,
+        tenant: str,
+        user: str,
+        grants: Iterable[Grant],
+        *,
+        is_operator: bool = False,
+    ) -> None:
+        self.key = key
+        self.tenant = tenant
+        self.user = user
+        self.is_operator = is_operator
+        given = [Grant(Right.ADMIN, uris.ROOT)] if is_operator else list(grants)
+        # The outermost prefixes of each right, in the order of URIs.
+        self._prefixes = {
+            right: _outermost(grant.prefix for grant in given if grant.right >= right)
+            for right in Right
+        }
+
+    @property
+    def name(self) -> str:
+        """The name of the caller for caches: callers of one name may know of each other's calls."""
+        return f"user {self.user}" if self.user else self.key
+
+    def may(self, right: Right, uri: str) -> bool:
+        """Return whether the caller has a right on a URI."""
+        return any(uris.is_within(uri, prefix) for prefix in self._prefixes[right])
+
+    def parts(self, directory: str) -> tuple[str, ...]:
+        """Return the readable subtrees of a directory, in the order of URIs.
+
+        It is the directory itself if all of it is readable. No part contains another.
+        """
+        if self.may(Right.READ, directory):
+            return (directory,)
+        readable = self._prefixes[Right.READ]
+        return tuple(prefix for prefix in readable if uris.is_within(prefix, directory))
+
+    def check_read(self, uri: str) -> None:
+        """Raise NotFound, as for a missing URI, unless the caller may read it."""
+        if not self.may(Right.READ, uri):
+            raise NotFound(uri)
+
+    def check(self, right: Right, uri: str) -> None:
+        """Raise PermissionDenied unless the caller has the right. It depends on the URI alone."""
+        if not self.may(right, uri):
+            raise PermissionDenied(
+                f"the key {self.key} has no right to {right.name.lower()} {uri}",
+                key=self.key,
+                right=right.name,
+                uri=uri,
+            )
+
+
+def _outermost(prefixes: Iterable[str]) -> tuple[str, ...]:
+    kept: list[str] = []
+    for prefix in sorted(set(prefixes)):
+        if not any(uris.is_within(prefix, outer) for outer in kept):
+            kept.append(prefix)
+    return tuple(kept)
+
+
+LOCAL = Caller("", DEFAULT_TENANT, "", (), is_operator=True)
+"""The caller where no key is needed."""
+
+CALLER: ContextVar[Caller] = ContextVar("caller", default=LOCAL)
+"""The caller of the call of this task."""
