@@ -56,7 +56,8 @@ class QueryScope:
         if is_file(root):
             raise InvalidField("target_uri", "is a file, a directory is needed")
         self.scope: Scope
-        self.scope, self.coded, self.means = snapshot.scope(root)
+        top = snapshot.root(query.readable_uri)
+        self.scope, self.coded, self.means = snapshot.scope(root, root if top is None else top)
         self.text = query.text
         self.terms: QueryTerms = query_terms(query.text)
         self.identifiers = any(snapshot.has_term(key, self.scope) for key in self.terms.identifiers)

@@ -74,6 +74,7 @@ class FindQuery:
     method: Method = Method.AUTO
     max_directories: int = 0
     thinking: bool = False
+    readable_uri: str = "viking://"  # see Caller.readable_above
 
 
 @dataclass(frozen=True, slots=True)

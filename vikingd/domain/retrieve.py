@@ -93,6 +93,7 @@ class RetrieveQuery:
     min_revision: int = 0
     after: str = ""  # the last URI of the page before, in a listing
     listing: bool = False  # True without text and vector: all items that pass `where`
+    readable_uri: str = "viking://"  # see Caller.readable_above
 
     @property
     def strategy(self) -> str:

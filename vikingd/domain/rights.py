@@ -80,6 +80,14 @@ class Caller:
         readable = self._prefixes[Right.READ]
         return tuple(prefix for prefix in readable if uris.is_within(prefix, directory))
 
+    def readable_above(self, uri: str) -> str:
+        """Return the outermost readable directory that has `uri` in it; `uri` itself without one.
+
+        A query of `uri` may use statistics of that directory, and of none above it.
+        """
+        readable = self._prefixes[Right.READ]
+        return next((prefix for prefix in readable if uris.is_within(uri, prefix)), uri)
+
     def check_read(self, uri: str) -> None:
         """Raise NotFound, as for a missing URI, unless the caller may read it."""
         if not self.may(Right.READ, uri):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from viking_kernels.arrays import (
@@ -63,6 +64,9 @@ class Mean:
     with_prior: bool  # the prior is mixed in
 
 
+_Scoped: TypeAlias = tuple[Scope, Centroids, tuple[Mean, ...]]
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """The index at a revision. Its arrays are views; the tail grows behind their ends."""
@@ -86,7 +90,7 @@ class Snapshot:
     file_columns: Columns
     prior: F32  # [SCRIPTS, dim]
     inverted_file: InvertedFile | None  # over the vectors of the base; None for a small base
-    _scopes: dict[int, tuple[Scope, Centroids, tuple[Mean, ...]]] = field(default_factory=dict)
+    _scopes: dict[tuple[int, int], _Scoped] = field(default_factory=dict)
     _roots: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -161,12 +165,15 @@ class Snapshot:
                 self._roots[uri] = row
         return row
 
-    def scope(self, root: int) -> tuple[Scope, Centroids, tuple[Mean, ...]]:
-        """Return the scope below a directory, with the mean of each script and its origin."""
-        known = self._scopes.get(root)
+    def scope(self, root: int, top: int = 0) -> _Scoped:
+        """Return the scope below a directory, with the mean of each script and its origin.
+
+        The means are of directories below `top`, or of `top` itself.
+        """
+        known = self._scopes.get((root, top))
         if known is None:
-            mean, sources = self._means(root)
-            known = self._scopes[root] = (
+            mean, sources = self._means(root, top)
+            known = self._scopes[root, top] = (
                 self._ranges(root),
                 code_centroids(mean, self.base.int4_axis),
                 sources,
@@ -195,11 +202,11 @@ class Snapshot:
             revision=self.revision,
         )
 
-    def _means(self, root: int) -> tuple[F32, tuple[Mean, ...]]:
+    def _means(self, root: int, top: int) -> tuple[F32, tuple[Mean, ...]]:
         stats = self.stats
         mean = np.zeros((SCRIPTS, self.dimension), np.float32)
         sources: list[Mean] = []
-        present = stats.centroid_slot[stats.slot[0]]
+        present = stats.centroid_slot[stats.slot[top]]
         for script in range(SCRIPTS):
             if present[script] < 0:
                 mean[script] = self.prior[script]
@@ -208,7 +215,7 @@ class Snapshot:
             while True:
                 slot = int(stats.centroid_slot[stats.slot[row], script])
                 count = int(stats.centroid_count[slot]) if slot >= 0 else 0
-                if count >= ENOUGH or row == 0:
+                if count >= ENOUGH or row <= top:
                     break
                 row = int(self.tree.directories.parent[row])
             centre = self.mean_row(slot)
