@@ -26,6 +26,7 @@ AGENT = "viking://agent/memories"
 ANA = "viking://users/ana/memories"
 BOB = "viking://users/bob/memories"
 LAMP = "viking://projects/lamp/memories"
+NOW = 1_772_600_000  # 2026-03-04, in seconds
 
 _REPLIES = {
     "Recall": pb.RecallResponse,
