@@ -132,8 +132,8 @@ class MemorySearch:
         for part in scope.parts():
             row = snapshot.find(part)
             if row is not None and not is_file(row):
-                top = scope.caller.readable_above(part)
-                asked = RetrieveQuery(query.text, part, fusion=query.fusion, readable_uri=top)
+                within = scope.caller.readable_above(part) or part
+                asked = RetrieveQuery(query.text, part, fusion=query.fusion, within=within)
                 self._retrievals.append(Retrieval(self._engine, asked, snapshot))
 
     @property

@@ -63,6 +63,7 @@ class FindQuery:
     text: str = ""
     vector: bytes = b""
     target_uri: str = "viking://"
+    within: str = "viking://"  # holds the target; the answer depends on nothing outside it
     context_types: frozenset[ContextType] = frozenset()
     levels: Levels = Levels.FILES
     limit: int = DEFAULT_LIMIT
@@ -74,7 +75,6 @@ class FindQuery:
     method: Method = Method.AUTO
     max_directories: int = 0
     thinking: bool = False
-    readable_uri: str = "viking://"  # see Caller.readable_above
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,6 +77,7 @@ class RetrieveQuery:
 
     text: str = ""
     target_uri: str = "viking://"
+    within: str = "viking://"  # holds the target; the answer depends on nothing outside it
     context_types: frozenset[ContextType] = frozenset()
     where: Mapping[str, Any] | None = None
     top_k: int = DEFAULT_TOP_K
@@ -93,7 +94,6 @@ class RetrieveQuery:
     min_revision: int = 0
     after: str = ""  # the last URI of the page before, in a listing
     listing: bool = False  # True without text and vector: all items that pass `where`
-    readable_uri: str = "viking://"  # see Caller.readable_above
 
     @property
     def strategy(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 from viking_kernels.arrays import (
@@ -64,9 +63,6 @@ class Mean:
     with_prior: bool  # the prior is mixed in
 
 
-_Scoped: TypeAlias = tuple[Scope, Centroids, tuple[Mean, ...]]
-
-
 @dataclass(frozen=True)
 class Snapshot:
     """The index at a revision. Its arrays are views; the tail grows behind their ends."""
@@ -90,7 +86,9 @@ class Snapshot:
     file_columns: Columns
     prior: F32  # [SCRIPTS, dim]
     inverted_file: InvertedFile | None  # over the vectors of the base; None for a small base
-    _scopes: dict[tuple[int, int], _Scoped] = field(default_factory=dict)
+    _scopes: dict[tuple[int, int], tuple[Scope, Centroids, tuple[Mean, ...]]] = field(
+        default_factory=dict
+    )
     _roots: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -165,10 +163,10 @@ class Snapshot:
                 self._roots[uri] = row
         return row
 
-    def scope(self, root: int, top: int = 0) -> _Scoped:
+    def scope(self, root: int, top: int = 0) -> tuple[Scope, Centroids, tuple[Mean, ...]]:
         """Return the scope below a directory, with the mean of each script and its origin.
 
-        The means are of directories below `top`, or of `top` itself.
+        `top` is the directory itself or one above it. No mean is of more than its subtree.
         """
         known = self._scopes.get((root, top))
         if known is None:
@@ -206,16 +204,17 @@ class Snapshot:
         stats = self.stats
         mean = np.zeros((SCRIPTS, self.dimension), np.float32)
         sources: list[Mean] = []
-        present = stats.centroid_slot[stats.slot[top]]
+        slots = stats.centroid_slot[stats.slot[top]]
         for script in range(SCRIPTS):
-            if present[script] < 0:
+            # Until a compaction, a script whose vectors are all deleted has a slot.
+            if slots[script] < 0 or not stats.centroid_count[slots[script]]:
                 mean[script] = self.prior[script]
                 continue
             row = root
             while True:
                 slot = int(stats.centroid_slot[stats.slot[row], script])
                 count = int(stats.centroid_count[slot]) if slot >= 0 else 0
-                if count >= ENOUGH or row <= top:
+                if count >= ENOUGH or row == top:
                     break
                 row = int(self.tree.directories.parent[row])
             centre = self.mean_row(slot)
