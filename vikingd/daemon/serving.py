@@ -28,7 +28,7 @@ from vikingd.daemon import warm
 from vikingd.daemon.health import SERVICES, Health
 from vikingd.daemon.ports import bind, check_port
 from vikingd.domain.errors import VikingError
-from vikingd.engine import Engine, EngineSettings
+from vikingd.engine import Engine, EngineSettings, Shared
 from vikingd.models.intent.planner import Planner
 from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
@@ -110,7 +110,7 @@ def run(
             reader=reader,
             writer_address="" if writer.endswith(":0") else writer,
         )
-        engine = Engine(engine_settings, _log.info, metrics)
+        engine = Engine(engine_settings, _log.info, Shared(settings.embedding, metrics))
         kernels.result()
     gc.freeze()  # loaded modules stay: collections need not look at them
     gc.set_threshold(*_GC_THRESHOLDS)

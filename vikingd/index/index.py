@@ -29,6 +29,8 @@ from vikingd.index.snapshot import Snapshot
 from vikingd.index.tail.tail import Tail
 from vikingd.system.processes import let_finds_go_first
 
+_SMALL_ROOM = 256  # rows of a new tail in an index of many; it grows
+
 _log = logging.getLogger(__name__)
 
 
@@ -72,6 +74,7 @@ class Index:
         compacted: Callable[[float], None] = lambda _: None,
         origin: tuple[str, str] = ("", ""),
         why_not: Callable[[Manifest], str] = lambda _: "",
+        small: bool = False,
     ) -> None:
         """Make an empty index.
 
@@ -85,6 +88,7 @@ class Index:
             compacted: takes the seconds of each compaction that succeeded.
             origin: id and epoch of the store, for the bases that are written.
             why_not: returns the reason why a base on disk is not usable, or "".
+            small: one of many: a tail begins with little room.
         """
         self._root = root
         self._model = model
@@ -96,6 +100,7 @@ class Index:
         self._read_only = read_only
         self._origin = origin
         self._why_not = why_not
+        self._most_room = _SMALL_ROOM if small else None
         self._checking: threading.Thread | None = None  # reads the large files
         self.damage = ""
         self._damaged: Tail | None = None  # must not be shown any more
@@ -246,7 +251,8 @@ class Index:
 
     def _room(self, base: Segment) -> int:
         """Return the rows that a tail may need: it goes on growing during a compaction."""
-        return 2 * self._least_changed(base)
+        room = 2 * self._least_changed(base)
+        return room if self._most_room is None else min(room, self._most_room)
 
     def _widened(self, tail: Tail, dimension: int) -> Tail:
         """Return a tail with the same rows whose vectors have a dimension."""
