@@ -54,6 +54,7 @@ SITES = (
     Site("kernel", "vikingd.answer.ranking", "flat.keyword_top"),
     Site("matches", "vikingd.answer.find", "Find.scored_answer"),
     Site("matches", "vikingd.answer.retrieve", "Retrieval.answer"),
+    Site("matches", "vikingd.answer.retrievals", "Retrievals.answer"),
     Site("encode", "vikingd.wire.retrieval_service", "RetrievalService._find_reply"),
     Site("encode", "vikingd.wire.messages.retrieve", "response_of"),
     Site("count", "vikingd.telemetry.metrics", "Metrics.took"),

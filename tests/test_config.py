@@ -44,7 +44,9 @@ def refusal(file: Path | None = None, **flags: object) -> str:
 def test_defaults_hold_without_any_source(tmp_path: Path) -> None:
     """Without any source the documented defaults hold; the store is below the home directory."""
     settings = load().settings
-    assert settings.listen == "127.0.0.1:7716"
+    assert settings.listen == ("127.0.0.1:7716",)
+    assert not settings.allow_local
+    assert not settings.trust_network
     assert settings.path == tmp_path / ".local/share/vikingd"
     assert settings.embedding.provider == "e5"
 
@@ -148,16 +150,102 @@ def test_wrong_values_are_refused_with_their_place(
 )
 def test_loopback_addresses_are_taken(given: str, listen: str) -> None:
     """The setting `listen` accepts 127.0.0.0/8, localhost and ::1."""
-    assert load(None, {"listen": given}).settings.listen == listen
+    assert load(None, {"listen": given}).settings.listen == (listen,)
+
+
+@pytest.mark.parametrize("given", ["0.0.0.0:7716", "[::]:7716", "192.168.1.2:7716"])
+def test_plain_tcp_for_other_machines_is_refused_with_both_ways(given: str) -> None:
+    """Plain TCP beyond loopback is refused; the message names TLS and --trust-network."""
+    message = refusal(listen=["127.0.0.1:1", given])
+    assert f"vikings://{given} with tls.certificate and tls.key" in message
+    assert "--trust-network" in message
+    assert load(None, {"listen": given, "trust_network": True}).settings.listen == (given,)
+    assert "is not a loopback address or unix:PATH" in refusal(
+        writer_listen=given, trust_network=True
+    )
+    assert "metrics_token_env" in refusal(metrics_listen=given, trust_network=True)
+
+
+@pytest.mark.parametrize("given", ["example.org:80", "*:1", "vikings://example.org:1"])
+def test_an_address_to_listen_on_has_no_name(given: str) -> None:
+    """A daemon listens on IP addresses; a name is refused, and 0.0.0.0 is explained."""
+    message = refusal(listen=given, trust_network=True)
+    assert "is not an IP address; 0.0.0.0 is all addresses" in message
+
+
+def test_several_addresses_come_from_each_source(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A list in the file and commas elsewhere name several addresses; ~ is the home directory."""
+    file = write(tmp_path / "c.toml", "listen = ['localhost:1', 'unix:~/a,b']")
+    assert load(file).settings.listen == ("127.0.0.1:1", f"unix:{tmp_path}/a,b")
+    monkeypatch.setenv("VIKINGD_LISTEN", "127.0.0.1:1, [::1]:2")
+    assert load(file).settings.listen == ("127.0.0.1:1", "[::1]:2")
+    loaded = load(file, {"listen": "unix:/run/v/s,127.0.0.1:0,127.0.0.1:0"})
+    assert loaded.settings.listen == ("unix:/run/v/s", "127.0.0.1:0", "127.0.0.1:0")
+    assert tomllib.loads(loaded.toml())["listen"] == list(loaded.settings.listen)
 
 
 @pytest.mark.parametrize(
-    "given", ["0.0.0.0:7716", "[::]:7716", "192.168.1.2:7716", "example.org:80", "*:1"]
+    ("listen", "reason"),
+    [
+        ("unix:", "'' is not the path of a unix socket"),
+        ("unix:run/v", "unix:run/v is not an absolute path"),
+        ("unix:/run/\x07v", "is not the path of a unix socket"),
+        ("unix:/" + "x" * 107, "has at most 107 bytes"),
+        ("127.0.0.1:1,localhost:1", "one address is named twice"),
+        ("127.0.0.1:1,vikings://127.0.0.1:1", "one address is named twice"),
+        ("[::1%1]:1", "is not HOST:PORT"),
+        ("[::1::]:1", "[::1::] is not an IPv6 address"),
+        ([], "name at least one address"),
+    ],
 )
-def test_other_addresses_are_refused_with_the_reason(given: str) -> None:
-    """An address that is not loopback is refused, because there are no permissions."""
-    for setting in ("listen", "writer_listen", "metrics_listen"):
-        assert "no permissions yet" in refusal(**{setting: given})
+def test_addresses_that_cannot_work_are_refused(listen: object, reason: str) -> None:
+    """An address that cannot be listened on is refused with its fault."""
+    message = refusal(listen=listen, tls={"certificate": "c", "key": "k"})
+    assert message.startswith("listen: ")
+    assert reason in message
+
+
+def test_tls_needs_a_certificate_and_its_key(tmp_path: Path) -> None:
+    """An address with TLS is refused without certificate and key, by the names of the settings."""
+    listen = "vikings://0.0.0.0:1"
+    message = refusal(listen=listen)
+    assert message.startswith("tls: vikings://0.0.0.0:1 needs a certificate and its key")
+    assert "--tls-certificate FILE --tls-key FILE" in message
+    assert "set both tls.certificate and tls.key" not in message
+    message = refusal(listen=listen, tls={"certificate": "c"})
+    assert (
+        message == "tls: tls.certificate and tls.key go together; set both (from --tls-certificate)"
+    )
+    files = {"certificate": "~/c", "key": "/k"}
+    settings = load(None, {"listen": listen, "tls": files}).settings
+    assert settings.listen == (listen,)
+    assert (settings.tls.certificate, settings.tls.key) == (f"{tmp_path}/c", "/k")
+
+
+def test_metrics_on_another_address_need_a_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The token of the metrics comes from a named variable, and is nowhere in the settings."""
+    section = {"metrics_listen": "0.0.0.0:1", "metrics_token_env": "VIKINGD_SCRAPE"}
+    for value in ("", "short", "with a space in the token", "\u00e4" * 16):
+        monkeypatch.setenv("VIKINGD_SCRAPE", value)  # our prefix, but the name of a token
+        message = refusal(**section)
+        assert "the environment variable VIKINGD_SCRAPE must hold a token" in message
+        assert "space in" not in message
+    monkeypatch.setenv("VIKINGD_SCRAPE", "0123456789abcdef\n")
+    loaded = load(None, section)
+    assert loaded.settings.metrics_token == "0123456789abcdef"
+    assert "0123456789abcdef" not in loaded.toml() + repr(loaded)
+    assert "is not HOST:PORT" in refusal(**section | {"metrics_listen": "vikings://0.0.0.0:1"})
+
+
+def test_variables_of_the_clients_are_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon starts where a client's key and files are in the environment, and shows none."""
+    for name in ("KEY", "KEY_FILE", "TENANT", "CA", "CERT", "CERT_KEY"):
+        monkeypatch.setenv(f"VIKINGD_{name}", "hunter2")
+    assert "hunter2" not in load().toml()
+    monkeypatch.setenv("VIKINGD_KEYS", "x")
+    assert "(from VIKINGD_KEYS)" in refusal()
 
 
 @pytest.mark.parametrize("given", ["127.0.0.1", "7716", ":7716", "127.0.0.1:65536", "127.0.0.1:x"])
@@ -396,7 +484,7 @@ def test_bad_configuration_ends_with_code_2_and_one_line(tmp_path: Path) -> None
     """A refused address ends the start with exit code 2, one line and no store."""
     done = vikingd("serve", "--listen", "0.0.0.0:0", "--path", str(tmp_path / "store"))
     assert done.returncode == 2
-    assert "no permissions yet" in done.stderr
+    assert "--trust-network" in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not (tmp_path / "store").exists()
 

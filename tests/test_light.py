@@ -9,10 +9,12 @@ import pytest
 
 from vikingd.answer import query_scope
 from vikingd.answer.find import Find
-from vikingd.answer.retrieve import POSTINGS_OF_A_TEXT, Retrieval
+from vikingd.answer.retrievals import Retrievals
+from vikingd.answer.retrieve import POSTINGS_OF_A_TEXT
 from vikingd.domain.contexts import Draft
 from vikingd.domain.find import FindQuery
 from vikingd.domain.retrieve import Mode, RetrieveQuery
+from vikingd.domain.rights import LOCAL
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.lexicon.tokens import query_terms
 from vikingd.ingest.prepare import prepare
@@ -60,7 +62,7 @@ def test_a_search_by_words_alone_costs_its_postings(
     monkeypatch.setattr(query_scope, "_LIGHT_TEXTS", (rare + common) // 2)
 
     def light(text: str, mode: Mode) -> bool:
-        return Retrieval(engine, RetrieveQuery(text, mode=mode)).is_light
+        return Retrievals.bound(engine, RetrieveQuery(text, mode=mode), LOCAL).is_light
 
     assert light("lighthouse", Mode.KEYWORD)
     assert not light("harbour", Mode.KEYWORD)

@@ -13,13 +13,14 @@ import pytest
 from viking_kernels.arrays import SCRIPTS
 
 from vikingd.answer.find import Find
-from vikingd.answer.retrieve import Retrieval
+from vikingd.answer.retrievals import Retrievals
 from vikingd.domain.answers import UNBOUNDED, Stage
 from vikingd.domain.changes import IndexedText, Upsert
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import VikingError
 from vikingd.domain.find import FindQuery, FindResult, Levels
 from vikingd.domain.retrieve import Mode, RetrieveQuery, RetrieveResult
+from vikingd.domain.rights import LOCAL
 from vikingd.domain.text import LATIN
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import Index
@@ -228,7 +229,7 @@ def test_joined_items_are_the_plain_ones(world: World) -> None:
 
 def retrieved(world: World, query: RetrieveQuery, most: int, made: Pieces | None) -> RetrieveResult:
     """Return the answer to a query within a budget."""
-    retrieval = Retrieval(world.engine, query)
+    retrieval = Retrievals.bound(world.engine, query, LOCAL)
     retrieval.most_bytes = most
     return retrieval.answer(None, (), made and made.items)
 

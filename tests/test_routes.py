@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from vikingd.memory.model import MemoryScope
 from vikingd.memory.routes import DEFAULT_ROUTES, Days, Route, Routes, candidates, days_of
 
 relaxed = settings(deadline=None, print_blob=True)
@@ -206,16 +207,16 @@ def test_the_files_of_a_row_are_those_of_the_scope(
 ) -> None:
     """A row gives the global files in the global scope, and before them those of the project."""
     (route,) = (route for route in DEFAULT_ROUTES if route.name == name)
-    assert candidates(route, with_global=True, project=None) == of_user
-    assert candidates(route, with_global=False, project="lamp") == of_project
-    assert candidates(route, with_global=True, project="lamp") == of_project + of_user
-    assert candidates(route, with_global=False, project=None) == []
+    assert candidates(route, MemoryScope()) == of_user
+    assert candidates(route, MemoryScope(False, "lamp")) == of_project
+    assert candidates(route, MemoryScope(True, "lamp")) == of_project + of_user
+    assert candidates(route, MemoryScope(False)) == []
 
 
 def test_the_name_of_a_project_stands_as_it_is() -> None:
     """Braces in the name of a project are not replaced again."""
     route = Route("a", ("a",), ("viking://projects/{project}/memories/a.md",))
-    assert candidates(route, with_global=False, project="{0}{project}") == [
+    assert candidates(route, MemoryScope(False, "{0}{project}")) == [
         "viking://projects/{0}{project}/memories/a.md"
     ]
 

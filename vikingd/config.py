@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import ipaddress
 import json
 import os
 import re
@@ -19,27 +18,36 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
 from pydantic_settings import (
     BaseSettings,
     EnvSettingsSource,
+    NoDecode,
     SettingsConfigDict,
     SettingsError,
 )
 
 from vikingd.context.tokenizers import check_configured
+from vikingd.domain.addresses import own_address, parse
 from vikingd.index.settings import IndexSettings
 from vikingd.memory.model import WEIGHT_TOLERANCE
 from vikingd.memory.routes import DEFAULT_ROUTES, Route, Routes
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.intent.settings import PlannerSettings
 from vikingd.models.rerank.settings import BackendSettings, check_backend, check_backends
+from vikingd.telemetry.scrape import token_of
 
 PREFIX = "VIKINGD_"
 FILE_VARIABLE = "VIKINGD_CONFIG"
 DEFAULT_FILE = "~/.config/vikingd/config.toml"
+
+# Variables with our prefix that the clients read, or that name the file.
+_NOT_SETTINGS = frozenset(
+    PREFIX + name for name in ("CONFIG", "KEY", "KEY_FILE", "TENANT", "CA", "CERT", "CERT_KEY")
+)
 
 
 class ConfigError(Exception):
@@ -149,6 +157,19 @@ class Limits(_Section):
     max_reply_bytes: int = Field(default=4 << 20, ge=64 << 10, le=1 << 30)  # about
 
 
+class Tls(_Section):
+    """The section [tls]: the PEM files of the addresses vikings://HOST:PORT."""
+
+    certificate: str = ""  # with the certificates between it and its authority
+    key: str = ""
+    client_ca: str = ""  # if given, each client needs a certificate of this authority
+
+    @field_validator("certificate", "key", "client_ca")
+    @classmethod
+    def _path_is_absolute(cls, value: str) -> str:
+        return value and str(_at_home(Path(value)).absolute())
+
+
 class Settings(BaseSettings):
     """All settings. Sections of other rooms are dataclasses, which are validated here."""
 
@@ -160,8 +181,11 @@ class Settings(BaseSettings):
         frozen=True,
     )
 
-    listen: str = "127.0.0.1:7716"
+    trust_network: bool = False  # allow plain TCP on addresses that other machines reach
+    allow_local: bool = False  # loopback and unix sockets need no key
+    listen: Annotated[tuple[str, ...], NoDecode] = ("127.0.0.1:7716",)
     writer_listen: str = ""  # a second address, of the writer alone; empty: none
+    metrics_token_env: str = ""  # the variable with the token of the metrics; empty: no token
     metrics_listen: str = ""  # address of the metrics for Prometheus; empty: none
     tracing: bool = False  # spans for OpenTelemetry; OTEL_* variables configure it
     path: Path = Path("~/.local/share/vikingd")
@@ -175,16 +199,82 @@ class Settings(BaseSettings):
     rerank: Rerank = Rerank()
     index: IndexSettings = IndexSettings()
     limits: Limits = Limits()
+    tls: Tls = Field(default=Tls(), validate_default=True)
+
+    @field_validator("listen", mode="before")
+    @classmethod
+    def _listen_is_split(cls, value: Any) -> Any:
+        return [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 
     @field_validator("listen")
     @classmethod
-    def _listen_is_loopback(cls, value: str) -> str:
-        return "{}:{}".format(*split_address(value))
+    def _listen_can_be_reached_safely(
+        cls, value: tuple[str, ...], info: ValidationInfo
+    ) -> tuple[str, ...]:
+        addresses = [own_address(text) for text in value]
+        if not addresses:
+            raise ValueError("name at least one address")
+        for address in addresses:
+            if not (address.tls or address.is_local or info.data.get("trust_network")):
+                raise ValueError(
+                    f"other machines reach {address}, and plain TCP would show them keys and "
+                    f"contexts. Listen on vikings://{address} with tls.certificate and tls.key, "
+                    "or say --trust-network if only trusted machines are on this network"
+                )
+        taken = [(a.host, a.port, a.path) for a in addresses if a.port or a.path]
+        if len(set(taken)) < len(taken):
+            raise ValueError("one address is named twice")
+        return tuple(map(str, addresses))
 
-    @field_validator("writer_listen", "metrics_listen")
+    @field_validator("writer_listen")
     @classmethod
-    def _is_loopback_or_empty(cls, value: str) -> str:
-        return value and "{}:{}".format(*split_address(value))
+    def _is_local_or_empty(cls, value: str) -> str:
+        if not value:
+            return value
+        address = own_address(value)
+        if address.tls or not address.is_local:
+            raise ValueError(f"{address} is not a loopback address or unix:PATH")
+        return str(address)
+
+    @field_validator("metrics_token_env")
+    @classmethod
+    def _token_is_set(cls, value: str) -> str:
+        if value:
+            token_of(value)
+        return value
+
+    @field_validator("metrics_listen")
+    @classmethod
+    def _metrics_are_local_or_have_a_token(cls, value: str, info: ValidationInfo) -> str:
+        if not value:
+            return value
+        address = own_address(value)
+        if address.tls or address.path:
+            raise ValueError(f"{address} is not HOST:PORT")
+        if not (address.is_local or info.data.get("metrics_token_env")):
+            raise ValueError(
+                f"other machines reach {address}: name the environment variable with the token "
+                "of the metrics in metrics_token_env, or take a loopback address"
+            )
+        return str(address)
+
+    @field_validator("tls")
+    @classmethod
+    def _tls_has_its_files(cls, value: Tls, info: ValidationInfo) -> Tls:
+        if bool(value.certificate) != bool(value.key):
+            raise ValueError("tls.certificate and tls.key go together; set both")
+        secure = [text for text in info.data.get("listen", ()) if parse(text).tls]
+        if secure and not value.certificate:
+            raise ValueError(
+                f"{secure[0]} needs a certificate and its key: set tls.certificate and tls.key "
+                "(--tls-certificate FILE --tls-key FILE)"
+            )
+        return value
+
+    @property
+    def metrics_token(self) -> str:
+        """The token of the metrics; "" if they need none. It is read when it is asked for."""
+        return self.metrics_token_env and token_of(self.metrics_token_env)
 
     @field_validator("path")
     @classmethod
@@ -207,7 +297,7 @@ class Loaded:
             if section and f"[{section}]" not in lines:
                 lines += ["", f"[{section}]"]
             origin = self.origins.get(key, "default")
-            if isinstance(value, list):
+            if isinstance(value, list) and not any(isinstance(row, str) for row in value):
                 lines += _tables(key, value, origin)
                 continue
             lines.append(f"{f'{name} = {_json(value)}':<60} # {origin}")
@@ -268,29 +358,6 @@ def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Lo
     except ValidationError as error:
         raise ConfigError(_describe(error, origins)) from None
     return Loaded(settings, origins)
-
-
-def split_address(listen: str) -> tuple[str, int]:
-    """Return host and port of a loopback address such as 127.0.0.1:7716 or [::1]:0.
-
-    Raises:
-        ValueError: the text is no address, or other machines can reach the address.
-    """
-    host, _, port = listen.rpartition(":")
-    if not host or not re.fullmatch(r"[0-9]{1,5}", port) or int(port) > 65_535:
-        raise ValueError(f"{listen!r} is not HOST:PORT")
-    if host == "localhost":
-        host = "127.0.0.1"
-    try:
-        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-    except ValueError:
-        address = None
-    if address is None or not address.is_loopback:
-        raise ValueError(
-            f"{host} is not a loopback address (127.0.0.1, localhost, [::1]): there are no "
-            "permissions yet, so anybody who reaches the port can read and change everything"
-        )
-    return (f"[{address}]" if address.version == 6 else str(address)), int(port)
 
 
 def _file_to_read(file: Path | None) -> Path | None:
@@ -354,12 +421,14 @@ def _unknown_variables(merged: Mapping[str, Any]) -> dict[str, str]:
     keys = set(_key_variables(merged))
     fields = Settings.model_fields
     sections = {
-        name for name, field in fields.items() if not isinstance(field.default, str | int | Path)
+        name
+        for name, field in fields.items()
+        if not isinstance(field.default, str | int | Path | tuple)
     }
     out = {}
     for variable, value in os.environ.items():
         name = variable.upper()
-        if name.startswith(PREFIX) and name != FILE_VARIABLE and variable not in keys:
+        if name.startswith(PREFIX) and name not in _NOT_SETTINGS and variable not in keys:
             setting = name.removeprefix(PREFIX).lower()
             first, below, _ = setting.partition("__")
             # Settings itself refuses unknown names within a section.
@@ -372,14 +441,19 @@ def _key_variables(merged: Mapping[str, Any]) -> Iterator[str]:
     """Yield the variables that hold keys, by settings that are not checked yet."""
     rerank = merged.get("rerank")
     backends = rerank.get("backends") if isinstance(rerank, Mapping) else None
-    sections = [merged.get("embedding"), merged.get("planner")]
+    sections = [merged, merged.get("embedding"), merged.get("planner")]
     for section in [*sections, *(backends if isinstance(backends, list) else ())]:
         if isinstance(section, Mapping):
-            yield from (str(value) for name, value in section.items() if name.endswith("key_env"))
+            yield from (
+                str(value)
+                for name, value in section.items()
+                if name.endswith("key_env") or name == "metrics_token_env"
+            )
 
 
 def _flag(key: str) -> str:
-    return "--" + key.rpartition(".")[2].replace("_", "-")
+    name = key.replace("tls.", "tls_").rpartition(".")[2]
+    return "--" + name.replace("_", "-")
 
 
 def _describe(error: ValidationError, origins: Mapping[str, str]) -> str:

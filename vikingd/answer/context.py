@@ -20,6 +20,7 @@ from vikingd.domain.answers import Degraded, ReplyBudget, Stage, cut_notes
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find import FindQuery, FindResult
 from vikingd.domain.retrieve import RetrieveQuery, RetrieveResult
+from vikingd.domain.rights import Caller, Right
 from vikingd.engine import Engine
 
 _SOURCES = 4  # times the bytes of the reply: the bytes of the sources of a context
@@ -70,31 +71,34 @@ class ContextBuilder:
         self,
         source: Source,
         plan: Plan,
+        caller: Caller,
         run: Runner,
         reply: Callable[[BuiltContext, int, Sequence[Stage], Degraded], _T],
     ) -> _T:
         """Return what `reply` makes of (context, revision, stages, notes).
 
+        Contexts that the caller may not read are gone, as missing ones are.
+
         Raises:
-            NotFound: the target of the source does not exist.
+            NotFound: nothing readable exists below the target of the source.
             InvalidField: a field of the source is wrong.
             TooLarge: the sources have more bytes than a call may read.
         """
-        found = await self._found(source, run)
+        found = await self._found(source, caller, run)
 
         def build_reply() -> _T:
             started = perf_counter()
             budget = ReplyBudget(self._source_bytes)
             pieces = found.pieces
             if isinstance(source, list):
-                pieces = pieces_named(self._engine, source, budget)
+                pieces = pieces_named(self._engine, source, caller, budget)
             built = build(list(_with_summaries(self._engine, pieces, budget)), plan)
             stages = (*found.stages, Stage("build", started, perf_counter()))
             return reply(built, found.revision, stages, found.degraded)
 
         return await run.away(build_reply)
 
-    async def _found(self, source: Source, run: Runner) -> _Found:
+    async def _found(self, source: Source, caller: Caller, run: Runner) -> _Found:
         """Return the pieces that a find or a retrieval finds; of named items none."""
         if isinstance(source, list):
             now = perf_counter()
@@ -102,11 +106,15 @@ class ContextBuilder:
         query, vector = source
         if isinstance(query, FindQuery):
             with below("find"):
-                found, embed = await self._finder.result(query, vector, run, self._source_bytes)
+                found, embed = await self._finder.result(
+                    query, vector, caller, run, self._source_bytes
+                )
             notes = (*found.degraded, *cut_notes(found.left_out, found.shortened))
             return _Found(pieces_found(found), (embed, *found.stages), notes, found.revision)
         with below("retrieve"):
-            result, embed = await self._retriever.answer(query, vector, run, self._source_bytes)
+            result, embed = await self._retriever.answer(
+                query, vector, caller, run, self._source_bytes
+            )
         stages = (embed, *result.stages)
         return _Found(pieces_retrieved(result), stages, result.degraded, result.revision)
 
@@ -148,25 +156,28 @@ def pieces_retrieved(result: RetrieveResult) -> list[Piece]:
     ]
 
 
-def pieces_named(engine: Engine, items: Sequence[ItemRef], budget: ReplyBudget) -> list[Piece]:
-    """Return the named items; missing passages are gone.
+def pieces_named(
+    engine: Engine, items: Sequence[ItemRef], caller: Caller, budget: ReplyBudget
+) -> list[Piece]:
+    """Return the named items; missing passages, and all that is unreadable, are gone.
 
     Raises:
         TooLarge: the texts to read do not fit.
     """
     named: defaultdict[str, set[int]] = defaultdict(set)
-    for item in items:
-        if item.passage:
+    readable = [caller.may(Right.READ, item.uri) for item in items]
+    for item, is_readable in zip(items, readable, strict=True):
+        if item.passage and is_readable:
             named[item.uri].add(item.passage)
     passages = engine.store.passages_of(named, budget) if named else {}
     pieces = []
-    for item in items:
+    for item, is_readable in zip(items, readable, strict=True):
         found = passages.get((item.uri, item.passage)) if item.passage else None
         if found is not None:
             section, start, end, text = found
             pieces.append(Piece(item.uri, item.score, section, text, start, end))
         else:
-            pieces.append(Piece(item.uri, item.score, gone=item.passage > 0))
+            pieces.append(Piece(item.uri, item.score, gone=item.passage > 0 or not is_readable))
     return pieces
 
 

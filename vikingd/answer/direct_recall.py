@@ -13,6 +13,7 @@ from vikingd.domain import pace
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of
 from vikingd.domain.contexts import Entry
 from vikingd.domain.prompt import RecallPath
+from vikingd.domain.rights import Right
 from vikingd.engine import Engine
 from vikingd.memory.model import Memory, RecallQuery, RecallResult
 from vikingd.memory.routes import Days, Routes, candidates, days_of
@@ -74,10 +75,7 @@ class DirectRecall:
         if self._matched is None:
             return ""
         (route, trigger), query = self._matched, self._query
-        places = candidates(
-            route, with_global=query.scope.with_global, project=query.scope.project or None
-        )
-        for uri in places:
+        for uri in candidates(route, query.scope):
             memory = self._whole(uri, query.max_tokens)
             if memory is not None:
                 reason = f"{trigger!r} names {uri}"
@@ -123,14 +121,20 @@ class DirectRecall:
 
     def _journal(self, days: Days) -> list[str]:
         """Return the journal's files of some days, newest first, then in the order of the scope."""
-        store, found = self._engine.store, list[str]()
+        store, caller, found = self._engine.store, self._query.scope.caller, list[str]()
         for root in self._query.scope.roots():
             low, high = (f"{root}/journal/{day}.md" for day in (days.first, days.last))
-            found.extend(uri for uri in store.files_between(low, high) if _day_of(uri))
+            found.extend(
+                uri
+                for uri in store.files_between(low, high)
+                if _day_of(uri) and caller.may(Right.READ, uri)
+            )
         return sorted(found, key=lambda uri: _day_of(uri) or date.min, reverse=True)
 
     def _whole(self, uri: str, budget: int) -> Memory | None:
-        """Return a file, cut to a budget of tokens; None if there is no such file."""
+        """Return a file, cut to a budget of tokens; None if no file there may be read."""
+        if not self._query.scope.caller.may(Right.READ, uri):
+            return None
         file = self._engine.store.memory_file(uri)
         if file is None:
             return None

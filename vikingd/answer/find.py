@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from time import perf_counter
+from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import dense
@@ -26,9 +28,23 @@ from viking_kernels.arrays import (
 from viking_kernels.bm25 import postings
 from viking_kernels.scope import place, row_at
 
-from vikingd.answer.query_scope import LIGHT_LIMIT, QueryScope, keep_scratch, take_scratch
+from vikingd.answer.parts import parts_of
+from vikingd.answer.query_scope import (
+    LIGHT_LIMIT,
+    QueryScope,
+    are_light,
+    keep_scratch,
+    take_scratch,
+)
 from vikingd.answer.relations import Relations, relations
-from vikingd.answer.trace import DirectoryScores, Hit, Scored, directory_parts, explain
+from vikingd.answer.trace import (
+    DirectoryScores,
+    Hit,
+    Scored,
+    directory_parts,
+    explain,
+    merged_trace,
+)
 from vikingd.domain import pace
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, Degraded, ReplyBudget, Stage, size_of
 from vikingd.domain.contexts import ABSTRACT, PASSAGE
@@ -36,6 +52,7 @@ from vikingd.domain.find import (
     MAX_PASSAGES_SHOWN,
     FindQuery,
     FindResult,
+    FindTrace,
     Gathered,
     Levels,
     Match,
@@ -43,6 +60,7 @@ from vikingd.domain.find import (
     Method,
     ScoreParts,
 )
+from vikingd.domain.rights import Caller
 from vikingd.domain.text import NONE
 from vikingd.engine import Engine
 from vikingd.index.snapshot import Snapshot
@@ -110,6 +128,11 @@ class Find(QueryScope):
         return result
 
     @property
+    def parts(self) -> Sequence[Find]:
+        """The finds that it consists of: itself."""
+        return (self,)
+
+    @property
     def is_light(self) -> bool:
         """See QueryScope; a long answer takes time, too."""
         return self.query.limit <= LIGHT_LIMIT and super().is_light
@@ -125,33 +148,19 @@ class Find(QueryScope):
         planned = perf_counter()
         scored = self._run(scratch, whole=whole)
         done = perf_counter()
-        budget = ReplyBudget(self.most_bytes)
-        trace = explain(self, self._script, scored) if self.query.trace else None
-        if trace is not None:
-            budget.take(sum(_TRACED + size_of(one.uri) for one in trace.directories))
-        linked = relations(self, self._asked, scored, scored.chosen, scratch)
-        gathered, matches = None, tuple[Match, ...]()
-        if gather is not None and not linked and trace is None:
-            gathered = gather(self.snapshot, scored.chosen, self.most_bytes)
-        if gathered is None:
-            matches = matches_of(self.snapshot, scored.chosen, linked, budget)
-        stages = (
-            Stage("plan", self._started, planned),
-            Stage("score", planned, done),
-            Stage("reply", done, perf_counter()),
-        )
-        result = FindResult(
-            matches,
-            self.snapshot.revision,
-            Method(scored.plan.method),
-            stages,
-            self._degraded,
-            trace,
-            left_out=budget.left_out,
-            shortened=budget.shortened,
-            gathered=gathered,
-        )
+        part = self._part(scored, scratch)
+        stages = Stage("plan", self._started, planned), Stage("score", planned, done)
+        result = _result(self.snapshot, part, stages, self._degraded, self.most_bytes, gather)
         return result, scored
+
+    def scored_part(self, scratch: Scratch) -> PartAnswer:
+        """Return the answer without its texts. `scratch` is free then."""
+        return self._part(self._run(scratch), scratch)
+
+    def _part(self, scored: Scored, scratch: Scratch) -> PartAnswer:
+        trace = explain(self, self._script, scored) if self.query.trace else None
+        linked = relations(self, self._asked, scored, scored.chosen, scratch)
+        return PartAnswer(scored.chosen, linked, Method(scored.plan.method), trace)
 
     def matches_of(self, rows: Sequence[int], budget: ReplyBudget) -> tuple[Match, ...]:
         """Return the matches of nodes of the scope, in this order.
@@ -192,9 +201,7 @@ class Find(QueryScope):
             chosen += self._files(found)
         if query.levels != Levels.FILES:
             chosen += self._best_directories(found, plan.threshold)
-        if any(hit.score <= later.score for hit, later in pairwise(chosen)):
-            chosen.sort(key=lambda hit: (-hit.score, snapshot.uri(hit.row)))
-        return Scored(plan, terms, found, tuple(chosen[: query.limit]))
+        return Scored(plan, terms, found, _best(snapshot, chosen, query.limit))
 
     def _plan(self, terms: Terms, only: U8 | None, *, whole: bool) -> kernel.Plan:
         """Return the plan for the kernel; `only` and `whole` are those of `_run`."""
@@ -241,6 +248,8 @@ class Find(QueryScope):
         """Return the rows that the inverted file proposes, for a walk without matching words."""
         inverted, scope = self.snapshot.inverted_file, self.scope
         if method != kernel.BEST_FIRST or inverted is None or not len(self._asked.vector):
+            return kernel.NO_ROWS
+        if not self.reads_all:  # its clusters tell of all vectors
             return kernel.NO_ROWS
         if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
             return kernel.NO_ROWS
@@ -294,6 +303,147 @@ class Find(QueryScope):
             if row != self.scope.root:
                 out.append(self._directory(found, row))
         return out
+
+
+class PartAnswer(NamedTuple):
+    """The answer of one part of a target, or of several together, without its texts."""
+
+    chosen: tuple[Hit, ...]
+    linked: Relations
+    method: Method
+    trace: FindTrace | None
+
+
+class Finds:
+    """A find over several parts of its target, or over none: each is scored alone, then merged.
+
+    Args:
+        snapshot: of the parts.
+        query: the find of the whole target.
+        parts: its finds below each part, in the order of URIs.
+        degraded: notes for the reply.
+
+    Attributes:
+        most_bytes: of the results in the reply, about.
+    """
+
+    def __init__(
+        self, snapshot: Snapshot, query: FindQuery, parts: Sequence[Find], degraded: Degraded
+    ) -> None:
+        self._started = perf_counter()
+        self._snapshot = snapshot
+        self._degraded = degraded
+        self.query = query
+        self.parts = parts
+        self.most_bytes = UNBOUNDED
+
+    @property
+    def is_light(self) -> bool:
+        """See Find."""
+        return self.query.limit <= LIGHT_LIMIT and are_light(self.parts)
+
+    def answer(self, most_bytes: int | None = None, gather: Gather | None = None) -> FindResult:
+        """Return the best of all parts; see Find."""
+        if most_bytes is not None:
+            self.most_bytes = most_bytes
+        planned = perf_counter()
+        scratch = take_scratch(self._snapshot)
+        parts = [find.scored_part(scratch) for find in self.parts]
+        keep_scratch(scratch)
+        linked: Relations = {}
+        for part in parts:
+            linked |= part.linked
+        hits = [hit for part in parts for hit in part.chosen]
+        whole = PartAnswer(
+            _best(self._snapshot, hits, self.query.limit),
+            linked,
+            max((part.method for part in parts), default=Method.EXHAUSTIVE),
+            merged_trace([(_top_score(part.chosen), part.trace) for part in parts]),
+        )
+        stages = Stage("plan", self._started, planned), Stage("score", planned, perf_counter())
+        return _result(self._snapshot, whole, stages, self._degraded, self.most_bytes, gather)
+
+    def merged(self, results: Sequence[FindResult]) -> FindResult:
+        """Return one result of those of the parts, one or more, which have the same scale."""
+        matches = [match for result in results for match in result.matches]
+        matches.sort(key=lambda match: (-match.score, match.uri))
+        first = results[0]
+        rounds = tuple(
+            one for result in results if result.rerank is not None for one in result.rerank.rounds
+        )
+        return replace(
+            first,
+            matches=tuple(matches[: self.query.limit]),
+            method=max(result.method for result in results),
+            stages=tuple(stage for result in results for stage in result.stages),
+            degraded=tuple(dict.fromkeys(note for one in results for note in one.degraded)),
+            trace=merged_trace([(_top_score(one.matches), one.trace) for one in results]),
+            rerank=first.rerank and replace(first.rerank, rounds=rounds),
+            left_out=sum(result.left_out for result in results),
+            shortened=sum(result.shortened for result in results),
+        )
+
+
+def bound(
+    engine: Engine,
+    query: FindQuery,
+    vector: F32 | None,
+    degraded: Degraded,
+    caller: Caller,
+    snapshot: Snapshot | None = None,
+) -> Find | Finds:
+    """Return a find over what the caller may read of its target; see Find for the arguments.
+
+    Raises:
+        NotFound: nothing readable exists below the target.
+        InvalidField: the target is a file, or `where` is malformed.
+    """
+    snapshot = snapshot or engine.snapshot
+    parts = [
+        Find(engine, part, vector, degraded, snapshot) for part in parts_of(query, caller, snapshot)
+    ]
+    return parts[0] if len(parts) == 1 else Finds(snapshot, query, parts, degraded)
+
+
+def _top_score(matches: Sequence[Hit | Match]) -> float:
+    return matches[0].score if matches else 0.0
+
+
+def _best(snapshot: Snapshot, hits: list[Hit], limit: int) -> tuple[Hit, ...]:
+    """Return the best hits by score, ties by URI."""
+    if any(hit.score <= later.score for hit, later in pairwise(hits)):
+        hits.sort(key=lambda hit: (-hit.score, snapshot.uri(hit.row)))
+    return tuple(hits[:limit])
+
+
+def _result(
+    snapshot: Snapshot,
+    answer: PartAnswer,
+    stages: tuple[Stage, ...],
+    degraded: Degraded,
+    most_bytes: int,
+    gather: Gather | None,
+) -> FindResult:
+    """Return the result of an answer with its texts, in about `most_bytes`."""
+    budget, trace = ReplyBudget(most_bytes), answer.trace
+    if trace is not None:
+        budget.take(sum(_TRACED + size_of(one.uri) for one in trace.directories))
+    gathered, matches = None, tuple[Match, ...]()
+    if gather is not None and not answer.linked and trace is None:
+        gathered = gather(snapshot, answer.chosen, most_bytes)
+    if gathered is None:
+        matches = matches_of(snapshot, answer.chosen, answer.linked, budget)
+    return FindResult(
+        matches,
+        snapshot.revision,
+        answer.method,
+        (*stages, Stage("reply", stages[-1].ended, perf_counter())),
+        degraded,
+        trace,
+        left_out=budget.left_out,
+        shortened=budget.shortened,
+        gathered=gathered,
+    )
 
 
 def matches_of(

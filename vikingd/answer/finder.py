@@ -10,7 +10,7 @@ from typing import TypeVar
 from viking_kernels.arrays import F32
 
 from vikingd.answer.deadline import Runner, wait_for_revision
-from vikingd.answer.find import Find, Gather
+from vikingd.answer.find import Find, Finds, Gather, bound
 from vikingd.answer.query_scope import LIGHT_BYTES
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import answer_finds
@@ -18,6 +18,7 @@ from vikingd.domain import pace
 from vikingd.domain.answers import Degraded, Stage
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find import FindQuery, FindResult
+from vikingd.domain.rights import Caller
 from vikingd.engine import Engine
 from vikingd.models.rerank.rerankers import Rerankers
 
@@ -44,15 +45,17 @@ class Finder:
         self._most_bytes = most_bytes
 
     async def answer(
-        self, query: FindQuery, vector: F32 | None, run: Runner, reply: Reply[_T]
+        self, query: FindQuery, vector: F32 | None, caller: Caller, run: Runner, reply: Reply[_T]
     ) -> _T:
         """Return the reply to a checked query; without a vector [dim] its text is embedded.
 
+        Only what the caller may read answers.
+
         Raises:
-            NotFound: the target does not exist.
+            NotFound: nothing readable exists below the target.
             InvalidField: the target is a file, or `where` is malformed.
         """
-        find, embed = await self._bind(query, vector, run)
+        find, embed = await self._bind(query, vector, caller, run)
         if query.thinking:
             return await run.away(reply, await self._rerank(find, run), embed)
         if find.is_light and not run.is_heavy:
@@ -62,13 +65,13 @@ class Finder:
         return await run.away(lambda: reply(find.answer(self._most_bytes, self._gather), embed))
 
     async def result(
-        self, query: FindQuery, vector: F32 | None, run: Runner, most_bytes: int
+        self, query: FindQuery, vector: F32 | None, caller: Caller, run: Runner, most_bytes: int
     ) -> tuple[FindResult, Stage]:
         """Return the result for a caller in this process, and the stage that embedded the query.
 
         `most_bytes` is the size in QUICK. Errors are those of `answer`.
         """
-        find, embed = await self._bind(query, vector, run)
+        find, embed = await self._bind(query, vector, caller, run)
         if query.thinking:
             return await self._rerank(find, run), embed
         return await run.away(find.answer, most_bytes), embed
@@ -76,6 +79,7 @@ class Finder:
     async def answer_batch(
         self,
         queries: Sequence[tuple[FindQuery, F32 | None]],
+        caller: Caller,
         run: Runner,
         embedded: Callable[[Stage], None],
         reply: Reply[bytes],
@@ -101,7 +105,7 @@ class Finder:
             query, vector = queries[number]
             vector, degraded = made[query.text] if vector is None else (vector, ())
             try:
-                find = Find(self._engine, query, vector, degraded)
+                find = bound(self._engine, query, vector, degraded, caller)
                 result = find.answer(most_bytes, self._gather)
             except InvalidField as error:
                 raise error.below(f"requests[{number}]") from None
@@ -120,7 +124,9 @@ class Finder:
         shares = await asyncio.gather(*(run.away(answer_share, part) for part in parts if part))
         return [shares[i % count][i // count] for i in range(len(queries))]
 
-    async def _bind(self, query: FindQuery, vector: F32 | None, run: Runner) -> tuple[Find, Stage]:
+    async def _bind(
+        self, query: FindQuery, vector: F32 | None, caller: Caller, run: Runner
+    ) -> tuple[Find | Finds, Stage]:
         """Return the find on the newest snapshot, and the stage that embedded its query."""
         await wait_for_revision(self._engine, query.min_revision, run)
         degraded: Degraded = ()
@@ -128,10 +134,10 @@ class Finder:
         if vector is None:
             vector, degraded = await self._vectors.embed_or_note(query.text, run)
         embed = Stage("embed", started, perf_counter())
-        find = await run.here(Find, self._engine, query, vector, degraded)
+        find = await run.here(bound, self._engine, query, vector, degraded, caller)
         find.most_bytes = self._most_bytes
         return find, embed
 
-    async def _rerank(self, find: Find, run: Runner) -> FindResult:
+    async def _rerank(self, find: Find | Finds, run: Runner) -> FindResult:
         (result,) = await answer_finds(find.query.text, [find], self._rerankers, run)
         return result

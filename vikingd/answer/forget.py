@@ -14,9 +14,10 @@ from vikingd.answer.recall import known_of, weights_of
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.rights import Right
 from vikingd.engine import Engine
 from vikingd.memory import entries
-from vikingd.memory.model import Memory, MemoryScope, Salience, StoredEntry, check_there
+from vikingd.memory.model import Memory, MemoryScope, Salience, StoredEntry, check_ids
 from vikingd.memory.remember import Forgetting
 
 _PART = 64  # files of memories in one transaction, so that other writers have their turn
@@ -24,7 +25,9 @@ _PART = 64  # files of memories in one transaction, so that other writers have t
 
 @dataclass(frozen=True, slots=True)
 class ForgetQuery:
-    """The memories to forget: `ids`, or those that meet all criteria; checked.
+    """The memories to forget: `ids`, or those of the scope that meet all criteria; checked.
+
+    The caller of the scope asks. Only what it may write is forgotten.
 
     `older_than` and `now` are in microseconds since the epoch.
     """
@@ -62,7 +65,9 @@ class Forgetter:
         for ids in [[m.entry.id for m in found]] if query.ids else _in_parts(found):
             run.left()
             done = await self._writes.result(
-                engine.writable_store.rewrite_holders(ids, forgotten, require_all=bool(query.ids))
+                engine.writable_store.rewrite_holders(
+                    ids, forgotten, require_all=bool(query.ids), caller=query.scope.caller
+                )
             )
         return [m for m in found if m.entry.id in forgotten.gone], done.revision
 
@@ -71,21 +76,23 @@ def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> list[Memor
     """Return the memories to forget, by URI and place; it reads the store.
 
     Raises:
-        NotFound: one of the ids does not exist.
+        NotFound, PermissionDenied: as `check_ids`.
         InvalidField: `below_salience` is set, and all weights but that of meaning are 0.
     """
+    caller = query.scope.caller
     if query.ids:
         memories = [
             _memory(stored)
             for stored in engine.store.memories(query.ids)
             if uris.context_type(stored.uri) is ContextType.MEMORY  # a move may have changed that
         ]
-        check_there(query.ids, {memory.entry.id for memory in memories})
+        check_ids(query.ids, {memory.entry.id: memory.uri for memory in memories}, caller)
         return memories
     memories = [
         _memory(stored)
-        for root in sorted(query.scope.roots())
-        for stored in engine.store.memories_below(root)
+        for part in sorted(query.scope.parts())
+        for stored in engine.store.memories_below(part)
+        if caller.may(Right.WRITE, stored.uri)
     ]
     if query.below_salience is not None:
         memories = _rated(memories, query.now, salience)

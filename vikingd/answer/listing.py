@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from viking_kernels.scope import tail_directories
 from vikingd.answer.query_scope import QueryScope
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, size_of
 from vikingd.domain.retrieve import RetrievedItem
+from vikingd.index.snapshot import Snapshot
 
 ITEM = MESSAGE_BYTES + 64
 """Bytes of an item without its texts."""
@@ -28,13 +30,20 @@ class Listed(NamedTuple):
 
 
 def list_files(
-    bound: QueryScope, allowed: U8, after: str, limit: int, *, with_text: bool, budget: ReplyBudget
+    snapshot: Snapshot,
+    parts: Iterable[tuple[QueryScope, U8]],
+    after: str,
+    limit: int,
+    *,
+    with_text: bool,
+    budget: ReplyBudget,
 ) -> Listed:
-    """Return the files of a scope that follow the URI `after`."""
-    page = heapq.nsmallest(limit + 1, (one for one in _files(bound, allowed) if one[0] > after))
+    """Return the files of some scopes, with the filter of each, that follow the URI `after`."""
+    files = chain.from_iterable(_files(bound, allowed) for bound, allowed in parts)
+    page = heapq.nsmallest(limit + 1, (one for one in files if one[0] > after))
     items: list[RetrievedItem] = []
     for uri, row in page[:limit]:
-        text = bound.snapshot.abstract(encode_file(row)) if with_text else ""
+        text = snapshot.abstract(encode_file(row)) if with_text else ""
         if not budget.take(ITEM + size_of(uri) + size_of(text)) and items:
             break
         items.append(RetrievedItem(uri, 0, "", text, 0, 0, 1.0))

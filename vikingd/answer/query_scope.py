@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from viking_kernels import find as kernel
 from viking_kernels.arrays import F32, I64, TEXTS, U8, RawQuery, Scope, Scratch, is_file
 
+from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField, NotFound
 from vikingd.domain.find import FindQuery
@@ -55,8 +58,11 @@ class QueryScope:
             raise NotFound(query.target_uri)
         if is_file(root):
             raise InvalidField("target_uri", "is a file, a directory is needed")
+        top = 0 if query.within == uris.ROOT else snapshot.root(query.within)
+        assert top is not None, "it holds the target"
+        self.reads_all = top == 0
         self.scope: Scope
-        self.scope, self.coded, self.means = snapshot.scope(root)
+        self.scope, self.coded, self.means = snapshot.scope(root, top)
         self.text = query.text
         self.terms: QueryTerms = query_terms(query.text)
         self.identifiers = any(snapshot.has_term(key, self.scope) for key in self.terms.identifiers)
@@ -64,13 +70,18 @@ class QueryScope:
         self.counts = snapshot.counts(root)
 
     @property
-    def is_light(self) -> bool:
-        """True if the answer takes tens of microseconds, less than a thread takes to start it."""
+    def cost(self) -> int:
+        """The work of the answer, in texts that are scored in the same time."""
         tail = len(self.snapshot.tree.texts.directory) - self.scope.base_texts
         cost = self._scored() + tail
         if self.where is not None:
             cost += filters.clauses(self.where) * len(self.snapshot.file_id) // _FILES_OF_A_TEXT
-        return cost <= _LIGHT_TEXTS
+        return cost
+
+    @property
+    def is_light(self) -> bool:
+        """See `are_light`."""
+        return are_light((self,))
 
     def _scored(self) -> int:
         """Return the number of texts in the base that are scored, about."""
@@ -130,6 +141,11 @@ class QueryScope:
         low, high, base = self.ends(files=files)
         count = len(self.snapshot.file_id if files else self.snapshot.dir_id)
         return np.concatenate([np.arange(low, high), np.arange(base, count)])
+
+
+def are_light(parts: Iterable[QueryScope]) -> bool:
+    """Return whether the answer takes tens of microseconds, less than a thread takes to start."""
+    return sum(part.cost for part in parts) <= _LIGHT_TEXTS
 
 
 _spare: list[Scratch] = []

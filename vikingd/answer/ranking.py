@@ -87,12 +87,13 @@ class Ranking:
     def _near(self, asked: RawQuery, weights: tuple[float, float], depth: int) -> I32:
         """Return the rows that the inverted file of a large base proposes.
 
-        It knows neither words nor filters.
+        It knows neither words nor filters. Its clusters tell of all vectors, so it answers only
+        callers that may read all.
         """
         bound = self._bound
         inverted, scope = bound.snapshot.inverted_file, bound.scope
         small = bound.counts[TEXTS] <= bound.exhaustive_texts
-        if inverted is None or small or weights[1] > 0 or len(self.allowed):
+        if inverted is None or small or weights[1] > 0 or len(self.allowed) or not bound.reads_all:
             return NO_ROWS
         compared = prepare(asked)
         return inverted.near(compared.direction, scope.text_low, scope.text_high, depth)

@@ -127,10 +127,11 @@ class MemorySearch:
         """Bind the query to the newest snapshot."""
         self._snapshot = snapshot = self._engine.snapshot
         self._retrievals = []
-        for root in self._query.scope.roots():
-            row = snapshot.find(root)
+        # Each part is a scope of its own: its scores depend on no memory outside of it.
+        for part in self._query.scope.parts():
+            row = snapshot.find(part)
             if row is not None and not is_file(row):
-                asked = RetrieveQuery(self._query.text, root, fusion=self._query.fusion)
+                asked = RetrieveQuery(self._query.text, part, fusion=self._query.fusion)
                 self._retrievals.append(Retrieval(self._engine, asked, snapshot))
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vikingd.answer.deadline import Runner
-from vikingd.answer.find import Find
+from vikingd.answer.find import Find, Finds
 from vikingd.answer.thinking import Walk
 from vikingd.domain.answers import Stage, seconds_of
 from vikingd.domain.find import FindResult, Rerank, RerankStatus
@@ -21,21 +21,33 @@ _AGAIN = 2.0  # times the seconds of scoring the scope: the answer scores it onc
 
 
 async def answer_finds(
-    query: str, finds: Sequence[Find], rerankers: Rerankers, run: Runner
+    query: str, finds: Sequence[Find | Finds], rerankers: Rerankers, run: Runner
 ) -> tuple[FindResult, ...]:
     """Return the answers, all on one scale: if a reranker fails for one, plain scores decide all.
 
     The finds are all in one mode. The language of `query`, the request's text, chooses the
-    reranker.
+    reranker. It scores each part of a target by itself.
     """
+    parts = [part for find in finds for part in find.parts]
     if not finds or not finds[0].query.thinking:
         off = None
-    elif all(find.identifiers for find in finds):
+    elif not parts:
+        off = Rerank(RerankStatus.OFF, "there is nothing to read")
+    elif all(part.identifiers for part in parts):
         off = Rerank(RerankStatus.OFF, "the query is of identifiers, which words alone decide")
     elif not rerankers.named(query):
         off = Rerank(RerankStatus.OFF, "no reranker is configured for the language of the query")
     else:
-        return await _reranked(query, finds, rerankers, run)
+        for find in finds:
+            for part in find.parts:
+                part.most_bytes = find.most_bytes // len(find.parts)
+        results = iter(await _reranked(query, parts, rerankers, run))
+        return tuple(
+            next(results)
+            if isinstance(find, Find)
+            else find.merged([next(results) for _ in find.parts])
+            for find in finds
+        )
     found = await asyncio.gather(*(run.away(find.answer) for find in finds))
     return tuple(replace(result, rerank=off) if off else result for result in found)
 

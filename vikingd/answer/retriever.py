@@ -10,10 +10,11 @@ from viking_kernels.arrays import F32
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_scope import LIGHT_BYTES
 from vikingd.answer.query_vector import QueryVectors, embedder_failed
-from vikingd.answer.retrieve import GatherItems, Retrieval
+from vikingd.answer.retrievals import GatherItems, Retrievals
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.domain.retrieve import Mode, RetrieveQuery, RetrieveResult
+from vikingd.domain.rights import Caller
 from vikingd.engine import Engine
 
 
@@ -28,6 +29,7 @@ class Retriever:
         self,
         query: RetrieveQuery,
         vector: F32 | None,
+        caller: Caller,
         run: Runner,
         most_bytes: int,
         gather: GatherItems | None = None,
@@ -35,16 +37,17 @@ class Retriever:
         """Return the answer, and the stage that embedded the query.
 
         Without a `vector` [dim], the text of the checked query is embedded if it needs one. The
-        items in the reply have about `most_bytes`; `gather` encodes them, where it can.
+        items in the reply have about `most_bytes`; `gather` encodes them, where it can. Only what
+        the caller may read answers.
 
         Raises:
-            NotFound: the target does not exist.
+            NotFound: nothing readable exists below the target.
             InvalidField: the target is a file, a filter is malformed, or the query needs a vector
                 and there is no embedder.
             EmbedderFailed: it failed, and the query does not allow words alone.
         """
         await wait_for_revision(self._engine, query.min_revision, run)
-        retrieval = await run.here(Retrieval, self._engine, query)
+        retrieval = await run.here(Retrievals.bound, self._engine, query, caller)
         retrieval.most_bytes = most_bytes
         is_light = retrieval.is_light
         meaning = self._meaning(retrieval, vector, run)
@@ -57,11 +60,11 @@ class Retriever:
             result = await run.here(retrieval.answer, vector, degraded, gather)
             if not result.is_cut:
                 return result, embed
-            retrieval = retrieval.again(query, most_bytes)
+            retrieval = retrieval.again(most_bytes)
         return await run.away(retrieval.answer, vector, degraded, gather), embed
 
     async def _meaning(
-        self, retrieval: Retrieval, vector: F32 | None, run: Runner
+        self, retrieval: Retrievals, vector: F32 | None, run: Runner
     ) -> tuple[F32 | None, Degraded, Stage]:
         """Return (vector, notes for the reply, stage); a long search by meaning begins at once."""
         query, started = retrieval.query, perf_counter()

@@ -9,7 +9,8 @@ from time import perf_counter
 from typing import NamedTuple
 
 from vikingd.answer.deadline import Deadline, Runner, wait_for_revision
-from vikingd.answer.find import Find
+from vikingd.answer.find import Find, Finds, bound
+from vikingd.answer.parts import parts_of
 from vikingd.answer.query_scope import QueryScope
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import answer_finds
@@ -17,6 +18,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, DegradationReason, Stage, cut_notes
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.find import FindQuery, FindResult, Match, Rerank, RerankStatus
+from vikingd.domain.rights import Caller, Right
 from vikingd.domain.search import PlanSource, QueryPlan, SearchQuery, SearchResult, TypedQuery
 from vikingd.engine import Engine
 from vikingd.index.snapshot import Snapshot
@@ -24,6 +26,7 @@ from vikingd.models.intent.planner import Planner
 from vikingd.models.rerank.rerankers import Rerankers
 
 _PLAN_SHARE = 0.5  # of the time left, for the planner
+_USERS = "viking://users"  # has a root of each type for each user
 
 
 class Models(NamedTuple):
@@ -51,9 +54,11 @@ class Searcher:
         self._models = models
         self._most_bytes = most_bytes
 
-    def check(self, query: SearchQuery) -> None:
+    def check(self, query: SearchQuery, caller: Caller) -> None:
         """Check a query as far as this is possible without a plan; errors as in `answer`."""
-        QueryScope(self._engine, query.find)
+        snapshot = self._engine.snapshot
+        for part in parts_of(query.find, caller, snapshot):
+            QueryScope(self._engine, part, snapshot)
 
     async def plan(self, query: SearchQuery, deadline: Deadline) -> tuple[QueryPlan, Stage]:
         """Return the plan, and the stage that made it.
@@ -68,16 +73,16 @@ class Searcher:
         return planned_for(made, query), Stage("intent", started, perf_counter())
 
     async def answer(
-        self, query: SearchQuery, planned: tuple[QueryPlan, Stage], run: Runner
+        self, query: SearchQuery, planned: tuple[QueryPlan, Stage], caller: Caller, run: Runner
     ) -> SearchResult:
         """Answer the finds of a plan and merge them. If a reranker fails, the result says so.
 
         Raises:
-            NotFound: the target does not exist.
+            NotFound: nothing readable exists below the target.
             InvalidField: the target is a file, or `where` is malformed.
         """
         plan, planning = planned
-        found = await self._found(plan, query, run)
+        found = await self._found(plan, query, caller, run)
         searched = perf_counter()
         matches = await run.away(merged, found, query.find.limit) if found else ()
         stages = (
@@ -95,7 +100,7 @@ class Searcher:
         )
 
     async def _found(
-        self, plan: QueryPlan, query: SearchQuery, run: Runner
+        self, plan: QueryPlan, query: SearchQuery, caller: Caller, run: Runner
     ) -> tuple[FindResult, ...]:
         """Return the answers to the plan's queries, from one snapshot and on one scale."""
         started = perf_counter()
@@ -105,9 +110,16 @@ class Searcher:
         embed = Stage("embed", started, perf_counter())
         engine, snapshot = self._engine, self._engine.snapshot
 
-        def bind() -> list[Find]:
+        def bind() -> list[Find | Finds]:
             finds = [
-                Find(engine, find_of(typed, query, snapshot), vector, degraded, snapshot)
+                bound(
+                    engine,
+                    find_of(typed, query, caller, snapshot),
+                    vector,
+                    degraded,
+                    caller,
+                    snapshot,
+                )
                 for typed, (vector, degraded) in zip(plan.queries, vectors, strict=True)
             ]
             for find in finds:
@@ -145,13 +157,20 @@ def planned_for(plan: QueryPlan, query: SearchQuery) -> QueryPlan:
     return replace(plan, queries=kept, notes=plan.notes + notes)
 
 
-def find_of(planned: TypedQuery, query: SearchQuery, snapshot: Snapshot) -> FindQuery:
-    """Return a query of the plan as a find, below the root of its type if there is only one."""
+def find_of(
+    planned: TypedQuery, query: SearchQuery, caller: Caller, snapshot: Snapshot
+) -> FindQuery:
+    """Return a query of the plan as a find, below the root of its type if there is only one.
+
+    A caller that may not read all keeps the parts that it may read.
+    """
     find = replace(query.find, text=planned.query)
     if not planned.context_type:
         return find
     roots = uris.TYPED_ROOTS.get(planned.context_type, ())
-    if find.target_uri == uris.ROOT and len(roots) == 1 and (snapshot.find(roots[0]) or -1) >= 0:
+    is_only = len(roots) == 1 and snapshot.find(_USERS) is None
+    asks_all = find.target_uri == uris.ROOT and caller.may(Right.READ, uris.ROOT)
+    if is_only and asks_all and (snapshot.find(roots[0]) or -1) >= 0:
         find = replace(find, target_uri=roots[0])
     return replace(find, context_types=frozenset((planned.context_type,)))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -134,4 +136,31 @@ def explain(bound: QueryScope, script: int, scored: Scored) -> FindTrace:
         _STOPPED[found.stop] if walked else StopReason.SCOPE_SCORED,
         bound.identifiers,
         found.floor_factor,
+    )
+
+
+def merged_trace(traces: Sequence[tuple[float, FindTrace | None]]) -> FindTrace | None:
+    """Return one trace of those of several parts, each with the score of its best result.
+
+    Counts are summed. The directories are the best of all. The script, the gate and what led to it,
+    and the reason to stop are those of the part with the best result.
+    """
+    known = [(score, trace) for score, trace in traces if trace is not None]
+    if not known:
+        return None
+    _, best = max(known, key=lambda one: one[0])
+    all_of = [trace for _, trace in known]
+    directories = [directory for trace in all_of for directory in trace.directories]
+    directories.sort(key=lambda directory: (-directory.parts.final, directory.uri))
+    return replace(
+        best,
+        scope_directories=sum(trace.scope_directories for trace in all_of),
+        scope_files=sum(trace.scope_files for trace in all_of),
+        scope_texts=sum(trace.scope_texts for trace in all_of),
+        scored_texts=sum(trace.scored_texts for trace in all_of),
+        rescored=sum(trace.rescored for trace in all_of),
+        means=tuple(mean for trace in all_of for mean in trace.means),
+        directories=tuple(directories[:MAX_TRACED]),
+        opened=sum(trace.opened for trace in all_of),
+        rounds=max(trace.rounds for trace in all_of),
     )

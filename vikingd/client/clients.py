@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import grpc
@@ -25,10 +26,23 @@ class Client(Connection, BlockingResults):
     raise ClientError or one of its subclasses in vikingd.client.errors.
 
     Args:
-        address: HOST:PORT of the daemon.
+        address: of the daemon: HOST:PORT, unix:PATH, or vikings://HOST:PORT for TLS.
         timeout: deadline of each call in seconds, retries included; None: no deadline.
         retries: send a call again when the daemon is unavailable, up to three times within about
             a second, if the method's documentation allows it. False: raise the error at once.
+        key: sent with each call. A key is never sent in plain text to another machine.
+        tenant: the tenant that the key of an operator works in.
+        ca: PEM file of the authorities that may sign the daemon's certificate. Without one those
+            of gRPC count.
+        certificate, private_key: PEM files of the client's certificate, if the daemon wants one.
+        trust_network: send the key in plain text too.
+
+    All but the last come from the environment if they are None: VIKINGD_KEY or VIKINGD_KEY_FILE,
+    VIKINGD_TENANT, VIKINGD_CA, VIKINGD_CERT and VIKINGD_CERT_KEY.
+
+    Raises:
+        ValueError: the address, the key or a file cannot be used, or the key would cross the
+            network in plain text.
 
     Attributes:
         address, timeout, retries: the arguments.
@@ -133,7 +147,9 @@ def _import(
         raise InvalidField(
             grpc.StatusCode.INVALID_ARGUMENT, str(error), error.reason, error.metadata, (violation,)
         ) from None
-    with MessageClient(client.address, client.timeout, retries=client.retries) as messages:
+    with MessageClient(
+        client.address, client.timeout, retries=client.retries, **asdict(client._credentials)
+    ) as messages:
         importer = Importer(messages, top, delete=delete, dry_run=dry_run, cancelled=cancelled)
         importer.run(items, progress or (lambda _: None))
     if importer.summary.end == "interrupted" and not (cancelled and cancelled.is_set()):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import grpc
 
+from vikingd.client.credentials import Credentials
 from vikingd.client.errors import from_rpc_error, sendable
 from vikingd.client.methods import RETRIED, Described, Method, Methods, Pages, Stream, Stubs
 
@@ -18,7 +20,7 @@ DEFAULT_TIMEOUT = 30.0
 _OPTIONS = (
     # The request decides the size of its reply.
     ("grpc.max_receive_message_length", -1),
-    # The daemon listens on loopback, where no proxy can reach it.
+    # A proxy of the environment is for the web; it does not reach loopback.
     ("grpc.enable_http_proxy", 0),
     # When the daemon is back, the next attempt of a call finds it within a second, even after a
     # long absence.
@@ -59,7 +61,8 @@ def _retries(names: Sequence[dict[str, str]], codes: list[str]) -> dict[str, Any
 
 
 class _Connected(Methods):
-    _open: ClassVar[Callable[..., Any]]
+    _plain: ClassVar[Callable[..., Any]]
+    _secure: ClassVar[Callable[..., Any]]
 
     def __init__(
         self,
@@ -67,15 +70,38 @@ class _Connected(Methods):
         timeout: float | None = DEFAULT_TIMEOUT,
         *,
         retries: bool = True,
+        key: str | None = None,
+        tenant: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        certificate: str | os.PathLike[str] | None = None,
+        private_key: str | os.PathLike[str] | None = None,
+        trust_network: bool = False,
     ) -> None:
         self.address = address
         self.timeout = timeout
         self.retries = retries
-        with sendable():
-            self._channel = self._open(address, _options(RETRIED if retries else None))
-            # gRPC repeats calls by their method. Some requests of a repeated method must not be
-            # repeated; they use the second channel.
-            self._channel_once = self._open(address, _options(() if retries else None))
+        self._credentials = Credentials.found(
+            key=key,
+            tenant=tenant,
+            ca=ca,
+            certificate=certificate,
+            private_key=private_key,
+            trust_network=trust_network,
+        )
+        self._metadata = self._credentials.metadata()
+        target, channel = self._credentials.target(address)
+
+        def opened(retried: Sequence[dict[str, str]]) -> Any:
+            options = _options(retried if retries else None)
+            with sendable():
+                if channel is None:
+                    return self._plain(target, options)
+                return self._secure(target, channel, options)
+
+        self._channel = opened(RETRIED)
+        # gRPC repeats calls by their method. Some requests of a repeated method must not be
+        # repeated; they use the second channel.
+        self._channel_once = opened(())
         self._stubs, self._stubs_once = Stubs(self._channel), Stubs(self._channel_once)
 
     def with_timeout(self, timeout: float | None) -> Self:
@@ -89,6 +115,9 @@ class _Connected(Methods):
         """Return the timeout for gRPC; None if there is none, or gRPC cannot count it."""
         return None if self.timeout is None or self.timeout > _LONGEST else self.timeout
 
+    def _begin(self, rpc: Any, request: Any) -> Any:
+        return rpc(request, timeout=self._deadline, metadata=self._metadata)
+
     def _stubs_for(self, method: Described[..., Any, Any, Any], request: Any) -> Stubs:
         return self._stubs if method.is_repeatable(request) else self._stubs_once
 
@@ -96,7 +125,8 @@ class _Connected(Methods):
 class Connection(_Connected):
     """The synchronous connection, with blocking calls."""
 
-    _open = staticmethod(grpc.insecure_channel)
+    _plain = staticmethod(grpc.insecure_channel)
+    _secure = staticmethod(grpc.secure_channel)
 
     def close(self) -> None:
         """Ends the connection; calls in flight fail."""
@@ -111,7 +141,7 @@ class Connection(_Connected):
 
     def _send(self, rpc: grpc.UnaryUnaryMultiCallable[Any, Any], request: Any) -> Any:
         try:
-            return rpc(request, timeout=self._deadline)
+            return self._begin(rpc, request)
         except grpc.RpcError as error:
             raise from_rpc_error(error) from None
 
@@ -133,7 +163,7 @@ class Connection(_Connected):
                     return
 
         def stream(self: Connection, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
-            parts = rpc(self._stubs)(build(*args, **kwargs), timeout=self._deadline)
+            parts = self._begin(rpc(self._stubs), build(*args, **kwargs))
             try:
                 yield from map(convert, parts)
             except grpc.RpcError as error:
@@ -147,7 +177,8 @@ class Connection(_Connected):
 class AsyncConnection(_Connected):
     """The asynchronous connection, with awaited calls."""
 
-    _open = staticmethod(grpc.aio.insecure_channel)
+    _plain = staticmethod(grpc.aio.insecure_channel)
+    _secure = staticmethod(grpc.aio.secure_channel)
 
     async def close(self) -> None:
         """Ends the connection; calls in flight fail."""
@@ -162,7 +193,7 @@ class AsyncConnection(_Connected):
 
     async def _send(self, rpc: Any, request: Any) -> Any:
         try:
-            return await rpc(request, timeout=self._deadline)
+            return await self._begin(rpc, request)
         except grpc.RpcError as error:
             raise from_rpc_error(error) from None
 
@@ -185,7 +216,7 @@ class AsyncConnection(_Connected):
                     return
 
         async def stream(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            parts: Any = rpc(self._stubs)(build(*args, **kwargs), timeout=self._deadline)
+            parts: Any = self._begin(rpc(self._stubs), build(*args, **kwargs))
             try:
                 async for part in parts:
                     yield convert(part)

@@ -22,8 +22,9 @@ from rich.text import Text
 from vikingd.client import DEFAULT_TIMEOUT, ClientError
 from vikingd.client.importing import Importer
 from vikingd.ctl import render
+from vikingd.ctl.options import AsJson, Common
 from vikingd.ctl.progress import meter, wait_for_vectors
-from vikingd.ctl.session import AsJson, Common, Session, console, failures_told, opened
+from vikingd.ctl.session import Session, console, failures_told, opened
 from vikingd.ctl.trace import reason
 from vikingd.domain import uri as uris
 from vikingd.ingest.files import read_tree

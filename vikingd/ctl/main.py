@@ -14,12 +14,9 @@ from vikingd.ctl.backing_up import backup
 from vikingd.ctl.demo import demo
 from vikingd.ctl.exporting import export
 from vikingd.ctl.importing import import_
+from vikingd.ctl.options import Common, declare
 from vikingd.ctl.session import (
     USAGE,
-    Address,
-    AsJson,
-    Common,
-    Timeout,
     connected,
     escape_what_cannot_be_encoded,
     escaped_json,
@@ -68,22 +65,23 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
 def _common(
     ctx: typer.Context,
-    address: Address = None,
-    timeout: Timeout = None,
-    as_json: AsJson = False,
     _: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
     ] = False,
+    **given: Any,
 ) -> None:
     """Call a vikingd daemon: import a tree, search it, maintain it.
 
-    Exit codes: 1 failed, 2 usage or invalid argument, 3 daemon not reached, 4 not found,
-    130 interrupted.
+    Exit codes: 1 failed, 2 usage or invalid argument, 3 daemon not reached, 4 not found, 5 the key
+    is missing or lacks a right, 130 interrupted.
     """
-    ctx.obj = Common(address, timeout, as_json)
+    ctx.obj = Common(**given)
+
+
+declare(_common, _common)
+app.callback()(_common)
 
 
 def main() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import inspect
 import io
 import json
 import os
@@ -12,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, BinaryIO, get_type_hints
+from typing import Any, BinaryIO
 
 import grpc
 import typer
@@ -22,16 +21,21 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT, ClientError, Unsendable
+from vikingd.client import DEFAULT_TIMEOUT, ClientError, Unsendable
+from vikingd.client.credentials import Credentials
 from vikingd.client.messages import MessageClient
+from vikingd.ctl.options import Common, declare
+from vikingd.domain.addresses import TLS
 
-OTHER, USAGE, UNREACHABLE, NOT_FOUND, INTERRUPTED = 1, 2, 3, 4, 130
+OTHER, USAGE, UNREACHABLE, NOT_FOUND, REFUSED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 """The exit codes other than 0; 130 is a shell's 128 + SIGINT."""
 
 _EXIT_CODES = {
     grpc.StatusCode.INVALID_ARGUMENT: USAGE,
     grpc.StatusCode.UNAVAILABLE: UNREACHABLE,
     grpc.StatusCode.NOT_FOUND: NOT_FOUND,
+    grpc.StatusCode.UNAUTHENTICATED: REFUSED,
+    grpc.StatusCode.PERMISSION_DENIED: REFUSED,
 }
 
 # So wide that nothing wraps when the output is not a terminal.
@@ -39,47 +43,35 @@ _PIPE_WIDTH = 4096
 
 _NOT_DONE = grpc.StatusCode.FAILED_PRECONDITION
 
-_ADDRESS_VARIABLE = "VIKINGCTL_ADDRESS"
-
 # Stored text may act on a terminal by control characters (except tab and line feed), and by
 # characters that change the direction of text.
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
-_PANEL = "Common options"
-Address = Annotated[
-    str | None,
-    typer.Option(
-        metavar="HOST:PORT",
-        help=f"Address of the daemon; default: {_ADDRESS_VARIABLE}, else {DEFAULT_ADDRESS}.",
-        rich_help_panel=_PANEL,
+# Parts of gRPC's messages, with their reason and a hint.
+_TLS_FAULTS = (
+    (
+        "Hostname Verification",
+        "its certificate is for another host",
+        "connect to a name or an IP address that the certificate has",
     ),
-]
-Timeout = Annotated[
-    float | None,
-    typer.Option(
-        metavar="SECONDS",
-        min=0.001,
-        help=f"Deadline of each call; {DEFAULT_TIMEOUT:g} otherwise, none for long work.",
-        rich_help_panel=_PANEL,
+    (
+        "WRONG_VERSION_NUMBER",
+        "the port speaks plain text, not TLS",
+        f"leave out {TLS}, or connect to the port with TLS",
     ),
-]
-AsJson = Annotated[
-    bool,
-    typer.Option(
-        "--json",
-        help="One JSON object on stdout (protobuf's form), an error as JSON on stderr.",
-        rich_help_panel=_PANEL,
+    (
+        "Socket closed",
+        "it ended the handshake of TLS",
+        "it may need a certificate of yours: --cert FILE --cert-key FILE",
     ),
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Common:
-    """The options that may come before or after the command."""
-
-    address: str | None = None
-    timeout: float | None = None
-    as_json: bool = False
+)
+_PLAIN_FAULTS = (
+    (
+        "Socket closed",
+        "it closed the connection",
+        f"the port may speak TLS: --address {TLS}HOST:PORT --ca FILE",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,39 +121,37 @@ def connected(
         deadline: the default deadline of each call in seconds; None: no deadline.
     """
 
-    def run(
-        ctx: typer.Context,
-        address: Address = None,
-        timeout: Timeout = None,
-        as_json: AsJson = False,
-        **own: Any,
-    ) -> None:
-        common: Common = ctx.obj
-        address = address or common.address or os.environ.get(_ADDRESS_VARIABLE) or DEFAULT_ADDRESS
-        as_json = as_json or common.as_json
-        with opened(address, timeout or common.timeout or deadline, as_json) as session:
-            function(session, **own)
+    def run(ctx: typer.Context, **given: Any) -> None:
+        common = Common(**{name: given.pop(name) for name in shared}).over(ctx.obj)
+        address = common.where()
+        with _usable():
+            credentials = common.credentials()
+        with opened(address, common.timeout or deadline, common.as_json, credentials) as session:
+            function(session, **given)
 
-    # typer reads the parameters of a command from its signature.
-    hints = get_type_hints(run, include_extras=True) | get_type_hints(function, include_extras=True)
-    ctx, *shared, _ = inspect.signature(run).parameters.values()
-    own = list(inspect.signature(function).parameters.values())[1:]
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name])
-            for p in (ctx, *own, *shared)
-        ]
-    )
-    run.__annotations__ = hints
-    run.__doc__ = function.__doc__
+    shared = declare(run, function)
     return run
 
 
 @contextmanager
-def opened(address: str, timeout: float | None, as_json: bool) -> Iterator[Session]:
-    """Open a session for the context, and report failures at its end."""
-    with failures_told(as_json, address), MessageClient(address, timeout) as client:
-        yield Session(client, as_json, console(), console(stderr=True))
+def opened(
+    address: str, timeout: float | None, as_json: bool, credentials: Credentials | None = None
+) -> Iterator[Session]:
+    """Open a session for the context, and report failures at its end; no credentials: no key."""
+    with failures_told(as_json, address):
+        with _usable():
+            client = MessageClient(address, timeout, **asdict(credentials or Credentials()))
+        with client:
+            yield Session(client, as_json, console(), console(stderr=True))
+
+
+@contextmanager
+def _usable() -> Iterator[None]:
+    """Turn errors of an address, a key or a file into those of usage."""
+    try:
+        yield
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 @contextmanager
@@ -259,8 +249,8 @@ def _tell(error: ClientError, address: str, as_json: bool) -> None:
 def _explain(error: ClientError, address: str) -> list[Text]:
     message, hint = error.message, ""
     if not error.reason and error.code is grpc.StatusCode.UNAVAILABLE:
-        message = f"no daemon answers at {address} ({message.rsplit(': ', 1)[-1]})"
-        hint = "start one with `vikingd serve`, or say where it is with --address HOST:PORT"
+        reason, hint = _unreachable(message, address)
+        message = f"no daemon answers at {address} ({reason})"
     elif not error.reason and error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
         message, hint = f"{address} gave no answer in time", "--timeout SECONDS waits longer"
     lines = [Text.assemble(("error: ", "bold red"), message)]
@@ -272,3 +262,19 @@ def _explain(error: ClientError, address: str) -> list[Text]:
     if hint:
         lines.append(Text(hint, "dim"))
     return lines
+
+
+def _unreachable(message: str, address: str) -> tuple[str, str]:
+    """Return the reason of a failed connection, and a hint."""
+    if found := re.search(r"CERTIFICATE_VERIFY_FAILED: ([^:]+)", message):
+        return (
+            f"its certificate is refused: {found[1]}",
+            "--ca FILE names the authorities that may have signed it",
+        )
+    for part, reason, hint in _TLS_FAULTS if address.startswith(TLS) else _PLAIN_FAULTS:
+        if part in message:
+            return reason, hint
+    return (
+        message.rsplit(": ", 1)[-1],
+        "start one with `vikingd serve`, or say where it is with --address HOST:PORT",
+    )

@@ -48,6 +48,11 @@ class Health:
                 await self.servicer.set(service, state)
         self._known = faults
 
+    @property
+    def is_serving(self) -> bool:
+        """True unless the last look found that the engine must not serve."""
+        return self._known[""] is None
+
     async def watch(self, stop: asyncio.Event) -> None:
         """Refresh the states until cancelled; set `stop` when the engine is lost."""
         while True:

@@ -1,56 +1,113 @@
-"""The ports of a store: its writer and its readers may share one, and nobody else."""
+"""The addresses of a store: its writer and its readers may share a port, and nobody else."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import socket
+import stat
 from pathlib import Path
 
 import grpc
 
-from vikingd.config import split_address
+from vikingd.domain.addresses import Address
 
 _LOCKS = "ports"
 """A file in the store's directory. A listener holds a lock on the byte with its port's number."""
 
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+_PROBE = 1.0  # seconds
 
-def check_port(address: str, store: Path) -> None:
-    """Refuse a port that another program has taken; listeners of the same store may share it.
 
-    SO_REUSEPORT lets all processes of one user share a port, and spreads connections over them.
-    So each listener holds a lock, which tells the listeners of one store from others.
+def check_address(address: Address, store: Path) -> None:
+    """Refuse an address that another program has taken.
+
+    Listeners of the same store may share a port. SO_REUSEPORT lets all processes of one user share
+    it, and spreads connections over them. So each listener holds a lock, which tells the listeners
+    of one store from others.
 
     Raises:
-        OSError: the port is taken.
+        OSError: the address is taken, or others could replace the unix socket.
     """
-    host, port = split_address(address)
-    family = socket.AF_INET6 if host.startswith("[") else socket.AF_INET
+    if address.path:
+        _check_socket(Path(address.path))
+        return
+    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as gRPC binds
         try:
-            probe.bind((host.strip("[]"), port))
+            probe.bind((address.host, address.port))
         except OSError as error:
-            if not _is_held(store, port):
+            if not _is_held(store, address.port):
                 raise OSError(f"cannot listen on {address}: {error.strerror}") from None
 
 
-def bind(server: grpc.aio.Server, address: str, store: Path) -> str:
+def bind(
+    server: grpc.aio.Server,
+    address: Address,
+    store: Path,
+    credentials: grpc.ServerCredentials | None,
+) -> Address:
     """Listen on an address; return it with the port that was taken.
 
+    Args:
+        server: it has not started yet.
+        address: where to listen.
+        store: directory of the store.
+        credentials: of the addresses with TLS.
+
     Raises:
-        OSError: the port is taken.
+        OSError: the address is taken.
     """
-    host, port = split_address(address)
-    if port:
-        _hold(store, port)
+    if address.port:
+        _hold(store, address.port)
     try:
-        taken = server.add_insecure_port(address)
+        if address.tls:
+            assert credentials is not None
+            taken = server.add_secure_port(address.target, credentials)
+        else:
+            taken = server.add_insecure_port(address.target)
     except RuntimeError:
         raise OSError(f"cannot listen on {address}") from None
-    if not port:
+    if address.path:
+        Path(address.path).chmod(0o600)
+        return address
+    if not address.port:
         _hold(store, taken)
-    return f"{host}:{taken}"
+    return Address(address.host, taken, tls=address.tls)
+
+
+def _check_socket(path: Path) -> None:
+    """Make the directory of a unix socket, and remove the socket of a daemon that is gone.
+
+    The modes of directory and socket are all that keeps other users away: a unix socket does not
+    tell gRPC who connects.
+    """
+    cannot = f"cannot listen on unix:{path}"
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        directory = path.parent.stat()
+    except OSError as error:
+        raise OSError(f"{cannot}: {error.strerror}: {path.parent}") from None
+    if directory.st_mode & _OTHERS_WRITE or directory.st_uid not in (0, os.geteuid()):
+        raise OSError(
+            f"{cannot}: other users can write to {path.parent}; choose a directory with mode 0700"
+        )
+    try:
+        if not stat.S_ISSOCK(path.lstat().st_mode):
+            raise OSError(f"{cannot}: it exists, and is not a socket")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_PROBE)
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:  # nobody listens any more
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise OSError(f"{cannot}: {error.strerror or error}") from None
+        else:
+            raise OSError(f"{cannot}: another daemon listens there")
 
 
 def _hold(store: Path, port: int) -> None:

@@ -31,11 +31,35 @@ _Config = Annotated[
     typer.Option("--config", help="TOML file. The default is $VIKINGD_CONFIG.", metavar="FILE"),
 ]
 _Listen = Annotated[
-    str | None, typer.Option(help="Loopback address; port 0 takes a free one.", metavar="HOST:PORT")
+    list[str] | None,
+    typer.Option(
+        help="HOST:PORT (loopback), unix:PATH or vikings://HOST:PORT (TLS); may be repeated. "
+        "Port 0 takes a free one.",
+        metavar="ADDRESS",
+    ),
+]
+_Certificate = Annotated[
+    str | None, typer.Option(help="Certificate of vikings:// addresses, PEM.", metavar="FILE")
+]
+_Key = Annotated[str | None, typer.Option(help="Key of the certificate, PEM.", metavar="FILE")]
+_ClientCa = Annotated[
+    str | None,
+    typer.Option(
+        help="Authority whose certificate each client of vikings:// needs, PEM.", metavar="FILE"
+    ),
+]
+_AllowLocal = Annotated[
+    bool, typer.Option("--allow-local", help="Loopback and unix sockets need no key.")
+]
+_TrustNetwork = Annotated[
+    bool,
+    typer.Option(
+        "--trust-network", help="Allow plain TCP beyond loopback, where the network sees keys."
+    ),
 ]
 _WriterListen = Annotated[
     str | None,
-    typer.Option(help="Second address, of the writer alone.", metavar="HOST:PORT"),
+    typer.Option(help="Second address, of the writer alone.", metavar="ADDRESS"),
 ]
 _MetricsListen = Annotated[
     str | None,
@@ -72,6 +96,11 @@ def serve(
     listen: _Listen = None,
     writer_listen: _WriterListen = None,
     metrics_listen: _MetricsListen = None,
+    tls_certificate: _Certificate = None,
+    tls_key: _Key = None,
+    tls_client_ca: _ClientCa = None,
+    allow_local: _AllowLocal = False,
+    trust_network: _TrustNetwork = False,
     path: _Path = None,
     config: _Config = None,
     log_level: _LogLevel = None,
@@ -84,9 +113,12 @@ def serve(
     settings = _load(
         config,
         provider,
-        listen=listen,
+        listen=",".join(listen) if listen else None,
         writer_listen=writer_listen,
         metrics_listen=metrics_listen,
+        tls=_given(certificate=tls_certificate, key=tls_key, client_ca=tls_client_ca) or None,
+        allow_local=allow_local or None,
+        trust_network=trust_network or None,
         path=path,
         log_level=log_level,
     ).settings
@@ -158,6 +190,11 @@ def show_config(
     listen: _Listen = None,
     writer_listen: _WriterListen = None,
     metrics_listen: _MetricsListen = None,
+    tls_certificate: _Certificate = None,
+    tls_key: _Key = None,
+    tls_client_ca: _ClientCa = None,
+    allow_local: _AllowLocal = False,
+    trust_network: _TrustNetwork = False,
     path: _Path = None,
     config: _Config = None,
     log_level: _LogLevel = None,
@@ -167,9 +204,12 @@ def show_config(
     loaded = _load(
         config,
         provider,
-        listen=listen,
+        listen=",".join(listen) if listen else None,
         writer_listen=writer_listen,
         metrics_listen=metrics_listen,
+        tls=_given(certificate=tls_certificate, key=tls_key, client_ca=tls_client_ca) or None,
+        allow_local=allow_local or None,
+        trust_network=trust_network or None,
         path=path,
         log_level=log_level,
     )
@@ -192,11 +232,15 @@ def main() -> None:
 
 def _load(config: Path | None, provider: str | None = None, **options: Any) -> Loaded:
     """Load the configuration; options that are None were not given."""
-    flags = {name: value for name, value in options.items() if value is not None}
+    flags = _given(**options)
     if provider is not None:
         flags["embedding"] = {"provider": provider}
     with _one_line():
         return load(config, flags)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 @contextmanager

@@ -22,11 +22,13 @@ from grpc_reflection.v1alpha import reflection
 
 from vikingd import __version__
 from vikingd.answer.search import Models
-from vikingd.config import ConfigError, Settings, split_address
+from vikingd.config import ConfigError, Settings
 from vikingd.context import tokenizers
 from vikingd.daemon import warm
 from vikingd.daemon.health import SERVICES, Health
-from vikingd.daemon.ports import bind, check_port
+from vikingd.daemon.ports import bind, check_address
+from vikingd.daemon.tls import Certificates
+from vikingd.domain.addresses import Address, parse
 from vikingd.domain.errors import VikingError
 from vikingd.engine import Engine, EngineSettings, Shared
 from vikingd.models.intent.planner import Planner
@@ -61,6 +63,11 @@ _STREAMS = 1000  # calls in flight
 _IDLE_MS = 15 * 60_000
 _AGE_MS = 6 * 3_600_000
 _AGE_GRACE_MS = 60_000
+# With TLS connections end sooner: they keep the certificates of their handshake. The grace is for
+# calls that run; new ones take a new connection.
+_TLS_AGE_MS = 10 * 60_000
+_TLS_AGE_GRACE_MS = 3_600_000
+_HANDSHAKE_MS = 20_000
 _SWITCH_INTERVAL = 0.0005  # seconds; with Python's 5 ms a find waits so long for a busy thread
 _GC_THRESHOLDS = (50_000, 20, 100)
 
@@ -90,8 +97,9 @@ def run(
     tracing = _open_tracing() if settings.tracing else None
     metrics = Metrics(tracing.record if tracing else None)
     for address in addresses:
-        check_port(address, settings.path)
-    scrape = _expose(metrics, settings.metrics_listen)
+        check_address(address, settings.path)
+    certificates = Certificates(settings.tls) if any(a.tls for a in addresses) else None
+    scrape = _expose(metrics, settings)
     _end_at_once_while_loading()
     models = _open_models(settings, metrics)
     _open_tokenizers(settings)
@@ -115,7 +123,7 @@ def run(
     gc.freeze()  # loaded modules stay: collections need not look at them
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
-    parts = _Parts(engine, settings, metrics, scrape, tracing, models)
+    parts = _Parts(engine, settings, metrics, scrape, tracing, models, certificates)
     asyncio.run(_serve(parts, addresses, files))
     if engine.is_lost:
         role = "reader" if reader else "daemon"
@@ -133,9 +141,10 @@ class _Parts:
     scrape: Endpoint | None
     tracing: Tracing | None
     models: Models
+    certificates: Certificates | None
 
 
-async def _serve(parts: _Parts, addresses: Sequence[str], files: int) -> None:
+async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> None:
     """Start the server, wait for a signal, and stop.
 
     `files` is the limit of open file descriptors.
@@ -145,20 +154,30 @@ async def _serve(parts: _Parts, addresses: Sequence[str], files: int) -> None:
     parts.metrics.follow_queues(threads.queues.figures)
     boundary = Boundary(parts.metrics, parts.tracing)
     state = Health(engine)
+    certificates = parts.certificates
     server = grpc.aio.server(
         interceptors=(boundary,),
-        options=_options(parts.settings.limits.max_message_bytes, descriptors.connections(files)),
+        options=_options(
+            parts.settings.limits.max_message_bytes,
+            descriptors.connections(files),
+            tls=certificates is not None,
+        ),
     )
     _add_services(server, parts, threads, state)
     for address in addresses:
-        check_port(address, path)
-    bound = [bind(server, address, path) for address in addresses]
+        check_address(address, path)
+    credentials = certificates.credentials if certificates else None
+    bound = [bind(server, address, path, credentials) for address in addresses]
 
     stop = asyncio.Event()
     _stop_on_signals(stop)
     await state.refresh()
     await server.start()
     watches = [asyncio.create_task(state.watch(stop)), asyncio.create_task(_watch_descriptors())]
+    if certificates is not None:
+        watches.append(asyncio.create_task(certificates.watch()))
+    if parts.scrape is not None:
+        parts.scrape.healthy = lambda: state.is_serving and not stop.is_set()
     for address in bound:
         print(f"vikingd {__version__} serving on {address}", flush=True)
     # After the start, so that the first find does not wait for the kernels of other calls.
@@ -186,7 +205,7 @@ async def _serve(parts: _Parts, addresses: Sequence[str], files: int) -> None:
     _log.info("stopped")
 
 
-def _options(message_bytes: int, connections: int) -> tuple[tuple[str, int], ...]:
+def _options(message_bytes: int, connections: int, *, tls: bool) -> tuple[tuple[str, int], ...]:
     """Return gRPC's options for requests of `message_bytes` and so many connections."""
     return (
         ("grpc.max_receive_message_length", message_bytes),
@@ -195,8 +214,9 @@ def _options(message_bytes: int, connections: int) -> tuple[tuple[str, int], ...
         ("grpc.max_allowed_incoming_connections", connections),
         ("grpc.max_concurrent_streams", _STREAMS),
         ("grpc.max_connection_idle_ms", _IDLE_MS),
-        ("grpc.max_connection_age_ms", _AGE_MS),
-        ("grpc.max_connection_age_grace_ms", _AGE_GRACE_MS),
+        ("grpc.max_connection_age_ms", _TLS_AGE_MS if tls else _AGE_MS),
+        ("grpc.max_connection_age_grace_ms", _TLS_AGE_GRACE_MS if tls else _AGE_GRACE_MS),
+        ("grpc.server_handshake_timeout_ms", _HANDSHAKE_MS),
         ("grpc.http2.max_ping_strikes", 2),
         ("grpc.keepalive_time_ms", 60_000),
         ("grpc.keepalive_timeout_ms", 20_000),
@@ -300,21 +320,26 @@ def _open_tokenizers(settings: Settings) -> None:
         raise ConfigError(f"context.tokenizers.{error}") from None
 
 
-def _expose(metrics: Metrics, address: str) -> Endpoint | None:
-    """Serve the metrics; return None if the address is empty."""
-    if not address:
+def _expose(metrics: Metrics, settings: Settings) -> Endpoint | None:
+    """Serve the metrics; return None if they have no address."""
+    if not settings.metrics_listen:
         return None
-    host, port = split_address(address)
+    address = parse(settings.metrics_listen)
     try:
-        endpoint = metrics.listen(host.strip("[]"), port)
+        endpoint = metrics.listen(address.host, address.port, settings.metrics_token)
     except OSError as error:
         raise OSError(
             f"cannot serve metrics on {address}: {os.strerror(error.errno or 0)}"
         ) from None
-    _log.info("serving metrics", url=f"http://{host}:{endpoint.port}/metrics")
+    url = f"http://{Address(address.host, endpoint.port)}/metrics"
+    _log.info("serving metrics", url=url)
     return endpoint
 
 
-def _addresses(settings: Settings, reader: bool) -> list[str]:
+def _addresses(settings: Settings, reader: bool) -> list[Address]:
     own = [] if reader or not settings.writer_listen else [settings.writer_listen]
-    return [settings.listen, *own]
+    addresses = [parse(text) for text in (*settings.listen, *own)]
+    for address in addresses:
+        if not (address.tls or address.is_local):
+            _log.warning("plain TCP: the network sees keys and contexts", address=str(address))
+    return addresses

@@ -131,7 +131,7 @@ class Committed:
 
 @dataclass(frozen=True, slots=True)
 class Once:
-    """An idempotent call: repetitions have no further effect.
+    """An idempotent call: repetitions by the same caller have no further effect.
 
     `reply` makes the reply to store, within the transaction; b"" if nothing was done.
     """
@@ -139,3 +139,9 @@ class Once:
     id: str  # chosen by the caller
     digest: bytes  # of the fields, to detect another call with the same id
     reply: Callable[[Committed], bytes]
+    caller: str = ""  # its name, see `Caller`
+
+    @property
+    def key(self) -> str:
+        """The key under which the reply is stored, another one for each caller."""
+        return f"{self.caller}\n{self.id}" if self.caller else self.id  # neither has a newline

@@ -63,6 +63,7 @@ class FindQuery:
     text: str = ""
     vector: bytes = b""
     target_uri: str = "viking://"
+    within: str = "viking://"  # holds the target; the answer depends on nothing outside it
     context_types: frozenset[ContextType] = frozenset()
     levels: Levels = Levels.FILES
     limit: int = DEFAULT_LIMIT

@@ -77,6 +77,7 @@ class RetrieveQuery:
 
     text: str = ""
     target_uri: str = "viking://"
+    within: str = "viking://"  # holds the target; the answer depends on nothing outside it
     context_types: frozenset[ContextType] = frozenset()
     where: Mapping[str, Any] | None = None
     top_k: int = DEFAULT_TOP_K

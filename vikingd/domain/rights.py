@@ -80,6 +80,14 @@ class Caller:
         readable = self._prefixes[Right.READ]
         return tuple(prefix for prefix in readable if uris.is_within(prefix, directory))
 
+    def readable_above(self, uri: str) -> str | None:
+        """Return the outermost readable directory that a URI is within; None if it is unreadable.
+
+        It is the URI itself if nothing above it is readable.
+        """
+        readable = self._prefixes[Right.READ]
+        return next((prefix for prefix in readable if uris.is_within(uri, prefix)), None)
+
     def check_read(self, uri: str) -> None:
         """Raise NotFound, as for a missing URI, unless the caller may read it."""
         if not self.may(Right.READ, uri):

@@ -3,9 +3,13 @@
 A URI is `viking://` followed by segments joined by `/`. `viking://` itself is the root. Segments
 have any characters but control characters. `.` and `..` are no segments. URIs sort by their code
 points, which is the order of their UTF-8 bytes.
+
+The first segment `~` of a request stands for `users/USER`, the caller's own; see `expand`.
 """
 
 from __future__ import annotations
+
+import re
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
@@ -19,7 +23,25 @@ TYPED_ROOTS: dict[ContextType, tuple[str, ...]] = {
     ContextType.RESOURCE: ("viking://resources",),
     ContextType.SKILL: ("viking://agent/skills",),
 }
-_TYPED = [(kind, root, f"{root}/") for kind, roots in TYPED_ROOTS.items() for root in roots]
+"""The fixed roots by type. Each user and each project has more, see `NAMED_ROOTS`."""
+
+NAMED_ROOTS: dict[ContextType, tuple[str, ...]] = {
+    ContextType.MEMORY: ("viking://users/NAME/memories", "viking://projects/NAME/memories"),
+    ContextType.RESOURCE: ("viking://users/NAME/resources",),
+    ContextType.SKILL: ("viking://users/NAME/skills",),
+}
+"""The roots below the name of a user or a project by type; NAME is any one segment."""
+
+_TYPES = (ContextType.UNSPECIFIED, *TYPED_ROOTS)
+# Group i matches the roots of type i. One match takes less time than a comparison with each root.
+_TYPED = re.compile(
+    "|".join(
+        f"((?:{'|'.join((*roots, *NAMED_ROOTS[kind]))}))".replace("NAME", "[^/]+") + r"(?:/|\Z)"
+        for kind, roots in TYPED_ROOTS.items()
+    )
+)
+_USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
+_OWN = f"{ROOT}~"
 
 
 def parse(uri: str, field: str = "uri") -> str:
@@ -92,13 +114,8 @@ def subtree_bounds(directory: str) -> tuple[str, str]:
 
 def context_type(uri: str) -> ContextType:
     """Return the type by the root of `uri`; UNSPECIFIED above the typed roots."""
-    for kind, root, below in _TYPED:
-        if uri == root or uri.startswith(below):
-            return kind
-    segments = uri[len(ROOT) :].split("/")
-    if segments[0] == "projects" and len(segments) > 2 and segments[2] == "memories":
-        return ContextType.MEMORY
-    return ContextType.UNSPECIFIED
+    found = _TYPED.match(uri)
+    return _TYPES[found.lastindex or 0] if found else ContextType.UNSPECIFIED
 
 
 def may_exist(uri: str) -> bool:
@@ -106,4 +123,43 @@ def may_exist(uri: str) -> bool:
     if context_type(uri) is not ContextType.UNSPECIFIED or uri == ROOT:
         return True
     segments = uri[len(ROOT) :].split("/")
-    return segments in (["user"], ["agent"]) or (segments[0] == "projects" and len(segments) <= 2)
+    if segments[0] in ("users", "projects"):
+        return len(segments) <= 2
+    return segments in (["user"], ["agent"])
+
+
+def check_user(name: str, field: str) -> str:
+    """Return the name of a user if it is valid.
+
+    Raises:
+        InvalidField: naming `field`, if it is not.
+    """
+    if not _USER.fullmatch(name):
+        raise InvalidField(
+            field,
+            f"is {name[:80]!r}; up to 63 characters of A-Z, a-z, 0-9, '.', '_', '@' and '-' are "
+            "allowed, the first one a letter or digit",
+        )
+    return name
+
+
+def user_root(user: str) -> str:
+    """Return the directory of a user's memories, resources and skills."""
+    return f"{ROOT}users/{user}"
+
+
+def expand(uri: str, user: str, field: str = "uri") -> str:
+    """Return the URI with the directory of the user in place of a first segment `~`.
+
+    Raises:
+        InvalidField: naming `field`, if the URI begins with `~` and `user` is "".
+    """
+    if uri != _OWN and not uri.startswith(f"{_OWN}/"):
+        return uri
+    if not user:
+        raise InvalidField(
+            field,
+            f"begins with {_OWN}, but the call has no user: use a key of a user "
+            "(vikingctl keys create --user NAME), or name the directory in full",
+        )
+    return user_root(user) + uri[len(_OWN) :]

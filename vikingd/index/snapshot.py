@@ -86,7 +86,9 @@ class Snapshot:
     file_columns: Columns
     prior: F32  # [SCRIPTS, dim]
     inverted_file: InvertedFile | None  # over the vectors of the base; None for a small base
-    _scopes: dict[int, tuple[Scope, Centroids, tuple[Mean, ...]]] = field(default_factory=dict)
+    _scopes: dict[tuple[int, int], tuple[Scope, Centroids, tuple[Mean, ...]]] = field(
+        default_factory=dict
+    )
     _roots: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -161,12 +163,15 @@ class Snapshot:
                 self._roots[uri] = row
         return row
 
-    def scope(self, root: int) -> tuple[Scope, Centroids, tuple[Mean, ...]]:
-        """Return the scope below a directory, with the mean of each script and its origin."""
-        known = self._scopes.get(root)
+    def scope(self, root: int, top: int = 0) -> tuple[Scope, Centroids, tuple[Mean, ...]]:
+        """Return the scope below a directory, with the mean of each script and its origin.
+
+        `top` is the directory itself or one above it. No mean is of more than its subtree.
+        """
+        known = self._scopes.get((root, top))
         if known is None:
-            mean, sources = self._means(root)
-            known = self._scopes[root] = (
+            mean, sources = self._means(root, top)
+            known = self._scopes[root, top] = (
                 self._ranges(root),
                 code_centroids(mean, self.base.int4_axis),
                 sources,
@@ -195,11 +200,11 @@ class Snapshot:
             revision=self.revision,
         )
 
-    def _means(self, root: int) -> tuple[F32, tuple[Mean, ...]]:
+    def _means(self, root: int, top: int) -> tuple[F32, tuple[Mean, ...]]:
         stats = self.stats
         mean = np.zeros((SCRIPTS, self.dimension), np.float32)
         sources: list[Mean] = []
-        present = stats.centroid_slot[stats.slot[0]]
+        present = stats.centroid_slot[stats.slot[top]]
         for script in range(SCRIPTS):
             if present[script] < 0:
                 mean[script] = self.prior[script]
@@ -208,7 +213,7 @@ class Snapshot:
             while True:
                 slot = int(stats.centroid_slot[stats.slot[row], script])
                 count = int(stats.centroid_count[slot]) if slot >= 0 else 0
-                if count >= ENOUGH or row == 0:
+                if count >= ENOUGH or row == top:
                     break
                 row = int(self.tree.directories.parent[row])
             centre = self.mean_row(slot)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, time
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
-
-import yaml
 
 from vikingd.domain.text import one_line
 from vikingd.ingest.limits import check_metadata
@@ -22,13 +20,18 @@ _BLOCK = re.compile(
 )
 
 
-class _Loader(yaml.SafeLoader):
-    """A loader that refuses aliases, since a few lines of them can expand to gigabytes."""
+@cache
+def _parser() -> Callable[[str], Any]:
+    """Return a parser that refuses aliases: a few lines of them can expand to gigabytes."""
+    import yaml  # a start of the daemon does not need it
 
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            raise yaml.YAMLError("aliases are not allowed")
-        return super().compose_node(parent, index)
+    class Loader(yaml.SafeLoader):
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            if self.check_event(yaml.AliasEvent):
+                raise yaml.YAMLError("aliases are not allowed")
+            return super().compose_node(parent, index)
+
+    return partial(yaml.load, Loader=Loader)
 
 
 def front_matter(content: str) -> tuple[dict[str, Any], int]:
@@ -44,6 +47,8 @@ def front_matter(content: str) -> tuple[dict[str, Any], int]:
 
 def with_front_matter(content: str, values: Mapping[str, Any]) -> str:
     """Return the content with these values as its front matter, in place of its own."""
+    import yaml
+
     block = yaml.safe_dump(dict(values), allow_unicode=True, sort_keys=False, width=math.inf)
     rest = content[front_matter(content)[1] :]
     return f"---\n{block}---{rest}" if rest[:1] in ("\r", "\n") else f"---\n{block}---\n\n{rest}"
@@ -73,7 +78,7 @@ def _block(content: str) -> tuple[int, re.Match[str] | None]:
 def _mapping(block: str) -> tuple[dict[str, Any] | None, str]:
     """Return the values of a block, or None and the reason; no reason for prose and lists."""
     try:
-        loaded = yaml.load(block, Loader=_Loader)
+        loaded = _parser()(block)
         if not (loaded is None or isinstance(loaded, dict)):
             return None, ""
         values = _json_value(loaded or {})

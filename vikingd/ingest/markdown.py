@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from itertools import pairwise
-from typing import NamedTuple
-
-from markdown_it import MarkdownIt
-from markdown_it.rules_block import StateBlock
-from markdown_it.token import Token
+from typing import TYPE_CHECKING, NamedTuple
 
 from vikingd.domain.text import SECTION_SEPARATOR, one_line
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.token import Token
 
 MAX_HEADING = 120
 """Maximum characters of a heading in a section path."""
@@ -80,21 +82,27 @@ def _count_step(state: StateBlock, line: int, _end: int, _silent: bool) -> bool:
     return False
 
 
-# Inline text is parsed on demand. Reference definitions count as text.
-_BLOCKS = MarkdownIt("commonmark").enable("table").disable(["inline", "reference"])
-_BLOCKS.block.ruler.before(
-    "table", "steps", _count_step, {"alt": ["paragraph", "reference", "blockquote", "list"]}
-)
-_INLINE = MarkdownIt("commonmark")
-# A parser compiles its rules at its first use. Another thread could see an incomplete set.
-for _parser in (_BLOCKS, _INLINE):
-    for _ruler in (
-        _parser.core.ruler,
-        _parser.block.ruler,
-        _parser.inline.ruler,
-        _parser.inline.ruler2,
-    ):
-        _ruler.getRules()
+@cache
+def _parsers() -> tuple[MarkdownIt, MarkdownIt]:
+    """Return the parsers of blocks and of inline text. A start of the daemon needs neither."""
+    from markdown_it import MarkdownIt
+
+    # Inline text is parsed on demand. Reference definitions count as text.
+    blocks = MarkdownIt("commonmark").enable("table").disable(["inline", "reference"])
+    blocks.block.ruler.before(
+        "table", "steps", _count_step, {"alt": ["paragraph", "reference", "blockquote", "list"]}
+    )
+    inline = MarkdownIt("commonmark")
+    # A parser compiles its rules at its first use. Another thread could see an incomplete set.
+    for parser in (blocks, inline):
+        for ruler in (
+            parser.core.ruler,
+            parser.block.ruler,
+            parser.inline.ruler,
+            parser.inline.ruler2,
+        ):
+            ruler.getRules()
+    return blocks, inline
 
 
 def blocks(
@@ -212,7 +220,8 @@ def _section(path: Sequence[tuple[int, str]]) -> str:
 
 def _tokens(text: str) -> list[Token]:
     """Return the tokens of a text; time and memory are linear in its length."""
-    return _BLOCKS.parse(text, {"steps": min(_FREE_STEPS + len(text) // 2, _MAX_STEPS)})
+    parser, _ = _parsers()
+    return parser.parse(text, {"steps": min(_FREE_STEPS + len(text) // 2, _MAX_STEPS)})
 
 
 def _parse(content: str, start: int) -> tuple[list[Token], list[int]]:
@@ -282,7 +291,8 @@ def _plain(source: str) -> str:
         return one_line(source)
     if not _INLINE_SIGNS.search(source):
         return one_line(source)
-    (inline,) = _INLINE.parseInline(source) or (None,)
+    _, parser = _parsers()
+    (inline,) = parser.parseInline(source) or (None,)
     if inline is None:
         return ""
     parts = []

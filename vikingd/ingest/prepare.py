@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft, Passage, Prepared, Text
@@ -111,8 +112,8 @@ def _check_place(uri: str, is_directory: bool, field: str) -> None:
     if not is_shared(uri):
         return
     if not uris.may_exist(uri):
-        roots = ", ".join(root for roots in uris.TYPED_ROOTS.values() for root in roots)
-        raise InvalidField(field, f"must lie below one of {roots}, viking://projects/NAME/memories")
+        roots = chain(*uris.TYPED_ROOTS.values(), *uris.NAMED_ROOTS.values())
+        raise InvalidField(field, f"must lie below one of {', '.join(roots)}")
     if not is_directory:
         raise InvalidField(field, f"{uri} can only be a directory")
 

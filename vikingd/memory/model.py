@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -12,9 +12,10 @@ from vikingd.domain.contexts import Entry, Prepared
 from vikingd.domain.errors import NotFound
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve import Rrf, WeightedSum
+from vikingd.domain.rights import LOCAL, Caller, Right
 
-GLOBAL_ROOTS = ("viking://user/memories", "viking://agent/memories")
-"""The roots of memories that belong to no project, the root of the user first."""
+SHARED_ROOTS = ("viking://user/memories", "viking://agent/memories")
+"""The roots of memories that belong to no project and to no named user, in their order."""
 
 WEIGHT_TOLERANCE = 1e-6
 """Tolerance for weights that must sum to 1."""
@@ -29,15 +30,32 @@ class Remembered(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemoryScope:
-    """The scope of memories: those of no project, those of one project, or both."""
+    """The scope of memories: those of no project, those of one project, or both.
+
+    The memories of no project are the caller's own, if it has a user, and the shared ones.
+    """
 
     with_global: bool = True
     project: str = ""
+    caller: Caller = LOCAL
 
     def roots(self) -> list[str]:
-        """Return the directories of the scope, the global ones first."""
-        own = [project_root(self.project)] if self.project else []
-        return [*(GLOBAL_ROOTS if self.with_global else ()), *own]
+        """Return the directories of the scope: the caller's own, the shared ones, the project's."""
+        user = self.caller.user
+        return [
+            *([own_root(user)] if self.with_global and user else ()),
+            *(SHARED_ROOTS if self.with_global else ()),
+            *([project_root(self.project)] if self.project else ()),
+        ]
+
+    def parts(self) -> list[str]:
+        """Return the subtrees of the scope that the caller may read, in the order of `roots`."""
+        return [part for root in self.roots() for part in self.caller.parts(root)]
+
+
+def own_root(user: str) -> str:
+    """Return the root of the memories of a user."""
+    return f"{uris.user_root(user)}/memories"
 
 
 def project_root(project: str) -> str:
@@ -117,7 +135,7 @@ class Memory:
     def memory_type(self) -> str:
         """The type of the memory: the name below memories/ and agent/, without a suffix."""
         segments = self.uri.removeprefix(uris.ROOT).split("/")
-        below = segments[segments.index("memories") + 1 :]
+        below = segments[3 if segments[0] in ("users", "projects") else 2 :]
         if len(below) > 1 and below[0] == "agent" and segments[0] == "projects":
             del below[0]
         name = below[0] if below else ""
@@ -164,15 +182,20 @@ class StoredEntry:
     vector: bytes = b""
 
 
-def check_there(ids: Sequence[int], there: Collection[int]) -> None:
-    """Check that all memories that a request names exist.
+def check_ids(ids: Sequence[int], holders: Mapping[int, str], caller: Caller) -> None:
+    """Check that all memories that a request names exist and may be changed, in their order.
+
+    `holders` has the URIs of their files by id.
 
     Raises:
-        NotFound: naming the first that does not.
+        NotFound: one does not exist, or the caller may not read it.
+        PermissionDenied: the caller may read one, but not write it.
     """
     for i, wanted in enumerate(ids):
-        if wanted not in there:
+        uri = holders.get(wanted)
+        if uri is None or not caller.may(Right.READ, uri):
             raise NotFound(str(wanted), f"ids[{i}]: there is no memory {wanted}")
+        caller.check(Right.WRITE, uri)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ English words match whole. Chinese words match anywhere, since no space separate
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -15,6 +15,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import CJK_CHARS, lazy, normalized
+from vikingd.memory.model import SHARED_ROOTS, MemoryScope, own_root
 
 PROJECT = "{project}"
 """The placeholder for the name of the project in the files of a route."""
@@ -142,19 +143,30 @@ class Routes:
         return (self._routes[row], trigger) if trigger else None
 
 
-def candidates(route: Route, *, with_global: bool, project: str | None) -> list[str]:
+def candidates(route: Route, scope: MemoryScope) -> list[str]:
     """Return the files of a route that are in the scope, in their order.
 
-    With `with_global` the scope has the files that belong to no project.
+    The caller's own files come right before the first shared one. Each is named as a shared one.
     """
-    found = []
+    found: list[str] = []
+    own = own_files(route.files, scope.caller.user) if scope.with_global else []
     for file in route.files:
-        if PROJECT not in file:
-            if with_global:
-                found.append(file)
-        elif project is not None:
-            found.append(file.replace(PROJECT, project))
-    return found
+        if PROJECT in file:
+            if scope.project:
+                found.append(file.replace(PROJECT, scope.project))
+        elif scope.with_global:
+            found += [*own, file] if _below_shared(file) else [file]
+    return list(dict.fromkeys(found))
+
+
+def own_files(files: Iterable[str], user: str) -> list[str]:
+    """Return the user's files that are named as shared ones; none without a user."""
+    return [f"{own_root(user)}/{rest}" for rest in map(_below_shared, files) if user and rest]
+
+
+def _below_shared(uri: str) -> str:
+    """Return the path below the shared root of a file; "" if it has none."""
+    return next((uri[len(root) + 1 :] for root in SHARED_ROOTS if uris.is_within(uri, root)), "")
 
 
 def _check(route: Route) -> None:

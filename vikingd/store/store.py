@@ -14,6 +14,7 @@ from pathlib import Path
 from vikingd.domain.changes import Change, Committed, Once
 from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import DiskFull, StoreDamaged, TooLarge
+from vikingd.domain.rights import LOCAL, Caller
 from vikingd.ingest.masks import Masked
 from vikingd.memory.model import Rewrite
 from vikingd.store import identity
@@ -296,23 +297,26 @@ class Store(Reads):
         )
 
     def rewrite_holders(
-        self, ids: Sequence[int], change: Rewrite, *, require_all: bool
+        self, ids: Sequence[int], change: Rewrite, *, require_all: bool, caller: Caller = LOCAL
     ) -> Future[Committed]:
-        """Apply a rewrite to each file that holds one of these memories.
+        """Apply a rewrite to each file that holds one of these memories and may be written.
 
-        Fails as `rewrite`, and with NotFound if `require_all` is set and a memory is missing.
+        Fails as `rewrite`. If `require_all` is set, it fails with NotFound if a memory is missing
+        or may not be read, and with PermissionDenied if one may be read, but not written.
         """
         return self._writer.submit(
-            lambda work: rewrite_holders(work, ids, change, require_all=require_all)
+            lambda work: rewrite_holders(work, ids, change, require_all=require_all, caller=caller)
         )
 
-    def reinforce(self, ids: Sequence[int], by: int, once: Once | None = None) -> Future[Committed]:
-        """Raise the reinforcement of memories by their ids; fails with NotFound.
+    def reinforce(
+        self, ids: Sequence[int], by: int, once: Once | None = None, caller: Caller = LOCAL
+    ) -> Future[Committed]:
+        """Raise the reinforcement of memories by their ids.
 
-        For `once` see `rewrite`.
+        For `once` see `rewrite`. Fails with NotFound and PermissionDenied as `rewrite_holders`.
         """
         return self._writer.submit(
-            lambda work: run_once(work, once, lambda: reinforce(work, ids, by))
+            lambda work: run_once(work, once, lambda: reinforce(work, ids, by, caller))
         )
 
     def touch(self, accesses: Mapping[int, int]) -> Future[Committed]:

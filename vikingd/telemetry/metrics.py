@@ -297,8 +297,13 @@ class Metrics(Collector):
                 "vikingd_backlog_texts", "Texts that wait for their vector.", _waiting(backlogs)
             )
 
-    def listen(self, host: str, port: int) -> Endpoint:
+    def listen(self, host: str, port: int, token: str = "") -> Endpoint:
         """Serve the metrics to Prometheus over HTTP; port 0 takes a free one.
+
+        Args:
+            host: IP address.
+            port: port.
+            token: what each request must have; "": nothing, and only this machine may ask.
 
         Raises:
             OSError: the port is taken.
@@ -311,7 +316,7 @@ class Metrics(Collector):
             encode, content_type = choose_encoder(accept)
             return content_type, encode(registry)
 
-        return Endpoint(render, host, port)
+        return Endpoint(render, host, port, token)
 
 
 def _waiting(backlogs: Sequence[Callable[[], int]]) -> int:

@@ -1,9 +1,12 @@
-"""The HTTP endpoint of the metrics, for requests from this machine only."""
+"""The HTTP endpoint of the metrics and the health, for this machine or by a token."""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import ipaddress
+import os
+import re
 import socket
 import threading
 from collections.abc import Callable
@@ -13,23 +16,30 @@ from http import HTTPStatus
 Render = Callable[[str], tuple[str, bytes]]
 """The content type and the body for the value of an Accept header."""
 
-_PATH = "/metrics"
+_METRICS, _HEALTH = "/metrics", "/healthz"
 _CONNECTIONS = 32  # concurrent
 _SECONDS = 5.0  # for a whole exchange
 _HEAD = 8 << 10  # bytes
+_SHORTEST_TOKEN = 16  # characters
 
 
 class Endpoint:
-    """Answers GET /metrics until it is closed.
+    """Answers GET /metrics and GET /healthz until it is closed.
 
-    The Host header must name the loopback interface, which stops DNS rebinding by web pages.
+    With a token, each request must have it (Authorization: Bearer TOKEN). Without one, the Host
+    header must name the loopback interface, which stops DNS rebinding by web pages.
+
+    Attributes:
+        healthy: tells whether the daemon serves; called from the thread of the endpoint.
 
     Raises:
         OSError: the port is taken.
     """
 
-    def __init__(self, render: Render, host: str, port: int) -> None:
+    def __init__(self, render: Render, host: str, port: int, token: str = "") -> None:
+        self.healthy: Callable[[], bool] = lambda: False  # until the daemon has started
         self._render = render
+        self._token = token
         self._open = 0
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.create_server((host, port), family=family)
@@ -73,24 +83,50 @@ class Endpoint:
         for line in lines:
             name, _, value = line.partition(":")
             headers[name.strip().lower()] = value.strip()
-        kind, body = "text/plain; charset=utf-8", b""
-        if not _is_loopback(headers.get("host", "")):
+        kind, body, challenge = "text/plain; charset=utf-8", b"", ""
+        if self._token and not self._is_allowed(headers.get("authorization", "")):
+            status = HTTPStatus.UNAUTHORIZED
+            challenge = "WWW-Authenticate: Bearer\r\n"
+        elif not (self._token or _is_loopback(headers.get("host", ""))):
             status = HTTPStatus.MISDIRECTED_REQUEST
-        elif path != _PATH:
+        elif path not in (_METRICS, _HEALTH):
             status = HTTPStatus.NOT_FOUND
         elif method not in ("GET", "HEAD"):
             status = HTTPStatus.METHOD_NOT_ALLOWED
+        elif path == _HEALTH:
+            status = HTTPStatus.OK if self.healthy() else HTTPStatus.SERVICE_UNAVAILABLE
+            body = b"200 OK\n"
         else:
             status = HTTPStatus.OK
             kind, body = self._render(headers.get("accept", ""))
         if status is not HTTPStatus.OK:
             body = f"{status.value} {status.phrase}\n".encode()
         answer = (
-            f"HTTP/1.1 {status.value} {status.phrase}\r\n"
+            f"HTTP/1.1 {status.value} {status.phrase}\r\n{challenge}"
             f"Content-Type: {kind}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         )
         writer.write(answer.encode() + (b"" if method == "HEAD" else body))
         await writer.drain()
+
+    def _is_allowed(self, authorization: str) -> bool:
+        scheme, _, token = authorization.partition(" ")
+        given = token.strip().encode("latin-1")
+        return scheme.lower() == "bearer" and hmac.compare_digest(given, self._token.encode())
+
+
+def token_of(variable: str) -> str:
+    """Return the token in an environment variable.
+
+    Raises:
+        ValueError: the variable is not set, or its value is no token.
+    """
+    token = os.environ.get(variable, "").strip()
+    if not re.fullmatch(r"[!-~]+", token) or len(token) < _SHORTEST_TOKEN:
+        raise ValueError(
+            f"the environment variable {variable} must hold a token of at least "
+            f"{_SHORTEST_TOKEN} printable ASCII characters without spaces"
+        )
+    return token
 
 
 def _is_loopback(host: str) -> bool:

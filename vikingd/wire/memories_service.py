@@ -44,7 +44,11 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
         deadline = CallDeadline(context)
         async with self._queues.runner(deadline, heavy=weigh.recall(request)) as run:
             query, vector = await run.here(
-                messages.recall_query, request, self._engine.store.dimension, self._defaults
+                messages.recall_query,
+                request,
+                self._engine.store.dimension,
+                self._defaults,
+                deadline.caller,
             )
             result, embed = await self._recaller.answer(query, vector, run)
             return await run.away(self._recall_reply, result, embed)
@@ -54,7 +58,7 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
     ) -> memories_pb2.RememberResponse:
         """Write a memory, or reinforce the one that says the same."""
         deadline = CallDeadline(context)
-        remembered = messages.remembering(request, self._engine, self._routes)
+        remembered = messages.remembering(request, self._engine, self._routes, deadline.caller)
         self._engine.check_writable()
         call = RememberCall(remembered, request.exact, names_file=bool(request.uri))
 
@@ -65,7 +69,7 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
                 remembered, remembered.outcome, done.revision, call.degraded
             )
 
-        once = messages.once(request, reply)
+        once = messages.once(request, reply, deadline.caller)
         return await self._rememberer.answer(
             call, once, deadline, reply, memories_pb2.RememberResponse.FromString
         )
@@ -74,10 +78,14 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
         self, request: memories_pb2.ReinforceRequest, context: CallContext
     ) -> memories_pb2.ReinforceResponse:
         """Reinforce memories."""
-        CallDeadline(context).left()
+        deadline = CallDeadline(context)
+        deadline.left()
+        caller = deadline.caller
         ids, by = messages.reinforcement(request)
-        once = messages.once(request, messages.reinforce_response)
-        done = await self._writes.result(self._engine.writable_store.reinforce(ids, by, once))
+        once = messages.once(request, messages.reinforce_response, caller)
+        done = await self._writes.result(
+            self._engine.writable_store.reinforce(ids, by, once, caller)
+        )
         if done.reply:
             return memories_pb2.ReinforceResponse.FromString(done.reply)
         return messages.reinforce_response(done)
@@ -86,8 +94,9 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
         self, request: memories_pb2.ForgetRequest, context: CallContext
     ) -> memories_pb2.ForgetResponse:
         """Remove memories."""
-        run = self._queues.heavy_pieces(CallDeadline(context))
-        query = messages.forget_query(request)
+        deadline = CallDeadline(context)
+        run = self._queues.heavy_pieces(deadline)
+        query = messages.forget_query(request, deadline.caller)
         gone, revision = await self._forgetter.answer(query, run, dry_run=request.dry_run)
         return await run.away(
             lambda: as_sent(messages.forget_response(gone, revision, self._most_bytes))

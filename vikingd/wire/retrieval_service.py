@@ -17,6 +17,7 @@ from vikingd.context.build import BuiltContext
 from vikingd.domain.answers import Degraded, Stage
 from vikingd.domain.find import FindResult
 from vikingd.domain.retrieve import Include, RetrieveQuery, RetrieveResult
+from vikingd.domain.rights import CALLER
 from vikingd.domain.search import SearchMode, SearchQuery, SearchResult
 from vikingd.engine import Engine
 from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
@@ -58,7 +59,7 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
         """Return the contexts that match one query."""
         async with self._runner(context, heavy=weigh.find(request)) as run:
             query, vector = await run.here(decode.find_query, request, self._engine.store.dimension)
-            return await self._finder.answer(query, vector, run, self._find_reply)
+            return await self._finder.answer(query, vector, CALLER.get(), run, self._find_reply)
 
     async def BatchFind(
         self, request: retrieval_pb2.BatchFindRequest, context: CallContext
@@ -70,6 +71,7 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
             )
             replies = await self._finder.answer_batch(
                 queries,
+                CALLER.get(),
                 run,
                 lambda embed: self._metrics.took("BatchFind", [embed]),
                 self._batched_reply,
@@ -84,10 +86,10 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
         deadline = CallDeadline(context)
         async with self._queues.runner(deadline, heavy=weigh.search(request)) as run:
             query = await run.here(wire_search.query_of, request)
-            await run.here(self._searcher.check, query)
+            await run.here(self._searcher.check, query, deadline.caller)
         planned = await self._searcher.plan(query, deadline)  # a model does not hold a slot
         async with self._queues.runner(deadline, heavy=weigh.find(request)) as run:
-            result = await self._searcher.answer(query, planned, run)
+            result = await self._searcher.answer(query, planned, deadline.caller, run)
             return await run.away(self._search_reply, query, result)
 
     async def Retrieve(
@@ -99,7 +101,7 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
                 retrieve.query_of, request, self._engine.store.dimension, self._settings.retrieval
             )
             result, embed = await self._retriever.answer(
-                query, vector, run, self._most_bytes, self._pieces.items
+                query, vector, CALLER.get(), run, self._most_bytes, self._pieces.items
             )
             return await self._retrieve_reply(query, result, embed, run)
 
@@ -111,7 +113,7 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
             name = wire_context.source_of(request)
             plan = wire_context.plan_of(request, self._settings.context, self._most_bytes)
             source = await run.here(self._source, request, name)
-            return await self._contexts.answer(source, plan, run, self._context_reply)
+            return await self._contexts.answer(source, plan, CALLER.get(), run, self._context_reply)
 
     def _runner(self, context: CallContext, *, heavy: bool) -> AbstractAsyncContextManager[Runner]:
         return self._queues.runner(CallDeadline(context), heavy=heavy)

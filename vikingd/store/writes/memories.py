@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from vikingd.domain.changes import Committed, Once
 from vikingd.domain.contexts import MAX_COUNTER, ContextType, Entry
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.rights import Caller, Right
 from vikingd.domain.uri import context_type
-from vikingd.memory.model import Rewrite, check_there
+from vikingd.memory.model import Rewrite, check_ids
 from vikingd.store.rows import memory_file
 from vikingd.store.writes.contexts import write
 from vikingd.store.writes.subtrees import delete
@@ -39,15 +40,15 @@ RETURNING id, reinforcement, access_count, time, created_at
 
 
 def run_once(work: Transaction, once: Once | None, operation: Callable[[], Committed]) -> Committed:
-    """Run an operation, unless a request with this id has run: then `reply` holds its reply.
+    """Run an operation, unless its caller has run it under this id: then `reply` has its reply.
 
     Raises:
-        InvalidField: a different request had the id.
+        InvalidField: a different request of the caller had the id.
     """
     if once is None:
         return operation()
     db = work.use_tables()
-    row = db.execute("SELECT digest, reply FROM requests WHERE id = ?", (once.id,)).fetchone()
+    row = db.execute("SELECT digest, reply FROM requests WHERE id = ?", (once.key,)).fetchone()
     if row is not None:
         digest, kept = row
         if digest != once.digest:
@@ -61,7 +62,7 @@ def run_once(work: Transaction, once: Once | None, operation: Callable[[], Commi
     if reply := once.reply(done):
         db.execute(
             "INSERT INTO requests (id, digest, revision, reply, time) VALUES (?, ?, ?, ?, ?)",
-            (once.id, once.digest, work.revision, reply, work.now),
+            (once.key, once.digest, work.revision, reply, work.now),
         )
         db.execute(_DROP, (work.now - MAX_AGE, MAX_REQUESTS))
     return done
@@ -88,17 +89,28 @@ def rewrite(work: Transaction, rewrites: Mapping[str, Rewrite]) -> Committed:
 
 
 def rewrite_holders(
-    work: Transaction, ids: Sequence[int], change: Rewrite, *, require_all: bool
+    work: Transaction, ids: Sequence[int], change: Rewrite, *, require_all: bool, caller: Caller
 ) -> Committed:
-    """Apply a rewrite to each file that holds one of these memories now."""
-    holders = _holders(work.use_tables(), ids, require_all=require_all)
-    return rewrite(work, dict.fromkeys(sorted(set(holders.values())), change))
+    """Apply a rewrite to each file that holds one of these memories now.
+
+    Files that the caller may not write stay as they are. With `require_all` they are an error, and
+    so are missing memories, see `check_ids`.
+    """
+    holders = _holders(work.use_tables(), ids)
+    if require_all:
+        check_ids(ids, holders, caller)
+    files = sorted(uri for uri in set(holders.values()) if caller.may(Right.WRITE, uri))
+    return rewrite(work, dict.fromkeys(files, change))
 
 
-def reinforce(work: Transaction, ids: Sequence[int], by: int) -> Committed:
-    """Raise the reinforcement of memories, and return their new entries."""
+def reinforce(work: Transaction, ids: Sequence[int], by: int, caller: Caller) -> Committed:
+    """Raise the reinforcement of memories, and return their new entries.
+
+    Raises:
+        NotFound, PermissionDenied: as `check_ids`.
+    """
     db = work.use_tables()
-    _holders(db, ids, require_all=True)
+    check_ids(ids, _holders(db, ids), caller)
     rows = db.execute(_REINFORCE, (by, MAX_COUNTER, json.dumps(ids))).fetchall()
     found = {entry_id: Entry(entry_id, *rest) for entry_id, *rest in rows}
     work.touched = True
@@ -115,14 +127,7 @@ def touch(work: Transaction, accesses: Mapping[int, int]) -> Committed:
     return Committed(work.revision, count=rows.rowcount)
 
 
-def _holders(db: sqlite3.Connection, ids: Sequence[int], *, require_all: bool) -> dict[int, str]:
-    """Return the URIs of the files that hold memories, by memory id; missing ones are left out.
-
-    Raises:
-        NotFound: with `require_all`, one does not exist.
-    """
+def _holders(db: sqlite3.Connection, ids: Sequence[int]) -> dict[int, str]:
+    """Return the URIs of the files that hold memories, by memory id; missing ones are left out."""
     rows = db.execute(_HOLDERS, (json.dumps(ids),))
-    holders = {i: uri for i, uri in rows if context_type(uri) is ContextType.MEMORY}
-    if require_all:
-        check_there(ids, holders)
-    return holders
+    return {i: uri for i, uri in rows if context_type(uri) is ContextType.MEMORY}

@@ -24,21 +24,24 @@ from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve import WeightedSum
+from vikingd.domain.rights import Caller, Right
 from vikingd.engine import Engine
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.memory import entries
 from vikingd.memory.model import (
     RELEVANCE,
+    SHARED_ROOTS,
     WEIGHT_TOLERANCE,
     Memory,
     MemoryScope,
     RecallQuery,
     RecallResult,
     Salience,
+    own_root,
     project_root,
 )
 from vikingd.memory.remember import Outcome, Remembering
-from vikingd.memory.routes import Routes, candidates
+from vikingd.memory.routes import Routes, candidates, own_files
 from vikingd.pb import memories_pb2
 from vikingd.wire.messages import decode
 from vikingd.wire.messages.encode import add_timings, timestamp
@@ -59,7 +62,7 @@ _HALVES = WeightedSum(0.5, 0.5)
 
 
 def recall_query(
-    request: memories_pb2.RecallRequest, dimension: int | None, defaults: Defaults
+    request: memories_pb2.RecallRequest, dimension: int | None, defaults: Defaults, caller: Caller
 ) -> tuple[RecallQuery, decode.Vector | None]:
     """Return the query, and the unit float32 vector of the request, if it has one.
 
@@ -75,7 +78,7 @@ def recall_query(
     decode.check_most(request.top_k, MAX_TOP_K, "top_k")
     query = RecallQuery(
         text=text,
-        scope=scope_of(request.scope),
+        scope=scope_of(request.scope, caller),
         now=now_of(request),
         time_zone=time_zone(request.time_zone),
         max_tokens=max_tokens,
@@ -110,9 +113,14 @@ def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_p
 
 
 def remembering(
-    request: memories_pb2.RememberRequest, engine: Engine, routes: Routes
+    request: memories_pb2.RememberRequest, engine: Engine, routes: Routes, caller: Caller
 ) -> Remembering:
-    """Return the text to remember with its file; read the store if several files are possible."""
+    """Return the text to remember with its file; read the store if several files are possible.
+
+    Raises:
+        InvalidField: naming the field as in the proto.
+        PermissionDenied: the caller may not write the file.
+    """
     text = entries.check_text(request.text)
     section = entries.check_section(request.section)
     now = time.time_ns() // 1000
@@ -124,7 +132,8 @@ def remembering(
         if uris.context_type(uri) is not ContextType.MEMORY or kind_of(uri) is not Kind.MARKDOWN:
             raise InvalidField("uri", "must be a Markdown file (.md) below a root of memories")
     else:
-        uri = _file_for(request, engine, routes, said, zone)
+        uri = _file_for(request, engine, routes, caller, said, zone)
+    caller.check(Right.WRITE, uri)
     name = uris.name(uri).rpartition(".")[0]
     title = name.replace("_", " ").replace("-", " ").capitalize()
     if uris.name(uris.parent(uri)) == JOURNAL:
@@ -166,8 +175,12 @@ def reinforce_response(done: Committed) -> memories_pb2.ReinforceResponse:
 def once(
     request: memories_pb2.RememberRequest | memories_pb2.ReinforceRequest,
     reply: Callable[[Committed], Message | None],
+    caller: Caller,
 ) -> Once | None:
-    """Return how a named request counts once; `reply` returns None if nothing was done."""
+    """Return how a named request of a caller counts once.
+
+    `reply` returns None if nothing was done.
+    """
     if not request.request_id:
         return None
     if not _REQUEST_ID.fullmatch(request.request_id):
@@ -182,10 +195,10 @@ def once(
         message = reply(done)
         return b"" if message is None else message.SerializeToString()
 
-    return Once(request.request_id, digest, kept)
+    return Once(request.request_id, digest, kept, caller.name)
 
 
-def forget_query(request: memories_pb2.ForgetRequest) -> ForgetQuery:
+def forget_query(request: memories_pb2.ForgetRequest, caller: Caller) -> ForgetQuery:
     """Return the query of what to forget: ids or criteria."""
     below = request.below_salience if request.HasField("below_salience") else None
     if below is not None and not 0 < below <= 1:
@@ -199,7 +212,7 @@ def forget_query(request: memories_pb2.ForgetRequest) -> ForgetQuery:
     return ForgetQuery(
         now_of(request),
         _once(request.ids),
-        scope_of(request.scope),
+        scope_of(request.scope, caller),
         decode.given(request, "older_than", decode.microseconds),
         below,
     )
@@ -231,14 +244,14 @@ def salience_of(defaults: Defaults) -> Salience:
     )
 
 
-def scope_of(scope: memories_pb2.MemoryScope) -> MemoryScope:
-    """Return the scope; by default the memories of no project."""
+def scope_of(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:
+    """Return the scope of a caller; by default the memories of no project."""
     if "/" in scope.project:
         raise InvalidField("scope.project", f"{scope.project!r} is no name: it has a slash")
     if scope.project:
         uris.parse(project_root(scope.project), "scope.project")
     with_global = scope.with_global or not scope.project
-    return MemoryScope(with_global, scope.project)
+    return MemoryScope(with_global, scope.project, caller)
 
 
 def now_of(request: memories_pb2.RecallRequest | memories_pb2.ForgetRequest) -> int:
@@ -267,24 +280,37 @@ def _day(micros: int, zone: str) -> str:
 
 
 def _file_for(
-    request: memories_pb2.RememberRequest, engine: Engine, routes: Routes, said: int, zone: str
+    request: memories_pb2.RememberRequest,
+    engine: Engine,
+    routes: Routes,
+    caller: Caller,
+    said: int,
+    zone: str,
 ) -> str:
-    """Return the file of a kind of memories in a scope."""
+    """Return the file of a kind of memories in a scope: one that the caller may write, if any.
+
+    Its own files go before the shared ones, and then files that exist before others.
+    """
     kind = request.memory_type
     if not _TYPE.fullmatch(kind):
         raise InvalidField("memory_type", f"is {kind!r}, a name like preferences is needed")
-    scope = scope_of(request.scope)
+    scope = scope_of(request.scope, caller)
     if scope.project and scope.with_global:
         raise InvalidField("scope", "must be one: global or a project")
     route = routes.by_name.get(kind)
-    if route is not None:
-        places = candidates(route, with_global=scope.with_global, project=scope.project or None)
-        snapshot = engine.snapshot
-        there = [uri for uri in places if snapshot.find(uri) is not None]
-        if places:
-            return (there or places)[0]
-    root = project_root(scope.project) if scope.project else "viking://user/memories"
-    return f"{root}/{JOURNAL}/{_day(said, zone)}.md" if kind == JOURNAL else f"{root}/{kind}.md"
+    places = candidates(route, scope) if route is not None else []
+    if not places:
+        name = f"{JOURNAL}/{_day(said, zone)}" if kind == JOURNAL else kind
+        root = project_root(scope.project) if scope.project else SHARED_ROOTS[0]
+        shared = f"{root}/{name}.md"
+        places = [*own_files([shared], caller.user), shared]
+    writable = [uri for uri in places if caller.may(Right.WRITE, uri)]
+    if caller.user:
+        own = own_root(caller.user)
+        writable = [uri for uri in writable if uris.is_within(uri, own)] or writable
+    snapshot = engine.snapshot
+    there = (uri for uri in writable if snapshot.find(uri) is not None)
+    return next(there, (writable or places)[0])
 
 
 def _memory(memory: Memory) -> memories_pb2.Memory:

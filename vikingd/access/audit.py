@@ -1,0 +1,103 @@
+"""The audit: one line in the log for each write, each denial and each act of an operator."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import structlog
+
+from vikingd.access.peers import address_of
+
+LOGGER = "vikingd.audit"
+MAX_URIS = 5
+MAX_CHARACTERS = 190
+"""Maximum of each value and each URI; five URIs stay below the log's bound of a value."""
+
+_CUT = "\\..."  # no value has this in it, because a backslash is escaped
+
+_log = structlog.stdlib.get_logger(LOGGER)
+
+
+class Audit:
+    """A writer of audit lines.
+
+    A line tells who did what from where, never secrets and never texts of contents. No value can
+    begin another line or another field, whatever a caller sends.
+    """
+
+    def __init__(self) -> None:
+        self._logger = logging.getLogger(LOGGER)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the level of the log lets lines through."""
+        return self._logger.isEnabledFor(logging.INFO)
+
+    def write(
+        self,
+        *,
+        who: str,
+        user: str,
+        tenant: str,
+        peer: str,
+        method: str,
+        uris: Sequence[str],
+        code: str,
+        revision: int | None = None,
+    ) -> None:
+        """Write one line.
+
+        Args:
+            who: id of the caller's key, or "local"; never its secret.
+            user: the caller's user, or "".
+            peer: the peer as gRPC names it; the line has its address.
+            method: name of the RPC.
+            uris: URIs that the request names; the line has the first five, separated by spaces,
+                and the number of the others. Spaces in them are escaped.
+            code: name of the gRPC status.
+            revision: revision of a write that was done.
+        """
+        if not self.is_on:
+            return
+        values: dict[str, str | int] = {
+            "who": _clean(who),
+            "user": _clean(user),
+            "tenant": _clean(tenant),
+            "peer": _clean(address_of(peer)),
+            "method": _clean(method),
+            "uris": " ".join([_clean(uri) for uri in uris[:MAX_URIS]]),
+            "code": _clean(code),
+        }
+        if len(uris) > MAX_URIS:
+            values["more_uris"] = len(uris) - MAX_URIS
+        if revision is not None:
+            values["revision"] = revision
+        _log.info("call", **values)
+
+
+def _clean(text: str) -> str:
+    """Return a bounded text with escapes for spaces, backslashes and what is not printable.
+
+    Controls, line separators and characters that change the direction of text are not printable.
+    """
+    if len(text) <= MAX_CHARACTERS and text.isprintable() and not (" " in text or "\\" in text):
+        return text
+    parts: list[str] = []
+    left = MAX_CHARACTERS
+    for character in text:
+        part = _escaped(character)
+        left -= len(part)
+        if left < 0:
+            parts.append(_CUT)
+            break
+        parts.append(part)
+    return "".join(parts)
+
+
+def _escaped(character: str) -> str:
+    if character == " ":
+        return "\\x20"
+    if character == "\\" or not character.isprintable():
+        return repr(character)[1:-1]
+    return character

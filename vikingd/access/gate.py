@@ -1,0 +1,115 @@
+"""The gate: who sends a call, by its key, its certificate or its address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from vikingd.access.keys import KeyStore
+from vikingd.access.quotas import Limits
+from vikingd.domain.errors import Unauthenticated
+from vikingd.domain.rights import DEFAULT_TENANT, LOCAL, Caller
+
+AUTHORIZATION = "authorization"
+TENANT = "vikingd-tenant"
+
+MAX_HEADER = 256
+"""Characters of a value of metadata that is looked at."""
+
+_SCHEME = "bearer "
+_LOOPBACK = ("unix:", "ipv4:127.", "ipv6:[::1]:", "ipv6:%5B::1%5D:")
+_NO_LIMITS = Limits()
+
+_KEY_NEEDED = (
+    "a key is needed: send it as `authorization: Bearer KEY` (vikingctl: VIKINGD_KEY); "
+    "an operator creates keys with `vikingctl keys create`"
+)
+_FIRST_KEY = (
+    "this address needs a key, and no key exists yet: create the first one on the daemon's "
+    "machine, with `vikingctl keys create --operator`"
+)
+
+Metadata = Sequence[tuple[str, str | bytes]]
+
+
+class Gate:
+    """Finds the caller of each call; for the event loop.
+
+    Args:
+        keys: the keys.
+        allow_local: calls over loopback and unix sockets need no key, though keys exist.
+        trust_network: while no key exists, calls from other machines need none.
+    """
+
+    def __init__(self, keys: KeyStore, *, allow_local: bool, trust_network: bool) -> None:
+        self._keys = keys
+        self._allow_local = allow_local
+        self._trust_network = trust_network
+        self._local: dict[str, Caller] = {DEFAULT_TENANT: LOCAL}
+
+    def caller(
+        self,
+        metadata: Metadata,
+        peer: str,
+        subjects: Callable[[], Iterable[str]],
+    ) -> tuple[Caller, Limits]:
+        """Return the caller of a call, and the limits of its key.
+
+        Args:
+            metadata: of the call.
+            peer: the other end of the connection, as gRPC names it.
+            subjects: returns the names in the verified certificate of the client, if it has one.
+
+        Raises:
+            Unauthenticated: the call needs a valid key. It never tells which keys exist.
+        """
+        given, tenant = _values(metadata)
+        if given is not None:
+            if given[: len(_SCHEME)].lower() != _SCHEME:
+                raise Unauthenticated("`authorization` must be `Bearer KEY`")
+            return self._keys.caller(given[len(_SCHEME) :].strip(), tenant)
+        had_key = self._keys.had_key
+        if had_key:
+            found = self._keys.caller_of_subject(subjects(), tenant)
+            if found is not None:
+                return found
+        is_local = peer.startswith(_LOOPBACK)
+        if (is_local and self._allow_local) or (not had_key and (is_local or self._trust_network)):
+            return self._of_tenant(tenant or DEFAULT_TENANT), _NO_LIMITS
+        raise Unauthenticated(_KEY_NEEDED if had_key else _FIRST_KEY)
+
+    def _of_tenant(self, tenant: str) -> Caller:
+        caller = self._local.get(tenant)
+        if caller is None:
+            if len(self._local) >= 1000:
+                self._local = {DEFAULT_TENANT: LOCAL}
+            caller = self._local[tenant] = Caller("", tenant, "", (), is_operator=True)
+        return caller
+
+
+def _values(metadata: Metadata) -> tuple[str | None, str]:
+    """Return the values of `authorization` and `vikingd-tenant`.
+
+    Raises:
+        Unauthenticated: one of them is there twice, is too long or is not text. Two values could
+            mean one caller to a proxy and another one here.
+    """
+    given: str | None = None
+    tenant: str | None = None
+    for name, value in metadata:
+        if name == AUTHORIZATION:
+            if given is not None:
+                raise Unauthenticated("there are several values of `authorization`")
+            given = _text(name, value)
+        elif name == TENANT:
+            if tenant is not None:
+                raise Unauthenticated(f"there are several values of `{TENANT}`")
+            tenant = _text(name, value)
+    return given, tenant or ""
+
+
+def _text(name: str, value: str | bytes) -> str:
+    if not isinstance(value, str) or len(value) > MAX_HEADER:
+        raise Unauthenticated(
+            f"the value of `{name}` is no text of at most {MAX_HEADER} characters"
+        )
+    return value

@@ -1,0 +1,456 @@
+"""The keys of callers and the limits of tenants, in one SQLite file of the data directory.
+
+The text of a key is `vk_ID_SECRET`: the id has 8 hexadecimal digits, the secret 64, from 32 random
+bytes. The file has the SHA-256 of the secret: a random secret of 256 bits needs no slow hash.
+Several processes of one data directory share the file, and each sees a change at its next call.
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from vikingd.access.quotas import Limits
+from vikingd.access.records import (
+    COLUMNS,
+    Key,
+    NewKey,
+    TenantRecord,
+    check,
+    grants_as_json,
+    key_of,
+    limits_as_json,
+    limits_of,
+)
+from vikingd.domain.errors import (
+    AlreadyExists,
+    DiskFull,
+    InvalidField,
+    NotFound,
+    StoreDamaged,
+    StoreFailed,
+    Unauthenticated,
+)
+from vikingd.domain.rights import DEFAULT_TENANT, Caller
+
+FILE = "access.sqlite3"
+"""The name of the file in the data directory."""
+
+MAX_KEYS = 5000
+"""Keys of one tenant, revoked ones included: a list of them fits into one reply."""
+
+_MAX_CALLERS = 1000  # of an operator's key, one for each tenant that it names
+
+_TEXT = re.compile(r"vk_([0-9a-f]{8})_([0-9a-f]{64})")
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS keys (
+    id TEXT PRIMARY KEY,
+    digest BLOB NOT NULL,
+    old_digest BLOB,
+    old_expires_at INTEGER,
+    tenant TEXT NOT NULL,
+    user TEXT NOT NULL,
+    grants TEXT NOT NULL,
+    is_operator INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    used_at INTEGER,
+    revoked_at INTEGER,
+    limits TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    note TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS keys_tenant ON keys (tenant, created_at);
+CREATE UNIQUE INDEX IF NOT EXISTS keys_subject ON keys (subject)
+    WHERE subject != '' AND revoked_at IS NULL;
+CREATE TABLE IF NOT EXISTS tenants (
+    name TEXT PRIMARY KEY,
+    created_at INTEGER NOT NULL,
+    limits TEXT NOT NULL,
+    is_deleted INTEGER NOT NULL DEFAULT 0
+) STRICT;
+-- `changes` counts what callers may see; a new time of last use is none of it.
+CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
+INSERT OR IGNORE INTO state VALUES ('version', 1), ('changes', 0), ('had_key', 0);
+"""
+_VERSION = 1
+
+
+class _Valid:
+    """A key as calls use it."""
+
+    __slots__ = ("callers", "digest", "key", "old_digest", "old_expires_at")
+
+    def __init__(self, key: Key, digest: bytes, old_digest: bytes, old_expires_at: int) -> None:
+        self.key = key
+        self.digest = digest
+        self.old_digest = old_digest
+        self.old_expires_at = old_expires_at
+        self.callers: dict[str, Caller] = {}
+
+    def caller(self, tenant: str) -> Caller:
+        """Return the caller with this key in a tenant."""
+        caller = self.callers.get(tenant)
+        if caller is None:
+            key = self.key
+            if len(self.callers) >= _MAX_CALLERS:
+                self.callers.clear()
+            caller = self.callers[tenant] = Caller(
+                key.id, tenant, key.user, key.grants, is_operator=key.is_operator
+            )
+        return caller
+
+
+class KeyStore:
+    """The keys and tenants of a data directory.
+
+    The methods under "Calls" are for one thread, the event loop's. All others are for any thread.
+
+    Raises:
+        StoreDamaged: the file is damaged, or is of a later version.
+        StoreFailed: the file cannot be created.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / FILE
+        self._lock = threading.Lock()  # of the connection for writes
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            self._writes = self._connect()
+            version = self._writes.execute("SELECT value FROM state WHERE name = 'version'")
+            if version.fetchone()[0] != _VERSION:
+                raise StoreDamaged(f"{self._path} is of a later version of vikingd")
+            self._reads = self._connect()
+        except sqlite3.OperationalError as error:
+            raise StoreFailed(f"cannot open {self._path}: {error}") from None
+        except sqlite3.DatabaseError as error:
+            raise StoreDamaged(
+                f"{self._path}, the file of the keys, is damaged ({error}): restore a copy of it; "
+                "if there is none, move it away and create all keys again"
+            ) from None
+        self._file_version = -1
+        self._changes = -1
+        self._had_key = False
+        self._valid: dict[str, _Valid | None] = {}
+        self._limits: dict[str, Limits] = {}
+        self._used: dict[str, int] = {}
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=5, isolation_level=None, check_same_thread=False
+        )
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.executescript(_SCHEMA)
+        return connection
+
+    # Calls
+
+    @property
+    def had_key(self) -> bool:
+        """True if the data directory has, or ever had, a key: then calls need one."""
+        self._refresh()
+        return self._had_key
+
+    def valid(self, text: str) -> Key:
+        """Return the key of a text `vk_ID_SECRET`.
+
+        Raises:
+            Unauthenticated: it is unknown, expired or revoked.
+        """
+        return self._find(text).key
+
+    def caller(self, text: str, tenant: str = "") -> tuple[Caller, Limits]:
+        """Return the caller with a key and the key's limits.
+
+        Args:
+            text: `vk_ID_SECRET`.
+            tenant: the tenant that the call names; "" is that of the key.
+
+        Raises:
+            Unauthenticated: the key is unknown, expired or revoked, or is of another tenant.
+        """
+        return self._caller(self._find(text), tenant)
+
+    def caller_of_subject(
+        self, subjects: Iterable[str], tenant: str = ""
+    ) -> tuple[Caller, Limits] | None:
+        """Return the caller with the key of a verified certificate; None if no key names it."""
+        self._refresh()
+        for subject in subjects:
+            row = self._reads.execute(
+                "SELECT id FROM keys WHERE subject = ? AND subject != '' AND revoked_at IS NULL",
+                (subject,),
+            ).fetchone()
+            if row and (found := self._load(row[0])) is not None:
+                self._check_time(found.key)
+                return self._caller(found, tenant)
+        return None
+
+    def tenant_limits(self, tenant: str) -> Limits:
+        """Return the limits of a tenant, since the last call of another method here."""
+        limits = self._limits.get(tenant)
+        if limits is None:
+            row = self._reads.execute(
+                "SELECT limits FROM tenants WHERE name = ?", (tenant,)
+            ).fetchone()
+            limits = self._limits[tenant] = limits_of(row[0]) if row else Limits()
+        return limits
+
+    def _caller(self, found: _Valid, tenant: str) -> tuple[Caller, Limits]:
+        key = found.key
+        if tenant and tenant != key.tenant and not key.is_operator:
+            raise Unauthenticated(f"the key {key.id} is not of the tenant that the call names")
+        self._used[key.id] = time.time_ns() // 1000
+        return found.caller(tenant or key.tenant), key.limits
+
+    def _find(self, text: str) -> _Valid:
+        self._refresh()
+        parts = _TEXT.fullmatch(text)
+        if parts is None:
+            raise Unauthenticated("the key is malformed: it must be vk_ID_SECRET, as it was shown")
+        id_, secret = parts.groups()
+        found = self._load(id_)
+        digest = sha256(secret.encode()).digest()
+        is_new = hmac.compare_digest(digest, found.digest if found else bytes(32))
+        is_old = hmac.compare_digest(digest, found.old_digest if found else bytes(32))
+        if found is None or not (is_new or is_old):
+            raise Unauthenticated("the key is not valid")
+        self._check_time(found.key)
+        if not is_new and found.old_expires_at <= time.time_ns() // 1000:
+            raise Unauthenticated(f"the key {id_} has a newer secret, and this one has expired")
+        return found
+
+    @staticmethod
+    def _check_time(key: Key) -> None:
+        if key.revoked_at is not None:
+            raise Unauthenticated(f"the key {key.id} is revoked")
+        if key.expires_at is not None and key.expires_at <= time.time_ns() // 1000:
+            raise Unauthenticated(f"the key {key.id} has expired")
+
+    def _load(self, id_: str) -> _Valid | None:
+        try:
+            return self._valid[id_]
+        except KeyError:
+            pass
+        row = self._reads.execute(
+            f"SELECT digest, old_digest, old_expires_at, {COLUMNS} FROM keys WHERE id = ?", (id_,)
+        ).fetchone()
+        if row is None:
+            return None  # not kept, so that unknown ids take no memory
+        found = _Valid(key_of(row[3:]), row[0], row[1] or bytes(32), row[2] or 0)
+        self._valid[id_] = found
+        return found
+
+    def _refresh(self) -> None:
+        """Forget what is known of the file if another connection has changed it."""
+        try:
+            (version,) = self._reads.execute("PRAGMA data_version").fetchone()
+            if version == self._file_version:
+                return
+            values = dict(self._reads.execute("SELECT name, value FROM state"))
+        except sqlite3.Error as error:
+            raise StoreDamaged(f"{self._path}, with the keys, cannot be read: {error}") from None
+        self._file_version = version
+        if values["changes"] != self._changes:
+            self._changes, self._had_key = values["changes"], bool(values["had_key"])
+            self._valid.clear()
+            self._limits.clear()
+
+    # Keys
+
+    def create(self, new: NewKey) -> tuple[Key, str]:
+        """Create a key; return it with its text, which nobody can read again.
+
+        Raises:
+            InvalidField: a field is not allowed, or the first key is not an operator's.
+            AlreadyExists: a valid key has the subject.
+        """
+        check(new)
+        id_, secret, now = secrets.token_hex(4), secrets.token_hex(32), time.time_ns() // 1000
+        with self._changing() as db:
+            (had_key,) = db.execute("SELECT value FROM state WHERE name = 'had_key'").fetchone()
+            if not had_key and not new.is_operator:
+                raise InvalidField(
+                    "operator",
+                    "the first key must be an operator's: from then on each call needs a key, and "
+                    "other keys could not be created",
+                )
+            count = db.execute("SELECT count(*) FROM keys WHERE tenant = ?", (new.tenant,))
+            if count.fetchone()[0] >= MAX_KEYS:
+                raise InvalidField("tenant", f"has {MAX_KEYS:,} keys, the most that it may have")
+            try:
+                db.execute(
+                    "INSERT INTO keys (id, digest, tenant, user, grants, is_operator, created_at, "
+                    "expires_at, limits, subject, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    (
+                        id_,
+                        sha256(secret.encode()).digest(),
+                        new.tenant,
+                        new.user,
+                        grants_as_json(new.grants),
+                        new.is_operator,
+                        now,
+                        new.expires_at,
+                        limits_as_json(new.limits),
+                        new.subject,
+                        new.note,
+                    ),
+                )
+            except sqlite3.IntegrityError:
+                raise AlreadyExists(f"a key for the certificate subject {new.subject}") from None
+            db.execute("UPDATE state SET value = 1 WHERE name = 'had_key'")
+            return self._one(db, id_), f"vk_{id_}_{secret}"
+
+    def keys(self, tenant: str) -> list[Key]:
+        """Return the keys of a tenant by time of creation."""
+        self._write_uses()
+        with self._lock:
+            rows = self._writes.execute(
+                f"SELECT {COLUMNS} FROM keys WHERE tenant = ? ORDER BY created_at, id", (tenant,)
+            )
+            return [key_of(row) for row in rows]
+
+    def revoke(self, id_: str, tenant: str) -> Key:
+        """Revoke a key of a tenant; a revoked one keeps its time.
+
+        Raises:
+            NotFound: there is no such key.
+        """
+        with self._changing() as db:
+            self._one(db, id_, tenant)
+            db.execute(
+                "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL",
+                (time.time_ns() // 1000, id_),
+            )
+            return self._one(db, id_)
+
+    def rotate(self, id_: str, tenant: str, grace: float) -> tuple[Key, str, int]:
+        """Give a key a new secret; the old one is valid for `grace` seconds.
+
+        Returns:
+            The key, its new text, and the end of the old one in microseconds.
+
+        Raises:
+            NotFound: there is no such key, or it is revoked.
+        """
+        secret = secrets.token_hex(32)
+        until = time.time_ns() // 1000 + round(grace * 1e6)
+        with self._changing() as db:
+            key = self._one(db, id_, tenant)
+            if key.revoked_at is not None:
+                raise NotFound(id_, f"the key {id_} is revoked")
+            db.execute(
+                "UPDATE keys SET old_digest = digest, old_expires_at = ?, digest = ? WHERE id = ?",
+                (until, sha256(secret.encode()).digest(), id_),
+            )
+            return key, f"vk_{id_}_{secret}", until
+
+    @staticmethod
+    def _one(db: sqlite3.Connection, id_: str, tenant: str | None = None) -> Key:
+        row = db.execute(f"SELECT {COLUMNS} FROM keys WHERE id = ?", (id_,)).fetchone()
+        if row is None or (tenant is not None and row[1] != tenant):
+            raise NotFound(id_, f"there is no key {id_}")
+        return key_of(row)
+
+    # Tenants
+
+    def put_tenant(self, name: str, limits: Limits | None) -> TenantRecord:
+        """Write a tenant; None keeps its limits, and a new one has none."""
+        with self._changing() as db:
+            db.execute(
+                "INSERT OR IGNORE INTO tenants (name, created_at, limits) VALUES (?, ?, ?)",
+                (name, time.time_ns() // 1000, limits_as_json(Limits())),
+            )
+            if limits is not None:
+                db.execute(
+                    "UPDATE tenants SET limits = ? WHERE name = ?",
+                    (limits_as_json(limits), name),
+                )
+        return self.tenant(name)
+
+    def tenant(self, name: str) -> TenantRecord:
+        """Return a tenant; one without a record has no limits."""
+        with self._lock:
+            row = self._writes.execute(
+                "SELECT created_at, limits FROM tenants WHERE name = ?", (name,)
+            ).fetchone()
+        created_at = row[0] if row and name != DEFAULT_TENANT else None
+        return TenantRecord(name, created_at, limits_of(row[1]) if row else Limits())
+
+    def begin_deletion(self, name: str) -> None:
+        """Note that a tenant is being deleted. Its keys are not valid any more."""
+        now = time.time_ns() // 1000
+        with self._changing() as db:
+            db.execute("UPDATE tenants SET is_deleted = 1 WHERE name = ?", (name,))
+            db.execute(
+                "UPDATE keys SET revoked_at = ? WHERE tenant = ? AND revoked_at IS NULL",
+                (now, name),
+            )
+
+    def end_deletion(self, name: str) -> int:
+        """Forget a tenant and its keys; return the number of keys."""
+        with self._changing() as db:
+            db.execute("DELETE FROM tenants WHERE name = ?", (name,))
+            return db.execute("DELETE FROM keys WHERE tenant = ?", (name,)).rowcount
+
+    def deletions(self) -> list[str]:
+        """Return the tenants whose deletion has not ended."""
+        with self._lock:
+            rows = self._writes.execute("SELECT name FROM tenants WHERE is_deleted ORDER BY name")
+            return [name for (name,) in rows]
+
+    # The file
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that all processes see at their next call."""
+        with self._lock:
+            db = self._writes
+            try:
+                db.execute("BEGIN IMMEDIATE")
+                yield db
+                db.execute("UPDATE state SET value = value + 1 WHERE name = 'changes'")
+                db.execute("COMMIT")
+            except sqlite3.OperationalError as error:
+                kind = DiskFull if "full" in str(error) else StoreFailed
+                raise kind(f"cannot write {self._path}: {error}") from None
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    def write_uses(self) -> None:
+        """Write the times of last use. Nothing waits for this, and a full disk drops them."""
+        try:
+            self._write_uses()
+        except sqlite3.Error:
+            return
+
+    def _write_uses(self) -> None:
+        used, self._used = self._used, {}
+        if not used:
+            return
+        with self._lock:
+            self._writes.execute("BEGIN IMMEDIATE")
+            try:
+                self._writes.executemany(
+                    "UPDATE keys SET used_at = max(ifnull(used_at, 0), ?) WHERE id = ?",
+                    [(at, id_) for id_, at in used.items()],
+                )
+            finally:
+                self._writes.execute("COMMIT")
+
+    def close(self) -> None:
+        """Write the times of last use and close the file."""
+        self.write_uses()
+        with self._lock:
+            self._writes.close()
+            self._reads.close()

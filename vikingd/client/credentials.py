@@ -1,0 +1,130 @@
+"""The credentials of a client: its key, its tenant and the files of TLS."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import grpc
+
+from vikingd.domain.addresses import Address, parse
+from vikingd.system import pem
+
+_PLAIN_SCHEME = "viking://"
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """The key of a client, the tenant of an operator, and PEM files; "" where there is none."""
+
+    key: str = field(default="", repr=False)
+    tenant: str = ""
+    ca: str = ""
+    certificate: str = ""
+    private_key: str = ""
+    trust_network: bool = False
+
+    @classmethod
+    def found(
+        cls,
+        *,
+        key: str | None = None,
+        tenant: str | None = None,
+        ca: str | os.PathLike[str] | None = None,
+        certificate: str | os.PathLike[str] | None = None,
+        private_key: str | os.PathLike[str] | None = None,
+        trust_network: bool = False,
+    ) -> Self:
+        """Return the given credentials; the environment has those that are None.
+
+        The variables are VIKINGD_KEY, else VIKINGD_KEY_FILE, VIKINGD_TENANT, VIKINGD_CA,
+        VIKINGD_CERT and VIKINGD_CERT_KEY.
+
+        Raises:
+            ValueError: the file of the key cannot be read, or a value cannot be sent.
+        """
+        if key is None:
+            key = os.environ.get("VIKINGD_KEY") or _from_file(os.environ.get("VIKINGD_KEY_FILE"))
+        return cls(
+            _header("the key", key),
+            _header("the tenant", _or_variable(tenant, "VIKINGD_TENANT")),
+            _or_variable(ca, "VIKINGD_CA"),
+            _or_variable(certificate, "VIKINGD_CERT"),
+            _or_variable(private_key, "VIKINGD_CERT_KEY"),
+            trust_network,
+        )
+
+    def metadata(self) -> tuple[tuple[str, str], ...] | None:
+        """Return the metadata of each call."""
+        pairs = []
+        if self.key:
+            pairs.append(("authorization", f"Bearer {self.key}"))
+        if self.tenant:
+            pairs.append(("vikingd-tenant", self.tenant))
+        return tuple(pairs) or None
+
+    def target(self, address: str) -> tuple[str, grpc.ChannelCredentials | None]:
+        """Return gRPC's name of an address, and the credentials of its channel; None: plain TCP.
+
+        Raises:
+            ValueError: the address or a file cannot be used, or a key would cross the network in
+                plain text.
+        """
+        if address.startswith(_PLAIN_SCHEME):
+            raise ValueError(f"{address} is a URI of the tree; an address is HOST:PORT")
+        try:
+            parsed = parse(address)
+        except ValueError:
+            # gRPC knows further forms of names, of which none is known to be local.
+            if address.startswith(("vikings:", "unix:")):
+                raise
+            parsed = Address(address)
+        if not parsed.tls:
+            self._check_plain(parsed, address)
+            return (parsed.target if parsed.path else address), None
+        certificate = private_key = None
+        if self.certificate or self.private_key:
+            if not (self.certificate and self.private_key):
+                raise ValueError("a client certificate needs its key, and the key its certificate")
+            certificate, private_key = pem.read_pair(self.certificate, self.private_key)
+        roots = pem.read_authorities(self.ca) if self.ca else None
+        return parsed.target, grpc.ssl_channel_credentials(roots, private_key, certificate)
+
+    def _check_plain(self, parsed: Address, address: str) -> None:
+        if self.key and not (parsed.is_local or self.trust_network):
+            raise ValueError(
+                f"a key is not sent to {address} in plain text: connect to vikings://{address}, "
+                "or trust the network by name (trust_network, --trust-network)"
+            )
+
+
+def _or_variable(value: str | os.PathLike[str] | None, variable: str) -> str:
+    return os.environ.get(variable, "") if value is None else os.fspath(value)
+
+
+def key_from(path: str | os.PathLike[str]) -> str:
+    """Return the key in a file.
+
+    Raises:
+        ValueError: the file cannot be read.
+    """
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise ValueError(f"cannot read the key in {os.fspath(path)}: {reason}") from None
+
+
+def _from_file(path: str | None) -> str:
+    return key_from(path) if path else ""
+
+
+def _header(name: str, value: str) -> str:
+    """Return a value that metadata can hold; an error does not show it."""
+    value = value.strip()
+    if not re.fullmatch(r"[!-~]*", value):
+        raise ValueError(f"{name} may hold printable ASCII characters without spaces alone")
+    return value

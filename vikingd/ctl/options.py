@@ -1,0 +1,155 @@
+"""The common options of all commands, and the credentials that they make."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
+from vikingd.client.credentials import Credentials, key_from
+
+_ADDRESS_VARIABLE = "VIKINGCTL_ADDRESS"
+
+_PANEL = "Common options"
+
+
+def _option(about: str, metavar: str, **more: Any) -> Any:
+    return typer.Option(help=about, metavar=metavar, rich_help_panel=_PANEL, **more)
+
+
+Address = Annotated[
+    str | None,
+    _option(
+        "HOST:PORT, unix:PATH or vikings://HOST:PORT of the daemon; default: "
+        f"{_ADDRESS_VARIABLE}, else {DEFAULT_ADDRESS}.",
+        "ADDRESS",
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    _option(
+        f"Deadline of each call; {DEFAULT_TIMEOUT:g} otherwise, none for long work.",
+        "SECONDS",
+        min=0.001,
+    ),
+]
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        help="One JSON object on stdout (protobuf's form), an error as JSON on stderr.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Key = Annotated[
+    str | None,
+    _option("Key; others see it in the list of processes: better VIKINGD_KEY or a file.", "KEY"),
+]
+KeyFile = Annotated[Path | None, _option("File with the key; default: VIKINGD_KEY_FILE.", "FILE")]
+Tenant = Annotated[
+    str | None,
+    _option("Tenant that the key of an operator works in; default: VIKINGD_TENANT.", "NAME"),
+]
+Ca = Annotated[
+    str | None,
+    _option("Authorities of the daemon's certificate, PEM; default: VIKINGD_CA.", "FILE"),
+]
+Cert = Annotated[
+    str | None, _option("Certificate of this client, PEM; default: VIKINGD_CERT.", "FILE")
+]
+CertKey = Annotated[
+    str | None, _option("Key of that certificate, PEM; default: VIKINGD_CERT_KEY.", "FILE")
+]
+TrustNetwork = Annotated[
+    bool,
+    typer.Option(
+        "--trust-network",
+        help="Send the key to another machine in plain text too.",
+        rich_help_panel=_PANEL,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """The options that may come before or after the command."""
+
+    address: Address = None
+    timeout: Timeout = None
+    as_json: AsJson = False
+    key: Key = field(default=None, repr=False)
+    key_file: KeyFile = None
+    tenant: Tenant = None
+    ca: Ca = None
+    cert: Cert = None
+    cert_key: CertKey = None
+    trust_network: TrustNetwork = False
+
+    def over(self, other: Common) -> Common:
+        """Return these options; those that were not given are the other's."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name)}
+        if self.key or self.key_file:
+            given = {"key": None, "key_file": None} | given
+        return replace(other, **given)
+
+    def where(self) -> str:
+        """Return the address of the daemon."""
+        return self.address or os.environ.get(_ADDRESS_VARIABLE) or DEFAULT_ADDRESS
+
+    def credentials(self) -> Credentials:
+        """Return the credentials of the options and of the environment.
+
+        Raises:
+            ValueError: they cannot be used.
+        """
+        return Credentials.found(
+            key=key_from(self.key_file) if self.key_file and not self.key else self.key,
+            tenant=self.tenant,
+            ca=self.ca,
+            certificate=self.cert,
+            private_key=self.cert_key,
+            trust_network=self.trust_network,
+        )
+
+
+_HINTS = get_type_hints(Common, include_extras=True)
+
+
+def declare(run: Callable[..., None], function: Callable[..., None]) -> list[str]:
+    """Give `run` the options of a function and the common ones; return the names of the latter.
+
+    An option of the function hides the common one of its name, which then only precedes the
+    command. typer reads the parameters from the signature.
+
+    Args:
+        run: takes a typer.Context first.
+        function: its own first parameter is left out.
+    """
+    own = {
+        name: parameter
+        for name, parameter in list(inspect.signature(function).parameters.items())[1:]
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
+    }
+    common = inspect.signature(Common).parameters
+    shared = [name for name in common if name not in own]
+    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY)
+    hints = {
+        **_HINTS,
+        **get_type_hints(function, include_extras=True),
+        "ctx": typer.Context,
+    }
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name])
+            for p in (context, *own.values(), *(common[name] for name in shared))
+        ]
+    )
+    run.__annotations__ = hints
+    run.__doc__ = function.__doc__
+    return shared
