@@ -291,14 +291,21 @@ class Engine:
         """
         return bool(self.store.failure if self.settings.reader else self._index.damage)
 
-    def close(self) -> None:
-        """Stop the embedder, finish the accepted writes, and close the store."""
+    def close(self, *, fold: bool = False) -> None:
+        """Stop the embedder, finish the accepted writes, and close the store.
+
+        `fold` writes what is new in the index to disk first, so that the next opening is quick.
+        """
         if self._own is not None:
             self._own.stop()
         self.embedding.stop()
         if self._accesses is not None:
             self._accesses.close()
+        if fold:
+            self._index.fold()
         self._index.close()
         self.store.close()
+        if self.settings.small:
+            self._index.forget()  # an engine is in a cycle, and its maps hold descriptors
         if self._own is not None:
             self._own.close()

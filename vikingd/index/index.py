@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 from viking_kernels.arrays import F32
 
 from vikingd.domain.changes import Change, Filled, Upsert
-from vikingd.domain.errors import Corrupt
+from vikingd.domain.errors import Corrupt, DiskFull
 from vikingd.index.compaction import compacted
 from vikingd.index.compaction_worker import CompactionWorker
 from vikingd.index.ivf import InvertedFile
@@ -29,6 +30,7 @@ from vikingd.index.snapshot import Snapshot
 from vikingd.index.tail.tail import Tail
 from vikingd.system.processes import let_finds_go_first
 
+_WORTH_FOLDING = 64  # rows in the tail
 _SMALL_ROOM = 256  # rows of a new tail in an index of many; it grows
 
 _log = logging.getLogger(__name__)
@@ -359,6 +361,23 @@ class Index:
             problem=self._worker.problem,
             rebuilt=self.rebuilt,
         )
+
+    def fold(self) -> None:
+        """Compact a tail that is not tiny, so that the next load is quick; the log tells failures.
+
+        A load of 100 contexts takes a quarter of the time of their indexing.
+        """
+        tail = self._tail
+        least = max(_WORTH_FOLDING, tail.base.segment.sizes.texts // 16)
+        if tail.changed >= least and not (self._read_only or self.is_broken):
+            with suppress(Corrupt, DiskFull):
+                self._worker.run()
+
+    def forget(self) -> None:
+        """Drop all that is loaded, after `close`: the snapshot is empty then."""
+        self._vocabulary = Vocabulary()
+        self._tail = self._empty(0)
+        self.snapshot = self._tail.snapshot
 
     def close(self) -> None:
         """Wait for a running compaction; no other one begins."""
