@@ -88,7 +88,7 @@ class Served:
         from benchmarks import data
         from vikingd.answer.search import Models
         from vikingd.config import Settings
-        from vikingd.engine import Engine, EngineSettings
+        from vikingd.engine import Engine, EngineSettings, Shared
         from vikingd.ingest import prepare
         from vikingd.models.embed.settings import EmbedSettings
         from vikingd.models.intent.planner import Planner
@@ -102,7 +102,8 @@ class Served:
 
         self.tree = data.tree(nodes)
         metrics = Metrics()
-        self.engine = Engine(EngineSettings(store, EmbedSettings(provider="none")), metrics=metrics)
+        shared = Shared(EmbedSettings(provider="none"), metrics)
+        self.engine = Engine(EngineSettings(store, EmbedSettings(provider="none")), shared=shared)
         for batch in self.tree.batches(_BATCH):
             self.engine.writable_store.put([prepare.prepare(draft) for draft in batch]).result()
         self.engine.optimize()

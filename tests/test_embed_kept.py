@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import logging
@@ -15,12 +16,15 @@ import numpy as np
 import pytest
 from embed_helpers import DIMENSION, Endpoint, until
 
+from vikingd.answer.query_vector import QueryVectors
+from vikingd.domain.rights import CALLER, LOCAL, Caller
 from vikingd.engine import Engine, EngineSettings
 from vikingd.models.embed import kept
 from vikingd.models.embed.kept import FILE, KeptQueries
 from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.query import QueryEmbedder
 from vikingd.system import sealed_files as sealed
+from vikingd.wire.calls import Threads
 
 UNIT = np.eye(DIMENSION, dtype=np.float32)
 
@@ -172,3 +176,30 @@ def test_no_query_is_cached_with_a_cache_of_none(endpoint: Endpoint, tmp_path: P
         for _ in range(2):
             engine.embedding.query_embedder.embed("tea")
     assert [request["input"] for request in endpoint.requests].count(["tea"]) == 2
+
+
+def test_callers_of_different_names_share_no_query(endpoint: Endpoint, tmp_path: Path) -> None:
+    """Each caller's first query is embedded anew, also after a restart with kept queries."""
+    settings = EngineSettings(tmp_path, endpoint.settings(keep_queries=True))
+    ana = Caller("k1", "default", "ana", ())
+    same = Caller("k2", "default", "ana", ())  # another key of the same user
+    other = Caller("k3", "default", "", ())
+
+    async def ask(engine: Engine, caller: Caller) -> None:
+        CALLER.set(caller)
+        vectors = QueryVectors(engine, Threads(1))
+        assert await vectors.embed("tea", _Unhurried()) is not None
+
+    for _ in range(2):
+        with closing(Engine(settings)) as engine:
+            for caller in (ana, same, other, LOCAL, ana, LOCAL):
+                asyncio.run(ask(engine, caller))
+    asked = [request["input"] for request in endpoint.requests]
+    assert asked.count(["tea"]) == 3  # ana, the third key, and the caller without a key
+
+
+class _Unhurried:
+    is_admitted = True
+
+    def left(self) -> None:
+        """Return None: there is no deadline."""

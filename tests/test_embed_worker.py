@@ -197,7 +197,7 @@ def test_a_worker_without_texts_starts_no_child(monkeypatch: pytest.MonkeyPatch)
     with working(EmbedSettings(), backlog, 384) as running:
         until(lambda: backlog.looks > 0)
     assert not starts
-    assert not running._thread.is_alive()
+    assert not running._backlogs.is_alive
 
 
 PARENT = """

@@ -32,6 +32,7 @@ from pydantic_settings import (
 
 from vikingd.context.tokenizers import check_configured
 from vikingd.domain.addresses import own_address, parse
+from vikingd.domain.tenants import TenantSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.memory.model import WEIGHT_TOLERANCE
 from vikingd.memory.routes import DEFAULT_ROUTES, Route, Routes
@@ -199,6 +200,7 @@ class Settings(BaseSettings):
     rerank: Rerank = Rerank()
     index: IndexSettings = IndexSettings()
     limits: Limits = Limits()
+    tenants: TenantSettings = TenantSettings()
     tls: Tls = Field(default=Tls(), validate_default=True)
 
     @field_validator("listen", mode="before")

@@ -11,6 +11,7 @@ from viking_kernels.arrays import F32
 from vikingd.answer.deadline import Deadline, Threads
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import EmbedderFailed, EmbedderRefused, EmbedderTimedOut
+from vikingd.domain.rights import CALLER
 from vikingd.engine import Engine
 
 _SHARE = 0.7  # of the time left: the embedder's part, before words alone answer
@@ -19,7 +20,10 @@ _T = TypeVar("_T")
 
 
 class QueryVectors:
-    """Embeds the texts of queries."""
+    """Embeds the texts of queries.
+
+    Callers of different names share no entry of the cache, so that times tell nothing of others.
+    """
 
     def __init__(self, engine: Engine, threads: Threads) -> None:
         self._engine = engine
@@ -34,10 +38,15 @@ class QueryVectors:
         embedder = self._engine.embedding.query_embedder
         if embedder is None:
             return None
-        vector = embedder.cached(text)
+        caller = CALLER.get().name  # threads do not see it
+        vector = embedder.cached(text, caller)
         if vector is not None:
             return vector
-        return await embed_in_share(self._threads, deadline, embedder.embed, text)
+
+        def embed(text: str) -> F32:
+            return embedder.embed(text, caller)
+
+        return await embed_in_share(self._threads, deadline, embed, text)
 
     async def embed_or_note(self, text: str, deadline: Deadline) -> tuple[F32 | None, Degraded]:
         """Return the vector of a text, or None and a note for the reply about the failure.

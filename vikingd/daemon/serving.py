@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import grpc
 import structlog
@@ -27,10 +27,11 @@ from vikingd.context import tokenizers
 from vikingd.daemon import warm
 from vikingd.daemon.health import SERVICES, Health
 from vikingd.daemon.ports import bind, check_address
+from vikingd.daemon.tenants import Collector, Tenants
 from vikingd.daemon.tls import Certificates
 from vikingd.domain.addresses import Address, parse
 from vikingd.domain.errors import VikingError
-from vikingd.engine import Engine, EngineSettings
+from vikingd.engine import Engine, EngineSettings, Shared
 from vikingd.models.intent.planner import Planner
 from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
@@ -118,12 +119,13 @@ def run(
             reader=reader,
             writer_address="" if writer.endswith(":0") else writer,
         )
-        engine = Engine(engine_settings, _log.info, metrics)
+        shared = Shared(settings.embedding, metrics)
+        engine = Engine(engine_settings, _log.info, shared)
         kernels.result()
     gc.freeze()  # loaded modules stay: collections need not look at them
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
-    parts = _Parts(engine, settings, metrics, scrape, tracing, models, certificates)
+    parts = _Parts(engine, shared, settings, metrics, scrape, tracing, models, certificates)
     asyncio.run(_serve(parts, addresses, files))
     if engine.is_lost:
         role = "reader" if reader else "daemon"
@@ -135,7 +137,8 @@ def run(
 class _Parts:
     """The parts of a daemon that its services share."""
 
-    engine: Engine
+    engine: Engine  # of the default tenant
+    shared: Shared
     settings: Settings
     metrics: Metrics
     scrape: Endpoint | None
@@ -152,6 +155,14 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     engine, path = parts.engine, parts.settings.path
     threads = Threads(engine.settings.embedding.query_threads)
     parts.metrics.follow_queues(threads.queues.figures)
+    services = _services(parts, threads, engine)
+    tenants = Tenants(
+        engine,
+        services.handlers,
+        parts.shared,
+        parts.settings.tenants,
+        lambda opened: _services(parts, threads, opened).handlers,
+    )
     boundary = Boundary(parts.metrics, parts.tracing)
     state = Health(engine)
     certificates = parts.certificates
@@ -159,11 +170,15 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         interceptors=(boundary,),
         options=_options(
             parts.settings.limits.max_message_bytes,
-            descriptors.connections(files),
+            descriptors.connections(files, parts.settings.tenants.most_open),
             tls=certificates is not None,
         ),
     )
-    _add_services(server, parts, threads, state)
+    services.add_to(server)
+    health_pb2_grpc.add_HealthServicer_to_server(state.servicer, server)
+    reflection.enable_server_reflection(
+        (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server
+    )
     for address in addresses:
         check_address(address, path)
     bound = [bind(server, address, path, certificates) for address in addresses]
@@ -171,6 +186,7 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     stop = asyncio.Event()
     _stop_on_signals(stop)
     await state.refresh()
+    await tenants.start()
     await server.start()
     watches = [asyncio.create_task(state.watch(stop)), asyncio.create_task(_watch_descriptors())]
     if certificates is not None:
@@ -196,11 +212,14 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     boundary.close()
     if parts.scrape is not None:
         await asyncio.to_thread(parts.scrape.close)  # before the engine, which it reads
+    # Before the engines, which wait for their part of it.
+    await asyncio.to_thread(parts.shared.stop)
     # An interrupted load would leave a directory behind.
-    closing = [asyncio.to_thread(engine.close), asyncio.to_thread(loading.join)]
+    closing = [tenants.stop(), asyncio.to_thread(engine.close), asyncio.to_thread(loading.join)]
     if parts.tracing is not None:
         closing.append(asyncio.to_thread(parts.tracing.close, _FLUSH))
     await asyncio.gather(*closing)
+    await asyncio.to_thread(parts.shared.close)
     _log.info("stopped")
 
 
@@ -224,8 +243,10 @@ def _options(message_bytes: int, connections: int, *, tls: bool) -> tuple[tuple[
     )
 
 
-def _add_services(server: grpc.aio.Server, parts: _Parts, threads: Threads, state: Health) -> None:
-    engine, settings = parts.engine, parts.settings
+def _services(parts: _Parts, threads: Threads, engine: Engine) -> Collector:
+    """Return the handlers of the services of a tenant's engine."""
+    collector, settings = Collector(), parts.settings
+    server = cast("grpc.aio.Server", collector)
     retrieval_pb2_grpc.add_RetrievalServicer_to_server(
         RetrievalService(engine, threads, parts.metrics, settings, parts.models), server
     )
@@ -234,10 +255,7 @@ def _add_services(server: grpc.aio.Server, parts: _Parts, threads: Threads, stat
         MemoriesService(engine, threads, parts.metrics, settings), server
     )
     admin_pb2_grpc.add_AdminServicer_to_server(AdminService(engine, threads, parts.metrics), server)
-    health_pb2_grpc.add_HealthServicer_to_server(state.servicer, server)
-    reflection.enable_server_reflection(
-        (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME), server
-    )
+    return collector
 
 
 def _load_other_kernels() -> None:

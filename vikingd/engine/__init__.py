@@ -2,5 +2,6 @@
 
 from vikingd.engine.engine import Engine, EngineStats, VerifyReport
 from vikingd.engine.opening import EngineSettings
+from vikingd.engine.shared import Shared
 
-__all__ = ["Engine", "EngineSettings", "EngineStats", "VerifyReport"]
+__all__ = ["Engine", "EngineSettings", "EngineStats", "Shared", "VerifyReport"]

@@ -10,16 +10,15 @@ import numpy as np
 from viking_kernels.arrays import F32
 
 from vikingd.domain.changes import Backlog
-from vikingd.domain.errors import EmbedderFailed
 from vikingd.engine.opening import EngineSettings, Progress
+from vikingd.engine.shared import Shared
 from vikingd.models.embed.kept import KeptQueries
-from vikingd.models.embed.provider import Provider
 from vikingd.models.embed.query import QueryEmbedder
 from vikingd.models.embed.worker import BacklogWorker, WorkerState
 from vikingd.store.reader import StoreReader
 from vikingd.store.store import Store
-from vikingd.telemetry.metrics import Metrics
 
+_SMALL_QUERY_CACHE, _SMALL_RECENT_BYTES = 256, 1 << 20  # of an engine of many
 _NO_WORK = WorkerState(0, 0, "", "", None, busy=False, rate=0.0, stalled="")
 
 
@@ -41,9 +40,8 @@ class Embedding:
     """The vectors of an engine: those of queries at once, those of texts in the background.
 
     Args:
-        provider: makes the vectors; `close` closes it.
+        shared: makes the vectors; gets the time of each query vector and the cache figures.
         store: has the texts and takes their vectors.
-        metrics: gets the time of each query vector, the size of the backlog and the cache figures.
         progress: shows a failure of the embedder at the start.
 
     Attributes:
@@ -54,12 +52,11 @@ class Embedding:
     def __init__(
         self,
         settings: EngineSettings,
-        provider: Provider,
+        shared: Shared,
         store: Store | StoreReader,
-        metrics: Metrics,
         progress: Progress,
     ) -> None:
-        self._provider = provider
+        provider = self._provider = shared.provider
         self._store = store
         self.model = provider.model
         self.query_embedder: QueryEmbedder | None = None
@@ -67,9 +64,10 @@ class Embedding:
         self._worker: BacklogWorker | None = None
         dimension = provider.dimension
         if dimension is not None:
-            self.query_embedder = QueryEmbedder(
-                provider, settings.embedding.query_cache, took=metrics.embedded
-            )
+            size, recent = settings.embedding.query_cache, None
+            if settings.small:
+                size, recent = min(size, _SMALL_QUERY_CACHE), _SMALL_RECENT_BYTES
+            self.query_embedder = QueryEmbedder(provider, size, took=shared.metrics.embedded)
             if settings.embedding.keep_queries:
                 self._kept_queries = KeptQueries(
                     settings.path,
@@ -78,19 +76,17 @@ class Embedding:
                     dimension,
                     read_only=settings.reader,
                 )
-            try:
-                provider.embed_query("a first question")  # it takes a model longer than others
-            except EmbedderFailed as error:
-                progress(f"queries are answered by text alone for now: {error}")
+            shared.warm(progress)
             if isinstance(store, Store):
-                self._worker = BacklogWorker(settings.embedding, store, dimension)
-        metrics.follow(lambda: self._backlog().texts, self._query_cache)
+                self._worker = BacklogWorker(
+                    settings.embedding, store, dimension, shared.backlogs, recent
+                )
+        self._unfollow = shared.metrics.follow(lambda: self._backlog().texts, self._query_cache)
 
     def start(self) -> None:
         """Start to embed the texts that wait; a reader embeds none."""
         if self._worker is not None:
             self._worker.start()
-            self._worker.wake()
 
     def wake(self) -> None:
         """Tell the background work that texts wait."""
@@ -111,6 +107,11 @@ class Embedding:
             return None
         (vector,) = self._provider.embed_documents([text])
         return np.asarray(vector, np.float32)
+
+    @property
+    def has_work(self) -> bool:
+        """True while it embeds waiting texts, not while the embedder fails."""
+        return self._worker is not None and self._worker.has_work
 
     def failure(self) -> str | None:
         """Return why no text is embedded now; None if all is well or texts are only skipped."""
@@ -146,11 +147,8 @@ class Embedding:
 
     def stop(self) -> None:
         """Stop the background work, and write the kept queries."""
+        self._unfollow()
         if self._worker is not None:
             self._worker.stop()
         if self._kept_queries is not None:
             self._kept_queries.close()
-
-    def close(self) -> None:
-        """Close the provider."""
-        self._provider.close()

@@ -13,16 +13,15 @@ from vikingd.domain.changes import Change, Committed, Upsert
 from vikingd.domain.errors import Corrupt, InvalidField, ReadOnly, RevisionNotReached, Stopping
 from vikingd.engine.embedding import EmbedderStats, Embedding
 from vikingd.engine.following import IndexFollower, show_nothing
-from vikingd.engine.opening import EngineSettings, Progress, load_prior, open_index, open_store
+from vikingd.engine.opening import EngineSettings, Progress, open_index, open_store
+from vikingd.engine.shared import Shared
 from vikingd.index.index import IndexState
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
 from vikingd.memory.accesses import Accesses
-from vikingd.models.embed.open import open_provider
 from vikingd.store.reader import StoreReader
 from vikingd.store.reads import StoreCounts
 from vikingd.store.store import Store
-from vikingd.telemetry.metrics import Metrics
 
 _MAX_ATTEMPTS = 5000  # of `Engine.verify`, to find index and store at the same revision
 _PAUSE = 0.002  # seconds between two attempts
@@ -63,7 +62,8 @@ class Engine:
 
     Args:
         progress: shows the steps of a long start.
-        metrics: gets the times of compactions and query vectors.
+        shared: the embedder and the metrics, which others may use; None: its own ones, which
+            `close` closes.
 
     Attributes:
         store: the store; a StoreReader in a reader.
@@ -78,23 +78,27 @@ class Engine:
         self,
         settings: EngineSettings,
         progress: Progress = show_nothing,
-        metrics: Metrics | None = None,
+        shared: Shared | None = None,
     ) -> None:
-        metrics = metrics or Metrics()
         self.settings = settings
         self._started_at = time.time_ns() // 1000
         self._advanced = Condition()
         self._listeners: set[Callable[[], object]] = set()
-        provider = open_provider(settings.embedding)
         with ExitStack() as opened:
-            opened.callback(provider.close)
+            self._own: Shared | None = None
+            if shared is None:
+                shared = self._own = Shared(settings.embedding)
+                opened.callback(shared.close)
+            provider = shared.provider
             self.store: Store | StoreReader = open_store(settings, provider)
             opened.callback(self.store.close)
-            prior = load_prior(self.store, provider, progress)
-            self._index = open_index(settings, self.store, provider.model, prior, metrics.compacted)
+            prior = shared.prior(self.store, progress)
+            self._index = open_index(
+                settings, self.store, provider.model, prior, shared.metrics.compacted
+            )
             self._follower = IndexFollower(self.store, self._index, read_only=settings.reader)
             self._follower.load(progress)
-            self.embedding = Embedding(settings, provider, self.store, metrics, progress)
+            self.embedding = Embedding(settings, shared, self.store, progress)
             opened.pop_all()
         self._accesses: Accesses | None = None
         if isinstance(self.store, Store):
@@ -287,11 +291,21 @@ class Engine:
         """
         return bool(self.store.failure if self.settings.reader else self._index.damage)
 
-    def close(self) -> None:
-        """Stop the embedder, finish the accepted writes, and close the store."""
+    def close(self, *, fold: bool = False) -> None:
+        """Stop the embedder, finish the accepted writes, and close the store.
+
+        `fold` writes what is new in the index to disk first, so that the next opening is quick.
+        """
+        if self._own is not None:
+            self._own.stop()
         self.embedding.stop()
         if self._accesses is not None:
             self._accesses.close()
+        if fold:
+            self._index.fold()
         self._index.close()
         self.store.close()
-        self.embedding.close()
+        if self.settings.small:
+            self._index.forget()  # an engine is in a cycle, and its maps hold descriptors
+        if self._own is not None:
+            self._own.close()

@@ -6,24 +6,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
-from viking_kernels.arrays import F32, SCRIPTS
+from viking_kernels.arrays import F32
 
-from vikingd.domain.errors import DiskFull, EmbedderFailed
 from vikingd.index.index import Index
 from vikingd.index.segment.disk import manifest_of
 from vikingd.index.segment.manifest import Manifest
 from vikingd.index.settings import IndexSettings
-from vikingd.models.embed.prior import prior_means
 from vikingd.models.embed.provider import Provider
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store.identity import Point
 from vikingd.store.reader import StoreReader
+from vikingd.store.schema import CACHE_KIB
 from vikingd.store.store import Store
 
 Progress = Callable[[str], None]
 """Shows a step of a long start to the user."""
 
+_SMALL_CACHE_KIB = 4096  # of the database, for an engine of many
 _INDEX = "index"  # the directory of the bases, within that of the store
 
 
@@ -39,13 +38,16 @@ class EngineSettings:
     accept_loss: bool = False  # accept a store that is older than it was
     reader: bool = False  # another process writes the store, and this one only reads it
     writer_address: str = ""  # of that other process; "" if it is unknown
+    small: bool = False  # one of many engines of the process: it takes less memory
 
 
 def open_store(settings: EngineSettings, provider: Provider) -> Store | StoreReader:
     """Open the store to write it, or to read it only."""
     model, dimension = provider.model, provider.dimension
     if settings.reader:
-        return StoreReader(settings.path, model=model, dimension=dimension)
+        return StoreReader(
+            settings.path, model=model, dimension=dimension, is_one_of_many=settings.small
+        )
     manifest = manifest_of(settings.path / _INDEX)
     # A base of revision 0 was written before the index had all contexts.
     indexed = _point(manifest) if manifest and manifest.store and manifest.revision else None
@@ -56,6 +58,7 @@ def open_store(settings: EngineSettings, provider: Provider) -> Store | StoreRea
         reembed=settings.reembed,
         indexed=indexed,
         accept_loss=settings.accept_loss,
+        cache_kib=_SMALL_CACHE_KIB if settings.small else CACHE_KIB,
     )
 
 
@@ -87,32 +90,8 @@ def open_index(
         compacted=compacted,
         origin=store.point[:2] if isinstance(store, Store) else ("", ""),
         why_not=why_not,
+        small=settings.small,
     )
-
-
-def load_prior(store: Store | StoreReader, provider: Provider, progress: Progress) -> F32:
-    """Return the model's mean vector of each script, which is computed once for a store.
-
-    Returns:
-        [SCRIPTS, dim] float32; zeros without an embedder, or if it fails.
-    """
-    dimension = provider.dimension or store.dimension or 0
-    if provider.dimension is None:
-        return np.zeros((SCRIPTS, dimension), np.float32)
-    key = f"prior/{provider.model}/{dimension}"
-    known = store.get_meta(key)
-    if known is None:
-        try:
-            known = prior_means(provider).astype("<f4").tobytes()
-        except EmbedderFailed as error:
-            progress(f"the model's prior is missing until the next start: {error}")
-            return np.zeros((SCRIPTS, dimension), np.float32)
-        if isinstance(store, Store):
-            try:
-                store.set_meta(key, known)
-            except DiskFull as error:
-                progress(f"the next start must compute the model's prior again: {error}")
-    return np.frombuffer(known, "<f4").reshape(SCRIPTS, dimension).astype(np.float32)
 
 
 def _point(manifest: Manifest) -> Point:

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 from viking_kernels.arrays import F32
 
 from vikingd.domain.changes import Change, Filled, Upsert
-from vikingd.domain.errors import Corrupt
+from vikingd.domain.errors import Corrupt, DiskFull
 from vikingd.index.compaction import compacted
 from vikingd.index.compaction_worker import CompactionWorker
 from vikingd.index.ivf import InvertedFile
@@ -28,6 +29,9 @@ from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tail.tail import Tail
 from vikingd.system.processes import let_finds_go_first
+
+_WORTH_FOLDING = 64  # rows in the tail
+_SMALL_ROOM = 256  # rows of a new tail in an index of many; it grows
 
 _log = logging.getLogger(__name__)
 
@@ -72,6 +76,7 @@ class Index:
         compacted: Callable[[float], None] = lambda _: None,
         origin: tuple[str, str] = ("", ""),
         why_not: Callable[[Manifest], str] = lambda _: "",
+        small: bool = False,
     ) -> None:
         """Make an empty index.
 
@@ -85,6 +90,7 @@ class Index:
             compacted: takes the seconds of each compaction that succeeded.
             origin: id and epoch of the store, for the bases that are written.
             why_not: returns the reason why a base on disk is not usable, or "".
+            small: one of many: a tail begins with little room.
         """
         self._root = root
         self._model = model
@@ -96,6 +102,7 @@ class Index:
         self._read_only = read_only
         self._origin = origin
         self._why_not = why_not
+        self._most_room = _SMALL_ROOM if small else None
         self._checking: threading.Thread | None = None  # reads the large files
         self.damage = ""
         self._damaged: Tail | None = None  # must not be shown any more
@@ -246,7 +253,8 @@ class Index:
 
     def _room(self, base: Segment) -> int:
         """Return the rows that a tail may need: it goes on growing during a compaction."""
-        return 2 * self._least_changed(base)
+        room = 2 * self._least_changed(base)
+        return room if self._most_room is None else min(room, self._most_room)
 
     def _widened(self, tail: Tail, dimension: int) -> Tail:
         """Return a tail with the same rows whose vectors have a dimension."""
@@ -353,6 +361,23 @@ class Index:
             problem=self._worker.problem,
             rebuilt=self.rebuilt,
         )
+
+    def fold(self) -> None:
+        """Compact a tail that is not tiny, so that the next load is quick; the log tells failures.
+
+        A load of 100 contexts takes a quarter of the time of their indexing.
+        """
+        tail = self._tail
+        least = max(_WORTH_FOLDING, tail.base.segment.sizes.texts // 16)
+        if tail.changed >= least and not (self._read_only or self.is_broken):
+            with suppress(Corrupt, DiskFull):
+                self._worker.run()
+
+    def forget(self) -> None:
+        """Drop all that is loaded, after `close`: the snapshot is empty then."""
+        self._vocabulary = Vocabulary()
+        self._tail = self._empty(0)
+        self.snapshot = self._tail.snapshot
 
     def close(self) -> None:
         """Wait for a running compaction; no other one begins."""

@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 
 
 class Accesses:
-    """Counts accesses by id, and writes them every INTERVAL.
+    """Counts accesses by id, and writes them every INTERVAL, on a thread from the first one on.
 
     If `write` raises, they are written with the next ones.
     """
@@ -24,12 +24,14 @@ class Accesses:
         self._waiting: Counter[int] = Counter()
         self._changed = Condition()
         self._closed = False
-        self._thread = Thread(target=self._run, name="accesses", daemon=True)
-        self._thread.start()
+        self._thread: Thread | None = None
 
     def count(self, ids: Iterable[int]) -> None:
         """Count one access of each id, without waiting for the write."""
         with self._changed:
+            if self._thread is None:
+                self._thread = Thread(target=self._run, name="accesses", daemon=True)
+                self._thread.start()
             self._waiting.update(ids)
             self._changed.notify()
 
@@ -38,7 +40,8 @@ class Accesses:
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join()
+        if self._thread is not None:
+            self._thread.join()
 
     def _run(self) -> None:
         while True:

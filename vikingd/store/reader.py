@@ -19,7 +19,8 @@ from vikingd.store.schema import DATABASE, MIGRATIONS, connect
 from vikingd.store.state import describe_model, fits
 
 _INTERVAL = 0.01  # seconds between two checks for commits
-_FULL_CHECK_EVERY = 100  # checks; a full one also finds changes that are no commits
+_INTERVAL_OF_MANY = 0.1  # the same for one of many stores, so that they do not use a processor
+_FULL_CHECK_EVERY = 1.0  # seconds; a full check also finds changes that are no commits
 _RETRY_PAUSE = 0.05  # seconds before the next attempt after a failure
 _QUIET = 1.0  # seconds of failures before a log line: the writer may just replace a base
 _PATIENCE = 30.0  # seconds of failures until the reader gives up
@@ -34,6 +35,7 @@ class StoreReader(Reads):
         path: the directory of the store.
         model: the name of the model that makes the vectors of queries; "none" for no model.
         dimension: numbers in a vector; None for the dimension of the store.
+        is_one_of_many: look for commits ten times a second, not a hundred times.
 
     Attributes:
         dimension: numbers in a vector; None while the store has no vector.
@@ -45,12 +47,15 @@ class StoreReader(Reads):
         StoreFailed: SQLite cannot read it.
     """
 
-    def __init__(self, path: Path, *, model: str, dimension: int | None) -> None:
+    def __init__(
+        self, path: Path, *, model: str, dimension: int | None, is_one_of_many: bool = False
+    ) -> None:
         database = path / DATABASE
         super().__init__(database)
         if not database.exists():
             raise StoreMismatch(f"there is no store in {path}: start a writer with `vikingd serve`")
         self._path = path
+        self._interval = _INTERVAL_OF_MANY if is_one_of_many else _INTERVAL
         self._model = model
         self._expected_dimension = dimension
         self._stop = threading.Event()
@@ -149,7 +154,7 @@ class StoreReader(Reads):
             try:
                 # data_version changes with each commit of another connection.
                 (version,) = self._db.execute("PRAGMA data_version").fetchone()
-                is_full_check = number % _FULL_CHECK_EVERY == 0
+                is_full_check = number % round(_FULL_CHECK_EVERY / self._interval) == 0
                 if is_full_check:
                     self._check_database()
                 if version != seen or is_full_check:
@@ -166,7 +171,7 @@ class StoreReader(Reads):
                 if lasted > _QUIET and not is_logged:
                     is_logged = True
                     _log.warning("the reader cannot follow the store, it tries again: %s", error)
-            if self._stop.wait(_INTERVAL if failing_since is None else _RETRY_PAUSE):
+            if self._stop.wait(self._interval if failing_since is None else _RETRY_PAUSE):
                 return
 
     def _check_database(self) -> None:

@@ -125,7 +125,17 @@ MIGRATIONS: list[str] = [_TABLES, _ENTRIES, _REQUESTS, _DIGESTS]
 _WAL_PAGES = 8192  # 32 MiB between checkpoints, so that an import writes most pages once
 
 
-def connect(path: Path, *, read_only: bool = False, immutable: bool = False) -> sqlite3.Connection:
+CACHE_KIB = 65536
+"""The most memory for pages of the connection that writes."""
+
+
+def connect(
+    path: Path,
+    *,
+    read_only: bool = False,
+    immutable: bool = False,
+    cache_kib: int = CACHE_KIB,
+) -> sqlite3.Connection:
     """Return a connection in autocommit mode, for one thread at a time.
 
     `immutable` is for a file that no process changes; SQLite then makes no files beside it.
@@ -142,7 +152,7 @@ def connect(path: Path, *, read_only: bool = False, immutable: bool = False) -> 
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA foreign_keys = ON")
-        db.execute("PRAGMA cache_size = -65536")  # KiB
+        db.execute(f"PRAGMA cache_size = -{cache_kib}")
         db.execute("PRAGMA temp_store = MEMORY")  # the journals of savepoints are small
         db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         db.execute(f"PRAGMA journal_size_limit = {_WAL_PAGES * 8192}")

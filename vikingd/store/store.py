@@ -24,7 +24,7 @@ from vikingd.store.directory import OpenFiles, Reserve, hold_lock
 from vikingd.store.faults import REMEDY, domain_errors, store_damaged, to_domain_error
 from vikingd.store.identity import History, Point
 from vikingd.store.reads import Reads
-from vikingd.store.schema import DATABASE, connect, migrate, transaction
+from vikingd.store.schema import CACHE_KIB, DATABASE, connect, migrate, transaction
 from vikingd.store.state import adopt
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writes.contexts import link, put, unlink
@@ -57,6 +57,7 @@ class Store(Reads):
         reembed: if the store has vectors of another model, drop them instead of failing.
         indexed: the point that the index beside the store names.
         accept_loss: accept a store that is older than it was, instead of failing.
+        cache_kib: the most memory for pages of the connection that writes.
 
     Raises:
         StoreDamaged: the database is missing or older than it was, see `identity`.
@@ -74,6 +75,7 @@ class Store(Reads):
         reembed: bool = False,
         indexed: Point | None = None,
         accept_loss: bool = False,
+        cache_kib: int = CACHE_KIB,
     ) -> None:
         database = path / DATABASE
         super().__init__(database)
@@ -99,7 +101,7 @@ class Store(Reads):
             reserve = Reserve(path)
 
             def open_database() -> None:
-                db = self._db = connect(self._database)
+                db = self._db = connect(self._database, cache_kib=cache_kib)
                 stack.callback(db.close)
                 migrate(db)
                 revision, size, is_clean = adopt(db, model, dimension, reembed=reembed)

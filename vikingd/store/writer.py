@@ -95,6 +95,7 @@ class Writer:
         self._writing = threading.Lock()
         self._closed = False
         self._waiting = 0  # size of the queued requests
+        self._on_commit: OnCommit | None = None
         self._threads: list[threading.Thread] = []
         self._written: Queue[_Written | None] = Queue(1)
         self.revision = revision
@@ -117,7 +118,16 @@ class Writer:
         return not self._reserve.is_held
 
     def start(self, on_commit: OnCommit) -> None:
-        """Start to run operations; `on_commit` returns before the futures of a commit are done."""
+        """Start to run operations; `on_commit` returns before the futures of a commit are done.
+
+        The threads start with the first operation: most stores of many are only read.
+        """
+        with self._submitting:
+            self._on_commit = on_commit
+            if not self._queue.empty():
+                self._start_threads(on_commit)
+
+    def _start_threads(self, on_commit: OnCommit) -> None:
         self._threads = [
             threading.Thread(target=self._run, name="store-writer", daemon=True),
             threading.Thread(
@@ -164,6 +174,8 @@ class Writer:
                     )
                 )
             else:
+                if self._on_commit is not None and not self._threads:
+                    self._start_threads(self._on_commit)
                 self._waiting += size
                 self._queue.put(request)
         return request.future
@@ -190,7 +202,7 @@ class Writer:
             self._queue.put(None)
         for thread in self._threads:
             thread.join()
-        if self._threads and not self.failure:
+        if self._on_commit is not None and not self.failure:
             with suppress(VikingError):  # the next start then checks the database
                 self.execute(("UPDATE meta SET value = 1 WHERE key = ?", (CLEAN,)))
         if not self._threads:

@@ -7,6 +7,7 @@ import resource
 from pathlib import Path
 
 _RESERVED = 256  # for the store, the index, its compactions and models
+_OF_TENANT = 24  # of a store and an index
 _FEW = 64  # descriptors left, below which a warning is due
 
 
@@ -17,9 +18,12 @@ def raise_limit() -> int:
     return hard
 
 
-def connections(limit: int) -> int:
-    """Return the largest number of open connections, given the limit of open files."""
-    return max(limit - _RESERVED, limit // 2)
+def connections(limit: int, tenants: int) -> int:
+    """Return the largest number of open connections.
+
+    `limit` is that of open files, `tenants` the most open tenants beside the default one.
+    """
+    return max(limit - _RESERVED - _OF_TENANT * tenants, limit // 2)
 
 
 def shortage() -> str | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from itertools import accumulate
 from threading import Lock
@@ -24,6 +25,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from vikingd.domain.answers import Stage, seconds_of
+from vikingd.domain.errors import VikingError
 from vikingd.telemetry.scrape import Endpoint
 
 _FROM_50_MS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
@@ -156,8 +158,9 @@ class Metrics(Collector):
             shown[()]  # shown before the first one, too
         own = list(vars(self).values())
         self._families = [each for each in own if isinstance(each, _Counters | _Histograms)]
-        self._backlog: Callable[[], int] | None = None
-        self._query_cache: Callable[[], tuple[int, int]] | None = None
+        self._engines: dict[Callable[[], int], Callable[[], tuple[int, int]]] = {}
+        self._past_queries = (0, 0)  # (hits, misses) of closed engines
+        self._tenants = (0, 0)  # opened, closed
         self._queues: Callable[[], dict[str, tuple[int, int]]] | None = None
 
     # Recording
@@ -220,9 +223,33 @@ class Metrics(Collector):
 
     def follow(
         self, backlog: Callable[[], int], query_cache: Callable[[], tuple[int, int]]
-    ) -> None:
-        """Show the number of waiting texts, and (hits, misses) of the query cache."""
-        self._backlog, self._query_cache = backlog, query_cache
+    ) -> Callable[[], None]:
+        """Count one more engine: its waiting texts, and (hits, misses) of its query cache.
+
+        Shown are the sums of all engines. The returned function ends the engine.
+        """
+        with self._lock:
+            self._engines[backlog] = query_cache
+
+        def end() -> None:
+            with self._lock:
+                if self._engines.pop(backlog, None) is not None:
+                    (hits, misses), (more, others) = self._past_queries, query_cache()
+                    self._past_queries = hits + more, misses + others
+
+        return end
+
+    def tenant_opened(self) -> None:
+        """Count a tenant that was opened."""
+        with self._lock:
+            opened, closed = self._tenants
+            self._tenants = opened + 1, closed
+
+    def tenant_closed(self) -> None:
+        """Count a tenant that was closed."""
+        with self._lock:
+            opened, closed = self._tenants
+            self._tenants = opened, closed + 1
 
     def follow_queues(self, queues: Callable[[], dict[str, tuple[int, int]]]) -> None:
         """Show (waiting calls, refused calls) of each queue by name."""
@@ -239,11 +266,19 @@ class Metrics(Collector):
         # In this order, so that no answer waits for a writer.
         with self._compaction_lock, self._lock:
             copies = [family.copied() for family in self._families]
+            backlogs = list(self._engines)
+            caches = [self._past_queries, *(cache() for cache in self._engines.values())]
+            opened, closed = self._tenants
         yield from (family.metric() for family in copies)
-        if self._query_cache is not None:
-            hits, misses = self._query_cache()
+        if backlogs:
+            hits, misses = map(sum, zip(*caches, strict=True))
             yield CounterMetricFamily("vikingd_query_cache_hits", "Queries from the cache.", hits)
             yield CounterMetricFamily("vikingd_query_cache_misses", "Queries embedded.", misses)
+        yield GaugeMetricFamily(
+            "vikingd_open_tenants", "Open tenants beside the default one.", opened - closed
+        )
+        yield CounterMetricFamily("vikingd_opened_tenants", "Tenants that were opened.", opened)
+        yield CounterMetricFamily("vikingd_closed_tenants", "Tenants that were closed.", closed)
         if queues := self.queues():
             waiting = GaugeMetricFamily(
                 "vikingd_queue_calls", "Calls that wait in a queue.", labels=("queue",)
@@ -257,9 +292,9 @@ class Metrics(Collector):
                 waiting.add_metric((name,), length)
                 refused.add_metric((name,), full)
             yield from (waiting, refused)
-        if self._backlog is not None:
+        if backlogs:
             yield GaugeMetricFamily(
-                "vikingd_backlog_texts", "Texts that wait for their vector.", self._backlog()
+                "vikingd_backlog_texts", "Texts that wait for their vector.", _waiting(backlogs)
             )
 
     def listen(self, host: str, port: int, token: str = "") -> Endpoint:
@@ -282,3 +317,12 @@ class Metrics(Collector):
             return content_type, encode(registry)
 
         return Endpoint(render, host, port, token)
+
+
+def _waiting(backlogs: Sequence[Callable[[], int]]) -> int:
+    """Return the sum; an engine that was just closed has none."""
+    total = 0
+    for backlog in backlogs:
+        with suppress(VikingError):
+            total += backlog()
+    return total

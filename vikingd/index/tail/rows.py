@@ -25,7 +25,7 @@ from vikingd.index.growth import grown
 from vikingd.index.lexicon import tokens
 from vikingd.index.segment.arrays import GrowingArrays, Segment, Sizes
 
-_SPARE = 1024  # rows that are added to the room at least
+_SPARE = 1024  # rows that are added to the room at least; fewer after a small room
 
 
 class Rows:
@@ -49,6 +49,7 @@ class Rows:
         self._text_older: I32 = np.zeros(0, np.int32)
         self._dir_older: I32 = np.zeros(0, np.int32)
         self._files_by_name: dict[int, list[tuple[str, int]]] = {}  # of directories asked for
+        self._spare = min(_SPARE, room)
         self._reserve(Sizes(room, room, room))
 
     @property
@@ -60,7 +61,7 @@ class Rows:
         """Make room for more rows, and some to spare, unless there is enough."""
         needed = (used + new for used, new in zip(self.used, more, strict=True))
         if any(need > has for need, has in zip(needed, self.arrays.room, strict=True)):
-            spare = max(self.texts // 4, _SPARE)
+            spare = max(self.texts // 4, self._spare)
             self._reserve(Sizes(*(new + spare for new in more)))
 
     def _reserve(self, more: Sizes) -> None:

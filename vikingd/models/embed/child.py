@@ -131,9 +131,11 @@ class DocumentEmbedder:
             EmbedderFailed: the provider failed.
         """
         self.send(0, texts)
-        while (answer := self.receive(min(_LOOK, self._limit))) is None:
-            pass
-        _, reply = answer
+        number = None
+        while number != 0:  # others are of a worker that was stopped
+            answer = self.receive(min(_LOOK, self._limit))
+            if answer is not None:
+                number, reply = answer
         if isinstance(reply, EmbedderFailed):
             raise reply
         return reply

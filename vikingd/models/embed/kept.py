@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from vikingd.models.embed.provider import MAX_QUERY_CHARS, Vectors
-from vikingd.models.embed.query import QueryEmbedder
+from vikingd.models.embed.query import QueryEmbedder, text_of
 from vikingd.system import sealed_files as sealed
 
 FILE = "queries"
@@ -79,7 +79,7 @@ class KeptQueries:
 
 
 def write(path: Path, model: str, vectors: Mapping[str, Vectors]) -> None:
-    """Write the vectors of queries into a file that only its owner may read."""
+    """Write the vectors of queries, by caller and text, into a file for its owner alone."""
     encoded = {
         text: base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
         for text, vector in vectors.items()
@@ -88,7 +88,7 @@ def write(path: Path, model: str, vectors: Mapping[str, Vectors]) -> None:
 
 
 def read(path: Path, model: str, dimension: int) -> dict[str, Vectors]:
-    """Return the unit vectors (dimension,) of queries, in the order in which they were written.
+    """Return the unit vectors (dimension,) by caller and text, in the order of the file.
 
     Raises:
         FileNotFoundError: there is no file.
@@ -112,8 +112,8 @@ def read(path: Path, model: str, dimension: int) -> dict[str, Vectors]:
         raise ValueError(f"it is of the model {record.get('model')!r}, not {model!r}")
     vectors = {}
     for query, encoded in queries:
-        if len(query) > MAX_QUERY_CHARS:
-            raise ValueError(f"it has a query of {len(query):,} characters")
+        if (length := len(text_of(query))) > MAX_QUERY_CHARS:
+            raise ValueError(f"it has a query of {length:,} characters")
         vectors[query] = _vector(encoded, dimension)
     return vectors
 

@@ -23,6 +23,8 @@ from vikingd.models.embed.provider import (
 MIN_BACKOFF = 1.0
 MAX_BACKOFF = 30.0
 
+_BETWEEN = "\0"  # a caller and a text; no text has it after `clean`
+
 _log = logging.getLogger(__name__)
 
 
@@ -32,6 +34,8 @@ class QueryEmbedder:
     After a failure of the provider, queries fail at once for a back-off time (1 s, doubling to
     30 s), so that a dead endpoint does not cost each query its time-out. Then one query tries; the
     others fail at once until it ends. A query fails alone if the probe succeeds.
+
+    Callers of different names share neither entries of the cache nor queries in flight.
 
     Args:
         size: the most queries in the cache; 0: no cache.
@@ -68,13 +72,13 @@ class QueryEmbedder:
         """The failure of all queries; "" if the provider works."""
         return self._failure
 
-    def cached(self, text: str) -> Vectors | None:
+    def cached(self, text: str, caller: str = "") -> Vectors | None:
         """Return a cached vector; None if there is none. It never calls the provider."""
         with self._lock:
-            return self._look_up(clean(text, MAX_QUERY_CHARS))
+            return self._look_up(_key(clean(text, MAX_QUERY_CHARS), caller))
 
     def entries(self) -> dict[str, Vectors]:
-        """Return the cache, the least recently used query first."""
+        """Return the cache, the least recently used query first; see `text_of` for its keys."""
         with self._lock:
             return dict(self._cache)
 
@@ -84,7 +88,7 @@ class QueryEmbedder:
             self._cache.update(entries)
             self._shrink()
 
-    def embed(self, text: str) -> Vectors:
+    def embed(self, text: str, caller: str = "") -> Vectors:
         """Return the unit vector of a query, read-only.
 
         Raises:
@@ -92,30 +96,31 @@ class QueryEmbedder:
         """
         # Cut the query first: the provider ignores the rest, and the cache must not hold it.
         text = clean(text, MAX_QUERY_CHARS)
+        key = _key(text, caller)
         with self._lock:
-            vector = self._look_up(text)
+            vector = self._look_up(key)
             if vector is not None:
                 return vector
-            future = self._in_flight.get(text)
+            future = self._in_flight.get(key)
             first = future is None
             if future is None:
                 self._admit()
-                future = self._in_flight[text] = Future()
+                future = self._in_flight[key] = Future()
                 self.misses += 1
             else:
                 self.hits += 1
         if first:
-            self._resolve(text, future)
+            self._resolve(key, text, future)
         error = future.exception()
         if error is not None:
             # A new error, because threads must not share a traceback.
             raise _kind(error)(str(error)) from error
         return future.result()
 
-    def _look_up(self, text: str) -> Vectors | None:
-        vector = self._cache.get(text)
+    def _look_up(self, key: str) -> Vectors | None:
+        vector = self._cache.get(key)
         if vector is not None:
-            self._cache.move_to_end(text)
+            self._cache.move_to_end(key)
             self.hits += 1
         return vector
 
@@ -130,7 +135,7 @@ class QueryEmbedder:
             raise self._kind(self._failure)
         self._retry_at = float("inf")  # only this query tries until it ends
 
-    def _resolve(self, text: str, future: Future[Vectors]) -> None:
+    def _resolve(self, key: str, text: str, future: Future[Vectors]) -> None:
         started = time.perf_counter()
         try:
             try:
@@ -141,7 +146,7 @@ class QueryEmbedder:
             failure = self._failure_of_all(error)
             with self._lock:
                 self._judge(failure)
-                del self._in_flight[text]
+                del self._in_flight[key]
             future.set_exception(error)
             if not isinstance(error, EmbedderFailed):
                 raise
@@ -149,10 +154,10 @@ class QueryEmbedder:
         vector.flags.writeable = False
         with self._lock:
             self._judge(None)
-            self._cache[text] = vector
+            self._cache[key] = vector
             self.cached_since += 1
             self._shrink()
-            del self._in_flight[text]
+            del self._in_flight[key]
         future.set_result(vector)
 
     def _failure_of_all(self, error: BaseException) -> BaseException | None:
@@ -179,6 +184,16 @@ class QueryEmbedder:
             _log.warning("the embedder fails: %s", failure)
         self._failure = str(failure) or type(failure).__name__
         self._kind = _kind(failure)
+
+
+def text_of(key: str) -> str:
+    """Return the text of an entry of the cache."""
+    return key.rpartition(_BETWEEN)[2]
+
+
+def _key(text: str, caller: str) -> str:
+    """Return the key of an entry: a caller without a name has the text itself."""
+    return f"{caller}{_BETWEEN}{text}" if caller else text
 
 
 def _kind(error: BaseException) -> type[EmbedderFailed]:

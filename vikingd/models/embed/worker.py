@@ -1,14 +1,13 @@
-"""The worker that embeds the backlog of documents in a child process."""
+"""The worker that embeds the backlog of the documents of one store."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import logging
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -17,7 +16,8 @@ import numpy as np
 
 from vikingd.domain.changes import Waiting
 from vikingd.domain.errors import EmbedderFailed
-from vikingd.models.embed.child import DocumentEmbedder, Reply
+from vikingd.models.embed.backlogs import Backlogs
+from vikingd.models.embed.child import Reply
 from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderUnreachable
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.embed.speed import Speed
@@ -36,6 +36,7 @@ RECENT_BYTES = 16 << 20
 """Most bytes of recent vectors in memory, for texts that are deleted and written again."""
 
 _LOOK = 0.25  # seconds between two searches for new texts while the child works
+_TURN = 0.5  # seconds after which a worker begins no new group while others wait
 
 _log = logging.getLogger(__name__)
 
@@ -96,30 +97,45 @@ class _Group:
 
 
 class BacklogWorker:
-    """A thread that fills a backlog of texts with vectors, group by group, as long as it runs.
+    """Fills a backlog of texts with vectors, group by group, on a thread that several may share.
 
     While it writes the vectors of one group, the child embeds the next ones. Equal texts are
     embedded once. A failing provider leaves the backlog as it is and is tried again with back-off
     (1 s, doubling to 60 s). A text that fails alone is skipped until the next start. A text with
     which the provider breaks down or the child dies is skipped after the second time.
+
+    Args:
+        settings: the size of groups.
+        store: has the texts and takes their vectors.
+        dimension: numbers in a vector.
+        backlogs: the thread and the child; None: its own ones, which `stop` ends.
+        recent_bytes: most bytes of recent vectors in memory; None: RECENT_BYTES.
     """
 
-    def __init__(self, settings: EmbedSettings, store: Store, dimension: int) -> None:
+    def __init__(
+        self,
+        settings: EmbedSettings,
+        store: Store,
+        dimension: int,
+        backlogs: Backlogs | None = None,
+        recent_bytes: int | None = None,
+    ) -> None:
         self._group_size = settings.batch_size
         self._store = store
         self._dimension = dimension
-        self._embedder = DocumentEmbedder(settings)
-        self._thread = threading.Thread(target=self._run, name="backlog", daemon=True)
-        self._woken = threading.Event()
-        self._stopping = threading.Event()
+        self._is_alone = backlogs is None
+        self._backlogs = backlogs or Backlogs(settings)
+        self._embedder = self._backlogs.embedder
+        self._is_stopping = False
+        self._is_leaving = False  # no new group: other workers wait
+        self._backoff = MIN_BACKOFF
         self._asked: Counter[int] = Counter()
         self._asking = threading.Lock()
-        self._numbers = itertools.count(1)
         self._flight: dict[int, _Group] = {}
         self._failed: list[tuple[_Group, EmbedderFailed]] = []
         self._unwritten: _Group | None = None
         self._recent: OrderedDict[bytes, bytes] = OrderedDict()
-        self._recent_most = RECENT_BYTES // (4 * dimension)
+        self._recent_most = (recent_bytes or RECENT_BYTES) // (4 * dimension)
         self._speed = Speed()
         self._skipped: dict[int, str] = {}
         self._failure = ""
@@ -129,12 +145,17 @@ class BacklogWorker:
         self._stalled = ""
 
     def start(self) -> None:
-        """Start the thread; the child starts with the first text."""
-        self._thread.start()
+        """Look for texts that wait; the child starts with the first text."""
+        self.wake()
 
     def wake(self) -> None:
         """Tell the worker that there may be new texts."""
-        self._woken.set()
+        self._backlogs.wake(self)
+
+    @property
+    def has_work(self) -> bool:
+        """True while it embeds texts or waits for its turn, not while the provider fails."""
+        return self._backlogs.has_work(self) and not self._failure
 
     @contextlib.contextmanager
     def asked_for(self, text_ids: Sequence[int]) -> Iterator[None]:
@@ -150,11 +171,11 @@ class BacklogWorker:
 
     def stop(self) -> None:
         """Stop within 2 s; unfinished texts stay in the backlog."""
-        self._stopping.set()
-        self._woken.set()
-        self._embedder.kill()
-        if self._thread.is_alive():
-            self._thread.join(1.5)
+        self._is_stopping = True
+        if self._is_alone:
+            self._backlogs.stop()
+        else:
+            self._backlogs.remove(self)
 
     def state(self) -> WorkerState:
         """Return the current state."""
@@ -181,39 +202,37 @@ class BacklogWorker:
         text_id, reason = next(reversed(skipped.items()))
         return f"{len(skipped)} skipped until the next start, last text {text_id}: {reason}"
 
-    def _run(self) -> None:
-        try:
-            self._work()
-        finally:
-            self._embedder.close()
-
-    def _work(self) -> None:
-        backoff = MIN_BACKOFF
-        while not self._stopping.is_set():
-            self._woken.clear()  # before reading the backlog, so that no wake is lost
+    def turn(self, others_wait: Callable[[], bool]) -> float | None:
+        """Work until no text waits, or for half a second if others wait; see `backlogs.Worker`."""
+        self._is_leaving = False
+        self._rest()
+        until = time.monotonic() + _TURN
+        while not self._is_stopping:
             before = self._embedded
             try:
                 worked = self._step()
             except BaseException as error:
-                if self._stopping.is_set():
-                    return
-                if isinstance(error, EmbedderUnreachable):
-                    self._flight.clear()  # they were in the child
-                self._failed.clear()
-                self._unwritten = None
-                self._failure = str(error) or type(error).__name__
-                self._retry_at = time.time_ns() // 1000 + int(backoff * 1e6)
-                _log.warning("embedding failed, next try in %g s: %s", backoff, self._failure)
-                self._stopping.wait(backoff)
-                backoff = min(2 * backoff, MAX_BACKOFF)
-                self._rest()
-                continue
+                if self._is_stopping:
+                    return None
+                return self._fail(error)
             if self._embedded > before or not worked:
-                backoff = MIN_BACKOFF
+                self._backoff = MIN_BACKOFF
                 self._failure, self._retry_at = "", None
             if not worked:
-                self._woken.wait()
-                self._rest()
+                return 0.0 if self._is_leaving else None
+            self._is_leaving = time.monotonic() > until and others_wait()
+        return None
+
+    def _fail(self, error: BaseException) -> float:
+        """Note a failure of all texts; return the seconds until the next attempt."""
+        self._flight.clear()  # another worker may drop their replies
+        self._failed.clear()
+        self._unwritten = None
+        backoff, self._backoff = self._backoff, min(2 * self._backoff, MAX_BACKOFF)
+        self._failure = str(error) or type(error).__name__
+        self._retry_at = time.time_ns() // 1000 + int(backoff * 1e6)
+        _log.warning("embedding failed, next try in %g s: %s", backoff, self._failure)
+        return backoff
 
     def _rest(self) -> None:
         """Start a new measurement of progress, after a time without work."""
@@ -239,7 +258,9 @@ class BacklogWorker:
             self._look_for_a_stall()
             return True
         number, reply = answer
-        group = self._flight.pop(number)
+        group = self._flight.pop(number, None)
+        if group is None:  # of a worker that was stopped
+            return True
         try:
             self._take(group, reply)
         except EmbedderFailed as error:
@@ -251,8 +272,8 @@ class BacklogWorker:
         return True
 
     def _top_up(self) -> None:
-        """Give the child its next groups, unless a group has failed."""
-        while len(self._flight) < self._embedder.depth and not self._failed:
+        """Give the child its next groups, unless a group has failed or others have their turn."""
+        while len(self._flight) < self._embedder.depth and not (self._failed or self._is_leaving):
             group = self._next()
             if group is None:
                 return
@@ -267,7 +288,7 @@ class BacklogWorker:
                 continue
             if not self._flight and self._unwritten is None:
                 self._rest()
-            number = next(self._numbers)
+            number = next(self._backlogs.numbers)
             try:
                 self._embedder.send(number, list(group.texts.values()))
             except EmbedderBroke as error:
@@ -393,7 +414,7 @@ class BacklogWorker:
 
     def _ask_probe(self, error: EmbedderFailed) -> None:
         """Embed the probe; raise if the provider fails for all texts."""
-        if isinstance(error, EmbedderUnreachable) or self._stopping.is_set():
+        if isinstance(error, EmbedderUnreachable) or self._is_stopping:
             raise error
         self._embedder.embed([PROBE])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -104,6 +104,16 @@ class DatabaseReads:
         with self._snapshot() as db:
             row = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
             return None if row is None else row[0]
+
+
+def contexts_in(database: Path) -> int:
+    """Return the number of contexts in a database that no process has open; 0 if it is damaged."""
+    try:
+        with closing(connect(database, read_only=True)) as db:
+            (count,) = db.execute("SELECT count(*) FROM contexts").fetchone()
+            return int(count)
+    except sqlite3.Error:
+        return 0
 
 
 def revision_of(db: sqlite3.Connection) -> int:

@@ -1,0 +1,100 @@
+"""The directories of the tenants' stores, below DATA/tenants."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from vikingd.domain.errors import AlreadyExists, NotFound, StoreMismatch
+from vikingd.domain.tenants import check_tenant_name, is_tenant_name
+from vikingd.system.sealed_files import sync
+
+_DELETED = ".deleted-"  # begins the names of directories that are being removed
+
+
+class TenantDirectories:
+    """The directories of all tenants but the default one; only their owner may enter them."""
+
+    def __init__(self, data: Path) -> None:
+        self._root = data / "tenants"
+
+    def names(self) -> list[str]:
+        """Return the names of the tenants in order."""
+        return sorted(path.name for path in self._entries() if is_tenant_name(path.name))
+
+    def find(self, name: str) -> Path:
+        """Return the directory of a tenant.
+
+        Raises:
+            NotFound: there is no such tenant.
+            StoreMismatch: the directory is a symbolic link, or a file.
+            InvalidField: the name is not possible.
+        """
+        check_tenant_name(name)
+        path = self._root / name
+        for part in (self._root, path):
+            try:
+                mode = part.lstat().st_mode
+            except FileNotFoundError:
+                raise missing(name) from None
+            if not stat.S_ISDIR(mode):
+                raise StoreMismatch(f"the directory of the tenant {name} is no directory")
+        return path
+
+    def create(self, name: str) -> Path:
+        """Make the directory of a new tenant.
+
+        Raises:
+            AlreadyExists: there is such a tenant, or something else with its name.
+            InvalidField: the name is not possible.
+        """
+        check_tenant_name(name)
+        path = self._root / name
+        self._root.mkdir(mode=0o700, exist_ok=True)
+        try:
+            path.mkdir(mode=0o700)
+        except FileExistsError:
+            raise AlreadyExists(f"the tenant {name}") from None
+        sync(self._root)
+        return path
+
+    def set_aside(self, name: str) -> Path:
+        """Rename the directory of a tenant, so that the tenant is gone; return the new path."""
+        aside = self._root / f"{_DELETED}{name}-{secrets.token_hex(8)}"
+        self.find(name).rename(aside)
+        sync(self._root)
+        return aside
+
+    def remove(self, aside: Path) -> int:
+        """Remove a directory that was set aside; return the bytes of its files."""
+        size = sum(
+            (Path(folder) / file).lstat().st_size
+            for folder, _, files in os.walk(aside)
+            for file in files
+        )
+        shutil.rmtree(aside)
+        sync(self._root)
+        return size
+
+    def remove_leftovers(self) -> None:
+        """Remove what a killed process had set aside."""
+        for path in self._entries():
+            if path.name.startswith(_DELETED):
+                self.remove(path)
+
+    def _entries(self) -> Iterator[Path]:
+        """Yield the real directories below the root."""
+        try:
+            found = list(self._root.iterdir()) if not self._root.is_symlink() else []
+        except FileNotFoundError:
+            return
+        yield from (path for path in found if path.is_dir() and not path.is_symlink())
+
+
+def missing(name: str) -> NotFound:
+    """Return the error for a tenant that does not exist."""
+    return NotFound(name, f"there is no tenant {name}")

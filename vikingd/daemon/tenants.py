@@ -1,0 +1,442 @@
+"""The tenants: many stores in one process, opened at their first call and closed when idle."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ParamSpec, TypeAlias, TypeVar
+
+import structlog
+
+from vikingd.daemon.tenant_directories import TenantDirectories, missing
+from vikingd.domain.errors import (
+    AlreadyExists,
+    InvalidField,
+    NotFound,
+    Overloaded,
+    Stopping,
+    VikingError,
+)
+from vikingd.domain.rights import DEFAULT_TENANT
+from vikingd.domain.tenants import TenantSettings
+from vikingd.engine import Engine, EngineSettings, EngineStats, Shared
+from vikingd.store.reads.database import contexts_in
+from vikingd.store.schema import DATABASE
+from vikingd.system.heap import trim
+
+Handlers: TypeAlias = dict[str, Any]
+"""gRPC's handlers by the path of the method."""
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+_THREADS = 4  # that open and close stores; most of the time they wait for the disk
+_LOOK = 1.0  # seconds between two looks at the open stores
+_COLLECT_EVERY = 200  # closings: a closed engine is in a cycle of some 100 kB
+_DRAIN = 5.0  # seconds that a deletion waits for the calls in flight
+_HOLD = 10  # times the idle seconds: as long may texts that wait for vectors hold a store open
+_MOST_WAITING = 1000  # tenants that wait until another one is closed
+
+_log = structlog.stdlib.get_logger("vikingd")
+
+
+def _collect() -> None:
+    gc.collect()
+    trim()
+
+
+class Collector:
+    """Takes the handlers of services in place of a server.
+
+    Attributes:
+        handlers: all handlers by the path of the method.
+    """
+
+    def __init__(self) -> None:
+        self.handlers: Handlers = {}
+        self._generic: list[Any] = []
+        self._services: list[tuple[str, Mapping[str, Any]]] = []
+
+    def add_generic_rpc_handlers(self, handlers: Any) -> None:
+        """Take the handlers of a service."""
+        self._generic.append(handlers)
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
+        """Take the handlers of a service by the name of the method."""
+        self._services.append((service, handlers))
+        self.handlers |= {f"/{service}/{name}": one for name, one in handlers.items()}
+
+    def add_to(self, server: Any) -> None:
+        """Register all handlers at a server."""
+        for generic in self._generic:
+            server.add_generic_rpc_handlers(generic)
+        for service, handlers in self._services:
+            server.add_registered_method_handlers(service, handlers)
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """An open store with its services."""
+
+    name: str
+    engine: Engine
+    handlers: Handlers
+
+
+class _Place:
+    """A tenant that is open, or opens."""
+
+    __slots__ = ("calls", "fault", "name", "opening", "tenant", "used")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.opening: asyncio.Task[None]
+        self.tenant: Tenant | None = None
+        self.calls = 0  # in flight, those that wait for the opening included
+        self.used = 0.0  # time of the loop at the end of the last call
+        self.fault: str | None = None  # that the log tells of
+
+    @property
+    def is_idle(self) -> bool:
+        return self.tenant is not None and not self.calls
+
+    @property
+    def has_work(self) -> bool:
+        """True while the embedder works on its texts."""
+        return self.tenant is not None and self.tenant.engine.embedding.has_work
+
+
+class Use:
+    """A call to a tenant: `async with` opens the tenant and holds it open."""
+
+    __slots__ = ("_name", "_place", "_tenants")
+
+    def __init__(self, tenants: Tenants, name: str) -> None:
+        self._tenants = tenants
+        self._name = name
+        self._place: _Place | None = None
+
+    async def __aenter__(self) -> Tenant:
+        tenants = self._tenants
+        if self._name == DEFAULT_TENANT:
+            return tenants.default
+        place = self._place = tenants._enter(self._name)
+        if place.tenant is None:
+            try:
+                await asyncio.shield(place.opening)
+            except BaseException:
+                tenants._leave(place)
+                raise
+        assert place.tenant is not None
+        return place.tenant
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._place is not None:
+            self._tenants._leave(self._place)
+
+
+class Tenants:
+    """All tenants of a data directory; for the event loop.
+
+    The default tenant is always open. Of the others at most `most_open` are: the least recently
+    used one without a call in flight is closed for the next. One whose texts the embedder is
+    working on goes last. If all have calls, a call waits.
+
+    Args:
+        default: the engine of the default tenant.
+        handlers: those of the default tenant.
+        shared: what all engines share.
+        serve: makes the services of an engine and returns their handlers.
+    """
+
+    def __init__(
+        self,
+        default: Engine,
+        handlers: Handlers,
+        shared: Shared,
+        settings: TenantSettings,
+        serve: Callable[[Engine], Handlers],
+    ) -> None:
+        self.default = Tenant(DEFAULT_TENANT, default, handlers)
+        self._shared = shared
+        self._settings = settings
+        self._serve = serve
+        self._directories = TenantDirectories(default.settings.path)
+        self._pool = ThreadPoolExecutor(_THREADS, "tenants")
+        self._places: OrderedDict[str, _Place] = OrderedDict()  # the least recently used one first
+        self._closing: dict[str, asyncio.Task[None]] = {}
+        self._deleting: set[str] = set()
+        self._closed = 0  # closings so far
+        self._count = 0  # stores that are open, open now or close now
+        self._freed = asyncio.Event()  # a call or a closing ended
+        self._is_stopping = False
+        self._watch: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Remove what an interrupted deletion left, and begin to close idle tenants."""
+        if not self.default.engine.settings.reader:
+            await self._run(self._remove_leftovers)
+        self._watch = asyncio.create_task(self._look_after())
+
+    async def stop(self) -> None:
+        """Close all tenants but the default one, after the calls in flight."""
+        self._is_stopping = True
+        if self._watch is not None:
+            self._watch.cancel()
+        places = list(self._places.values())
+        if opening := [place.opening for place in places]:
+            await asyncio.wait(opening)
+        for place in places:
+            if place.tenant is not None and self._places.get(place.name) is place:
+                self._retire(place)
+        if self._closing:
+            await asyncio.wait(self._closing.values())
+        self._pool.shutdown(wait=False)
+
+    def use(self, name: str) -> Use:
+        """Return a context that holds a tenant open for a call.
+
+        Entering it raises:
+            NotFound: there is no such tenant.
+            InvalidField: the name is not possible.
+            StoreDamaged, StoreMismatch, StoreFailed: its store cannot be opened.
+            Overloaded: very many tenants wait until others are closed.
+            Stopping: the daemon stops.
+        """
+        return Use(self, name)
+
+    # What there is
+
+    def names(self) -> list[str]:
+        """Return the names of all tenants, the default one first. It reads a directory."""
+        return [DEFAULT_TENANT, *(n for n in self._directories.names() if n != DEFAULT_TENANT)]
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is such a tenant."""
+        with suppress(VikingError):
+            return name == DEFAULT_TENANT or bool(self._directories.find(name))
+        return False
+
+    def is_open(self, name: str) -> bool:
+        """Return whether the store of a tenant is open."""
+        place = self._places.get(name)
+        return name == DEFAULT_TENANT or (place is not None and place.tenant is not None)
+
+    async def stats(self, name: str) -> EngineStats:
+        """Return the figures of a tenant, which is opened for it; raises as `use`."""
+        async with self.use(name) as tenant:
+            return await self._run(tenant.engine.stats)
+
+    async def create(self, name: str) -> None:
+        """Create an empty tenant.
+
+        Raises:
+            AlreadyExists: there is such a tenant.
+            InvalidField: the name is not possible.
+            ReadOnly: this process is a reader.
+        """
+        self.default.engine.check_writable()
+        if name == DEFAULT_TENANT or name in self._deleting:
+            raise AlreadyExists(f"the tenant {name}")
+        await self._run(self._directories.create, name)
+        try:
+            async with self.use(name):
+                pass
+        except BaseException:
+            aside = await self._run(self._directories.set_aside, name)
+            await self._run(self._directories.remove, aside)
+            raise
+
+    async def delete(self, name: str) -> tuple[int, int]:
+        """Delete a tenant with all its files; return the numbers of its contexts and bytes.
+
+        New calls find no tenant at once; those in flight have five seconds to end.
+
+        Raises:
+            NotFound: there is no such tenant.
+            InvalidField: the name is not possible, or that of the default tenant.
+            Overloaded: calls are still in flight. Nothing was deleted.
+            ReadOnly: this process is a reader.
+        """
+        self.default.engine.check_writable()
+        if name == DEFAULT_TENANT:
+            raise InvalidField("name", "the default tenant cannot be deleted")
+        await self._run(self._directories.find, name)
+        if name in self._deleting:
+            raise missing(name)
+        self._deleting.add(name)
+        # A caller that goes away does not end it half way.
+        return await asyncio.shield(asyncio.create_task(self._delete(name)))
+
+    async def _delete(self, name: str) -> tuple[int, int]:
+        directories = self._directories
+        try:
+            try:
+                async with asyncio.timeout(_DRAIN):
+                    while (place := self._places.get(name)) is not None and not place.is_idle:
+                        await self._wait()
+            except TimeoutError:
+                raise Overloaded(
+                    f"calls to the tenant {name} are still in flight: repeat the call", _DRAIN
+                ) from None
+            if place is not None:
+                self._retire(place)
+            if (closing := self._closing.get(name)) is not None:
+                await asyncio.wait([closing])
+            path = await self._run(directories.find, name)
+            contexts = await self._run(contexts_in, path / DATABASE)
+            aside = await self._run(directories.set_aside, name)
+            return contexts, await self._run(directories.remove, aside)
+        finally:
+            self._deleting.discard(name)
+
+    # Opening and closing
+
+    def _enter(self, name: str) -> _Place:
+        """Count a call to a tenant, and begin to open the tenant if it is closed."""
+        place = self._places.get(name)
+        if place is not None and place.tenant is not None and place.tenant.engine.is_lost:
+            self._retire(place)
+            place = None
+        if name in self._deleting:
+            raise missing(name)
+        if place is None:
+            if self._is_stopping:
+                raise Stopping("the daemon stops")
+            if len(self._places) >= self._settings.most_open + _MOST_WAITING:
+                raise Overloaded("too many tenants wait to be opened", _LOOK)
+            place = self._places[name] = _Place(name)
+            place.opening = asyncio.create_task(self._open(place))
+            # Callers that went away do not ask for the error.
+            place.opening.add_done_callback(lambda task: task.cancelled() or task.exception())
+        else:
+            self._places.move_to_end(name)
+        place.calls += 1
+        return place
+
+    def _leave(self, place: _Place) -> None:
+        place.calls -= 1
+        place.used = asyncio.get_running_loop().time()
+        if not place.calls:
+            self._freed.set()
+
+    async def _open(self, place: _Place) -> None:
+        name = place.name
+        try:
+            if (closing := self._closing.get(name)) is not None:
+                await asyncio.wait([closing])
+            path = await self._run(self._directories.find, name)
+            while self._count >= self._settings.most_open:
+                victim = self._victim()
+                await (self._wait() if victim is None else asyncio.wait([self._retire(victim)]))
+            self._count += 1
+            try:
+                engine = await self._run(self._open_engine, path)
+            except BaseException:
+                self._count -= 1
+                self._freed.set()
+                raise
+            place.tenant = Tenant(name, engine, self._serve(engine))
+            self._shared.metrics.tenant_opened()
+        except BaseException as error:
+            if self._places.get(name) is place:
+                del self._places[name]
+            if not isinstance(error, NotFound | InvalidField):
+                _log.warning("a tenant cannot be opened", tenant=name, reason=str(error))
+            raise
+
+    def _open_engine(self, path: Path) -> Engine:
+        settings: EngineSettings = replace(
+            self.default.engine.settings, path=path, small=True, accept_loss=False
+        )
+
+        def tell(step: str) -> None:
+            _log.debug(step, tenant=path.name)
+
+        return Engine(settings, tell, self._shared)
+
+    def _victim(self) -> _Place | None:
+        """Return the tenant to close for another one; None if all have calls."""
+        idle = [place for place in self._places.values() if place.is_idle]
+        return next((place for place in idle if not place.has_work), idle[0] if idle else None)
+
+    def _retire(self, place: _Place) -> asyncio.Task[None]:
+        """Begin to close a tenant; the next call to it waits for the end and opens it again."""
+        del self._places[place.name]
+        task = self._closing[place.name] = asyncio.create_task(self._close(place))
+        return task
+
+    async def _close(self, place: _Place) -> None:
+        assert place.tenant is not None
+        while place.calls:  # of a lost engine, or as the daemon stops
+            await self._wait()
+        try:
+            fold = not (self._is_stopping or place.name in self._deleting)  # it takes some time
+            await self._run(place.tenant.engine.close, fold=fold)
+        except Exception:
+            _log.exception("a tenant was not closed", tenant=place.name)
+        finally:
+            place.tenant = None  # a cycle would keep the index in memory
+            self._count -= 1
+            del self._closing[place.name]
+            self._shared.metrics.tenant_closed()
+            self._freed.set()
+            self._closed += 1
+            if self._closed % _COLLECT_EVERY == 0:
+                await self._run(_collect)
+
+    async def _wait(self) -> None:
+        """Wait until a call or a closing ends."""
+        self._freed.clear()
+        await self._freed.wait()
+
+    async def _look_after(self) -> None:
+        """Close tenants that are idle or lost, and log their faults."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(min(_LOOK, self._settings.idle_seconds / 4))
+            try:
+                open_now = [place for place in self._places.values() if place.tenant is not None]
+                await self._run(self._tell_faults, open_now)
+                for place in open_now:
+                    if self._places.get(place.name) is place and self._is_over(place, loop.time()):
+                        self._retire(place)
+            except Exception:
+                _log.exception("the look at the tenants failed")
+
+    def _is_over(self, place: _Place, now: float) -> bool:
+        """Return whether an open tenant is to be closed."""
+        assert place.tenant is not None
+        if place.tenant.engine.is_lost:
+            return True
+        idle = now - place.used if place.is_idle else 0.0
+        seconds = self._settings.idle_seconds
+        return idle > seconds and (not place.has_work or idle > _HOLD * seconds)
+
+    @staticmethod
+    def _tell_faults(places: list[_Place]) -> None:
+        """Log each change of a fault; files of an index may have been truncated."""
+        for place in places:
+            if (tenant := place.tenant) is None:
+                continue
+            with suppress(VikingError):
+                fault = tenant.engine.failure()
+                if fault != place.fault:
+                    _log.error("tenant", tenant=place.name, fault=fault or "none")
+                    place.fault = fault
+
+    def _remove_leftovers(self) -> None:
+        try:
+            self._directories.remove_leftovers()
+        except OSError as error:
+            _log.warning("a deleted tenant was not removed", reason=str(error))
+
+    async def _run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Run a piece that waits for the disk on a thread."""
+        return await asyncio.wrap_future(self._pool.submit(function, *args, **kwargs))

@@ -1,0 +1,41 @@
+"""The names of tenants, and the settings of their stores."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Annotated
+
+from annotated_types import Ge, Interval
+
+from vikingd.domain.errors import InvalidField
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class TenantSettings:
+    """The section [tenants] of the configuration.
+
+    Attributes:
+        most_open: the most open stores beside that of the default tenant.
+        idle_seconds: a store is closed after so many seconds without a call.
+    """
+
+    most_open: Annotated[int, Interval(ge=1, le=10_000)] = 100
+    idle_seconds: Annotated[float, Ge(0.1)] = 600.0
+
+
+def is_tenant_name(name: str) -> bool:
+    """Return whether a text has the form of a tenant's name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def check_tenant_name(name: str) -> None:
+    """Raise InvalidField unless a text has the form of a tenant's name."""
+    if not is_tenant_name(name):
+        raise InvalidField(
+            "name",
+            f"{name!r} is no name of a tenant: it has 1 to 63 characters of a-z, 0-9 and -, and "
+            "does not begin with -",
+        )

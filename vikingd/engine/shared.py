@@ -1,0 +1,90 @@
+"""What the engines of one process share."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+import numpy as np
+from viking_kernels.arrays import F32, SCRIPTS
+
+from vikingd.domain.errors import DiskFull, EmbedderFailed
+from vikingd.engine.opening import Progress
+from vikingd.models.embed.backlogs import Backlogs
+from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.prior import prior_means
+from vikingd.models.embed.settings import EmbedSettings
+from vikingd.store.reader import StoreReader
+from vikingd.store.store import Store
+from vikingd.telemetry.metrics import Metrics
+
+
+class Shared:
+    """The embedder of a process: its provider, its thread for documents, and the metrics.
+
+    Any number of engines may use it, on any threads.
+
+    Args:
+        settings: of the provider.
+        metrics: gets the times of compactions and query vectors.
+
+    Raises:
+        EmbedderFailed: the embedder cannot run here.
+    """
+
+    def __init__(self, settings: EmbedSettings, metrics: Metrics | None = None) -> None:
+        self.metrics = metrics or Metrics()
+        self.provider = open_provider(settings)
+        self.backlogs = Backlogs(settings)
+        self._lock = Lock()
+        self._prior: F32 | None = None
+        self._is_warm = False
+
+    def prior(self, store: Store | StoreReader, progress: Progress) -> F32:
+        """Return the model's mean vector of each script; it is kept in each store.
+
+        It is computed at most once, and taken from the first store that has it.
+
+        Returns:
+            [SCRIPTS, dim] float32; zeros without an embedder, or if it fails.
+        """
+        provider = self.provider
+        dimension = provider.dimension or store.dimension or 0
+        if provider.dimension is None:
+            return np.zeros((SCRIPTS, dimension), np.float32)
+        key = f"prior/{provider.model}/{dimension}"
+        kept = store.get_meta(key)
+        if kept is not None:
+            return np.frombuffer(kept, "<f4").reshape(SCRIPTS, dimension).astype(np.float32)
+        with self._lock:
+            if self._prior is None:
+                try:
+                    self._prior = prior_means(provider)
+                except EmbedderFailed as error:
+                    progress(f"the model's prior is missing until the next start: {error}")
+                    return np.zeros((SCRIPTS, dimension), np.float32)
+            prior = self._prior.astype(np.float32)
+        if isinstance(store, Store):
+            try:
+                store.set_meta(key, prior.astype("<f4").tobytes())
+            except DiskFull as error:
+                progress(f"the next start must compute the model's prior again: {error}")
+        return prior
+
+    def warm(self, progress: Progress) -> None:
+        """Embed the first question of the process; it takes a model longer than others."""
+        with self._lock:
+            if self._is_warm:
+                return
+            self._is_warm = True
+            try:
+                self.provider.embed_query("a first question")
+            except EmbedderFailed as error:
+                progress(f"queries are answered by text alone for now: {error}")
+
+    def stop(self) -> None:
+        """End the work on documents at once; the texts wait for the next start."""
+        self.backlogs.stop()
+
+    def close(self) -> None:
+        """Close the provider, after `stop` and after all engines."""
+        self.provider.close()
