@@ -70,6 +70,14 @@ class Context:
         """Return the address of the client."""
         return "ipv4:127.0.0.1:50000"
 
+    def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+        """Return the metadata that a client of gRPC sends."""
+        return (("user-agent", "grpc-python"),)
+
+    def auth_context(self) -> dict[str, list[bytes]]:
+        """Return what a certificate says of the client; there is none."""
+        return {}
+
     def time_remaining(self) -> float | None:
         """Return the seconds until the deadline."""
         return 30.0
@@ -86,8 +94,12 @@ class Served:
 
     def __init__(self, nodes: int, store: Path) -> None:
         from benchmarks import data
+        from vikingd.access.gate import Gate
+        from vikingd.access.keys import KeyStore
         from vikingd.answer.search import Models
         from vikingd.config import Settings
+        from vikingd.daemon.tenants import Collector, Tenants
+        from vikingd.domain.tenants import TenantSettings
         from vikingd.engine import Engine, EngineSettings, Shared
         from vikingd.ingest import prepare
         from vikingd.models.embed.settings import EmbedSettings
@@ -96,6 +108,7 @@ class Served:
         from vikingd.models.rerank.rerankers import Rerankers
         from vikingd.pb import retrieval_pb2_grpc
         from vikingd.telemetry.metrics import Metrics
+        from vikingd.wire.admission import Admission
         from vikingd.wire.boundary import Boundary
         from vikingd.wire.calls import Threads
         from vikingd.wire.retrieval_service import RetrievalService
@@ -107,25 +120,24 @@ class Served:
         for batch in self.tree.batches(_BATCH):
             self.engine.writable_store.put([prepare.prepare(draft) for draft in batch]).result()
         self.engine.optimize()
-        self.threads, self.boundary = Threads(), Boundary(metrics, None)
+        self.threads = Threads()
         models = Models(Planner(PlannerSettings(), lambda *_: None), Rerankers([], lambda *_: None))
         service = RetrievalService(self.engine, self.threads, metrics, Settings(path=store), models)
-        self._handlers: dict[str, Any] = {}
-        server: Any = self  # takes the handlers in place of a gRPC server
-        retrieval_pb2_grpc.add_RetrievalServicer_to_server(service, server)
-
-    def add_generic_rpc_handlers(self, _: Any) -> None:
-        """Ignore the generic handlers that a gRPC server also gets."""
-
-    def add_registered_method_handlers(self, _: str, handlers: dict[str, Any]) -> None:
-        """Keep the handlers of a service, by method."""
-        self._handlers |= handlers
+        services: Any = Collector()  # takes the handlers in place of a gRPC server
+        retrieval_pb2_grpc.add_RetrievalServicer_to_server(service, services)
+        self._handlers = services.handlers
+        tenants = Tenants(
+            self.engine, self._handlers, shared, TenantSettings(), lambda _: self._handlers
+        )
+        keys = KeyStore(store)
+        gate = Gate(keys, allow_local=False, trust_network=False)
+        self.boundary = Boundary(Admission(keys, gate, tenants), metrics)
 
     async def call(self, method: str) -> Call:
         """Return a function that answers a request of a method."""
 
         async def known(details: Details) -> Any:
-            return self._handlers[details.method.rpartition("/")[2]]
+            return self._handlers[details.method]
 
         guarded: Any = await self.boundary.intercept_service(known, Details(method))  # type: ignore[arg-type]
         answer, encode, context = guarded.unary_unary, guarded.response_serializer, Context()

@@ -165,7 +165,7 @@ class Caller:
         parts = self._parts(full)
         if not parts and top:
             return Answer(NOT_FOUND)
-        return Answer(OK, sorted(parts))
+        return Answer(OK, sorted(parts, key=lambda u: (self.world.contexts[u], u)))
 
     def tree(self, uri: str, depth: int = 0) -> Answer:
         """List a subtree down to a depth below the target; 0: all of it."""

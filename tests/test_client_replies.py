@@ -23,6 +23,7 @@ from vikingd.client import (
     RecallPath,
     RerankStatus,
     StopReason,
+    access,
     contexts,
     memory_requests,
     requests,
@@ -32,7 +33,7 @@ from vikingd.client import (
 from vikingd.client.methods import Method, Methods
 from vikingd.client.replies import read
 from vikingd.domain.find import Levels
-from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
+from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 REPLIES: dict[type[Any], Message] = {
     results.FindResult: retrieval_pb2.FindResponse(),
@@ -52,6 +53,13 @@ REPLIES: dict[type[Any], Message] = {
     status.VerifyReport: admin_pb2.VerifyResponse(),
     status.OptimizeResult: admin_pb2.OptimizeResponse(),
     status.ReembedResult: admin_pb2.ReembedResponse(),
+    access.CreatedKey: access_pb2.CreateKeyResponse(),
+    access.KeyList: access_pb2.ListKeysResponse(),
+    access.Key: access_pb2.Key(),
+    access.RotatedKey: access_pb2.RotateKeyResponse(),
+    access.Tenant: access_pb2.Tenant(),
+    access.TenantList: access_pb2.ListTenantsResponse(),
+    access.DeletedTenant: access_pb2.DeleteTenantResponse(),
 }
 
 

@@ -262,7 +262,11 @@ def test_every_error_of_the_domain_is_in_the_table() -> None:
 STATUSES = {
     "InvalidField": "INVALID_ARGUMENT",
     "NotFound": "NOT_FOUND",
+    "NotReadable": "NOT_FOUND",
     "AlreadyExists": "ALREADY_EXISTS",
+    "Unauthenticated": "UNAUTHENTICATED",
+    "PermissionDenied": "PERMISSION_DENIED",
+    "QuotaExceeded": "RESOURCE_EXHAUSTED",
     "RevisionNotReached": "DEADLINE_EXCEEDED",
     "DeadlinePassed": "DEADLINE_EXCEEDED",
     "Overloaded": "RESOURCE_EXHAUSTED",
@@ -283,6 +287,7 @@ STATUSES = {
 ARGUMENTS: dict[type[VikingError], tuple[Any, ...]] = {
     errors.InvalidField: ("limit", "is too large"),
     errors.Overloaded: ("full", 1.0),
+    errors.QuotaExceeded: ("a limit", None),
     errors.RevisionDiffers: (FILE, 1, 2),
 }
 

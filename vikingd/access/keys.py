@@ -74,8 +74,7 @@ CREATE UNIQUE INDEX IF NOT EXISTS keys_subject ON keys (subject)
 CREATE TABLE IF NOT EXISTS tenants (
     name TEXT PRIMARY KEY,
     created_at INTEGER NOT NULL,
-    limits TEXT NOT NULL,
-    is_deleted INTEGER NOT NULL DEFAULT 0
+    limits TEXT NOT NULL
 ) STRICT;
 -- `changes` counts what callers may see; a new time of last use is none of it.
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
@@ -386,27 +385,19 @@ class KeyStore:
         created_at = row[0] if row and name != DEFAULT_TENANT else None
         return TenantRecord(name, created_at, limits_of(row[1]) if row else Limits())
 
-    def begin_deletion(self, name: str) -> None:
-        """Note that a tenant is being deleted. Its keys are not valid any more."""
-        now = time.time_ns() // 1000
-        with self._changing() as db:
-            db.execute("UPDATE tenants SET is_deleted = 1 WHERE name = ?", (name,))
-            db.execute(
-                "UPDATE keys SET revoked_at = ? WHERE tenant = ? AND revoked_at IS NULL",
-                (now, name),
-            )
-
-    def end_deletion(self, name: str) -> int:
-        """Forget a tenant and its keys; return the number of keys."""
+    def forget_tenant(self, name: str) -> int:
+        """Forget a tenant that was deleted, with its keys; return the number of keys."""
         with self._changing() as db:
             db.execute("DELETE FROM tenants WHERE name = ?", (name,))
             return db.execute("DELETE FROM keys WHERE tenant = ?", (name,)).rowcount
 
-    def deletions(self) -> list[str]:
-        """Return the tenants whose deletion has not ended."""
+    def forget_all_but(self, tenants: Iterable[str]) -> None:
+        """Forget the tenants whose deletion was interrupted: their store is gone."""
         with self._lock:
-            rows = self._writes.execute("SELECT name FROM tenants WHERE is_deleted ORDER BY name")
-            return [name for (name,) in rows]
+            rows = self._writes.execute("SELECT tenant FROM keys UNION SELECT name FROM tenants")
+            known = {name for (name,) in rows}
+        for name in known - {*tenants, DEFAULT_TENANT}:
+            self.forget_tenant(name)
 
     # The file
 

@@ -16,6 +16,17 @@ class for each reason (`except NotFound`). The clients of vikingd.client.message
 methods and return protobuf messages.
 """
 
+from vikingd.client.access import (
+    CreatedKey,
+    DeletedTenant,
+    Grant,
+    Key,
+    KeyList,
+    Limits,
+    RotatedKey,
+    Tenant,
+    TenantList,
+)
 from vikingd.client.clients import AsyncClient, Client
 from vikingd.client.connection import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
 from vikingd.client.contexts import (
@@ -41,6 +52,8 @@ from vikingd.client.errors import (
     InvalidField,
     NotFound,
     Overloaded,
+    PermissionDenied,
+    QuotaExceeded,
     ReadOnly,
     RevisionDiffers,
     RevisionNotReached,
@@ -51,6 +64,7 @@ from vikingd.client.errors import (
     StoreMismatch,
     TimedOut,
     TooLarge,
+    Unauthenticated,
     Unreachable,
     Unsendable,
 )
@@ -107,6 +121,7 @@ from vikingd.domain.find import (
 )
 from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason, RecallPath
 from vikingd.domain.retrieve import Boost, Include, ItemTrace, Mode, Outcome, Rrf, WeightedSum
+from vikingd.domain.rights import Right
 from vikingd.domain.search import (
     PlanSource,
     QueryPlan,
@@ -137,10 +152,12 @@ __all__ = [
     "ContextPassage",
     "ContextType",
     "Corrupt",
+    "CreatedKey",
     "DeadlinePassed",
     "Degradation",
     "DegradationReason",
     "DeleteResult",
+    "DeletedTenant",
     "DiskFull",
     "Draft",
     "DropReason",
@@ -155,13 +172,17 @@ __all__ = [
     "FindResult",
     "FindTrace",
     "ForgetResult",
+    "Grant",
     "ImportSummary",
     "Include",
     "IndexStats",
     "Internal",
     "InvalidField",
     "ItemTrace",
+    "Key",
+    "KeyList",
     "Levels",
+    "Limits",
     "LinkResult",
     "MatchedContext",
     "MatchedPassage",
@@ -175,6 +196,7 @@ __all__ = [
     "Outcome",
     "Overloaded",
     "Passage",
+    "PermissionDenied",
     "PlanSource",
     "PutOutcome",
     "PutResult",
@@ -182,6 +204,7 @@ __all__ = [
     "QueryPlan",
     "QueryResult",
     "QueueStats",
+    "QuotaExceeded",
     "ReadOnly",
     "RecallPath",
     "RecallResult",
@@ -197,6 +220,8 @@ __all__ = [
     "RetrievedItem",
     "RevisionDiffers",
     "RevisionNotReached",
+    "Right",
+    "RotatedKey",
     "Rrf",
     "SalienceParts",
     "ScoreParts",
@@ -212,11 +237,14 @@ __all__ = [
     "StoreFailed",
     "StoreInUse",
     "StoreMismatch",
+    "Tenant",
+    "TenantList",
     "TimedOut",
     "TooLarge",
     "TracedDirectory",
     "TracedMean",
     "TypedQuery",
+    "Unauthenticated",
     "Unreachable",
     "Unreadable",
     "Unsendable",

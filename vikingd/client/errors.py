@@ -70,6 +70,18 @@ class AlreadyExists(ClientError):
     """A URI that must be new exists already."""
 
 
+class Unauthenticated(ClientError):
+    """The call has no valid key; the message says what is wrong, as far as the caller may know."""
+
+
+class PermissionDenied(ClientError):
+    """The key has no right to do this."""
+
+
+class QuotaExceeded(ClientError):
+    """A limit of the key or the tenant is reached. Without `retry_after` waiting does not help."""
+
+
 class RevisionNotReached(ClientError):
     """The daemon did not reach the minimum revision within the deadline."""
 

@@ -22,9 +22,10 @@ from typing import (
 
 import grpc
 
-from vikingd.client import contexts, memory_requests, replies, requests, results, status
+from vikingd.client import access, contexts, memory_requests, replies, requests, results, status
 from vikingd.client.errors import sendable
-from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
+from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
+from vikingd.pb.access_pb2_grpc import AccessStub
 from vikingd.pb.admin_pb2_grpc import AdminStub
 from vikingd.pb.contexts_pb2_grpc import ContextsStub
 from vikingd.pb.memories_pb2_grpc import MemoriesStub
@@ -41,7 +42,7 @@ Result = TypeVar("Result")
 
 _RPCS = {
     re.sub(r"(?<!^)(?=[A-Z])", "_", rpc.name).lower(): rpc
-    for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2)
+    for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2, access_pb2)
     for service in file.DESCRIPTOR.services_by_name.values()
     for rpc in service.methods
 }
@@ -59,6 +60,7 @@ class Stubs:
         self.contexts: ContextsStub = ContextsStub(channel)
         self.memories: MemoriesStub = MemoriesStub(channel)
         self.admin: AdminStub = AdminStub(channel)
+        self.access: AccessStub = AccessStub(channel)
 
 
 class If(NamedTuple):
@@ -297,6 +299,35 @@ class Methods(ABC):
     )
     reembed = Method(
         requests.reembed, lambda to: to.admin.Reembed, status.ReembedResult, retried=False
+    )
+    # A repetition would create a second key, or end the secret that the first reply has.
+    create_key = Method(
+        access.create_key, lambda to: to.access.CreateKey, access.CreatedKey, retried=False
+    )
+    list_keys = Method(
+        access.list_keys, lambda to: to.access.ListKeys, access.KeyList, retried=True
+    )
+    revoke_key = Method(
+        access.revoke_key, lambda to: to.access.RevokeKey, access.Key, part="key", retried=True
+    )
+    rotate_key = Method(
+        access.rotate_key, lambda to: to.access.RotateKey, access.RotatedKey, retried=False
+    )
+    put_tenant = Method(
+        access.put_tenant,
+        lambda to: to.access.PutTenant,
+        access.Tenant,
+        part="tenant",
+        retried=If("without create", lambda request: not request.create),
+    )
+    list_tenants = Method(
+        access.list_tenants, lambda to: to.access.ListTenants, access.TenantList, retried=True
+    )
+    delete_tenant = Method(
+        access.delete_tenant,
+        lambda to: to.access.DeleteTenant,
+        access.DeletedTenant,
+        retried=False,
     )
     backup = Stream(requests.backup, lambda to: to.admin.Backup, status.BackupPiece, retried=False)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 import vikingd
-from vikingd.ctl import reading, remembering, retrieving, running, writing
+from vikingd.ctl import keys, reading, remembering, retrieving, running, tenants, writing
 from vikingd.ctl.backing_up import backup
 from vikingd.ctl.demo import demo
 from vikingd.ctl.exporting import export
@@ -55,6 +55,8 @@ app.command("verify")(connected(running.verify, deadline=None))
 app.command("optimize")(connected(running.optimize, deadline=None))
 app.command("reembed")(connected(running.reembed, deadline=None))
 app.command("backup")(connected(backup, deadline=None))
+app.add_typer(keys.app, name="keys")
+app.add_typer(tenants.app, name="tenants")
 
 # The base of BadParameter, which typer itself does not export.
 _UsageError: Any = typer.BadParameter.__mro__[1]

@@ -9,11 +9,11 @@ import structlog
 from grpc_health.v1 import health, health_pb2
 
 from vikingd.engine import Engine
-from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
+from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 SERVICES = tuple(
     service.full_name
-    for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2)
+    for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2, access_pb2)
     for service in file.DESCRIPTOR.services_by_name.values()
 )
 EMBEDDER = "viking.embedder"

@@ -21,6 +21,8 @@ from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from vikingd import __version__
+from vikingd.access.gate import Gate
+from vikingd.access.keys import KeyStore
 from vikingd.answer.search import Models
 from vikingd.config import ConfigError, Settings
 from vikingd.context import tokenizers
@@ -36,6 +38,7 @@ from vikingd.models.intent.planner import Planner
 from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.pb import (
+    access_pb2_grpc,
     admin_pb2_grpc,
     contexts_pb2_grpc,
     memories_pb2_grpc,
@@ -45,7 +48,9 @@ from vikingd.system import descriptors
 from vikingd.system.private_files import keep_new_files_private, keep_private
 from vikingd.telemetry.metrics import Metrics
 from vikingd.telemetry.scrape import Endpoint
+from vikingd.wire.access_service import AccessService
 from vikingd.wire.admin_service import AdminService
+from vikingd.wire.admission import Admission
 from vikingd.wire.boundary import Boundary
 from vikingd.wire.calls import Threads
 from vikingd.wire.contexts_service import ContextsService
@@ -59,6 +64,7 @@ _GRACE = 5.0  # seconds for running calls when the daemon stops
 _LAST_RESORT = 9.0  # seconds after which a stop ends the process; the store survives that
 _FLUSH = 2.0  # seconds for the export of the last spans; with _GRACE below _LAST_RESORT
 _DESCRIPTORS_INTERVAL = 5.0
+_USES_INTERVAL = 30.0
 # Limits of one connection; clients connect again by themselves.
 _STREAMS = 1000  # calls in flight
 _IDLE_MS = 15 * 60_000
@@ -163,7 +169,14 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         parts.settings.tenants,
         lambda opened: _services(parts, threads, opened).handlers,
     )
-    boundary = Boundary(parts.metrics, parts.tracing)
+    settings = parts.settings
+    keys = KeyStore(path)
+    await asyncio.to_thread(keys.forget_all_but, tenants.names())
+    access_pb2_grpc.add_AccessServicer_to_server(
+        AccessService(keys, tenants, threads), cast("grpc.aio.Server", services)
+    )
+    gate = Gate(keys, allow_local=settings.allow_local, trust_network=settings.trust_network)
+    boundary = Boundary(Admission(keys, gate, tenants), parts.metrics, parts.tracing)
     state = Health(engine)
     certificates = parts.certificates
     server = grpc.aio.server(
@@ -188,7 +201,11 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     await state.refresh()
     await tenants.start()
     await server.start()
-    watches = [asyncio.create_task(state.watch(stop)), asyncio.create_task(_watch_descriptors())]
+    watches = [
+        asyncio.create_task(state.watch(stop)),
+        asyncio.create_task(_watch_descriptors()),
+        asyncio.create_task(_write_uses(keys)),
+    ]
     if certificates is not None:
         watches.append(asyncio.create_task(certificates.watch()))
     if parts.scrape is not None:
@@ -220,6 +237,7 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         closing.append(asyncio.to_thread(parts.tracing.close, _FLUSH))
     await asyncio.gather(*closing)
     await asyncio.to_thread(parts.shared.close)
+    await asyncio.to_thread(keys.close)
     _log.info("stopped")
 
 
@@ -274,6 +292,13 @@ async def _watch_descriptors() -> None:
             _log.warning("file descriptors", warning=shortage)
         known = shortage
         await asyncio.sleep(_DESCRIPTORS_INTERVAL)
+
+
+async def _write_uses(keys: KeyStore) -> None:
+    """Write the times at which keys were last used, until cancelled."""
+    while True:
+        await asyncio.sleep(_USES_INTERVAL)
+        await asyncio.to_thread(keys.write_uses)
 
 
 def _stop_on_signals(stop: asyncio.Event) -> None:

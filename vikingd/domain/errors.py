@@ -54,6 +54,10 @@ class NotFound(VikingError, reason="NOT_FOUND"):
         super().__init__(message or f"{uri} does not exist", uri=uri)
 
 
+class NotReadable(NotFound):
+    """The caller may not read the URI. It gets the same error as for a missing one."""
+
+
 class AlreadyExists(VikingError, reason="ALREADY_EXISTS"):
     """A URI that must be new exists already."""
 

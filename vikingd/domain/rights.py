@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from vikingd.domain import uri as uris
-from vikingd.domain.errors import NotFound, PermissionDenied
+from vikingd.domain.errors import NotReadable, PermissionDenied
 
 DEFAULT_TENANT = "default"
 
@@ -89,9 +89,9 @@ class Caller:
         return next((prefix for prefix in readable if uris.is_within(uri, prefix)), None)
 
     def check_read(self, uri: str) -> None:
-        """Raise NotFound, as for a missing URI, unless the caller may read it."""
+        """Raise NotReadable, which looks like NotFound, unless the caller may read the URI."""
         if not self.may(Right.READ, uri):
-            raise NotFound(uri)
+            raise NotReadable(uri)
 
     def check(self, right: Right, uri: str) -> None:
         """Raise PermissionDenied unless the caller has the right. It depends on the URI alone."""

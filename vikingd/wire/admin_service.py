@@ -32,9 +32,13 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         self, _: admin_pb2.StatsRequest, context: CallContext
     ) -> admin_pb2.StatsResponse:
         """Return the daemon's figures."""
+        deadline = CallDeadline(context)
+        is_operator = deadline.caller.is_operator
         return await self._threads.admin.run(
-            CallDeadline(context),
-            lambda: encode.stats_response(self._engine.stats(), self._metrics, __version__),
+            deadline,
+            lambda: encode.stats_response(
+                self._engine.stats(), self._metrics, __version__, for_operator=is_operator
+            ),
         )
 
     async def Verify(

@@ -1,10 +1,10 @@
-"""The boundary around every handler: intake of requests, errors, the log of failures."""
+"""The boundary around every handler: admission, intake of requests, errors, the log of failures."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import grpc
@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 from vikingd.domain.errors import InvalidField, VikingError
 from vikingd.telemetry.metrics import Metrics
+from vikingd.wire.admission import Admission, Admitted
 from vikingd.wire.errors import code_of, status_of
 from vikingd.wire.intake import INLINE_BYTES, Intake, parsed
 
@@ -28,9 +29,16 @@ _log = structlog.stdlib.get_logger("vikingd.wire")
 
 
 class Boundary(grpc.aio.ServerInterceptor):
-    """An interceptor that turns errors into statuses, logs them, and counts and times all calls."""
+    """An interceptor that admits all calls, counts and times them, and turns errors into statuses.
 
-    def __init__(self, metrics: Metrics, tracing: Tracing | None) -> None:
+    Args:
+        admission: finds the caller of each call and the handlers of its tenant.
+    """
+
+    def __init__(
+        self, admission: Admission, metrics: Metrics, tracing: Tracing | None = None
+    ) -> None:
+        self._admission = admission
         self._metrics = metrics
         self._intake = Intake()
         self._tracing = tracing
@@ -54,9 +62,11 @@ class Boundary(grpc.aio.ServerInterceptor):
         if handler is None or not method.startswith(_PREFIX):
             return handler
         if handler.response_streaming:
-            guarded = _guard_stream(method, handler, self._metrics)
+            guarded = _guard_stream(method, handler, self._admission, self._metrics)
         else:
-            guarded = _guard(method, handler, self._intake, self._metrics, self._tracing)
+            guarded = _guard(
+                method, handler, self._admission, self._intake, self._metrics, self._tracing
+            )
         return self._guarded.setdefault(method, guarded)
 
     def close(self) -> None:
@@ -79,11 +89,16 @@ class Boundary(grpc.aio.ServerInterceptor):
 
 
 def _guard(
-    method: str, handler: Any, intake: Intake, metrics: Metrics, tracing: Tracing | None
+    method: str,
+    handler: Any,
+    admission: Admission,
+    intake: Intake,
+    metrics: Metrics,
+    tracing: Tracing | None,
 ) -> Handler:
     name = method.rpartition("/")[2]
-    behaviour, parse = handler.unary_unary, handler.request_deserializer
-    serialize, guard = handler.response_serializer, intake.guards[method]
+    parse, serialize = handler.request_deserializer, handler.response_serializer
+    guard, rule = intake.guards[method], admission.rules[method]
 
     def encode(reply: Message | bytes) -> bytes:
         return reply if isinstance(reply, bytes) else serialize(reply)  # a thread has encoded it
@@ -106,16 +121,25 @@ def _guard(
         _clear(error)
         return status
 
+    async def handled(data: bytes, context: Any, admitted: Admitted) -> Any:
+        if len(data) <= INLINE_BYTES:
+            request: Message | VikingError = parsed(data, guard, parse)
+        else:
+            request = await intake.parsed(data, guard, parse)
+        if isinstance(request, VikingError):
+            raise request
+        admitted.request = request
+        rule.check(request, admitted.caller)
+        owner = rule.tenant_of(admitted.caller)
+        async with admission.tenants.use(owner) as tenant:
+            await admission.check_stored(rule, request, tenant, owner)
+            return await tenant.handlers[method].unary_unary(request, context)
+
     async def answer(data: bytes, context: Any) -> Any:
         started = time.perf_counter()
         try:
-            if len(data) <= INLINE_BYTES:
-                request: Message | VikingError = parsed(data, guard, parse)
-            else:
-                request = await intake.parsed(data, guard, parse)
-            if isinstance(request, VikingError):
-                return failed(request, started)
-            reply = await behaviour(request, context)
+            with await admission.admit(rule, context, len(data)) as admitted:
+                admitted.reply = reply = await handled(data, context, admitted)
         except asyncio.CancelledError:  # the caller went away, or its deadline passed
             code = grpc.StatusCode.CANCELLED
             _log.info("call failed", method=name, code=code.name, ms=ended(started, code))
@@ -146,10 +170,10 @@ def _guard(
     return guarded
 
 
-def _guard_stream(method: str, handler: Any, metrics: Metrics) -> Any:
+def _guard_stream(method: str, handler: Any, admission: Admission, metrics: Metrics) -> Any:
     """Return the guarded handler of a method that answers with a stream, which has no span."""
-    name = method.rpartition("/")[2]
-    behaviour, parse = handler.unary_stream, handler.request_deserializer
+    name, rule = method.rpartition("/")[2], admission.rules[method]
+    parse = handler.request_deserializer
 
     def decode(data: bytes) -> Any:
         try:
@@ -157,12 +181,22 @@ def _guard_stream(method: str, handler: Any, metrics: Metrics) -> Any:
         except Exception:  # DecodeError; the handler raises its own error
             return None
 
-    async def call(request: Any, context: Any) -> AsyncIterator[Any]:
-        started, code, error = time.perf_counter(), grpc.StatusCode.OK, None
-        try:
+    async def handled(request: Any, context: Any) -> AsyncGenerator[Any]:
+        with await admission.admit(rule, context, 0) as admitted:
             if request is None:
                 raise InvalidField("request", "cannot be decoded")
-            async for part in behaviour(request, context):
+            admitted.request = request
+            rule.check(request, admitted.caller)
+            async with admission.tenants.use(rule.tenant_of(admitted.caller)) as tenant:
+                async for part in tenant.handlers[method].unary_stream(request, context):
+                    admitted.reply = part
+                    yield part
+
+    async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+        started, code, error = time.perf_counter(), grpc.StatusCode.OK, None
+        parts = handled(request, context)
+        try:
+            async for part in parts:
                 yield part
         except (asyncio.CancelledError, GeneratorExit):  # the caller went away
             code = grpc.StatusCode.CANCELLED
@@ -170,6 +204,7 @@ def _guard_stream(method: str, handler: Any, metrics: Metrics) -> Any:
         except BaseException as raised:  # gRPC would end the daemon or answer nothing
             code, error = code_of(raised), raised
         finally:
+            await parts.aclose()
             seconds = time.perf_counter() - started
             metrics.called(name, code.name, seconds)
             if code is not grpc.StatusCode.OK:

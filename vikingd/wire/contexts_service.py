@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from vikingd.answer.deadline import FutureBridge, wait_for_revision
 from vikingd.domain import uri as uris
+from vikingd.domain.rights import Right
 from vikingd.engine import Engine
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
 from vikingd.wire import weigh
@@ -74,11 +76,14 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
         """Return one whole context."""
         uri = uris.parse(request.uri)
         deadline = CallDeadline(context)
+        caller = deadline.caller
         await wait_for_revision(self._engine, request.min_revision, deadline)
 
         def read() -> contexts_pb2.GetResponse:
-            found = encode.context(self._engine.store.get(uri))
-            return as_sent(contexts_pb2.GetResponse(context=found))
+            found = self._engine.store.get(uri)
+            shown = tuple(one for one in found.relations if caller.may(Right.READ, one.uri))
+            found = replace(found, relations=shown)
+            return as_sent(contexts_pb2.GetResponse(context=encode.context(found)))
 
         return await self._threads.read(deadline, read)
 
@@ -107,11 +112,12 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
         uri = decode.target_uri(request.uri, "uri")
         limit, after = decode.page(request.page_size, request.page_token, uri)
         deadline = CallDeadline(context)
+        parts = deadline.caller.parts(uri)
         await wait_for_revision(self._engine, request.min_revision, deadline)
 
         def fill() -> _Listing:
             page = encode.Page(limit)
-            read(uri=uri, after=after, limit=limit + 1, fits=page.add)
+            read(uri=uri, after=after, limit=limit + 1, fits=page.add, parts=parts)
             return as_sent(response(contexts=page.contexts, next_page_token=page.next_page_token))
 
         async with self._threads.queues.runner(deadline, heavy=limit > weigh.PAGE) as run:

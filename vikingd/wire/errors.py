@@ -34,6 +34,7 @@ _Code = grpc.StatusCode
 CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
     errors.InvalidField: _Code.INVALID_ARGUMENT,
     errors.NotFound: _Code.NOT_FOUND,
+    errors.NotReadable: _Code.NOT_FOUND,
     errors.AlreadyExists: _Code.ALREADY_EXISTS,
     errors.Unauthenticated: _Code.UNAUTHENTICATED,
     errors.PermissionDenied: _Code.PERMISSION_DENIED,

@@ -10,6 +10,7 @@ import numpy as np
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from viking_kernels import wire as kernel
 
+from vikingd.access.records import MAX_GRANTS
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.domain.errors import InvalidField
@@ -21,7 +22,7 @@ from vikingd.ingest.markdown import MAX_HEADING
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES
 from vikingd.ingest.prepare import MAX_ABSTRACT_BYTES, MAX_CONTENT_BYTES, MAX_OVERVIEW_BYTES
 from vikingd.memory.entries import MAX_TEXT_CHARACTERS
-from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
+from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 MAX_QUERY_BYTES = 16 << 10
 MAX_BATCH = 1000
@@ -91,14 +92,22 @@ TABLE: Final[Mapping[str, Most]] = {
     "time_zone": _NAME,
     "tokenizer": _NAME,
     "uri": _URI,
+    "uri_prefix": _URI,
     "vector": _VECTOR,
     "where": _FILTER,
     "google.protobuf.FieldMask.paths": Most(MAX_CHOICES, MAX_NAME_BYTES),
     "google.protobuf.ListValue.values": _VALUES,
     "google.protobuf.Struct.fields": _VALUES,
     "BatchFindRequest.requests": Most(MAX_FINDS),
-    "Boost.uri_prefix": _URI,
     "BuildContextRequest.separator": Most(bytes=_UTF8 * MAX_SEPARATOR),
+    "CreateKeyRequest.certificate_subject": _NAME,
+    "CreateKeyRequest.grants": Most(MAX_GRANTS),
+    "CreateKeyRequest.note": _NAME,
+    "CreateKeyRequest.user": _NAME,
+    "DeleteTenantRequest.name": _NAME,
+    "PutTenantRequest.name": _NAME,
+    "RevokeKeyRequest.id": _NAME,
+    "RotateKeyRequest.id": _NAME,
     "ContextInput.abstract": Most(bytes=MAX_ABSTRACT_BYTES),
     "ContextInput.content": Most(bytes=MAX_CONTENT_BYTES),
     "ContextInput.metadata": Most(bytes=_STRUCT * MAX_METADATA_BYTES),
@@ -137,7 +146,7 @@ TABLE: Final[Mapping[str, Most]] = {
 DAMAGED = "cannot be decoded: it is damaged, is nested too deeply or has text that is not UTF-8"
 
 _PACKAGE = f"{contexts_pb2.DESCRIPTOR.package}."
-_FILES = (admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2)
+_FILES = (access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2)
 
 _BYTES = 2  # wire type
 _WIRE = {  # wire types; of all other types of fields 0, varints

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import heapq
 import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
+from operator import itemgetter
 from typing import Any
 
 from vikingd.domain.answers import ReplyBudget, size_of
@@ -128,7 +130,12 @@ class ContextReads(DatabaseReads):
             return [uri for (uri,) in rows]
 
     def children(
-        self, uri: str, after: str, limit: int, fits: Callable[[Context], bool] = lambda _: True
+        self,
+        uri: str,
+        after: str,
+        limit: int,
+        fits: Callable[[Context], bool] = lambda _: True,
+        parts: Sequence[str] | None = None,
     ) -> list[Context]:
         """Return the direct children of a directory: files, then directories, each by name.
 
@@ -136,21 +143,28 @@ class ContextReads(DatabaseReads):
             after: "" for the first page, then the `page_token` of the last context before.
             limit: the largest number of contexts.
             fits: the first context that does not fit ends the page; the page includes it.
+            parts: the readable subtrees of the directory, which take the place of its children;
+                None or the directory itself: all of it is readable.
 
         Raises:
-            NotFound: the directory does not exist.
+            NotFound: the directory does not exist, or none of its parts does.
             InvalidField: it is a file, or `after` is not a page token.
         """
         is_directory, last = _position(after)
         with self._snapshot() as db:
-            row = db.execute(f"SELECT id, is_directory {_BY_URI}", (uri,))
-            context_id, has_children = _found(row, uri)
-            if not has_children:
-                raise InvalidField("uri", f"{uri} is a file; name a directory")
+            if parts is None or uri in parts:
+                row = db.execute(f"SELECT id, is_directory {_BY_URI}", (uri,))
+                context_id, has_children = _found(row, uri)
+                if not has_children:
+                    raise InvalidField("uri", f"{uri} is a file; name a directory")
+                listed, of = "FROM contexts WHERE parent_id = ?", context_id
+            else:
+                _check_any(db, uri, parts)
+                listed, of = _BY_URIS, json.dumps(parts)
             rows = db.execute(
-                f"SELECT {_COLUMNS} FROM contexts WHERE parent_id = ? "
-                "AND (is_directory, uri) > (?, ?) ORDER BY is_directory, uri LIMIT ?",
-                (context_id, is_directory, last, limit),
+                f"SELECT {_COLUMNS} {listed} AND (is_directory, uri) > (?, ?) "
+                "ORDER BY is_directory, uri LIMIT ?",
+                (of, is_directory, last, limit),
             )
             return list(_until(map(_context, rows), fits))
 
@@ -161,29 +175,39 @@ class ContextReads(DatabaseReads):
         after: str,
         limit: int,
         fits: Callable[[Context], bool] = lambda _: True,
+        parts: Sequence[str] | None = None,
     ) -> list[Context]:
         """Return a subtree by URI, beginning with its top.
 
         Args:
             depth: the number of levels below it; 0 for all.
             after: see `children`, also for `limit` and `fits`.
+            parts: the readable subtrees, without which nothing is returned; None: all of it.
 
         Raises:
-            NotFound: the top does not exist.
+            NotFound: the top does not exist, or none of its parts does.
             InvalidField: `after` is not a page token.
         """
         _, last = _position(after)
-        low, high = subtree_bounds(uri)
+        parts = (uri,) if parts is None else parts
         slashes = uri.count("/") - (uri == ROOT) + depth if depth else _ANY_DEPTH
         with self._snapshot() as db:
-            top = _found(db.execute(f"SELECT {_COLUMNS} {_BY_URI}", (uri,)), uri)
-            page = [] if last else [_context(top)]
-            rows = db.execute(
-                f"SELECT {_COLUMNS} FROM contexts WHERE tenant = 'default' AND uri > ? AND uri < ? "
-                "AND length(uri) - length(replace(uri, '/', '')) <= ? ORDER BY uri LIMIT ?",
-                (max(last, low), high, slashes, limit - len(page)),
+            _check_any(db, uri, parts)
+            # The order of URIs is not that of subtrees: a-b sorts between a and a/c.
+            rows = heapq.merge(
+                *(
+                    db.execute(
+                        f"SELECT {_COLUMNS} FROM contexts WHERE tenant = 'default' "
+                        "AND uri >= ? AND uri < ? "
+                        "AND length(uri) - length(replace(uri, '/', '')) <= ? ORDER BY uri LIMIT ?",
+                        (max(low, f"{last}\0"), high, slashes, limit),
+                    )
+                    for part in parts
+                    for low, high in _ranges(part)
+                ),
+                key=itemgetter(0),
             )
-            return list(_until(chain(page, map(_context, rows)), fits))
+            return list(_until(map(_context, islice(rows, limit)), fits))
 
 
 def page_token(context: Context) -> str:
@@ -229,6 +253,20 @@ def _found(rows: sqlite3.Cursor, uri: str) -> Sequence[Any]:
     if row is None:
         raise NotFound(uri)
     return row
+
+
+def _ranges(top: str) -> Iterator[tuple[str, str]]:
+    """Yield (low, high) with low <= u < high for the URI of a subtree, then for those below."""
+    yield top, f"{top}\0"
+    low, high = subtree_bounds(top)
+    yield f"{low}\0", high
+
+
+def _check_any(db: sqlite3.Connection, uri: str, parts: Sequence[str]) -> None:
+    """Raise NotFound unless the URI is the root or one of its readable subtrees exists."""
+    if uri != ROOT or uri in parts:
+        rows = db.execute(f"SELECT 1 {_BY_URIS} LIMIT 1", (json.dumps(parts),))
+        _found(rows, uri)
 
 
 def _context(row: Sequence[Any], **parts: Any) -> Context:

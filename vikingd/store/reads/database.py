@@ -72,15 +72,24 @@ class DatabaseReads:
                 "(SELECT count(*) FROM links)"
             )
         contexts, directories, texts, without_vector, links = row
-        paths = (Path(f"{self._database}{suffix}") for suffix in ("", "-wal", "-shm"))
         return StoreCounts(
             directories=directories,
             files=contexts - directories,
             texts=texts,
             vectors=texts - without_vector,
             relations=links,
-            bytes=sum(map(_file_size, paths)),
+            bytes=self._size(),
         )
+
+    def stored(self) -> tuple[int, int]:
+        """Return (contexts, bytes on disk) of the store."""
+        with self._snapshot() as db:
+            (contexts,) = db.execute("SELECT count(*) FROM contexts").fetchone()
+        return contexts, self._size()
+
+    def _size(self) -> int:
+        paths = (Path(f"{self._database}{suffix}") for suffix in ("", "-wal", "-shm"))
+        return sum(map(_file_size, paths))
 
     def backup(self, check: Callable[[], None]) -> Backup:
         """Return a copy of the store at the newest revision; the caller closes it.

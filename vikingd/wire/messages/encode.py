@@ -179,8 +179,10 @@ class Page:
         return True
 
 
-def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_pb2.StatsResponse:
-    """Return the state of the daemon."""
+def stats_response(
+    stats: EngineStats, metrics: Metrics, version: str, *, for_operator: bool
+) -> admin_pb2.StatsResponse:
+    """Return the state of a tenant; only an operator sees the queues of all and the directory."""
     embedder, work, counts = stats.embedder, stats.embedder.work, stats.counts._asdict()
     response = admin_pb2.StatsResponse(
         version=version,
@@ -188,7 +190,7 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
         revision=stats.revision,
         store_bytes=counts.pop("bytes"),
         **counts,
-        store_path=stats.store_path,
+        store_path=stats.store_path if for_operator else "",
         reader=stats.reader,
         problem=stats.problem,
         embedder=admin_pb2.EmbedderStats(
@@ -208,8 +210,9 @@ def stats_response(stats: EngineStats, metrics: Metrics, version: str) -> admin_
         ),
         index=admin_pb2.IndexStats(**fields_of(stats.index)),
     )
-    for queue, (waiting, refused) in metrics.queues().items():
-        response.queues.add(queue=queue, waiting=waiting, refused=refused)
+    if for_operator:
+        for queue, (waiting, refused) in metrics.queues().items():
+            response.queues.add(queue=queue, waiting=waiting, refused=refused)
     return response
 
 

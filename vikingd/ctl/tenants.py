@@ -1,0 +1,92 @@
+"""The commands that manage tenants."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from vikingd.ctl import render
+from vikingd.ctl.keys import Limit, limits_of, limits_text
+from vikingd.ctl.session import OTHER, Session, connected
+from vikingd.ctl.writing import Yes
+from vikingd.pb import access_pb2
+
+app = typer.Typer(help="Manage tenants.", no_args_is_help=True)
+
+_Name = Annotated[str, typer.Argument(help="The tenant.")]
+
+
+def _create(session: Session, name: _Name, limit: Limit = None) -> None:
+    """Create a tenant: a store of its own with its own keys.
+
+    RPC: viking.retrieval.v1.Access/PutTenant
+
+    Example: vikingctl tenants create acme --limit calls_per_second=100
+    """
+    reply = session.client.put_tenant(name, limits=limits_of(limit), create=True)
+    session.show(reply, Text(f"tenant {reply.tenant.name} is ready"))
+
+
+def _limit(session: Session, name: _Name, limit: Limit = None) -> None:
+    """Change the limits of a tenant; without --limit, remove them.
+
+    RPC: viking.retrieval.v1.Access/PutTenant
+
+    Example: vikingctl tenants limit acme --limit contexts=100000
+    """
+    reply = session.client.put_tenant(name, limits=limits_of(limit) or {})
+    limits = limits_text(reply.tenant.limits) or "no limits"
+    session.show(reply, Text(f"tenant {reply.tenant.name}: {limits}"))
+
+
+def _list(session: Session) -> None:
+    """List the tenants.
+
+    RPC: viking.retrieval.v1.Access/ListTenants
+
+    Example: vikingctl tenants list
+    """
+    reply = session.client.list_tenants()
+    session.show(reply, _table(reply.tenants))
+
+
+def _delete(session: Session, name: _Name, yes: Yes = False) -> None:
+    """Delete a tenant with its contexts, its index and its keys. Backups stay where they are.
+
+    The command asks first; without a terminal it needs --yes.
+
+    RPC: viking.retrieval.v1.Access/DeleteTenant
+
+    Example: vikingctl tenants delete acme
+    """
+    if not yes:
+        if not sys.stdin.isatty():
+            raise typer.BadParameter("a deletion needs --yes without a terminal")
+        if not typer.confirm(f"Delete all that the tenant {name} has?", err=True):
+            raise typer.Exit(OTHER)
+    reply = session.client.delete_tenant(name)
+    removed = f"{reply.contexts:,} contexts, {render.size(reply.bytes)} and {reply.keys:,} keys"
+    session.show(reply, Text(f"tenant {name} is deleted: {removed}"))
+
+
+app.command("create")(connected(_create))
+app.command("limit")(connected(_limit))
+app.command("list")(connected(_list))
+app.command("delete")(connected(_delete, deadline=None))
+
+
+def _table(tenants: Iterable[access_pb2.Tenant]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for heading in ("tenant", "created", "state", "limits"):
+        table.add_column(heading)
+    for tenant in tenants:
+        created = render.local_time(tenant.create_time) if tenant.HasField("create_time") else ""
+        state = "open" if tenant.open else "closed"
+        row = (tenant.name, created, state, limits_text(tenant.limits))
+        table.add_row(*map(Text, row))
+    return table

@@ -1,0 +1,243 @@
+"""The one table of rights: what each RPC needs, and on which URIs of its request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor, MethodDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import PermissionDenied
+from vikingd.domain.rights import DEFAULT_TENANT, Caller, Right
+from vikingd.pb import (
+    access_pb2,
+    admin_pb2,
+    contexts_pb2,
+    memories_pb2,
+    retrieval_pb2,
+)
+
+FILES: Final = (access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2)
+"""The modules of all services."""
+
+
+class Target(Enum):
+    """Rights that depend on more than one URI; the services check them."""
+
+    PARTS = "answered from the readable parts"
+    SERVICE = "the service checks it"
+
+
+Need = Right | Target
+
+
+class Needs(NamedTuple):
+    """What an RPC needs.
+
+    `audited` calls have a line in the audit log. With `adds` a call may add contexts.
+    """
+
+    whole: Right | None
+    """The right on viking://, whatever the request says."""
+
+    fields: dict[str, Need]
+    """The right on each URI of the request, by the path of the field."""
+
+    audited: bool = False
+    adds: bool = False
+
+
+def _read(**fields: Need) -> Needs:
+    return Needs(None, _paths(fields))
+
+
+def _write(**fields: Need) -> Needs:
+    return Needs(None, _paths(fields), audited=True)
+
+
+def _paths(fields: dict[str, Need]) -> dict[str, Need]:
+    return {name.replace("__", "."): need for name, need in fields.items()}
+
+
+_ADMIN_OF_ALL = Needs(Right.ADMIN, {}, audited=True)
+_KEYS = Needs(None, {"grants.uri_prefix": Target.SERVICE}, audited=True)
+_SERVICE = Needs(None, {}, audited=True)
+
+NEEDS: Final[dict[str, Needs]] = {
+    "Find": _read(target_uri=Target.PARTS),
+    "BatchFind": _read(requests__target_uri=Target.PARTS),
+    "Search": _read(target_uri=Target.PARTS),
+    "Retrieve": _read(target_uri=Target.PARTS, boosts__uri_prefix=Target.PARTS),
+    "BuildContext": _read(
+        find__target_uri=Target.PARTS,
+        retrieve__target_uri=Target.PARTS,
+        retrieve__boosts__uri_prefix=Target.PARTS,
+        uris__uris=Target.PARTS,
+        items__items__uri=Target.PARTS,
+    ),
+    "Get": _read(uri=Right.READ),
+    "List": _read(uri=Target.PARTS),
+    "Tree": _read(uri=Target.PARTS),
+    "Put": _write(contexts__uri=Right.WRITE)._replace(adds=True),
+    "Delete": _write(uris=Right.WRITE),
+    "Move": _write(source_uri=Right.WRITE, destination_uri=Right.WRITE),
+    "Link": _write(uri=Right.WRITE, other_uri=Right.WRITE),
+    "Unlink": _write(uri=Right.WRITE, other_uri=Right.WRITE),
+    "Recall": Needs(None, {}),
+    "Remember": _write(uri=Target.SERVICE)._replace(adds=True),
+    "Reinforce": _SERVICE,
+    "Forget": _SERVICE,
+    "Stats": Needs(Right.ADMIN, {}),
+    "Verify": Needs(Right.ADMIN, {}),
+    "Optimize": _ADMIN_OF_ALL,
+    "Reembed": _write(target_uri=Right.ADMIN),
+    "Backup": _ADMIN_OF_ALL,
+    "CreateKey": _KEYS,
+    "ListKeys": _SERVICE,
+    "RevokeKey": _SERVICE,
+    "RotateKey": _SERVICE,
+    "PutTenant": _SERVICE,
+    "ListTenants": _SERVICE,
+    "DeleteTenant": _SERVICE,
+}
+"""By the name of the RPC."""
+
+_HOME = f"{uris.ROOT}~"
+
+
+class Rule:
+    """The needs of one RPC, ready for its requests.
+
+    Attributes:
+        name: of the RPC.
+        audited: each call has a line in the audit log.
+        is_of_access: the RPC changes keys or tenants.
+    """
+
+    def __init__(self, method: MethodDescriptor) -> None:
+        needs = NEEDS[method.name]
+        self.name: str = method.name
+        self.audited = needs.audited
+        self.is_of_access = method.containing_service.name == "Access"
+        self._whole = needs.whole
+        request = method.input_type
+        self._fields = [_Field(request, path, need) for path, need in needs.fields.items()]
+        self._adds = needs.adds
+        has_revision = "revision" in method.output_type.fields_by_name
+        self._reply: Any = GetMessageClass(method.output_type) if has_revision else None
+
+    def tenant_of(self, caller: Caller) -> str:
+        """Return the tenant whose handlers answer. Those of Access need no open store."""
+        return DEFAULT_TENANT if self.is_of_access else caller.tenant
+
+    def check(self, request: Message, caller: Caller) -> None:
+        """Replace viking://~ in a request, and hold its URIs against the rights of the caller.
+
+        This depends on the request and the rights alone, never on stored data.
+
+        Raises:
+            NotReadable: the caller may not read a URI.
+            PermissionDenied: the caller has no right to write or administer a URI.
+            InvalidField: viking://~ needs a caller with a user.
+        """
+        if self._whole is not None:
+            caller.check(self._whole, uris.ROOT)
+        for field in self._fields:
+            field.expand(request, caller.user)
+        for field in self._fields:
+            field.hold(request, caller)
+
+    def adds(self, request: Any) -> int | None:
+        """Return the number of contexts that a request adds at most; None: it only removes."""
+        if not self._adds:
+            return None
+        return len(request.contexts) if self.name == "Put" else 1
+
+    def uris(self, request: Message) -> Iterator[str]:
+        """Yield the URIs in a request."""
+        for field in self._fields:
+            yield from field.values(request)
+
+    def revision(self, reply: Any) -> int | None:
+        """Return the revision in a reply or its bytes; None without one."""
+        if self._reply is None or reply is None:
+            return None
+        if isinstance(reply, bytes):
+            reply = self._reply.FromString(reply)
+        return int(reply.revision)
+
+
+def rules() -> dict[str, Rule]:
+    """Return the rule of each method, such as /viking.retrieval.v1.Contexts/Put."""
+    return {
+        f"/{service.full_name}/{method.name}": Rule(method)
+        for file in FILES
+        for service in file.DESCRIPTOR.services_by_name.values()
+        for method in service.methods
+    }
+
+
+class _Field:
+    """One path of fields, such as `contexts.uri`."""
+
+    def __init__(self, request: Descriptor, path: str, need: Need) -> None:
+        self._need = need
+        *above, self._name = path.split(".")
+        self._above: list[tuple[str, bool]] = []
+        owner: Any = request
+        for name in above:
+            field = owner.fields_by_name[name]
+            self._above.append((name, field.is_repeated))
+            owner = field.message_type
+        last: FieldDescriptor = owner.fields_by_name[self._name]
+        self._is_repeated = last.is_repeated
+
+    def expand(self, message: Message, user: str) -> None:
+        """Replace viking://~ by the directory of the user."""
+        for owner in self._owners(message):
+            value = getattr(owner, self._name)
+            if self._is_repeated:
+                for i, one in enumerate(value):
+                    if one.startswith(_HOME):
+                        value[i] = uris.expand(one, user, f"{self._name}[{i}]")
+            elif value.startswith(_HOME):
+                setattr(owner, self._name, uris.expand(value, user, self._name))
+
+    def hold(self, message: Message, caller: Caller) -> None:
+        """Hold the URIs against the rights of the caller."""
+        need = self._need
+        if caller.is_operator or not isinstance(need, Right):
+            return
+        for value in self.values(message):
+            uri = value.removesuffix("/") if value != uris.ROOT else value
+            if need is Right.READ:
+                caller.check_read(uri)
+            else:
+                caller.check(need, uri or uris.ROOT)
+
+    def values(self, message: Message) -> Iterator[str]:
+        for owner in self._owners(message):
+            value = getattr(owner, self._name)
+            yield from value if self._is_repeated else (value,)
+
+    def _owners(self, message: Any) -> Iterable[Any]:
+        owners = [message]
+        for name, is_repeated in self._above:
+            if is_repeated:
+                owners = [below for one in owners for below in getattr(one, name)]
+            else:
+                owners = [getattr(one, name) for one in owners if one.HasField(name)]
+        return owners
+
+
+def check_operator(caller: Caller) -> None:
+    """Raise PermissionDenied unless the caller is an operator."""
+    if not caller.is_operator:
+        raise PermissionDenied(
+            f"the key {caller.key} is not an operator's, and only operators may do this",
+            key=caller.key,
+        )

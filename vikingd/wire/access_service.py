@@ -1,0 +1,138 @@
+"""The service Access: keys and tenants."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from vikingd.access.keys import KeyStore
+from vikingd.domain.errors import NotFound
+from vikingd.domain.rights import Caller, Right
+from vikingd.domain.uri import ROOT
+from vikingd.pb import access_pb2, access_pb2_grpc
+from vikingd.wire.access import check_operator
+from vikingd.wire.calls import CallContext, CallDeadline, Threads
+from vikingd.wire.messages import access as messages
+from vikingd.wire.messages import encode
+
+
+class ManagedTenants(Protocol):
+    """The stores of the tenants; see `vikingd.daemon.tenants`."""
+
+    def names(self) -> list[str]:
+        """Return the names of all tenants."""
+
+    def exists(self, name: str) -> bool:
+        """Return whether there is such a tenant."""
+
+    def is_open(self, name: str) -> bool:
+        """Return whether the store of a tenant is open."""
+
+    async def create(self, name: str) -> None:
+        """Create an empty tenant."""
+
+    async def delete(self, name: str) -> tuple[int, int]:
+        """Delete the store of a tenant; return its contexts and bytes."""
+
+
+class AccessService(access_pb2_grpc.AccessServicer):
+    """The handlers of Access, the same ones for all tenants."""
+
+    def __init__(self, keys: KeyStore, tenants: ManagedTenants, threads: Threads) -> None:
+        self._keys = keys
+        self._tenants = tenants
+        self._threads = threads
+
+    async def CreateKey(
+        self, request: access_pb2.CreateKeyRequest, context: CallContext
+    ) -> access_pb2.CreateKeyResponse:
+        """Create a key."""
+        call = CallDeadline(context)
+        tenant = self._managed(call.caller)
+        if request.operator:
+            check_operator(call.caller)
+        new = messages.new_key(request, tenant)
+        key, secret = await self._threads.admin.run(call, self._keys.create, new)
+        return access_pb2.CreateKeyResponse(key=messages.key(key), secret=secret)
+
+    async def ListKeys(
+        self, _: access_pb2.ListKeysRequest, context: CallContext
+    ) -> access_pb2.ListKeysResponse:
+        """Return the keys of the tenant."""
+        call = CallDeadline(context)
+        tenant = self._managed(call.caller)
+        keys = await self._threads.admin.run(call, self._keys.keys, tenant)
+        return access_pb2.ListKeysResponse(keys=map(messages.key, keys))
+
+    async def RevokeKey(
+        self, request: access_pb2.RevokeKeyRequest, context: CallContext
+    ) -> access_pb2.RevokeKeyResponse:
+        """Revoke a key."""
+        call = CallDeadline(context)
+        of = self._managed(call.caller)
+        key = await self._threads.admin.run(call, self._keys.revoke, request.id, of)
+        return access_pb2.RevokeKeyResponse(key=messages.key(key))
+
+    async def RotateKey(
+        self, request: access_pb2.RotateKeyRequest, context: CallContext
+    ) -> access_pb2.RotateKeyResponse:
+        """Give a key a new secret."""
+        call = CallDeadline(context)
+        of, grace = self._managed(call.caller), messages.grace(request)
+        key, secret, until = await self._threads.admin.run(
+            call, self._keys.rotate, request.id, of, grace
+        )
+        return access_pb2.RotateKeyResponse(
+            key=messages.key(key), secret=secret, old_expire_time=encode.timestamp(until)
+        )
+
+    async def PutTenant(
+        self, request: access_pb2.PutTenantRequest, context: CallContext
+    ) -> access_pb2.PutTenantResponse:
+        """Create a tenant, or change its limits."""
+        call = CallDeadline(context)
+        check_operator(call.caller)
+        limits = messages.limits(request.limits) if request.HasField("limits") else None
+        if request.create:
+            await self._tenants.create(request.name)
+        else:
+            self._check_exists(request.name)
+        record = await self._threads.admin.run(call, self._keys.put_tenant, request.name, limits)
+        return access_pb2.PutTenantResponse(tenant=self._shown(record.name))
+
+    async def ListTenants(
+        self, _: access_pb2.ListTenantsRequest, context: CallContext
+    ) -> access_pb2.ListTenantsResponse:
+        """Return the tenants."""
+        call = CallDeadline(context)
+        check_operator(call.caller)
+
+        def listed() -> access_pb2.ListTenantsResponse:
+            return access_pb2.ListTenantsResponse(tenants=map(self._shown, self._tenants.names()))
+
+        return await self._threads.admin.run(call, listed)
+
+    async def DeleteTenant(
+        self, request: access_pb2.DeleteTenantRequest, context: CallContext
+    ) -> access_pb2.DeleteTenantResponse:
+        """Delete a tenant with all that it has."""
+        call = CallDeadline(context)
+        check_operator(call.caller)
+        self._check_exists(request.name)
+        contexts, size = await self._tenants.delete(request.name)
+        # The store is gone. If the daemon is killed here, its next start forgets the keys.
+        keys = await asyncio.to_thread(self._keys.forget_tenant, request.name)
+        return access_pb2.DeleteTenantResponse(contexts=contexts, bytes=size, keys=keys)
+
+    def _managed(self, caller: Caller) -> str:
+        """Return the tenant whose keys a caller manages."""
+        caller.check(Right.ADMIN, ROOT)
+        self._check_exists(caller.tenant)
+        return caller.tenant
+
+    def _check_exists(self, tenant: str) -> None:
+        if not self._tenants.exists(tenant):
+            raise NotFound(tenant, f"there is no tenant {tenant}")
+
+    def _shown(self, name: str) -> access_pb2.Tenant:
+        return messages.tenant(self._keys.tenant(name), is_open=self._tenants.is_open(name))

@@ -1,0 +1,186 @@
+"""The admission of calls: the caller, its quotas, the tenant, and the audit of the call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+import grpc
+import structlog
+
+from vikingd.access.audit import Audit
+from vikingd.access.failures import Failures
+from vikingd.access.gate import Gate
+from vikingd.access.keys import KeyStore
+from vikingd.access.quotas import Limits, Quotas, check_stored
+from vikingd.domain.errors import NotReadable, Overloaded, PermissionDenied, Unauthenticated
+from vikingd.domain.rights import CALLER, Caller
+from vikingd.engine import Engine
+from vikingd.wire.access import Rule, rules
+from vikingd.wire.errors import code_of
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+_NONE = Limits()
+_RETRY_AFTER = 5.0  # seconds, for a wrong key while too many of them wait
+
+_log = structlog.stdlib.get_logger("vikingd.wire")
+
+
+class OpenTenant(Protocol):
+    """A tenant whose store is open."""
+
+    @property
+    def engine(self) -> Engine:
+        """Its store and index."""
+
+    @property
+    def handlers(self) -> dict[str, Any]:
+        """The handlers of its services by the path of the method."""
+
+
+class OpenTenants(Protocol):
+    """The tenants; see `vikingd.daemon.tenants`."""
+
+    def use(self, name: str) -> AbstractAsyncContextManager[OpenTenant]:
+        """Open a tenant for the time of a call."""
+
+
+class Admitted:
+    """A call from its admission to its end. The end gives back its places and writes the audit."""
+
+    __slots__ = ("_admission", "_has_quota", "_peer", "_rule", "caller", "reply", "request")
+
+    def __init__(
+        self, admission: Admission, rule: Rule, caller: Caller, peer: str, *, has_quota: bool
+    ) -> None:
+        self._admission = admission
+        self._rule = rule
+        self._peer = peer
+        self._has_quota = has_quota
+        self.caller = caller
+        self.request: Any = None
+        self.reply: Any = None
+
+    def __enter__(self) -> Admitted:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        _: TracebackType | None,
+    ) -> None:
+        admission, caller, reply = self._admission, self.caller, self.reply
+        if self._has_quota:
+            size = len(reply) if isinstance(reply, bytes) else reply.ByteSize() if reply else 0
+            admission.quotas.leave(caller.key, caller.tenant, size)
+        denied = isinstance(error, PermissionDenied | NotReadable)
+        if not denied and not (self._rule.audited and (caller.key or self._rule.is_of_access)):
+            return
+        code = grpc.StatusCode.OK
+        if error is not None:
+            gone = isinstance(error, asyncio.CancelledError | GeneratorExit)
+            code = grpc.StatusCode.CANCELLED if gone else code_of(error)
+        admission.audit.write(
+            who=caller.key or "local",
+            user=caller.user,
+            tenant=caller.tenant,
+            peer=self._peer,
+            method=self._rule.name,
+            uris=() if self.request is None else list(self._rule.uris(self.request)),
+            code=code.name,
+            revision=None if error else self._rule.revision(reply),
+        )
+
+
+class Admission:
+    """Admits calls; for the event loop.
+
+    Args:
+        keys: the keys, and the limits of tenants.
+        gate: finds the callers.
+        tenants: have the handlers.
+    """
+
+    def __init__(self, keys: KeyStore, gate: Gate, tenants: OpenTenants) -> None:
+        self.tenants = tenants
+        self.rules = rules()
+        self.quotas = Quotas()
+        self.audit = Audit()
+        self._keys = keys
+        self._gate = gate
+        self._failures = Failures(_tell)
+
+    async def admit(self, rule: Rule, context: Any, request_bytes: int) -> Admitted:
+        """Return the admitted call; it becomes the call of this task.
+
+        Raises:
+            Unauthenticated: it has no valid key. A sender of many wrong keys waits for this.
+            QuotaExceeded: a limit of the key or of the tenant is reached.
+            Overloaded: too many senders of wrong keys wait.
+        """
+        peer = context.peer()  # read now: gRPC crashes if it is asked after the call
+        try:
+            caller, of_key = self._gate.caller(
+                context.invocation_metadata() or (), peer, lambda: _subjects(context)
+            )
+        except Unauthenticated:
+            self.audit.write(
+                who="",
+                user="",
+                tenant="",
+                peer=peer,
+                method=rule.name,
+                uris=(),
+                code=grpc.StatusCode.UNAUTHENTICATED.name,
+            )
+            await self._slow(peer)
+            raise
+        of_tenant = self._keys.tenant_limits(caller.tenant)
+        has_quota = of_key != _NONE or of_tenant != _NONE
+        if has_quota:
+            self.quotas.enter(caller.key, of_key, caller.tenant, of_tenant, request_bytes)
+        CALLER.set(caller)
+        return Admitted(self, rule, caller, peer, has_quota=has_quota)
+
+    async def check_stored(self, rule: Rule, request: Any, tenant: OpenTenant, name: str) -> None:
+        """Check that a tenant may store what a request adds.
+
+        Calls beside this one are not counted, so a limit may be exceeded by what they add.
+
+        Raises:
+            QuotaExceeded: the tenant has all that it may have.
+        """
+        limits = self._keys.tenant_limits(name)
+        if not (limits.contexts or limits.stored_bytes):
+            return
+        adds = rule.adds(request)
+        if adds is not None:
+            stored = await asyncio.to_thread(tenant.engine.store.stored)
+            check_stored(limits, *stored, adds)
+
+    async def _slow(self, peer: str) -> None:
+        delay = self._failures.delay(peer)
+        if not delay:
+            return
+        if self._failures.is_crowded:
+            raise Overloaded("too many calls with a wrong key wait", _RETRY_AFTER) from None
+        with self._failures.waiting():
+            await asyncio.sleep(delay)
+
+
+def _subjects(context: Any) -> Iterable[str]:
+    """Yield the names in the verified certificate of a client: the common name, then the others."""
+    found: dict[str, Iterable[bytes]] = context.auth_context() or {}
+    for name in found.get("x509_common_name", ()):
+        yield f"CN={name.decode(errors='replace')}"
+    for name in found.get("x509_subject_alternative_name", ()):
+        yield name.decode(errors="replace")
+
+
+def _tell(address: str, failures: int) -> None:
+    _log.warning("wrong keys", address=address, failures=failures)
