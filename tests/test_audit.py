@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from vikingd.access.audit import MAX_CHARACTERS, MAX_URIS, Audit
+from vikingd.access.audit import MAX_CHARACTERS, MAX_OBJECTS, Audit
 
 WRITER = """
 import json, sys
@@ -29,12 +29,12 @@ PLAIN: dict[str, Any] = {
     "tenant": "acme",
     "peer": "ipv6:%5B2001:db8::1%5D:5678",
     "method": "Put",
-    "uris": ["viking://resources/a.md", "viking://users/ana/memories/b"],
+    "objects": ["viking://resources/a.md", "viking://users/ana/memories/b"],
     "code": "OK",
     "revision": 42,
 }
 FIELDS = ["timestamp", "level", "logger", "event", "who", "user", "tenant", "peer", "method"]
-FIELDS += ["uris", "code"]
+FIELDS += ["objects", "code"]
 TEXTS = ("who", "user", "tenant", "peer", "method", "code")
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 HOSTILE = [
@@ -111,36 +111,36 @@ def test_a_line_has_all_fields() -> None:
     (line,) = written(PLAIN)
     assert line.partition(" ")[2] == (
         "level=info logger=vikingd.audit event=call who=k7 user=ana tenant=acme peer=2001:db8::1 "
-        'method=Put uris="viking://resources/a.md viking://users/ana/memories/b" code=OK '
+        'method=Put objects="viking://resources/a.md viking://users/ana/memories/b" code=OK '
         "revision=42"
     )
 
 
-def test_further_uris_are_counted() -> None:
+def test_further_objects_are_counted() -> None:
     """A call with many URIs has five and the number of the others; a denial has no revision."""
     many = [f"viking://a/{n}" for n in range(1000)]
     line, few = written(
-        PLAIN | {"uris": many, "revision": None, "code": "PERMISSION_DENIED"},
-        PLAIN | {"uris": many[:MAX_URIS], "revision": 0},
+        PLAIN | {"objects": many, "revision": None, "code": "PERMISSION_DENIED"},
+        PLAIN | {"objects": many[:MAX_OBJECTS], "revision": 0},
     )
     fields = read(line)
-    assert fields["uris"].split(" ") == many[:5]
-    assert fields["more_uris"] == "995"
+    assert fields["objects"].split(" ") == many[:5]
+    assert fields["more_objects"] == "995"
     assert "revision" not in fields
-    assert read(few)["uris"].split(" ") == many[:5]
-    assert "more_uris" not in read(few)
+    assert read(few)["objects"].split(" ") == many[:5]
+    assert "more_objects" not in read(few)
     assert read(few)["revision"] == "0"
 
 
 def test_no_value_forges_a_line_or_a_field() -> None:
     """Whatever a value has in it, each call has one line with just its fields, and all its text."""
-    calls = [PLAIN | {"uris": HOSTILE[n : n + 3]} for n in range(len(HOSTILE))]
+    calls = [PLAIN | {"objects": HOSTILE[n : n + 3]} for n in range(len(HOSTILE))]
     calls += [PLAIN | dict.fromkeys(TEXTS, text) for text in HOSTILE]
     rng = random.Random(5)
     alphabet = ' ="\\\n\r\t,:/aé港\u202e\u2028\x1b\x00\ud800'
     for _ in range(500):
         texts = ["".join(rng.choices(alphabet, k=rng.randrange(15))) for _ in range(9)]
-        calls.append(PLAIN | dict(zip(TEXTS, texts, strict=False)) | {"uris": texts[6:]})
+        calls.append(PLAIN | dict(zip(TEXTS, texts, strict=False)) | {"objects": texts[6:]})
     lines = written(*calls)
     assert len(lines) == len(calls)
     for call, line in zip(calls, lines, strict=True):
@@ -148,7 +148,7 @@ def test_no_value_forges_a_line_or_a_field() -> None:
         fields = read(line)
         assert list(fields) == [*FIELDS, "revision"]
         assert fields["logger"] == "vikingd.audit"
-        assert [plain(uri) for uri in fields["uris"].split(" ")] == call["uris"]
+        assert [plain(uri) for uri in fields["objects"].split(" ")] == call["objects"]
         for name in TEXTS:
             if name != "peer":  # its port is left out
                 assert plain(fields[name]) == call[name]
@@ -157,19 +157,19 @@ def test_no_value_forges_a_line_or_a_field() -> None:
 def test_values_are_bounded() -> None:
     """Long values are cut, and five long URIs are below the bound of a value of the log."""
     calls = [
-        PLAIN | dict.fromkeys(TEXTS, text) | {"uris": [text] * 7}
+        PLAIN | dict.fromkeys(TEXTS, text) | {"objects": [text] * 7}
         for text in ("viking://" + "a" * 10**6, "\u202e" * 10**6, "\U000e0041" * 10**6, " " * 10**6)
     ]
     for line in written(*calls):
         fields = read(line)
         assert line.isprintable()
         assert len(line) < 7 * MAX_CHARACTERS + 1200
-        uris = fields["uris"].split(" ")
-        assert len(uris) == MAX_URIS
-        for value in (*uris, *(fields[name] for name in TEXTS)):
+        objects = fields["objects"].split(" ")
+        assert len(objects) == MAX_OBJECTS
+        for value in (*objects, *(fields[name] for name in TEXTS)):
             assert value.endswith("\\...")
             assert len(value) <= MAX_CHARACTERS + 4
-        assert fields["more_uris"] == "2"
+        assert fields["more_objects"] == "2"
 
 
 def test_a_level_that_excludes_the_lines_costs_nothing() -> None:
@@ -187,7 +187,7 @@ def test_a_level_that_excludes_the_lines_costs_nothing() -> None:
     logger.setLevel(logging.WARNING)
     try:
         assert not Audit().is_on
-        Audit().write(**PLAIN | {"uris": Untouched()})
+        Audit().write(**PLAIN | {"objects": Untouched()})
     finally:
         logger.setLevel(before)
 

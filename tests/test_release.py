@@ -27,10 +27,13 @@ def test_every_dependency_of_the_daemon_is_pinned_by_hashes() -> None:
         assert needed.specifier.contains(pinned[name]), line
 
 
+PROTOS = ("access", "admin", "contexts", "memories", "retrieval")
+
+
 def test_the_wheel_has_the_protos() -> None:
     """The build configuration puts all proto files into the wheel."""
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     [(source, target)] = build["targets"]["wheel"]["force-include"].items()
     assert target == "vikingd/proto/viking"
     names = {path.name for path in (ROOT / source / "retrieval" / "v1").iterdir()}
-    assert names == {"admin.proto", "contexts.proto", "memories.proto", "retrieval.proto"}
+    assert names == {f"{name}.proto" for name in PROTOS}

@@ -10,9 +10,9 @@ import structlog
 from vikingd.access.peers import address_of
 
 LOGGER = "vikingd.audit"
-MAX_URIS = 5
+MAX_OBJECTS = 5
 MAX_CHARACTERS = 190
-"""Maximum of each value and each URI; five URIs stay below the log's bound of a value."""
+"""Maximum of each value and each object; five objects stay below the log's bound of a value."""
 
 _CUT = "\\..."  # no value has this in it, because a backslash is escaped
 
@@ -42,7 +42,7 @@ class Audit:
         tenant: str,
         peer: str,
         method: str,
-        uris: Sequence[str],
+        objects: Sequence[str],
         code: str,
         revision: int | None = None,
     ) -> None:
@@ -53,8 +53,8 @@ class Audit:
             user: the caller's user, or "".
             peer: the peer as gRPC names it; the line has its address.
             method: name of the RPC.
-            uris: URIs that the request names; the line has the first five, separated by spaces,
-                and the number of the others. Spaces in them are escaped.
+            objects: the URIs, keys and tenants of the call; the line has the first five, separated
+                by spaces, and the number of the others. Spaces in them are escaped.
             code: name of the gRPC status.
             revision: revision of a write that was done.
         """
@@ -66,11 +66,11 @@ class Audit:
             "tenant": _clean(tenant),
             "peer": _clean(address_of(peer)),
             "method": _clean(method),
-            "uris": " ".join([_clean(uri) for uri in uris[:MAX_URIS]]),
+            "objects": " ".join([_clean(one) for one in objects[:MAX_OBJECTS]]),
             "code": _clean(code),
         }
-        if len(uris) > MAX_URIS:
-            values["more_uris"] = len(uris) - MAX_URIS
+        if len(objects) > MAX_OBJECTS:
+            values["more_objects"] = len(objects) - MAX_OBJECTS
         if revision is not None:
             values["revision"] = revision
         _log.info("call", **values)

@@ -127,6 +127,7 @@ class Rule:
         request = method.input_type
         self._fields = [_Field(request, path, need) for path, need in needs.fields.items()]
         self._adds = needs.adds
+        self._named = [name for name in ("id", "name") if name in request.fields_by_name]
         has_revision = "revision" in method.output_type.fields_by_name
         self._reply: Any = GetMessageClass(method.output_type) if has_revision else None
 
@@ -157,10 +158,13 @@ class Rule:
             return None
         return len(request.contexts) if self.name == "Put" else 1
 
-    def uris(self, request: Message) -> Iterator[str]:
-        """Yield the URIs in a request."""
-        for field in self._fields:
-            yield from field.values(request)
+    def objects(self, request: Message, reply: Any) -> list[str]:
+        """Return the URIs, keys and tenants of a call, for the audit."""
+        found = [uri for field in self._fields for uri in field.values(request)]
+        if self.is_of_access:
+            found += [getattr(request, name) for name in self._named]
+            found += [reply.key.id] if self.name == "CreateKey" and reply is not None else []
+        return found
 
     def revision(self, reply: Any) -> int | None:
         """Return the revision in a reply or its bytes; None without one."""

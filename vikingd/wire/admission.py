@@ -91,7 +91,7 @@ class Admitted:
             tenant=caller.tenant,
             peer=self._peer,
             method=self._rule.name,
-            uris=() if self.request is None else list(self._rule.uris(self.request)),
+            objects=() if self.request is None else self._rule.objects(self.request, reply),
             code=code.name,
             revision=None if error else self._rule.revision(reply),
         )
@@ -135,7 +135,7 @@ class Admission:
                 tenant="",
                 peer=peer,
                 method=rule.name,
-                uris=(),
+                objects=(),
                 code=grpc.StatusCode.UNAUTHENTICATED.name,
             )
             await self._slow(peer)
