@@ -159,8 +159,12 @@ class Rule:
         return len(request.contexts) if self.name == "Put" else 1
 
     def objects(self, request: Message, reply: Any) -> list[str]:
-        """Return the URIs, keys and tenants of a call, for the audit."""
+        """Return the URIs, keys, tenants and ids of memories of a call, for the audit."""
         found = [uri for field in self._fields for uri in field.values(request)]
+        if self.name in ("Reinforce", "Forget"):
+            found += map(str, request.ids)  # type: ignore[attr-defined]
+        if self.name == "Remember" and reply is not None:
+            found = [reply.uri]
         if self.is_of_access:
             found += [getattr(request, name) for name in self._named]
             found += [reply.key.id] if self.name == "CreateKey" and reply is not None else []
