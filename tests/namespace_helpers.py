@@ -14,7 +14,7 @@ import pytest
 DAEMON, UNNAMED, OTHER = "10.77.16.1", "10.77.16.3", "10.77.16.2"
 """Addresses: two of the daemon's machine, and one of the other."""
 
-_NEW = ("unshare", "--user", "--map-root-user", "--net")
+NEW = ("unshare", "--user", "--map-root-user", "--net")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class Network:
 @contextmanager
 def network() -> Iterator[Network]:
     """Make both namespaces; the test is skipped where a user may not make them."""
-    if subprocess.run([*_NEW, "ip", "link"], capture_output=True, check=False).returncode:
+    if subprocess.run([*NEW, "ip", "link"], capture_output=True, check=False).returncode:
         pytest.skip("no network namespace of one's own can be had here")
     with ExitStack() as stack:
-        first = stack.enter_context(_kept(*_NEW))
+        first = stack.enter_context(_kept(*NEW))
         second = stack.enter_context(_kept(*_inside(first), "unshare", "--net"))
         made = Network(_inside(first), _inside(second))
         for where, command in (
