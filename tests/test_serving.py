@@ -107,6 +107,43 @@ def test_metrics_are_for_this_machine_alone(endpoint: Endpoint, host: str, code:
     assert status(endpoint, Host=host) == code
 
 
+@pytest.mark.parametrize(
+    ("authorization", "code"),
+    [
+        ("Bearer hunter2hunter2hunter2", 200),
+        ("bearer hunter2hunter2hunter2", 200),
+        ("Bearer hunter2hunter2hunter", 401),
+        ("Bearer hunter2hunter2hunter22", 401),
+        ("Basic hunter2hunter2hunter2", 401),
+        ("hunter2hunter2hunter2", 401),
+        ("Bearer \u00e4", 401),
+        ("Bearer ", 401),
+        ("", 401),
+    ],
+)
+def test_with_a_token_metrics_are_for_those_who_have_it(authorization: str, code: int) -> None:
+    """A token replaces the check of the host; without it nothing is told, not even of paths."""
+    token = "hunter2hunter2hunter2"
+    with closing(Endpoint(lambda _: ("text/plain", b"figure"), "127.0.0.1", 0, token)) as endpoint:
+        for path in ("/metrics", "/healthz", "/nothing"):
+            endpoint.healthy = lambda: True
+            found = status(endpoint, path, Authorization=authorization, Host="example.org")
+            assert found == (404 if path == "/nothing" and code == 200 else code)
+        request = urllib.request.Request(f"http://127.0.0.1:{endpoint.port}/metrics")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(request, timeout=10)
+        assert refused.value.headers["WWW-Authenticate"] == "Bearer"
+        refused.value.close()
+
+
+def test_health_is_200_or_503(endpoint: Endpoint) -> None:
+    """The path /healthz tells whether the daemon serves, which it does not before its start."""
+    assert status(endpoint, "/healthz") == 503
+    endpoint.healthy = lambda: True
+    assert status(endpoint, "/healthz") == 200
+    assert status(endpoint, "/healthz", Host="example.org") == 421
+
+
 def test_a_request_for_metrics_names_its_host(endpoint: Endpoint) -> None:
     """A request without a host is refused."""
     with socket.create_connection(("127.0.0.1", endpoint.port)) as raw:

@@ -128,10 +128,12 @@ class MemorySearch:
         self._snapshot = snapshot = self._engine.snapshot
         self._retrievals = []
         # Each part is a scope of its own: its scores depend on no memory outside of it.
-        for part in self._query.scope.parts():
+        query, scope = self._query, self._query.scope
+        for part in scope.parts():
             row = snapshot.find(part)
             if row is not None and not is_file(row):
-                asked = RetrieveQuery(self._query.text, part, fusion=self._query.fusion)
+                within = scope.caller.readable_above(part) or part
+                asked = RetrieveQuery(query.text, part, fusion=query.fusion, within=within)
                 self._retrievals.append(Retrieval(self._engine, asked, snapshot))
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Annotated, Any
 
@@ -87,6 +88,8 @@ app.callback()(_common)
 def main() -> None:
     """Runs the command line and exits."""
     escape_what_cannot_be_encoded()
+    # Otherwise gRPC logs failed handshakes, which the error explains.
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
     if "--json" not in sys.argv:
         app()
     try:

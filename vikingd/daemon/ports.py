@@ -10,6 +10,7 @@ from pathlib import Path
 
 import grpc
 
+from vikingd.daemon.tls import Certificates
 from vikingd.domain.addresses import Address
 
 _LOCKS = "ports"
@@ -46,7 +47,7 @@ def bind(
     server: grpc.aio.Server,
     address: Address,
     store: Path,
-    credentials: grpc.ServerCredentials | None,
+    certificates: Certificates | None,
 ) -> Address:
     """Listen on an address; return it with the port that was taken.
 
@@ -54,7 +55,7 @@ def bind(
         server: it has not started yet.
         address: where to listen.
         store: directory of the store.
-        credentials: of the addresses with TLS.
+        certificates: of the addresses with TLS.
 
     Raises:
         OSError: the address is taken.
@@ -63,8 +64,8 @@ def bind(
         _hold(store, address.port)
     try:
         if address.tls:
-            assert credentials is not None
-            taken = server.add_secure_port(address.target, credentials)
+            assert certificates is not None
+            taken = server.add_secure_port(address.target, certificates.credentials())
         else:
             taken = server.add_insecure_port(address.target)
     except RuntimeError:
@@ -78,7 +79,7 @@ def bind(
 
 
 def _check_socket(path: Path) -> None:
-    """Make the directory of a unix socket, and remove the socket of a daemon that is gone.
+    """Make the directory of a unix socket, and refuse the socket of a living daemon.
 
     The modes of directory and socket are all that keeps other users away: a unix socket does not
     tell gRPC who connects.
@@ -102,8 +103,8 @@ def _check_socket(path: Path) -> None:
         probe.settimeout(_PROBE)
         try:
             probe.connect(str(path))
-        except ConnectionRefusedError:  # nobody listens any more
-            path.unlink(missing_ok=True)
+        except ConnectionRefusedError:
+            return  # nobody listens any more; gRPC replaces the socket
         except OSError as error:
             raise OSError(f"{cannot}: {error.strerror or error}") from None
         else:

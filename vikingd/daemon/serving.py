@@ -181,8 +181,7 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     )
     for address in addresses:
         check_address(address, path)
-    credentials = certificates.credentials if certificates else None
-    bound = [bind(server, address, path, credentials) for address in addresses]
+    bound = [bind(server, address, path, certificates) for address in addresses]
 
     stop = asyncio.Event()
     _stop_on_signals(stop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from datetime import UTC, datetime, timedelta
 
 import grpc
@@ -19,7 +20,7 @@ _log = structlog.stdlib.get_logger("vikingd")
 
 
 class Certificates:
-    """The credentials of a server, from PEM files.
+    """The certificate of a server and its key, from PEM files.
 
     Each handshake looks whether the files have changed. Files that cannot be used are logged once,
     and the certificate before them stays. Open connections keep theirs.
@@ -31,16 +32,31 @@ class Certificates:
     def __init__(self, files: Tls) -> None:
         self._files = files
         self._paths = [path for path in (files.certificate, files.key, files.client_ca) if path]
+        self._lock = threading.Lock()  # gRPC's threads ask
         self._seen = self._stamps()
         try:
-            loaded = self._load()
+            self._current = self._load()
         except ValueError as error:
             raise ConfigError(f"tls: {error}") from None
+
+    def credentials(self) -> grpc.ServerCredentials:
+        """Return the credentials of one address; each address needs its own."""
+        given = self._current
+
+        def changed() -> grpc.ServerCertificateConfiguration | None:
+            nonlocal given
+            with self._lock:
+                self._look()
+                if given is self._current:
+                    return None
+                given = self._current
+                return given
+
         # gRPC can demand a certificate of a client or ask for none, but cannot leave it open.
-        self.credentials = grpc.dynamic_ssl_server_credentials(
-            loaded,
-            self._changed,  # type: ignore[arg-type]  # None is allowed
-            require_client_authentication=bool(files.client_ca),
+        return grpc.dynamic_ssl_server_credentials(
+            given,
+            changed,  # type: ignore[arg-type]  # None keeps the certificate
+            require_client_authentication=bool(self._files.client_ca),
         )
 
     async def watch(self) -> None:
@@ -49,24 +65,24 @@ class Certificates:
             self._warn()
             await asyncio.sleep(_DAY)
 
-    def _changed(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return what the files hold if they have changed; None keeps the certificate."""
+    def _look(self) -> None:
+        """Load the files if they have changed."""
         stamps = self._stamps()
         if stamps == self._seen:
-            return None
+            return
+        fault, loaded = "", self._current
         try:
             loaded = self._load()
         except ValueError as error:
-            if self._stamps() == stamps:  # otherwise the next handshake looks again
-                self._seen = stamps
-                _log.warning("the new certificate is refused, the old stays", reason=str(error))
-            return None
+            fault = str(error)
         if self._stamps() != stamps:
-            return None
-        self._seen = stamps
+            return  # they change just now; the next handshake looks again
+        self._seen, self._current = stamps, loaded
+        if fault:
+            _log.warning("the new certificate is refused, the old stays", reason=fault)
+            return
         _log.info("certificate loaded", file=self._files.certificate, ends=self._end.isoformat())
         self._warn()
-        return loaded
 
     def _load(self) -> grpc.ServerCertificateConfiguration:
         """Read the files.

@@ -204,9 +204,10 @@ class Snapshot:
         stats = self.stats
         mean = np.zeros((SCRIPTS, self.dimension), np.float32)
         sources: list[Mean] = []
-        present = stats.centroid_slot[stats.slot[top]]
+        slots = stats.centroid_slot[stats.slot[top]]
         for script in range(SCRIPTS):
-            if present[script] < 0:
+            # Until a compaction, a script whose vectors are all deleted has a slot.
+            if slots[script] < 0 or not stats.centroid_count[slots[script]]:
                 mean[script] = self.prior[script]
                 continue
             row = root

@@ -29,25 +29,33 @@ class _ContextType:
 class _ContextTypeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ContextType.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     CONTEXT_TYPE_UNSPECIFIED: _ContextType.ValueType  # 0
-    """In a request: not restricted. In a reply: a directory above the typed roots (viking://user)."""
+    """In a request: not restricted. In a reply: a directory above the typed roots (viking://user,
+    viking://users/NAME).
+    """
     CONTEXT_TYPE_MEMORY: _ContextType.ValueType  # 1
-    """Below viking://user/memories, viking://agent/memories, viking://projects/NAME/memories."""
+    """Below viking://user/memories, viking://users/NAME/memories, viking://agent/memories,
+    viking://projects/NAME/memories.
+    """
     CONTEXT_TYPE_RESOURCE: _ContextType.ValueType  # 2
-    """Below viking://resources."""
+    """Below viking://resources, viking://users/NAME/resources."""
     CONTEXT_TYPE_SKILL: _ContextType.ValueType  # 3
-    """Below viking://agent/skills."""
+    """Below viking://agent/skills, viking://users/NAME/skills."""
 
 class ContextType(_ContextType, metaclass=_ContextTypeEnumTypeWrapper):
     """The type of a context. It follows from the root of its URI."""
 
 CONTEXT_TYPE_UNSPECIFIED: ContextType.ValueType  # 0
-"""In a request: not restricted. In a reply: a directory above the typed roots (viking://user)."""
+"""In a request: not restricted. In a reply: a directory above the typed roots (viking://user,
+viking://users/NAME).
+"""
 CONTEXT_TYPE_MEMORY: ContextType.ValueType  # 1
-"""Below viking://user/memories, viking://agent/memories, viking://projects/NAME/memories."""
+"""Below viking://user/memories, viking://users/NAME/memories, viking://agent/memories,
+viking://projects/NAME/memories.
+"""
 CONTEXT_TYPE_RESOURCE: ContextType.ValueType  # 2
-"""Below viking://resources."""
+"""Below viking://resources, viking://users/NAME/resources."""
 CONTEXT_TYPE_SKILL: ContextType.ValueType  # 3
-"""Below viking://agent/skills."""
+"""Below viking://agent/skills, viking://users/NAME/skills."""
 Global___ContextType: _TypeAlias = ContextType  # noqa: Y015
 
 class _PutOutcome:
@@ -194,7 +202,7 @@ class ContextInput(_message.Message):
     EXPECTED_REVISION_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """viking://..., at most 1,024 bytes and 64 levels. No empty, "." or ".." segment and no control
-    characters. Required.
+    characters. In all requests viking://~ stands for viking://users/NAME of the caller's user. Required.
     """
     is_directory: _builtins.bool
     """True for a directory, false for a file. A directory never becomes a file in place, nor the reverse."""

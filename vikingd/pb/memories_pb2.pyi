@@ -75,14 +75,18 @@ Global___RememberOutcome: _TypeAlias = RememberOutcome  # noqa: Y015
 
 @_typing.final
 class MemoryScope(_message.Message):
-    """The owner of memories. Neither field is set: the memories of no project."""
+    """The owner of memories. Neither field is set: the memories of no project. Recall looks at what the caller
+    may read, Forget at what it may write.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     WITH_GLOBAL_FIELD_NUMBER: _builtins.int
     PROJECT_FIELD_NUMBER: _builtins.int
     with_global: _builtins.bool
-    """Include the memories of no project: below viking://user/memories and viking://agent/memories."""
+    """Include the memories of no project: those of the caller's user, below viking://users/NAME/memories,
+    and the shared ones, below viking://user/memories and viking://agent/memories.
+    """
     project: _builtins.str
     """The memories of one project, below viking://projects/NAME/memories. Empty: of none."""
     def __init__(
@@ -441,7 +445,8 @@ class RememberRequest(_message.Message):
     memory_type: _builtins.str
     """The type decides the file. A kind of the fast path ("preferences", "tasks", ...): the file of
     that kind. "journal": journal/YYYY-MM-DD.md. Any other NAME ([a-z][a-z0-9_-]*, at most 64
-    characters): NAME.md. Required, unless `uri` is given.
+    characters): NAME.md. For a caller with a user it is below viking://users/NAME/memories, unless the
+    caller may not write there. Required, unless `uri` is given.
     """
     section: _builtins.str
     """The heading above the memory. Empty: no heading."""
@@ -452,10 +457,10 @@ class RememberRequest(_message.Message):
     exact: _builtins.bool
     """Compare wordings only, not their meaning: no embedding is made for the answer."""
     request_id: _builtins.str
-    """A name for this call, up to 64 printable ASCII characters, such as a UUID. A call with the same
-    name and the same fields counts once: its repetitions get the first answer again, for a day and
-    while fewer than 100,000 calls with a name came after it. The same name with other fields is
-    INVALID_ARGUMENT. Empty: every call counts.
+    """A name for this call, up to 64 printable ASCII characters, such as a UUID. A call of one user (or of
+    one key without a user) with the same name and the same fields counts once: its repetitions get the
+    first answer again, for a day and while fewer than 100,000 calls with a name came after it. The same
+    name with other fields is INVALID_ARGUMENT. Empty: every call counts.
     """
     @_builtins.property
     def scope(self) -> Global___MemoryScope:
@@ -557,7 +562,9 @@ class ReinforceRequest(_message.Message):
     """As in RememberRequest."""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """At least 1, at most 1,000 ids of memories, each once. A missing one is NOT_FOUND: nothing is changed."""
+        """At least 1, at most 1,000 ids of memories, each once. A missing one, or one that the caller may not
+        read, is NOT_FOUND; one that it may read, but not write, is PERMISSION_DENIED: nothing is changed.
+        """
 
     def __init__(
         self,
@@ -625,7 +632,7 @@ class ForgetRequest(_message.Message):
     """Remove nothing; only return the memories that a real call would remove."""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """At most 1,000 ids of memories. A missing one is NOT_FOUND, and nothing is removed."""
+        """At most 1,000 ids of memories. The errors are those of ReinforceRequest, and nothing is removed then."""
 
     @_builtins.property
     def scope(self) -> Global___MemoryScope:
