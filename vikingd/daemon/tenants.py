@@ -248,7 +248,7 @@ class Tenants:
         try:
             async with self.use(name):
                 pass
-        except BaseException:
+        except Exception:  # not if the caller goes away: the opening goes on then
             aside = await self._run(self._directories.set_aside, name)
             await self._run(self._directories.remove, aside)
             raise
