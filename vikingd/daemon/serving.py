@@ -29,6 +29,7 @@ from vikingd.context import tokenizers
 from vikingd.daemon import warm
 from vikingd.daemon.health import SERVICES, Health
 from vikingd.daemon.ports import bind, check_address
+from vikingd.daemon.tenant_directories import TENANTS
 from vikingd.daemon.tenants import Collector, Tenants
 from vikingd.daemon.tls import Certificates
 from vikingd.domain.addresses import Address, parse
@@ -55,6 +56,7 @@ from vikingd.wire.boundary import Boundary
 from vikingd.wire.calls import Threads
 from vikingd.wire.contexts_service import ContextsService
 from vikingd.wire.memories_service import MemoriesService
+from vikingd.wire.preparing import Preparing
 from vikingd.wire.retrieval_service import RetrievalService
 
 if TYPE_CHECKING:
@@ -97,7 +99,7 @@ def run(
     faulthandler.enable()
     keep_new_files_private()
     if not reader:
-        for warning in keep_private(settings.path):
+        for warning in keep_private(settings.path, leave=TENANTS):
             _log.warning("private files", warning=warning)
     files = descriptors.raise_limit()
     addresses = _addresses(settings, reader)
@@ -161,13 +163,14 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     engine, path = parts.engine, parts.settings.path
     threads = Threads(engine.settings.embedding.query_threads)
     parts.metrics.follow_queues(threads.queues.figures)
-    services = _services(parts, threads, engine)
+    preparing = Preparing(threads)
+    services = _services(parts, threads, preparing, engine)
     tenants = Tenants(
         engine,
         services.handlers,
         parts.shared,
         parts.settings.tenants,
-        lambda opened: _services(parts, threads, opened).handlers,
+        lambda opened: _services(parts, threads, preparing, opened).handlers,
     )
     settings = parts.settings
     keys = KeyStore(path)
@@ -261,14 +264,16 @@ def _options(message_bytes: int, connections: int, *, tls: bool) -> tuple[tuple[
     )
 
 
-def _services(parts: _Parts, threads: Threads, engine: Engine) -> Collector:
+def _services(parts: _Parts, threads: Threads, preparing: Preparing, engine: Engine) -> Collector:
     """Return the handlers of the services of a tenant's engine."""
     collector, settings = Collector(), parts.settings
     server = cast("grpc.aio.Server", collector)
     retrieval_pb2_grpc.add_RetrievalServicer_to_server(
         RetrievalService(engine, threads, parts.metrics, settings, parts.models), server
     )
-    contexts_pb2_grpc.add_ContextsServicer_to_server(ContextsService(engine, threads), server)
+    contexts_pb2_grpc.add_ContextsServicer_to_server(
+        ContextsService(engine, threads, preparing), server
+    )
     memories_pb2_grpc.add_MemoriesServicer_to_server(
         MemoriesService(engine, threads, parts.metrics, settings), server
     )

@@ -29,6 +29,7 @@ from vikingd.engine import Engine, EngineSettings, EngineStats, Shared
 from vikingd.store.reads.database import contexts_in
 from vikingd.store.schema import DATABASE
 from vikingd.system.heap import trim
+from vikingd.system.private_files import keep_private
 
 Handlers: TypeAlias = dict[str, Any]
 """gRPC's handlers by the path of the method."""
@@ -359,6 +360,9 @@ class Tenants:
         def tell(step: str) -> None:
             _log.debug(step, tenant=path.name)
 
+        if not settings.reader:
+            for warning in keep_private(path):
+                _log.warning("private files", tenant=path.name, warning=warning)
         return Engine(settings, tell, self._shared)
 
     def _victim(self) -> _Place | None:
