@@ -34,7 +34,7 @@ def keep_private(root: Path, leave: str = "") -> list[str]:
             continue
         except OSError as error:
             kept.append(path)
-            reason = error.strerror
+            reason = error.strerror or str(error)
         else:
             changed.append(path)
     warnings = []
