@@ -207,7 +207,9 @@ class KeyStore:
     def _caller(self, found: _Valid, tenant: str) -> tuple[Caller, Limits]:
         key = found.key
         if tenant and tenant != key.tenant and not key.is_operator:
-            raise Unauthenticated(f"the key {key.id} is not of the tenant that the call names")
+            raise Unauthenticated(
+                f"the key {key.id} is not of the tenant that the call names", key=key.id
+            )
         self._used[key.id] = time.time_ns() // 1000
         return found.caller(tenant or key.tenant), key.limits
 
@@ -225,15 +227,17 @@ class KeyStore:
             raise Unauthenticated("the key is not valid")
         self._check_time(found.key)
         if not is_new and found.old_expires_at <= time.time_ns() // 1000:
-            raise Unauthenticated(f"the key {id_} has a newer secret, and this one has expired")
+            raise Unauthenticated(
+                f"the key {id_} has a newer secret, and this one has expired", key=id_
+            )
         return found
 
     @staticmethod
     def _check_time(key: Key) -> None:
         if key.revoked_at is not None:
-            raise Unauthenticated(f"the key {key.id} is revoked")
+            raise Unauthenticated(f"the key {key.id} is revoked", key=key.id)
         if key.expires_at is not None and key.expires_at <= time.time_ns() // 1000:
-            raise Unauthenticated(f"the key {key.id} has expired")
+            raise Unauthenticated(f"the key {key.id} has expired", key=key.id)
 
     def _load(self, id_: str) -> _Valid | None:
         try:

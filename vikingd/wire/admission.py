@@ -128,9 +128,9 @@ class Admission:
             caller, of_key = self._gate.caller(
                 context.invocation_metadata() or (), peer, lambda: _subjects(context)
             )
-        except Unauthenticated:
+        except Unauthenticated as error:
             self.audit.write(
-                who="",
+                who=error.metadata.get("key", ""),  # only of a key whose secret was right
                 user="",
                 tenant="",
                 peer=peer,
