@@ -104,7 +104,9 @@ class Limits(_message.Message):
     stored_bytes: _builtins.int
     """The bytes of the store on disk; for tenants only."""
     embedded_texts_per_day: _builtins.int
-    """The texts embedded in a day (UTC); later texts wait for the next day. For tenants only."""
+    """The texts embedded in a day (UTC); later texts wait for the next day, and Stats tells it. A text
+    that takes the vector of an equal one, and queries, are not counted. For tenants only.
+    """
     def __init__(
         self,
         *,
