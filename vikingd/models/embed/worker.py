@@ -36,7 +36,7 @@ MAX_WRITE = 1000
 RECENT_BYTES = 16 << 20
 """Most bytes of recent vectors in memory, for texts that are deleted and written again."""
 
-LIMIT_LOOK = 5.0
+LIMIT_LOOK = 2.0
 """Seconds between two looks whether a reached limit of texts was raised, or a new day began."""
 
 _LOOK = 0.25  # seconds between two searches for new texts while the child works
