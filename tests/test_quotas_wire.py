@@ -465,7 +465,7 @@ def test_the_audit_has_one_line_for_each_write_denial_and_act(home: House) -> No
     done("RevokeKey", objects=created.key.id)
     operator.put_tenant(tenant, limits={"calls_in_flight": 100})
     done("PutTenant", objects=tenant)
-    who = {"who": "", "user": ""}
+    who = {"who": created.key.id, "user": ""}
     with suppress(ClientError):
         home.client(created.secret, tenant).get(NOTE)
     done("Get", "UNAUTHENTICATED", tenant="")
