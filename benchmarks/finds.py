@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import grpc
 import numpy as np
@@ -14,6 +17,7 @@ from benchmarks.daemon import Server, say, temporary_store
 from benchmarks.data import HARD, MEDIUM, TOP
 from benchmarks.measure import Load, Row, drive, interleaved, latency, percentiles, throughput
 from benchmarks.writes import load_tree
+from vikingd.access.keys import FILE
 from vikingd.client import Draft, Method, Mode, find_request
 from vikingd.client.messages import MessageClient
 from vikingd.domain.errors import EmbedderFailed
@@ -61,6 +65,25 @@ def find_scoped_1pct(bench: Bench) -> Iterator[Row]:
         below = bench.tree.directory_with(SMALL_SHARE)
         questions = Questions(server, bench.tree, target=below)
         yield _beside_echo(bench, "find_scoped_1pct", questions, Method.AUTO)
+
+
+def find_with_key(bench: Bench) -> Iterator[Row]:
+    """Measure finds with a key; the baseline is the same find without one, on the same daemon."""
+    with TemporaryDirectory() as scratch:
+        config = Path(scratch) / "config.toml"
+        config.write_text("allow_local = true\n")  # calls with and without a key are accepted
+        with daemon.serving(bench.store, config=config) as server:
+            with MessageClient(server.address) as client:
+                client.create_key(operator=True)
+                secret = client.create_key(user="ana", read=("viking://",)).secret
+            load = Questions(server, bench.tree, MEDIUM).load(Method.AUTO)
+            keyed = replace(load, metadata=(("authorization", f"Bearer {secret}"),))
+            ours, base = latency(bench.seconds, keyed, load)
+            shown = percentiles(ours)
+            median = float(np.median(base)) * 1e3
+            yield bench.row("find_with_key", shown["p50"], "ms", median, **shown)
+    for path in bench.store.glob(f"{FILE}*"):  # the other measurements have no key
+        path.unlink()
 
 
 def retrieve_keyword(bench: Bench) -> Iterator[Row]:

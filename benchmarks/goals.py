@@ -37,6 +37,7 @@ GOALS = (
     Goal("find_best_first", 1_000_000, "ratio", 2.5, recall=0.97, peer="vector_"),
     Goal("find_best_first_hard", 1_000_000, "ratio", 3.0, recall=0.97),
     Goal("find_scoped_1pct", 100_000, "ratio", 1.2, recall=1.0, peer="scoped_"),
+    Goal("find_with_key", 10_000, "ratio", 1.05),
     Goal("retrieve_keyword", 100_000, "ratio", 2.0),
     Goal("keyword", 100_000, "ratio", 2.0, at_least=True, recall=1.0, peer="keyword_"),
     Goal("scan_int8", 100_000, "ratio", 8.0, at_least=True, recall=0.999, peer="vector_"),

@@ -28,6 +28,7 @@ MEASUREMENTS: tuple[Callable[[Bench], Iterator[Row]], ...] = (
     finds.find_exact,
     finds.find_best_first,
     finds.find_scoped_1pct,
+    finds.find_with_key,
     finds.retrieve_keyword,
     finds.batch_find_32,
     finds.find_text,

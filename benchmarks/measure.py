@@ -125,13 +125,15 @@ class Load:
     server: Server
     method: str
     requests: Sequence[bytes]
+    metadata: tuple[tuple[str, str], ...] = ()
 
     def sender(self, channel: grpc.Channel) -> Callable[[int], bytes]:
         """Return a function that sends the request of a number; numbers wrap around."""
         rpc: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(
             self.method, None, None
         )
-        return lambda i: rpc(self.requests[i % len(self.requests)])
+        requests, metadata = self.requests, self.metadata or None
+        return lambda i: rpc(requests[i % len(requests)], metadata=metadata)
 
     def replies(self) -> list[bytes]:
         """Return the reply to each request."""

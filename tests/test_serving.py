@@ -36,7 +36,7 @@ def mode(path: Path) -> int:
 
 
 def test_files_are_their_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
-    """All files are private with any umask, and the log names those that were public."""
+    """All files are private with any umask, and one line of the log says that some were public."""
     store = tmp_path / "store"
     store.mkdir(mode=0o755)
     store.chmod(0o777)
@@ -54,8 +54,7 @@ def test_files_are_their_owners_alone_whatever_the_umask(tmp_path: Path) -> None
             assert {path: oct(mode(path)) for path in paths if mode(path) & 0o077} == {}
     finally:
         os.umask(before)
-    assert f"other users had access to {store};" in said
-    assert f"other users had access to {store / 'lock'};" in said
+    assert f"other users had access to {store} and to 1 more below it;" in said
 
 
 def test_links_out_of_the_directory_are_left_alone(tmp_path: Path) -> None:
@@ -65,7 +64,7 @@ def test_links_out_of_the_directory_are_left_alone(tmp_path: Path) -> None:
     foreign.chmod(0o644)
     store.mkdir(0o700)
     (store / "link").symlink_to(foreign)
-    assert list(keep_private(store)) == []
+    assert keep_private(store) == []
     assert mode(foreign) == 0o644
 
 

@@ -205,6 +205,20 @@ def test_many_calls_to_more_tenants_than_may_be_open(tmp_path: Path) -> None:
     run(test())
 
 
+def test_a_call_to_a_tenant_that_closes_opens_it_again(tmp_path: Path) -> None:
+    """The opening waits for the end of the closing, which has the store still in use."""
+
+    async def test() -> None:
+        async with running(tmp_path) as tenants:
+            await tenants.create("a")
+            for number in range(10):
+                await put(tenants, "a", f"a {number}")
+                tenants._retire(tenants._places["a"])
+                assert await read(tenants, "a") == f"a {number}"
+
+    run(test())
+
+
 @pytest.mark.parametrize("name", ["", "-a", "A", "a/b", "..", "a.b", "ä", "a" * 64, "a\n", "a\0"])
 def test_other_names_are_refused(tmp_path: Path, name: str) -> None:
     """A name that is no name reaches no path."""

@@ -366,6 +366,10 @@ class KeyStore:
 
     # Tenants
 
+    def embedding_limit(self, tenant: str) -> int:
+        """Return the texts that a tenant may embed in a day; 0 without a limit."""
+        return self.tenant(tenant).limits.embedded_texts_per_day
+
     def put_tenant(self, name: str, limits: Limits | None) -> TenantRecord:
         """Write a tenant; None keeps its limits, and a new one has none."""
         with self._changing() as db:

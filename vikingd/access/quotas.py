@@ -218,11 +218,16 @@ class EmbeddingDay:
         return self._day, self._count
 
     @classmethod
-    def from_state(cls, state: tuple[int, int]) -> EmbeddingDay:
+    def from_state(cls, day: int, count: int) -> EmbeddingDay:
         """Return the one that had this state."""
         new = cls()
-        new._day, new._count = state
+        new._day, new._count = day, count
         return new
+
+    @staticmethod
+    def end(now: float) -> int:
+        """Return the end of the present day."""
+        return (int(now // _DAY) + 1) * _DAY
 
     def allowed(self, limit: int, now: float) -> int:
         """Return how many texts may still be embedded today; `sys.maxsize` without a limit (0)."""

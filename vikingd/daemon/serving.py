@@ -29,10 +29,12 @@ from vikingd.context import tokenizers
 from vikingd.daemon import warm
 from vikingd.daemon.health import SERVICES, Health
 from vikingd.daemon.ports import bind, check_address
+from vikingd.daemon.tenant_directories import TENANTS
 from vikingd.daemon.tenants import Collector, Tenants
 from vikingd.daemon.tls import Certificates
 from vikingd.domain.addresses import Address, parse
 from vikingd.domain.errors import VikingError
+from vikingd.domain.rights import DEFAULT_TENANT
 from vikingd.engine import Engine, EngineSettings, Shared
 from vikingd.models.intent.planner import Planner
 from vikingd.models.rerank.backends import RerankFailed
@@ -55,6 +57,7 @@ from vikingd.wire.boundary import Boundary
 from vikingd.wire.calls import Threads
 from vikingd.wire.contexts_service import ContextsService
 from vikingd.wire.memories_service import MemoriesService
+from vikingd.wire.preparing import Preparing
 from vikingd.wire.retrieval_service import RetrievalService
 
 if TYPE_CHECKING:
@@ -97,7 +100,7 @@ def run(
     faulthandler.enable()
     keep_new_files_private()
     if not reader:
-        for warning in keep_private(settings.path):
+        for warning in keep_private(settings.path, leave=TENANTS):
             _log.warning("private files", warning=warning)
     files = descriptors.raise_limit()
     addresses = _addresses(settings, reader)
@@ -126,12 +129,16 @@ def run(
             writer_address="" if writer.endswith(":0") else writer,
         )
         shared = Shared(settings.embedding, metrics)
-        engine = Engine(engine_settings, _log.info, shared)
+        # A writer embeds from its start on. A reader embeds nothing, and has no store without one.
+        keys = None if reader else KeyStore(settings.path)
+        limit = partial(keys.embedding_limit, DEFAULT_TENANT) if keys else None
+        engine = Engine(engine_settings, _log.info, shared, limit)
+        keys = keys or KeyStore(settings.path)
         kernels.result()
     gc.freeze()  # loaded modules stay: collections need not look at them
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
-    parts = _Parts(engine, shared, settings, metrics, scrape, tracing, models, certificates)
+    parts = _Parts(engine, keys, shared, settings, metrics, scrape, tracing, models, certificates)
     asyncio.run(_serve(parts, addresses, files))
     if engine.is_lost:
         role = "reader" if reader else "daemon"
@@ -144,6 +151,7 @@ class _Parts:
     """The parts of a daemon that its services share."""
 
     engine: Engine  # of the default tenant
+    keys: KeyStore
     shared: Shared
     settings: Settings
     metrics: Metrics
@@ -158,19 +166,20 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
 
     `files` is the limit of open file descriptors.
     """
-    engine, path = parts.engine, parts.settings.path
+    engine, keys, path = parts.engine, parts.keys, parts.settings.path
     threads = Threads(engine.settings.embedding.query_threads)
     parts.metrics.follow_queues(threads.queues.figures)
-    services = _services(parts, threads, engine)
+    preparing = Preparing(threads)
+    services = _services(parts, threads, preparing, engine)
     tenants = Tenants(
         engine,
         services.handlers,
         parts.shared,
         parts.settings.tenants,
-        lambda opened: _services(parts, threads, opened).handlers,
+        lambda opened: _services(parts, threads, preparing, opened).handlers,
+        keys.embedding_limit,
     )
     settings = parts.settings
-    keys = KeyStore(path)
     await asyncio.to_thread(keys.forget_all_but, tenants.names())
     access_pb2_grpc.add_AccessServicer_to_server(
         AccessService(keys, tenants, threads), cast("grpc.aio.Server", services)
@@ -261,14 +270,16 @@ def _options(message_bytes: int, connections: int, *, tls: bool) -> tuple[tuple[
     )
 
 
-def _services(parts: _Parts, threads: Threads, engine: Engine) -> Collector:
+def _services(parts: _Parts, threads: Threads, preparing: Preparing, engine: Engine) -> Collector:
     """Return the handlers of the services of a tenant's engine."""
     collector, settings = Collector(), parts.settings
     server = cast("grpc.aio.Server", collector)
     retrieval_pb2_grpc.add_RetrievalServicer_to_server(
         RetrievalService(engine, threads, parts.metrics, settings, parts.models), server
     )
-    contexts_pb2_grpc.add_ContextsServicer_to_server(ContextsService(engine, threads), server)
+    contexts_pb2_grpc.add_ContextsServicer_to_server(
+        ContextsService(engine, threads, preparing), server
+    )
     memories_pb2_grpc.add_MemoriesServicer_to_server(
         MemoriesService(engine, threads, parts.metrics, settings), server
     )

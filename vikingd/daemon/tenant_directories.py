@@ -13,6 +13,9 @@ from vikingd.domain.errors import AlreadyExists, NotFound, StoreMismatch
 from vikingd.domain.tenants import check_tenant_name, is_tenant_name
 from vikingd.system.sealed_files import sync
 
+TENANTS = "tenants"
+"""The name of the directory, in the data directory."""
+
 _DELETED = ".deleted-"  # begins the names of directories that are being removed
 
 
@@ -20,7 +23,7 @@ class TenantDirectories:
     """The directories of all tenants but the default one; only their owner may enter them."""
 
     def __init__(self, data: Path) -> None:
-        self._root = data / "tenants"
+        self._root = data / TENANTS
 
     def names(self) -> list[str]:
         """Return the names of the tenants in order."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
@@ -29,6 +30,7 @@ from vikingd.engine import Engine, EngineSettings, EngineStats, Shared
 from vikingd.store.reads.database import contexts_in
 from vikingd.store.schema import DATABASE
 from vikingd.system.heap import trim
+from vikingd.system.private_files import keep_private
 
 Handlers: TypeAlias = dict[str, Any]
 """gRPC's handlers by the path of the method."""
@@ -153,6 +155,7 @@ class Tenants:
         handlers: those of the default tenant.
         shared: what all engines share.
         serve: makes the services of an engine and returns their handlers.
+        embedding_limit: returns the texts that a tenant may embed in a day, on any thread.
     """
 
     def __init__(
@@ -162,11 +165,13 @@ class Tenants:
         shared: Shared,
         settings: TenantSettings,
         serve: Callable[[Engine], Handlers],
+        embedding_limit: Callable[[str], int] | None = None,
     ) -> None:
         self.default = Tenant(DEFAULT_TENANT, default, handlers)
         self._shared = shared
         self._settings = settings
         self._serve = serve
+        self._embedding_limit = embedding_limit
         self._directories = TenantDirectories(default.settings.path)
         self._pool = ThreadPoolExecutor(_THREADS, "tenants")
         self._places: OrderedDict[str, _Place] = OrderedDict()  # the least recently used one first
@@ -248,7 +253,7 @@ class Tenants:
         try:
             async with self.use(name):
                 pass
-        except BaseException:
+        except Exception:  # not if the caller goes away: the opening goes on then
             aside = await self._run(self._directories.set_aside, name)
             await self._run(self._directories.remove, aside)
             raise
@@ -359,7 +364,11 @@ class Tenants:
         def tell(step: str) -> None:
             _log.debug(step, tenant=path.name)
 
-        return Engine(settings, tell, self._shared)
+        if not settings.reader:
+            for warning in keep_private(path):
+                _log.warning("private files", tenant=path.name, warning=warning)
+        limit = self._embedding_limit
+        return Engine(settings, tell, self._shared, partial(limit, path.name) if limit else None)
 
     def _victim(self) -> _Place | None:
         """Return the tenant to close for another one; None if all have calls."""

@@ -100,11 +100,17 @@ class Limits(_message.Message):
     bytes_per_second: _builtins.int
     """The bytes of requests and replies in a second."""
     contexts: _builtins.int
-    """The contexts; for tenants only."""
+    """The contexts, directories included; for tenants only. A Remember without a URI counts as one that
+    makes a file.
+    """
     stored_bytes: _builtins.int
-    """The bytes of the store on disk; for tenants only."""
+    """The bytes of the contexts in the database, without the room that deleted ones leave; for tenants
+    only. The write that passes the limit is the last one.
+    """
     embedded_texts_per_day: _builtins.int
-    """The texts embedded in a day (UTC); later texts wait for the next day. For tenants only."""
+    """The texts embedded in a day (UTC); later texts wait for the next day, and Stats tells it. A text
+    that takes the vector of an equal one, and queries, are not counted. For tenants only.
+    """
     def __init__(
         self,
         *,

@@ -324,15 +324,21 @@ class Store(Reads):
         return self._writer.submit(lambda work: touch(work, accesses), bounded=False)
 
     def fill(
-        self, vectors: Sequence[tuple[int, bytes]], digests: Mapping[int, bytes] | None = None
+        self,
+        vectors: Sequence[tuple[int, bytes]],
+        digests: Mapping[int, bytes] | None = None,
+        meta: Mapping[str, bytes] | None = None,
     ) -> Future[Committed]:
         """Write the vectors of texts by text id; `count` is the number of those that waited.
 
-        `digests` has the digests of those texts, by id, whose vectors equal texts may take.
+        `digests` has the digests of those texts, by id, whose vectors equal texts may take. `meta`
+        has values for `get_meta`, which are stored in the same commit.
         Fails with InvalidField if a vector has another dimension.
         """
         return self._writer.submit(
-            lambda work: fill(work, vectors, digests or {}), weight=len(vectors), bounded=False
+            lambda work: fill(work, vectors, digests or {}, meta or {}),
+            weight=len(vectors),
+            bounded=False,
         )
 
     def drop_vectors(self, uri: str, after: str = "") -> Future[Committed]:

@@ -15,12 +15,16 @@ def keep_new_files_private() -> None:
     os.umask(_OTHERS)
 
 
-def keep_private(root: Path) -> Iterator[str]:
-    """Remove other users' access in a directory, and yield a warning for each path that had some.
+def keep_private(root: Path, leave: str = "") -> list[str]:
+    """Remove other users' access in a directory; return at most two warnings.
 
-    The access to a path of another owner cannot be changed; its warning says so.
+    The access to a path of another owner cannot be changed; a warning says so. `leave` names a
+    directory below the root that is not entered.
     """
-    for path in _inside(root):
+    changed: list[Path] = []
+    kept: list[Path] = []
+    reason = ""
+    for path in _inside(root, leave):
         try:
             mode = path.lstat().st_mode
             if stat.S_ISLNK(mode) or not mode & _OTHERS:
@@ -29,16 +33,30 @@ def keep_private(root: Path) -> Iterator[str]:
         except FileNotFoundError:  # another process of the store deletes and renames files
             continue
         except OSError as error:
-            yield (
-                f"other users have access to {path}, and its mode cannot be changed: "
-                f"{error.strerror}; change its owner or mode"
-            )
+            kept.append(path)
+            reason = error.strerror or str(error)
         else:
-            yield f"other users had access to {path}; now only its owner has"
+            changed.append(path)
+    warnings = []
+    if kept:
+        warnings.append(
+            f"other users have access to {_named(kept)}, and the mode cannot be changed: {reason}; "
+            "change the owner or the mode"
+        )
+    if changed:
+        warnings.append(f"other users had access to {_named(changed)}; now only the owner has")
+    return warnings
 
 
-def _inside(root: Path) -> Iterator[Path]:
+def _named(paths: list[Path]) -> str:
+    others = len(paths) - 1
+    return f"{paths[0]}" + (f" and to {others:,} more below it" if others else "")
+
+
+def _inside(root: Path, leave: str) -> Iterator[Path]:
     yield root
     for folder, folders, files in os.walk(root):
         for name in (*folders, *files):
             yield Path(folder) / name
+        if leave in folders and Path(folder) == root:
+            folders.remove(leave)

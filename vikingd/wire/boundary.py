@@ -139,7 +139,8 @@ def _guard(
         started = time.perf_counter()
         try:
             with await admission.admit(rule, context, len(data)) as admitted:
-                admitted.reply = reply = await handled(data, context, admitted)
+                reply = await handled(data, context, admitted)
+                admitted.replied(reply)
         except asyncio.CancelledError:  # the caller went away, or its deadline passed
             code = grpc.StatusCode.CANCELLED
             _log.info("call failed", method=name, code=code.name, ms=ended(started, code))
@@ -189,7 +190,7 @@ def _guard_stream(method: str, handler: Any, admission: Admission, metrics: Metr
             rule.check(request, admitted.caller)
             async with admission.tenants.use(rule.tenant_of(admitted.caller)) as tenant:
                 async for part in tenant.handlers[method].unary_stream(request, context):
-                    admitted.reply = part
+                    admitted.replied(part)
                     yield part
 
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:

@@ -23,10 +23,10 @@ _Listing = TypeVar("_Listing", contexts_pb2.ListResponse, contexts_pb2.TreeRespo
 class ContextsService(contexts_pb2_grpc.ContextsServicer):
     """The handlers of Contexts. The engine's one writer writes; threads read."""
 
-    def __init__(self, engine: Engine, threads: Threads) -> None:
+    def __init__(self, engine: Engine, threads: Threads, preparing: Preparing) -> None:
         self._engine = engine
         self._threads = threads
-        self._preparing = Preparing(threads)
+        self._preparing = preparing
         self._writes = FutureBridge()
 
     async def Put(

@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any, cast
 
 import grpc
@@ -25,6 +26,9 @@ DOMAIN = "viking.retrieval.v1"
 
 _PUSHBACK = "grpc-retry-pushback-ms"
 """When gRPC's own retries repeat the call: after so many milliseconds; -1: never."""
+
+_LONGEST_PUSHBACK = 10.0
+"""Seconds. A client that waited longer would pass its deadline and never learn the reason."""
 
 MAX_BYTES = 800
 """Of each text of an error: clients take no status of more than 8 KiB, as gRPC writes it."""
@@ -86,8 +90,10 @@ def status_of(error: BaseException) -> grpc.Status:
         status.details.add().Pack(retry)
     sent: Any = rpc_status.to_status(status)
     if code is _Code.RESOURCE_EXHAUSTED:
-        pushback = -1 if retry_after is None else retry_after * 1e3
-        extra = (_PUSHBACK, str(round(pushback)))
+        pushback = -1
+        if retry_after is not None and retry_after <= _LONGEST_PUSHBACK:
+            pushback = ceil(retry_after * 1e3)
+        extra = (_PUSHBACK, str(pushback))
         sent = sent._replace(trailing_metadata=(*sent.trailing_metadata, extra))
     return cast("grpc.Status", sent)
 

@@ -18,6 +18,8 @@ from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
 from vikingd.telemetry.metrics import Metrics
 
+_NOT_TOLD = "the embedder has a fault, which an operator sees"
+
 PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
 
 
@@ -182,7 +184,11 @@ class Page:
 def stats_response(
     stats: EngineStats, metrics: Metrics, version: str, *, for_operator: bool
 ) -> admin_pb2.StatsResponse:
-    """Return the state of a tenant; only an operator sees the queues of all and the directory."""
+    """Return the state of a tenant.
+
+    Only an operator sees what tells of other tenants or of the machine: the directory, the queues,
+    the speed of the embedder and the errors of its endpoint.
+    """
     embedder, work, counts = stats.embedder, stats.embedder.work, stats.counts._asdict()
     response = admin_pb2.StatsResponse(
         version=version,
@@ -213,6 +219,12 @@ def stats_response(
     if for_operator:
         for queue, (waiting, refused) in metrics.queues().items():
             response.queues.add(queue=queue, waiting=waiting, refused=refused)
+        return response
+    shown = response.embedder
+    shown.ClearField("characters_per_second")
+    shown.ClearField("retry_time")
+    shown.stalled = shown.stalled and _NOT_TOLD
+    shown.last_error = shown.last_error and _NOT_TOLD
     return response
 
 
