@@ -6,6 +6,7 @@ must be told the same bytes by both.
 
 from __future__ import annotations
 
+import json
 import threading
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -17,13 +18,17 @@ from typing import Any
 
 import grpc
 import pytest
+from embed_helpers import Endpoint
 from meet_helpers import CHANCE, CLOCK, OF_CLOSING, SECRET_WORD, Told, Walker
 from metrics_helpers import Daemon, running
 from parts_helpers import AREAS, REQUESTS, Asker, Store, Writer, fill, reader
+from scripted import Reply, Request, ScriptedServer
 from store_helpers import file
+from thinking_helpers import told
 
 from vikingd.answer import query_scope
 from vikingd.client.methods import Stubs
+from vikingd.models.http.circuit_breaker import FAILURES
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2
 from vikingd.pb import retrieval_pb2 as pb
 
@@ -372,6 +377,70 @@ def test_vectors_of_queries_are_apart(tmp_path: Path) -> None:
             one.find("where is the tea")
             assert cached(again, tenant) == counted
         again.close()
+
+
+def reranked(url: str) -> dict[str, str]:
+    """Return the environment of a daemon with a reranker."""
+    backend = {"kind": "http", "form": "vllm", "url": url, "model": "m", "timeout": 5}
+    return {"VIKINGD_RERANK__BACKENDS": json.dumps([backend]), "NO_PROXY": "127.0.0.1"}
+
+
+def test_scores_of_rerankers_are_apart(tmp_path: Path) -> None:
+    """A trace counts as cached only what its own caller has asked before."""
+    with (
+        ScriptedServer(told({})) as server,
+        house(tmp_path / "a", **reranked(server.url)) as made,
+    ):
+        people = persons(made)
+        for expected in (0, 2):
+            for one in people:
+                reply = one.find("where is the tea", mode=pb.SEARCH_MODE_THINKING)
+                assert reply.rerank.status == pb.RERANK_STATUS_DONE
+                assert sum(each.cached for each in reply.rerank.rounds) == expected
+                assert sum(each.documents for each in reply.rerank.rounds) == 2 - expected
+
+
+def test_a_failure_of_a_reranker_tells_others_no_text(tmp_path: Path) -> None:
+    """A server that quotes the query in its refusal tells it to the caller of the query alone."""
+
+    def refuse(request: Request) -> Reply:
+        return Reply({"error": f"too long: {request.json['query']}"}, status=400)
+
+    with (
+        ScriptedServer(refuse) as server,
+        house(tmp_path / "a", **reranked(server.url)) as made,
+    ):
+        ana, bob, other = persons(made)
+        for number in range(FAILURES):
+            reply = ana.find(f"{SECRET_WORD} tea {number}", mode=pb.SEARCH_MODE_THINKING)
+            assert f"{SECRET_WORD} tea {number}" in reply.rerank.reason
+        for one in (bob, other):
+            reply = one.find("where is the tea", mode=pb.SEARCH_MODE_THINKING)
+            assert "failed 3 times in a row (answered 400); asked again" in reply.rerank.reason
+            assert SECRET_WORD not in str(reply)
+
+
+def test_a_failure_of_an_embedder_tells_others_no_text(tmp_path: Path, endpoint: Endpoint) -> None:
+    """An endpoint that quotes a query tells it to the caller of the query alone."""
+
+    def refuse(request: dict[str, Any], _: object) -> tuple[int, bytes] | None:
+        asked = request["input"]
+        return (500, json.dumps(asked).encode()) if SECRET_WORD in asked[0] else None
+
+    endpoint.misbehave = refuse
+    environment = {
+        "VIKINGD_EMBEDDING__OPENAI_BASE_URL": endpoint.url,
+        "VIKINGD_EMBEDDING__OPENAI_MODEL": "m",
+        "VIKINGD_EMBEDDING__DIMENSION": "8",
+        "VIKINGD_EMBEDDING__RETRIES": "0",
+    }
+    with house(tmp_path / "a", provider="openai", **environment) as made:
+        ana, bob, _ = persons(made)
+        (note,) = ana.find(f"{SECRET_WORD} tea").degraded
+        assert f"answered 500: [&quot;{SECRET_WORD}".replace("&quot;", '"') in note.detail
+        (note,) = bob.find("where is the tea").degraded
+        assert "answered 500)" in note.detail
+        assert SECRET_WORD not in note.detail
 
 
 def test_a_compaction_does_not_change_the_order_of_a_trace(tmp_path: Path) -> None:
