@@ -463,6 +463,23 @@ def test_equal_texts_of_users_do_not_share_a_vector(tmp_path: Path) -> None:
         assert put(ana, ANA, "two") > before
 
 
+def test_only_operators_name_subjects_of_certificates(tmp_path: Path) -> None:
+    """A subject names a caller among those of all tenants: no tenant tells or takes another's."""
+    with house(tmp_path / "a") as made:
+        request = access_pb2.CreateKeyRequest(
+            grants=[{"right": READ, "uri_prefix": SHARED[0]}], certificate_subject="CN=carl"
+        )
+        for tenant in ("acme", "globex"):
+            made.tenant(tenant)
+        made.stubs.access.CreateKey(request, metadata=made.operator("globex"))
+        admin = Person(made, made.key({"viking://": ADMIN}, tenant="acme"))
+        for subject in ("CN=carl", "CN=dora"):
+            request.certificate_subject = subject
+            with pytest.raises(grpc.RpcError) as refused:
+                made.stubs.access.CreateKey(request, metadata=admin.metadata)
+            assert refused.value.code() is grpc.StatusCode.PERMISSION_DENIED
+
+
 def test_a_compaction_does_not_change_the_order_of_a_trace(tmp_path: Path) -> None:
     """A user cannot tell by it that the writes of others made the index anew."""
     store = Store(tmp_path)
