@@ -224,7 +224,7 @@ class CreateKeyRequest(_message.Message):
     """
     certificate_subject: _builtins.str
     """The subject of client certificates that count as this key, as `CN=name` or as a name of the
-    certificate's subjectAltName. Empty: none.
+    certificate's subjectAltName. Empty: none. Only operators may set it.
     """
     note: _builtins.str
     """A note for people, at most 1,024 bytes."""
@@ -289,7 +289,9 @@ Global___CreateKeyResponse: _TypeAlias = CreateKeyResponse  # noqa: Y015
 
 @_typing.final
 class ListKeysRequest(_message.Message):
-    """Lists the keys of the caller's tenant; see CreateKeyRequest."""
+    """Lists the keys of the caller's tenant; see CreateKeyRequest. Keys of operators exist for operators
+    alone, here and in the requests below.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
