@@ -45,12 +45,9 @@ class Daemon:
                 sys.executable,
                 "-c",
                 code,
-                *serve(store)[len(VIKINGD) :],
-                "--provider",
-                "none",
-                "--log-level",
-                "warning",
-                *options,
+                *serve(store, "--provider", "none", "--log-level", "warning", *options)[
+                    len(VIKINGD) :
+                ],
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

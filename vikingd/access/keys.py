@@ -390,14 +390,6 @@ class KeyStore:
             db.execute("DELETE FROM tenants WHERE name = ?", (name,))
             return db.execute("DELETE FROM keys WHERE tenant = ?", (name,)).rowcount
 
-    def forget_all_but(self, tenants: Iterable[str]) -> None:
-        """Forget the tenants whose deletion was interrupted: their store is gone."""
-        with self._transaction() as db:
-            rows = db.execute("SELECT tenant FROM keys UNION SELECT name FROM tenants")
-            known = {name for (name,) in rows}
-        for name in known - {*tenants, DEFAULT_TENANT}:
-            self.forget_tenant(name)
-
     # The file
 
     @contextmanager

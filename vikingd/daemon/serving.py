@@ -180,8 +180,9 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         keys.embedding_limit,
     )
     settings = parts.settings
-    if not engine.settings.reader:  # the writer may be creating a tenant
-        await asyncio.to_thread(keys.forget_all_but, tenants.names())
+    if not engine.settings.reader:
+        for name in tenants.interrupted():  # before their files are gone
+            await asyncio.to_thread(keys.forget_tenant, name)
     access_pb2_grpc.add_AccessServicer_to_server(
         AccessService(keys, tenants, threads), cast("grpc.aio.Server", services)
     )

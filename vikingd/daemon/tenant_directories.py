@@ -80,6 +80,11 @@ class TenantDirectories:
         sync(self._root)
         return size
 
+    def interrupted(self) -> list[str]:
+        """Return the tenants whose deletion a kill has interrupted."""
+        aside = (p.name for p in self._entries() if p.name.startswith(_DELETED))
+        return sorted({name[len(_DELETED) :].rpartition("-")[0] for name in aside})
+
     def remove_leftovers(self) -> None:
         """Remove what a killed process had set aside."""
         for path in self._entries():

@@ -223,6 +223,10 @@ class Tenants:
         """Return the names of all tenants, the default one first. It reads a directory."""
         return [DEFAULT_TENANT, *(n for n in self._directories.names() if n != DEFAULT_TENANT)]
 
+    def interrupted(self) -> list[str]:
+        """Return the tenants whose deletion a kill has interrupted; `start` ends it."""
+        return self._directories.interrupted()
+
     def exists(self, name: str) -> bool:
         """Return whether there is such a tenant."""
         with suppress(VikingError):
