@@ -113,6 +113,8 @@ def explain(bound: QueryScope, script: int, scored: Scored) -> FindTrace:
                 int(files[row]),
             )
         )
+    if not walked:
+        directories.sort(key=_by_score)  # rows have another order after a compaction
     means = tuple(
         TracedMean(SCRIPTS[m.script], m.vectors, snapshot.directory_uri(m.directory), m.with_prior)
         for m in bound.means
@@ -151,7 +153,7 @@ def merged_trace(traces: Sequence[tuple[float, FindTrace | None]]) -> FindTrace 
     _, best = max(known, key=lambda one: one[0])
     all_of = [trace for _, trace in known]
     directories = [directory for trace in all_of for directory in trace.directories]
-    directories.sort(key=lambda directory: (-directory.parts.final, directory.uri))
+    directories.sort(key=_by_score)
     return replace(
         best,
         scope_directories=sum(trace.scope_directories for trace in all_of),
@@ -164,3 +166,7 @@ def merged_trace(traces: Sequence[tuple[float, FindTrace | None]]) -> FindTrace 
         opened=sum(trace.opened for trace in all_of),
         rounds=max(trace.rounds for trace in all_of),
     )
+
+
+def _by_score(directory: TracedDirectory) -> tuple[float, str]:
+    return -directory.parts.final, directory.uri

@@ -24,7 +24,7 @@ class Waiting(NamedTuple):
     text_id: int
     text: str
     cost: int  # in the unit of `Backlog`
-    digest: bytes  # of the text, the model and its settings
+    digest: bytes  # of the text, its user, the model and its settings
 
 
 class Backlog(NamedTuple):

@@ -133,7 +133,17 @@ class Stopping(VikingError, reason="STOPPING"):
 
 
 class EmbedderFailed(VikingError, reason="EMBEDDER_FAILED"):
-    """The embedding provider failed; the message says how."""
+    """The embedding provider failed; the message says how.
+
+    Args:
+        brief: the message without `said`.
+        said: words of the provider, which may quote the texts of the call: only its caller and the
+            operator may see them.
+    """
+
+    def __init__(self, brief: str, said: str = "", **metadata: str) -> None:
+        super().__init__(f"{brief}: {said}" if said else brief, **metadata)
+        self.brief = brief
 
 
 class EmbedderRefused(EmbedderFailed, reason="EMBEDDER_REFUSED"):

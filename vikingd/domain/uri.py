@@ -42,6 +42,7 @@ _TYPED = re.compile(
 )
 _USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
 _OWN = f"{ROOT}~"
+_USERS = f"{ROOT}users/"
 
 
 def parse(uri: str, field: str = "uri") -> str:
@@ -145,7 +146,12 @@ def check_user(name: str, field: str) -> str:
 
 def user_root(user: str) -> str:
     """Return the directory of a user's memories, resources and skills."""
-    return f"{ROOT}users/{user}"
+    return _USERS + user
+
+
+def user_of(uri: str) -> str:
+    """Return the user in whose directory a URI is; "" if it is in none."""
+    return uri[len(_USERS) :].partition("/")[0] if uri.startswith(_USERS) else ""
 
 
 def expand(uri: str, user: str, field: str = "uri") -> str:

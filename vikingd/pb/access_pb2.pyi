@@ -230,7 +230,8 @@ class CreateKeyRequest(_message.Message):
     """
     certificate_subject: _builtins.str
     """The subject of client certificates that count as this key, as `CN=name` or as a name of the
-    certificate's subjectAltName. Empty: none.
+    certificate's subjectAltName. It names one key of all tenants, so only operators may give it.
+    Empty: none.
     """
     note: _builtins.str
     """A note for people, at most 1,024 bytes."""

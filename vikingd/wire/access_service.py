@@ -49,7 +49,8 @@ class AccessService(access_pb2_grpc.AccessServicer):
         """Create a key."""
         call = CallDeadline(context)
         tenant = self._managed(call.caller)
-        if request.operator:
+        # A subject names one caller among those of all tenants.
+        if request.operator or request.certificate_subject:
             check_operator(call.caller)
         new = messages.new_key(request, tenant)
         key, secret = await self._threads.admin.run(call, self._keys.create, new)

@@ -60,6 +60,7 @@ class QueryEmbedder:
         self._cache: OrderedDict[str, Vectors] = OrderedDict()
         self._in_flight: dict[str, Future[Vectors]] = {}
         self._failure = ""
+        self._failed = "", ""  # the caller whose query showed it, and what others are told
         self._kind = EmbedderFailed
         self._backoff = 0.0
         self._retry_at = 0.0
@@ -104,13 +105,13 @@ class QueryEmbedder:
             future = self._in_flight.get(key)
             first = future is None
             if future is None:
-                self._admit()
+                self._admit(caller)
                 future = self._in_flight[key] = Future()
                 self.misses += 1
             else:
                 self.hits += 1
         if first:
-            self._resolve(key, text, future)
+            self._resolve(key, text, caller, future)
         error = future.exception()
         if error is not None:
             # A new error, because threads must not share a traceback.
@@ -128,14 +129,16 @@ class QueryEmbedder:
         while len(self._cache) > self._size:
             self._cache.popitem(last=False)
 
-    def _admit(self) -> None:
+    def _admit(self, caller: str) -> None:
         if not self._backoff:
             return
         if time.monotonic() < self._retry_at:
-            raise self._kind(self._failure)
+            # The whole failure may quote the query.
+            failed, brief = self._failed
+            raise self._kind(self._failure if caller == failed else brief)
         self._retry_at = float("inf")  # only this query tries until it ends
 
-    def _resolve(self, key: str, text: str, future: Future[Vectors]) -> None:
+    def _resolve(self, key: str, text: str, caller: str, future: Future[Vectors]) -> None:
         started = time.perf_counter()
         try:
             try:
@@ -145,7 +148,7 @@ class QueryEmbedder:
         except BaseException as error:
             failure = self._failure_of_all(error)
             with self._lock:
-                self._judge(failure)
+                self._judge(failure, caller)
                 del self._in_flight[key]
             future.set_exception(error)
             if not isinstance(error, EmbedderFailed):
@@ -153,7 +156,7 @@ class QueryEmbedder:
             return
         vector.flags.writeable = False
         with self._lock:
-            self._judge(None)
+            self._judge(None, caller)
             self._cache[key] = vector
             self.cached_since += 1
             self._shrink()
@@ -171,8 +174,8 @@ class QueryEmbedder:
             return failure
         return None
 
-    def _judge(self, failure: BaseException | None) -> None:
-        """Note the failure of all queries, or that the provider works."""
+    def _judge(self, failure: BaseException | None, caller: str) -> None:
+        """Note the failure of all queries, which a caller's showed, or that the provider works."""
         if failure is None:
             self._failure, self._backoff = "", 0.0
             return
@@ -183,6 +186,8 @@ class QueryEmbedder:
         if not self._failure:  # the first of several in a row
             _log.warning("the embedder fails: %s", failure)
         self._failure = str(failure) or type(failure).__name__
+        brief = failure.brief if isinstance(failure, EmbedderFailed) else type(failure).__name__
+        self._failed = caller, brief
         self._kind = _kind(failure)
 
 

@@ -169,10 +169,10 @@ class OpenAIEndpoint:
             status = error.status_code
             said = self._quoted(error.response.text)
             failed = _failure_of_status(status)
-            raise failed(f"{self._where} answered {status}{said and ': '}{said}") from None
+            raise failed(f"{self._where} answered {status}", said) from None
         except Exception as error:  # some replies raise other errors in the client
             reason = self._quoted(str(error) or type(error).__name__)
-            raise EmbedderBroke(f"{self._where} speaks another protocol: {reason}") from None
+            raise EmbedderBroke(f"{self._where} speaks another protocol", reason) from None
 
     def _quoted(self, text: str) -> str:
         # Mask before the cut, which could leave a part of a key.

@@ -13,13 +13,18 @@ DOUBAO = "doubao-seed-rerank"
 class RerankFailed(Exception):
     """A call without scores; the message is the predicate of a sentence, without secrets.
 
-    Attributes:
+    Args:
+        brief: the message without `said`.
         pause: seconds that the server asked to wait; None: it asked for none.
+        said: words of the server, which may quote the texts of the call: only its caller may see
+            them.
     """
 
-    def __init__(self, message: str, pause: float | None = None) -> None:
-        super().__init__(message)
+    def __init__(self, brief: str, pause: float | None = None, said: str = "") -> None:
+        super().__init__(f"{brief}: {said}" if said else brief)
+        self.brief = brief
         self.pause = pause
+        self.said = said
 
 
 class Reranker(Protocol):

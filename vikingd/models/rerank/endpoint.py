@@ -103,14 +103,14 @@ class Endpoint:
         try:
             return self._form.read(parsed, len(documents))
         except RerankFailed as error:
-            raise RerankFailed(self._masked(str(error))) from None
+            raise RerankFailed(error.brief, said=self._masked(error.said)) from None
 
     def _refusal(self, response: httpx.Response, reply: bytes) -> RerankFailed:
         # Mask before the cut, which could leave a part of a key.
         said = one_line(self._masked(reply.decode("utf-8", "replace"))[: 4 * _QUOTED_CHARS])
-        what = f"answered {response.status_code}" + (f": {said[:_QUOTED_CHARS]}" if said else "")
         is_busy = response.status_code in (429, 503)
-        return RerankFailed(what, retry_after(response.headers) if is_busy else None)
+        pause = retry_after(response.headers) if is_busy else None
+        return RerankFailed(f"answered {response.status_code}", pause, said[:_QUOTED_CHARS])
 
     def _masked(self, text: str) -> str:
         return masked(text, self._secrets)

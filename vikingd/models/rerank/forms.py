@@ -104,7 +104,7 @@ def _read_volcengine(reply: Any, count: int) -> list[float]:
     result = reply.get("result") if isinstance(reply, dict) else None
     items = result.get("data") if isinstance(result, dict) else None
     if items is None and isinstance(reply, dict) and "message" in reply:
-        raise RerankFailed(f"answered {reply.get('code')}: {reply['message']}")
+        raise RerankFailed(f"answered {reply.get('code')}", said=str(reply["message"]))
     if isinstance(items, list) and not any(isinstance(i, dict) and "id" in i for i in items):
         items = [
             item | {"id": i} if isinstance(item, dict) else item for i, item in enumerate(items)

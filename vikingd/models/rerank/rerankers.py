@@ -10,6 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from vikingd.domain.rights import CALLER
 from vikingd.domain.text import SCRIPTS, script_of
 from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
 from vikingd.models.http.limits import Calls, Closed, Overdue
@@ -143,8 +144,10 @@ class _Backend:
             raise RerankFailed(f"the reranker {self.name}: {error}") from error
 
     def keys(self, query: str, documents: Sequence[str]) -> list[bytes]:
-        """Return the cache key of each document."""
-        head = hashlib.sha256(f"{self._place} {query}".encode("utf-8", "replace")).digest()
+        """Return the cache key of each document; callers of different names share none."""
+        caller = CALLER.get()
+        asked = f"{self._place}\0{caller.tenant}\0{caller.name}\0{query}"
+        head = hashlib.sha256(asked.encode("utf-8", "replace")).digest()
         return [
             hashlib.sha256(head + document.encode("utf-8", "replace")).digest()
             for document in documents
@@ -188,7 +191,7 @@ class _Backend:
         """Record a failure; log the first of several in a row."""
         if not self._breaker.failures:
             _log.warning("the reranker %s fails: it %s", self.name, failure)
-        self._breaker.failed(tried, str(failure), failure.pause)
+        self._breaker.failed(tried, failure.brief, failure.pause)
 
 
 def _failure(error: Exception, limit: float) -> RerankFailed:
@@ -199,7 +202,7 @@ def _failure(error: Exception, limit: float) -> RerankFailed:
     if isinstance(error, Closed):
         return RerankFailed("was closed")
     _log.error("a bug in a reranker", exc_info=error)
-    return RerankFailed(f"failed: {type(error).__name__}: {error}")
+    return RerankFailed(f"failed: {type(error).__name__}", said=str(error))
 
 
 def _open(settings: BackendSettings) -> Reranker:

@@ -9,6 +9,7 @@ from hashlib import blake2b
 
 from vikingd.domain.changes import Backlog, Waiting
 from vikingd.domain.text import HAN, HANGUL, KANA
+from vikingd.domain.uri import user_of
 from vikingd.store.reads.database import DatabaseReads, revision_of
 from vikingd.store.rows import text_of
 
@@ -21,7 +22,7 @@ _COST = f"""
 (100 + ("end" - "start") * CASE WHEN script IN ({HAN}, {KANA}, {HANGUL}) THEN 3 ELSE 1 END)"""
 
 _WAITING = f"""
-SELECT texts.id, {_COST}, text, title, section, CASE WHEN ordinal = 0 THEN abstract
+SELECT texts.id, {_COST}, uri, text, title, section, CASE WHEN ordinal = 0 THEN abstract
     ELSE substr(content, "start" + 1, "end" - "start") END
 FROM texts JOIN contexts ON contexts.id = context_id WHERE vector IS NULL AND embeddable = 1
 """
@@ -61,9 +62,12 @@ class BacklogReads(DatabaseReads):
             for sql, value in searches:
                 if len(rows) >= limit:
                     break
-                for text_id, cost, *row in db.execute(sql, (value, limit)):
+                for text_id, cost, uri, *row in db.execute(sql, (value, limit)):
                     text = text_of(*row)
-                    digest = blake2b(text.encode(), digest_size=_DIGEST_BYTES, key=key).digest()
+                    # Users share no vectors: the time of a write tells nothing of others' texts.
+                    user = user_of(uri)
+                    digested = f"{user}\0{text}" if user else text
+                    digest = blake2b(digested.encode(), digest_size=_DIGEST_BYTES, key=key).digest()
                     rows.setdefault(text_id, Waiting(text_id, text, cost, digest))
         return list(rows.values())[:limit]
 
