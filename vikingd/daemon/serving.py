@@ -180,11 +180,17 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         keys.embedding_limit,
     )
     settings = parts.settings
-    await asyncio.to_thread(keys.forget_all_but, tenants.names())
+    if not engine.settings.reader:  # the writer may be creating a tenant
+        await asyncio.to_thread(keys.forget_all_but, tenants.names())
     access_pb2_grpc.add_AccessServicer_to_server(
         AccessService(keys, tenants, threads), cast("grpc.aio.Server", services)
     )
-    gate = Gate(keys, allow_local=settings.allow_local, trust_network=settings.trust_network)
+    gate = Gate(
+        keys,
+        allow_local=settings.allow_local,
+        trust_network=settings.trust_network,
+        certificates=bool(settings.tls.client_ca),
+    )
     boundary = Boundary(Admission(keys, gate, tenants), parts.metrics, parts.tracing)
     state = Health(engine)
     certificates = parts.certificates
@@ -255,6 +261,9 @@ def _options(message_bytes: int, connections: int, *, tls: bool) -> tuple[tuple[
     return (
         ("grpc.max_receive_message_length", message_bytes),
         ("grpc.max_send_message_length", -1),
+        # Probing widens the windows of all streams to several MB, which callers without a key could
+        # fill. Without it gRPC widens the window of a request that it receives, which is as fast.
+        ("grpc.http2.bdp_probe", 0),
         ("grpc.so_reuseport", 1),  # writer and readers of a store share a port
         ("grpc.max_allowed_incoming_connections", connections),
         ("grpc.max_concurrent_streams", _STREAMS),

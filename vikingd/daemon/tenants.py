@@ -39,6 +39,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _THREADS = 4  # that open and close stores; most of the time they wait for the disk
+_SPARE = 25  # of so many places one is kept free
 _LOOK = 1.0  # seconds between two looks at the open stores
 _COLLECT_EVERY = 200  # closings: a closed engine is in a cycle of some 100 kB
 _DRAIN = 5.0  # seconds that a deletion waits for the calls in flight
@@ -349,6 +350,7 @@ class Tenants:
                 raise
             place.tenant = Tenant(name, engine, self._serve(engine))
             self._shared.metrics.tenant_opened()
+            self._close_ahead()
         except BaseException as error:
             if self._places.get(name) is place:
                 del self._places[name]
@@ -369,6 +371,15 @@ class Tenants:
                 _log.warning("private files", tenant=path.name, warning=warning)
         limit = self._embedding_limit
         return Engine(settings, tell, self._shared, partial(limit, path.name) if limit else None)
+
+    def _close_ahead(self) -> None:
+        """Close idle tenants, so that the next opening need not wait for a place."""
+        most = self._settings.most_open - self._settings.most_open // _SPARE
+        while self._count - len(self._closing) > most:
+            victim = self._victim()
+            if victim is None or victim.has_work:
+                return
+            self._retire(victim)
 
     def _victim(self) -> _Place | None:
         """Return the tenant to close for another one; None if all have calls."""

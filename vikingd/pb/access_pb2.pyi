@@ -296,7 +296,9 @@ Global___CreateKeyResponse: _TypeAlias = CreateKeyResponse  # noqa: Y015
 
 @_typing.final
 class ListKeysRequest(_message.Message):
-    """Lists the keys of the caller's tenant; see CreateKeyRequest."""
+    """Lists the keys of the caller's tenant; see CreateKeyRequest. Keys of operators exist for operators
+    alone, here and in the requests below.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

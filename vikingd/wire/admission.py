@@ -12,7 +12,7 @@ import structlog
 
 from vikingd.access.audit import Audit
 from vikingd.access.failures import Failures
-from vikingd.access.gate import Gate
+from vikingd.access.gate import Gate, Metadata
 from vikingd.access.keys import KeyStore
 from vikingd.access.quotas import Limits, Quotas, check_stored
 from vikingd.domain.errors import NotReadable, Overloaded, PermissionDenied, Unauthenticated
@@ -129,6 +129,10 @@ class Admission:
         self._keys = keys
         self._gate = gate
         self._failures = Failures(_tell)
+
+    def refuses(self, metadata: Metadata) -> bool:
+        """Return whether `admit` refuses a call for its key, whoever its peer is."""
+        return self._gate.refuses(metadata)
 
     async def admit(self, rule: Rule, context: Any, request_bytes: int) -> Admitted:
         """Return the admitted call; it becomes the call of this task.

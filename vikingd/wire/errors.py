@@ -20,6 +20,7 @@ from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 
 from vikingd.domain import errors
+from vikingd.domain.rights import CALLER
 
 DOMAIN = "viking.retrieval.v1"
 """Of ErrorInfo: with the reason it names an error among those of all services."""
@@ -62,6 +63,18 @@ CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
 }
 
 
+_OF_OPERATORS = (
+    errors.StoreMismatch,
+    errors.StoreInUse,
+    errors.StoreFailed,
+    errors.StoreDamaged,
+    errors.Corrupt,
+)
+"""Errors whose texts may have paths, and URIs that the caller may not see."""
+
+_ASK_AN_OPERATOR = "the store does not work; the daemon's log tells an operator why"
+
+
 def code_of(error: BaseException) -> grpc.StatusCode:
     """Return the status code of an error; an unknown error is INTERNAL, which means a bug."""
     return next((CODES[kind] for kind in type(error).__mro__ if kind in CODES), _Code.INTERNAL)
@@ -71,7 +84,9 @@ def status_of(error: BaseException) -> grpc.Status:
     """Return the status: ErrorInfo, BadRequest for a field, RetryInfo if waiting helps."""
     code = code_of(error)
     message, info = "internal error, see the daemon's log", ErrorInfo(reason="INTERNAL")
-    if code is not _Code.INTERNAL and isinstance(error, errors.VikingError):
+    if isinstance(error, _OF_OPERATORS) and not CALLER.get().is_operator:
+        message, info = _ASK_AN_OPERATOR, ErrorInfo(reason=error.reason)
+    elif code is not _Code.INTERNAL and isinstance(error, errors.VikingError):
         message = _short(str(error))
         metadata = {name: _short(value) for name, value in error.metadata.items()}
         info = ErrorInfo(reason=error.reason, metadata=metadata)
