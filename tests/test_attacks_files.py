@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sqlite3
 import subprocess
 import time
@@ -15,7 +16,7 @@ import grpc
 import pytest
 from attack_helpers import Fort, bearer, fort, get, grants, outcome
 from commands import serve
-from metrics_helpers import Daemon
+from metrics_helpers import Daemon, running
 from patience import eventually
 
 from vikingd.access.keys import FILE, HAD_KEY, KeyStore
@@ -245,6 +246,37 @@ def test_a_revoked_key_begins_no_second_backup(tmp_path: Path) -> None:
         with pytest.raises(grpc.RpcError) as refused:
             list(target.stubs.admin.Backup(admin_pb2.BackupRequest(), metadata=admin))
         assert refused.value.code() is grpc.StatusCode.UNAUTHENTICATED
+
+
+REBOUND = ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.1@evil", "")
+REBOUND += ("10.0.0.1", "[::ffff:10.0.0.1]", "0.0.0.0", "[", "localhost localhost")
+
+
+def test_a_web_page_reads_no_metrics(tmp_path: Path) -> None:
+    """A page whose name was rebound to loopback gets neither metrics nor the health."""
+    with running(tmp_path / "store", "--provider", "none") as daemon:
+        host, port = daemon.url.removeprefix("http://").partition("/")[0].split(":")
+        for name in (*REBOUND, f"localhost:{port}"):
+            for path in ("/metrics", "/healthz"):
+                with socket.create_connection((host, int(port))) as raw:
+                    raw.sendall(f"GET {path} HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())
+                    status = raw.makefile("rb").readline().split()[1]
+                assert status == (b"421" if name in REBOUND else b"200"), (name, path)
+
+
+def test_a_link_is_no_socket(tmp_path: Path) -> None:
+    """A link at the path of the unix socket is not followed, and its target stays as it is."""
+    mine, link = tmp_path / "mine", tmp_path / "run" / "socket"
+    with socket.socket(socket.AF_UNIX) as nobody:
+        nobody.bind(str(mine))
+    link.parent.mkdir(mode=0o700)
+    link.symlink_to(mine)
+    command = serve(tmp_path / "store", "--provider", "none", "--listen", f"unix:{link}")
+    run = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert run.returncode == 1
+    assert "it exists, and is not a socket" in run.stderr
+    assert mine.is_socket()
+    assert link.is_symlink()
 
 
 def test_a_brute_force_slows_its_sender_and_is_told(tmp_path: Path) -> None:
