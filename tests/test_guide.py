@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import subprocess
 import sys
@@ -111,7 +110,9 @@ def run(scratch: Path) -> tuple[Path, str]:
     (work / "docs" / "status.md").write_text("# Status\n\nReturn 418 with `abort(418)`.\n")
     (work / "hosts").write_text("127.0.0.1 localhost vikingd.example.org\n")
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
-    shutil.copytree(cache / "vikingd", scratch / "volumes" / "viking" / "cache" / "vikingd")
+    volume = scratch / "volumes" / "viking"
+    volume.mkdir(parents=True)
+    (volume / "cache").symlink_to(cache)  # so that the container does not compile the kernels
     environment = {k: v for k, v in os.environ.items() if not k.startswith("VIKING")}
     environment |= {
         "HOME": str(scratch),
