@@ -195,8 +195,17 @@ def of_user(made: House, user: str, seed: int) -> Walker:
     )
 
 
+def put_three(made: House, top: str) -> None:
+    """Write three files."""
+    contexts: Any = [{"uri": f"{top}/{i}.md", "content": f"{SECRET_WORD} {i}"} for i in range(3)]
+    request = contexts_pb2.PutRequest(contexts=contexts)
+    made.stubs.contexts.Put(request, metadata=made.operator())
+
+
 def furnished(made: House) -> None:
     """Write what users share."""
+    for top in SHARED:
+        put_three(made, top)
     key = made.key(dict.fromkeys(SHARED, WRITE))
     writer = Walker(made.stubs, key, 7, 1, SHARED, SHARED)
     while len(writer.told) < 40:
@@ -209,6 +218,7 @@ def test_users_never_meet(tmp_path: Path) -> None:
     with house(tmp_path / "a") as alone, house(tmp_path / "b") as beside:
         for each in (alone, beside):
             furnished(each)
+        put_three(beside, f"viking://users/{BOB}/resources/r")
         random = Random(seed)
         bob, bob_too = of_user(beside, BOB, seed), of_user(beside, BOB, seed + 1)
         key = beside.key(dict.fromkeys((*REST, f"viking://users/{BOB}"), ADMIN))
