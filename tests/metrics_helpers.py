@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -45,14 +45,24 @@ def sample(url: str, name: str, **labels: str) -> float:
 
 
 class Daemon:
-    """A vikingd as a child process; `url` is the URL of its metrics, or "" without metrics."""
+    """A vikingd as a child process; `url` is the URL of its metrics, or "" without metrics.
 
-    def __init__(self, store: Path, said: Path, *options: str, **environment: str) -> None:
+    `before` begins the command, such as that of another program which runs the daemon.
+    """
+
+    def __init__(
+        self,
+        store: Path,
+        said: Path,
+        *options: str,
+        before: Sequence[str] = (),
+        **environment: str,
+    ) -> None:
         own = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
         self._said = said
         with said.open("w") as err:
             self.process = subprocess.Popen(
-                serve(store, *options),
+                [*before, *serve(store, *options)],
                 stdout=subprocess.PIPE,
                 stderr=err,
                 text=True,

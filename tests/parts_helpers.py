@@ -199,6 +199,8 @@ def _forget(message: Any) -> None:
         elif field.name == "icc":  # its last bits depend on the order of sums
             message.icc = round(value, 9)
         elif field.message_type is not None and field.message_type.name != "Struct":
+            if field.name == "directories":  # ties stand in the order of rows
+                value.sort(key=lambda one: (-one.parts.final, one.uri))
             for one in value if field.is_repeated else [value]:
                 _forget(one)
 
@@ -305,12 +307,11 @@ def fill(store: Store, seed: int, variant: int) -> list[str]:
 class Asker:
     """A random maker of callers and requests.
 
-    With an even seed none is in THINKING: its walk orders ties by row, so that a compaction can
-    change it.
+    With an even seed none asks for a walk, in which a compaction can change ties and the order.
     """
 
     def __init__(self, seed: int, uris: Sequence[str]) -> None:
-        self._thinks = bool(seed % 2)
+        self._walks = bool(seed % 2)
         self._random = Random(seed)
         self._writer = Writer(seed)
         self._uris = [
@@ -371,13 +372,15 @@ class Asker:
         }
         if self._may(0.2):
             fields["alpha"] = self._random.random()
-        if self._thinks and self._may(0.3):
+        if not self._walks:
+            fields["method"] = self._random.choice((0, 1, 3))
+        elif self._may(0.3):
             fields["mode"] = pb.SEARCH_MODE_THINKING
         else:
             fields["method"] = self._random.choice((0, 1, 2, 3))
             fields["max_directories"] = self._random.choice((0, 0, 1, 2))
-            if "vector" in fields and self._may(0.2):
-                fields["query"] = ""
+            if "vector" in fields and self._may(0.2):  # an inverted file may propose files
+                fields |= {"query": "", "method": 2, "max_directories": 1}
         return fields
 
     def _batchfind(self) -> dict[str, Any]:
@@ -388,7 +391,7 @@ class Asker:
     def _search(self) -> dict[str, Any]:
         fields = self._common()
         fields.pop("vector", None)
-        fields["mode"] = self._random.choice((1, 2)) if self._thinks else 1
+        fields["mode"] = self._random.choice((1, 2)) if self._walks else 1
         if self._may(0.5):
             fields["query"] = "Help me write " + fields["query"]
         fields["session"] = pb.SearchSession(summary=self._writer.text())

@@ -21,53 +21,19 @@ from typing import Any
 
 import grpc
 import pytest
-import typer
 from google.protobuf.json_format import Parse
 
 import vikingd
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
-from vikingd.ctl import main, render
-from vikingd.pb import admin_pb2, admin_pb2_grpc, contexts_pb2, memories_pb2, retrieval_pb2
+from vikingd.ctl import render
+from vikingd.pb import admin_pb2, admin_pb2_grpc, contexts_pb2, retrieval_pb2
 from vikingd.pb.contexts_pb2 import GetResponse
 from vikingd.pb.retrieval_pb2 import FindResponse
 
 PACKAGE = Path(vikingd.__file__).parent
-GUIDE = PACKAGE / "ctl" / "README.md"
 PYPROJECT = PACKAGE.with_name("pyproject.toml")
-COMMANDS = sorted(command.name or "" for command in main.app.registered_commands)
-RPCS = {
-    f"{service.full_name}/{method.name}"
-    for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2)
-    for service in file.DESCRIPTOR.services_by_name.values()
-    for method in service.methods
-}
-
 Ctl = Callable[..., tuple[int, str, str]]
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_each_command_tells_its_rpc_and_shows_an_example(command: str) -> None:
-    """The help of every command names its RPC, shows an example and describes each option."""
-    found = typer.main.get_command(main.app).commands[command]  # type: ignore[attr-defined]
-    help_text = found.help or ""
-    assert f"Example: vikingctl {command}" in help_text
-    assert any(rpc in help_text for rpc in RPCS)
-    assert [p.name for p in found.params if p.name != "help" and not p.help] == []
-
-
-def test_every_rpc_but_the_batch_has_a_command() -> None:
-    """Every RPC except BatchFind has a command."""
-    commands = typer.main.get_command(main.app).commands  # type: ignore[attr-defined]
-    told = " ".join(command.help or "" for command in commands.values())
-    told = told.replace(".../", "viking.retrieval.v1.Contexts/")
-    assert {rpc for rpc in RPCS if rpc not in told} == {"viking.retrieval.v1.Retrieval/BatchFind"}
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_guide_mentions_each_command(command: str) -> None:
-    """The guide of vikingctl names every command."""
-    assert f"vikingctl {command}" in GUIDE.read_text(encoding="utf-8")
 
 
 def test_a_bug_is_not_blamed_on_an_argument(monkeypatch: pytest.MonkeyPatch, ctl: Ctl) -> None:

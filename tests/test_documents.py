@@ -7,16 +7,19 @@ import re
 import shlex
 import sys
 import tomllib
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 import typer
 from scripted import Reply, Request, ScriptedServer
+from typer.core import TyperGroup
 
 import vikingd
 from vikingd.client.messages import MessageClient
 from vikingd.config import load
 from vikingd.ctl import main
+from vikingd.ctl.demo import serving
 from vikingd.daemon import server
 
 ROOT = Path(vikingd.__file__).parents[1]
@@ -32,6 +35,7 @@ DOCUMENTS = sorted(
 )
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+SAME_COMMAND = re.compile(r"(?!&|\||;|[0-9]*>)").match
 PROGRAMS = {
     "vikingctl": typer.main.get_command(main.app),
     "vikingd": typer.main.get_command(server.app),
@@ -99,6 +103,15 @@ def test_python_blocks_run(
 ) -> None:
     """Each Python block runs against a daemon and a scripted model."""
     del client  # the fixture has emptied the tree
+    if "create_key(" in code:  # then each call needs a key, so others have another daemon
+        with serving("--provider", "none", quiet=True) as daemon:
+            run_block(code, daemon, monkeypatch)
+    else:
+        run_block(code, daemon, monkeypatch)
+
+
+def run_block(code: str, daemon: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run a Python block with the address of a daemon in place of the default one."""
     code = code.replace('Client("127.0.0.1:7716")', f'Client("{daemon}")')
     code = re.sub(r'\bClient\((?!")', f'Client("{daemon}", ', code)
     with ScriptedServer(answered) as model:
@@ -117,16 +130,17 @@ def test_shell_blocks_name_commands_and_options_that_exist(
     """Each call of vikingctl or vikingd in a shell block parses."""
     (tmp_path / "docs").mkdir()
     monkeypatch.chdir(tmp_path)
+    code = re.sub(r"\$\([^)]*\)", "output", code.replace("\\\n", ""))
     for line in code.splitlines():
-        words = [word for word in shlex.split(line, comments=True) if word != "&&"]
-        while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
-            words.pop(0)
+        words = list(shlex.split(line, comments=True))
         for at, word in enumerate(words):
-            program = PROGRAMS.get(word)
-            if program is not None and words[at - 1] != "-m":
-                name, *arguments = words[at + 1 :]
-                command = program.commands[name]  # type: ignore[attr-defined]
-                with command.make_context(name, arguments, resilient_parsing=False) as context:
+            command = PROGRAMS.get(word)
+            if command is not None and words[at - 1] != "-m":
+                arguments = list(takewhile(SAME_COMMAND, words[at + 1 :]))
+                while isinstance(command, TyperGroup):
+                    word, *arguments = arguments
+                    command = command.commands[word]
+                with command.make_context(word, arguments, resilient_parsing=False) as context:
                     assert not context.args
 
 
@@ -136,7 +150,7 @@ def test_settings_are_those_of_the_configuration(
 ) -> None:
     """Each block of TOML is a configuration that loads."""
     for name in re.findall(r'_env = "(\w+)"', text):
-        monkeypatch.setenv(name, "secret")
+        monkeypatch.setenv(name, "a-secret-of-some-length")
     (tmp_path / "vikingd.toml").write_text(text, encoding="utf-8")
     origins = load(tmp_path / "vikingd.toml").origins
     for name in tomllib.loads(text):

@@ -204,12 +204,42 @@ def test_a_restored_copy_is_accepted(tmp_path: Path) -> None:
         assert numbers(engine) == [1]
 
 
+def test_a_start_without_a_write_changes_no_file(tmp_path: Path) -> None:
+    """It begins no epoch, so that any number of starts forgets none and waits for no disk."""
+    made(tmp_path, 1)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files}
+    for _ in range(3):
+        with closing(Engine(settings(tmp_path))) as engine:
+            assert numbers(engine) == [1]
+    assert {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in files} == before
+
+
+def test_the_first_write_after_a_start_begins_an_epoch(tmp_path: Path) -> None:
+    """Its mark is on disk when the write is acknowledged; a copy from before it is refused."""
+    path = tmp_path / "store"
+    made(path, 1)
+    copy = copied(path, tmp_path / "copy")
+    before = identity.read_mark(path)
+    with closing(Engine(settings(path))) as engine:
+        assert identity.read_mark(path) == before
+        put(engine, 2)
+        mark = identity.read_mark(path)
+        assert mark is not None
+        assert before is not None
+        assert mark.epoch != before.epoch
+        assert mark.revision == engine.store.revision
+    put_back(copy, path)
+    assert "went back" in refused(path)
+
+
 def test_many_starts_are_no_data_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After many starts, an index of a forgotten epoch is rebuilt without an error."""
     monkeypatch.setattr(identity, "_MAX_EPOCHS", 3)
     made(tmp_path, 1)
     for _ in range(5):
-        Store(tmp_path, model="none", dimension=16).close()
+        with closing(Store(tmp_path, model="none", dimension=16)) as store:
+            store.set_meta("test", b"")
     with closing(Engine(settings(tmp_path))) as engine:
         assert numbers(engine) == [1]
         assert "another history" in engine.stats().index.rebuilt

@@ -72,7 +72,7 @@ def test_the_file_has_no_secret(keys: KeyStore) -> None:
     """No part of a secret is in the file, and nobody else may read the file."""
     keep_new_files_private()
     _, text = keys.create(OPERATOR)
-    keys.rotate(keys.keys("default")[0].id, "default", 60)
+    keys.rotate(keys.keys("default", by_operator=True)[0].id, "default", 60, by_operator=True)
     keys.close()
     secret = text.rpartition("_")[2]
     for path in keys._path.parent.iterdir():
@@ -137,7 +137,7 @@ def test_an_expired_key_is_refused(keys: KeyStore) -> None:
 def test_both_secrets_are_valid_for_the_grace(keys: KeyStore) -> None:
     """A rotated key takes the old secret for the grace alone, and the new one for ever."""
     key, old = keys.create(OPERATOR)
-    _, new, until = keys.rotate(key.id, "default", 0.3)
+    _, new, until = keys.rotate(key.id, "default", 0.3, by_operator=True)
     assert keys.caller(old)[0].key == keys.caller(new)[0].key == key.id
     while time.time_ns() // 1000 <= until:
         time.sleep(0.01)
@@ -149,8 +149,8 @@ def test_both_secrets_are_valid_for_the_grace(keys: KeyStore) -> None:
 def test_a_second_rotation_ends_the_first_secret(keys: KeyStore) -> None:
     """Only the two newest secrets of a key are valid."""
     key, first = keys.create(OPERATOR)
-    _, second, _ = keys.rotate(key.id, "default", 60)
-    _, third, _ = keys.rotate(key.id, "default", 60)
+    _, second, _ = keys.rotate(key.id, "default", 60, by_operator=True)
+    _, third, _ = keys.rotate(key.id, "default", 60, by_operator=True)
     keys.caller(second)
     keys.caller(third)
     with pytest.raises(Unauthenticated):
@@ -192,11 +192,13 @@ def test_a_wrong_new_key_changes_nothing(keys: KeyStore, new: NewKey, field: str
 def test_the_last_use_is_shown(keys: KeyStore) -> None:
     """A list has the time of the last use, and a use is no change that others load keys for."""
     key, text = keys.create(OPERATOR)
-    assert keys.keys("default")[0].used_at is None
+    assert keys.keys("default", by_operator=True)[0].used_at is None
     before = time.time_ns() // 1000
     keys.caller(text)
     known = keys._valid[key.id]
-    assert before <= (keys.keys("default")[0].used_at or 0) <= time.time_ns() // 1000
+    assert (
+        before <= (keys.keys("default", by_operator=True)[0].used_at or 0) <= time.time_ns() // 1000
+    )
     keys.caller(text)
     assert keys._valid[key.id] is known
 
@@ -280,7 +282,7 @@ def test_once_a_key_exists_all_need_one(keys: KeyStore) -> None:
         with pytest.raises(Unauthenticated, match="a key is needed"):
             enter(at, peer=peer)
         assert enter(at, bearer(text), peer=peer).key == key.id
-    keys.revoke(key.id, "default")
+    keys.revoke(key.id, "default", by_operator=True)
     with pytest.raises(Unauthenticated):
         enter(at)
 
@@ -351,7 +353,7 @@ def test_a_certificate_counts_as_its_key(keys: KeyStore) -> None:
         enter(at, bearer(text[:-1]), peer=OTHER, subjects=("CN=robot",))
     with pytest.raises(AlreadyExists):
         keys.create(NewKey(is_operator=True, subject="CN=robot"))
-    keys.revoke(key.id, "default")
+    keys.revoke(key.id, "default", by_operator=True)
     with pytest.raises(Unauthenticated):
         enter(at, peer=OTHER, subjects=("CN=robot",))
     keys.create(NewKey(is_operator=True, subject="CN=robot"))

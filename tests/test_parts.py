@@ -23,7 +23,8 @@ CASES = 60  # of each pair and RPC
 @pytest.mark.parametrize("seed", range(PAIRS))
 def test_an_answer_depends_on_readable_contexts_alone(tmp_path: Path, seed: int) -> None:
     """Two stores that are equal where the caller may read give the same replies and errors."""
-    stores = [Store(tmp_path / str(i), exhaustive_texts=20) for i in range(2)]
+    exhaustive_texts = 20 if seed % 2 else 10_000
+    stores = [Store(tmp_path / str(i), exhaustive_texts) for i in range(2)]
     try:
         uris, _ = (fill(store, seed, i) for i, store in enumerate(stores))
         asker = Asker(seed, uris)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +137,24 @@ def test_the_least_recently_used_tenant_is_closed_for_another(tmp_path: Path) ->
             assert opened(tenants) == ["a", "c"]
             assert await read(tenants, "b") == "b"
             assert opened(tenants) == ["b", "c"]
+
+    run(test())
+
+
+def test_a_place_is_kept_free(tmp_path: Path) -> None:
+    """With many places one is free in time, so that an opening need not wait for a closing."""
+
+    async def test() -> None:
+        async with running(tmp_path, most_open=25) as tenants:
+            names = [f"t{number:02}" for number in range(30)]
+            for name in names:
+                await tenants.create(name)
+            await until(lambda: not tenants._closing)
+            assert opened(tenants) == names[-24:]
+            async with AsyncExitStack() as calls:  # a tenant with a call is not closed for it
+                for name in names[:25]:
+                    await calls.enter_async_context(tenants.use(name))
+                assert opened(tenants) == names[:25]
 
     run(test())
 

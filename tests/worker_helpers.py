@@ -10,7 +10,7 @@ from pathlib import Path
 
 from vikingd.domain.changes import Waiting
 from vikingd.models.embed.settings import EmbedSettings
-from vikingd.models.embed.worker import BacklogWorker
+from vikingd.models.embed.worker import Allowance, BacklogWorker
 
 
 class Backlog:
@@ -21,6 +21,7 @@ class Backlog:
         self.waiting = dict(enumerate(texts, 1))
         self.vectors: dict[int, bytes] = {}
         self.made: dict[bytes, bytes] = {}
+        self.meta: dict[str, bytes] = {}
         self.fills: list[list[int]] = []
         self.failures: list[BaseException] = []
         self.looks = 0
@@ -49,7 +50,10 @@ class Backlog:
                 self.waiting[max([0, *self.waiting, *self.vectors]) + 1] = text
 
     def fill(
-        self, vectors: Sequence[tuple[int, bytes]], digests: Mapping[int, bytes]
+        self,
+        vectors: Sequence[tuple[int, bytes]],
+        digests: Mapping[int, bytes],
+        meta: Mapping[str, bytes],
     ) -> Future[None]:
         """Write vectors, as the store does; fail once with each of `failures`."""
         self.may_write.wait(60)
@@ -59,6 +63,7 @@ class Backlog:
                 done.set_exception(self.failures.pop())
                 return done
             self.vectors.update(vectors)
+            self.meta.update(meta)
             self.made.update((digests[text_id], vector) for text_id, vector in vectors)
             self.fills.append([text_id for text_id, _ in vectors])
             for text_id, _ in vectors:
@@ -68,9 +73,14 @@ class Backlog:
 
 
 @contextlib.contextmanager
-def working(settings: EmbedSettings, backlog: Backlog, dimension: int) -> Iterator[BacklogWorker]:
+def working(
+    settings: EmbedSettings,
+    backlog: Backlog,
+    dimension: int,
+    allowance: Allowance | None = None,
+) -> Iterator[BacklogWorker]:
     """Run a worker."""
-    running = BacklogWorker(settings, backlog, dimension)
+    running = BacklogWorker(settings, backlog, dimension, allowance=allowance)
     running.start()
     try:
         yield running

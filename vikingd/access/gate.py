@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from vikingd.access.keys import KeyStore
 from vikingd.access.quotas import Limits
-from vikingd.domain.errors import Unauthenticated
+from vikingd.domain.errors import StoreDamaged, Unauthenticated
 from vikingd.domain.rights import DEFAULT_TENANT, LOCAL, Caller
 
 AUTHORIZATION = "authorization"
@@ -38,13 +38,33 @@ class Gate:
         keys: the keys.
         allow_local: calls over loopback and unix sockets need no key, though keys exist.
         trust_network: while no key exists, calls from other machines need none.
+        certificates: clients may have certificates, which count as keys.
     """
 
-    def __init__(self, keys: KeyStore, *, allow_local: bool, trust_network: bool) -> None:
+    def __init__(
+        self,
+        keys: KeyStore,
+        *,
+        allow_local: bool,
+        trust_network: bool,
+        certificates: bool = False,
+    ) -> None:
         self._keys = keys
+        self._key_always = not (allow_local or certificates)
         self._allow_local = allow_local
         self._trust_network = trust_network
         self._local: dict[str, Caller] = {DEFAULT_TENANT: LOCAL}
+
+    def refuses(self, metadata: Metadata) -> bool:
+        """Return whether `caller` raises wherever the call comes from; it never raises itself."""
+        try:
+            given, tenant = _values(metadata)
+            if given is None:
+                return self._key_always and self._keys.had_key
+            self._of_key(given, tenant)
+        except (Unauthenticated, StoreDamaged):
+            return True
+        return False
 
     def caller(
         self,
@@ -61,12 +81,11 @@ class Gate:
 
         Raises:
             Unauthenticated: the call needs a valid key. It never tells which keys exist.
+            StoreDamaged: the file of the keys cannot be read.
         """
         given, tenant = _values(metadata)
         if given is not None:
-            if given[: len(_SCHEME)].lower() != _SCHEME:
-                raise Unauthenticated("`authorization` must be `Bearer KEY`")
-            return self._keys.caller(given[len(_SCHEME) :].strip(), tenant)
+            return self._of_key(given, tenant)
         had_key = self._keys.had_key
         if had_key:
             found = self._keys.caller_of_subject(subjects(), tenant)
@@ -76,6 +95,11 @@ class Gate:
         if (is_local and self._allow_local) or (not had_key and (is_local or self._trust_network)):
             return self._of_tenant(tenant or DEFAULT_TENANT), _NO_LIMITS
         raise Unauthenticated(_KEY_NEEDED if had_key else _FIRST_KEY)
+
+    def _of_key(self, given: str, tenant: str) -> tuple[Caller, Limits]:
+        if given[: len(_SCHEME)].lower() != _SCHEME:
+            raise Unauthenticated("`authorization` must be `Bearer KEY`")
+        return self._keys.caller(given[len(_SCHEME) :].strip(), tenant)
 
     def _of_tenant(self, tenant: str) -> Caller:
         caller = self._local.get(tenant)

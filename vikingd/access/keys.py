@@ -14,9 +14,10 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from vikingd.access.quotas import Limits
 from vikingd.access.records import (
@@ -30,6 +31,7 @@ from vikingd.access.records import (
     limits_as_json,
     limits_of,
 )
+from vikingd.access.schema import connect
 from vikingd.domain.errors import (
     AlreadyExists,
     DiskFull,
@@ -44,43 +46,20 @@ from vikingd.domain.rights import DEFAULT_TENANT, Caller
 FILE = "access.sqlite3"
 """The name of the file in the data directory."""
 
+HAD_KEY = "keys-needed"
+"""An empty file beside it from the first key on: without the keys vikingd does not start open."""
+
 MAX_KEYS = 5000
 """Keys of one tenant, revoked ones included: a list of them fits into one reply."""
 
+_MAX_LIMITS = 10_000  # tenants whose limits are kept in memory; callers may name missing ones
 _MAX_CALLERS = 1000  # of an operator's key, one for each tenant that it names
 
 _TEXT = re.compile(r"vk_([0-9a-f]{8})_([0-9a-f]{64})")
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS keys (
-    id TEXT PRIMARY KEY,
-    digest BLOB NOT NULL,
-    old_digest BLOB,
-    old_expires_at INTEGER,
-    tenant TEXT NOT NULL,
-    user TEXT NOT NULL,
-    grants TEXT NOT NULL,
-    is_operator INTEGER NOT NULL,
-    created_at INTEGER NOT NULL,
-    expires_at INTEGER,
-    used_at INTEGER,
-    revoked_at INTEGER,
-    limits TEXT NOT NULL,
-    subject TEXT NOT NULL,
-    note TEXT NOT NULL
-) STRICT;
-CREATE INDEX IF NOT EXISTS keys_tenant ON keys (tenant, created_at);
-CREATE UNIQUE INDEX IF NOT EXISTS keys_subject ON keys (subject)
-    WHERE subject != '' AND revoked_at IS NULL;
-CREATE TABLE IF NOT EXISTS tenants (
-    name TEXT PRIMARY KEY,
-    created_at INTEGER NOT NULL,
-    limits TEXT NOT NULL
-) STRICT;
--- `changes` counts what callers may see; a new time of last use is none of it.
-CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
-INSERT OR IGNORE INTO state VALUES ('version', 1), ('changes', 0), ('had_key', 0);
+_STATE = """
+SELECT (SELECT value FROM state WHERE name = 'changes'),
+    (SELECT value FROM state WHERE name = 'had_key')
 """
-_VERSION = 1
 
 
 class _Valid:
@@ -120,36 +99,33 @@ class KeyStore:
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / FILE
+        self._marker = directory / HAD_KEY
         self._lock = threading.Lock()  # of the connection for writes
+        self._file_version = self._changes = -1
+        self._had_key = False
+        self._valid: dict[str, _Valid] = {}
+        self._limits: dict[str, Limits] = {}
+        self._used: dict[str, int] = {}
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if self._marker.exists() and not (self._path.exists() and self._path.stat().st_size):
+            raise StoreDamaged(
+                f"{self._path}, the file of the keys, is gone or empty: restore a copy of it; if "
+                f"there is none, remove {self._marker} and create all keys again"
+            )
         try:
-            self._writes = self._connect()
-            version = self._writes.execute("SELECT value FROM state WHERE name = 'version'")
-            if version.fetchone()[0] != _VERSION:
-                raise StoreDamaged(f"{self._path} is of a later version of vikingd")
-            self._reads = self._connect()
+            self._writes = connect(self._path)
+            self._reads = connect(self._path)
+            self._refresh()
         except sqlite3.OperationalError as error:
             raise StoreFailed(f"cannot open {self._path}: {error}") from None
         except sqlite3.DatabaseError as error:
             raise StoreDamaged(
                 f"{self._path}, the file of the keys, is damaged ({error}): restore a copy of it; "
-                "if there is none, move it away and create all keys again"
+                f"if there is none, move it and {HAD_KEY} away and create all keys again"
             ) from None
-        self._file_version = -1
-        self._changes = -1
-        self._had_key = False
-        self._valid: dict[str, _Valid | None] = {}
-        self._limits: dict[str, Limits] = {}
-        self._used: dict[str, int] = {}
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(
-            self._path, timeout=5, isolation_level=None, check_same_thread=False
-        )
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
-        connection.executescript(_SCHEMA)
-        return connection
+        self._inode = self._path.stat().st_ino
+        if self._had_key:
+            self._marker.touch(0o600)
 
     # Calls
 
@@ -185,10 +161,10 @@ class KeyStore:
         """Return the caller with the key of a verified certificate; None if no key names it."""
         self._refresh()
         for subject in subjects:
-            row = self._reads.execute(
+            row = self._read(
                 "SELECT id FROM keys WHERE subject = ? AND subject != '' AND revoked_at IS NULL",
-                (subject,),
-            ).fetchone()
+                subject,
+            )
             if row and (found := self._load(row[0])) is not None:
                 self._check_time(found.key)
                 return self._caller(found, tenant)
@@ -198,16 +174,18 @@ class KeyStore:
         """Return the limits of a tenant, since the last call of another method here."""
         limits = self._limits.get(tenant)
         if limits is None:
-            row = self._reads.execute(
-                "SELECT limits FROM tenants WHERE name = ?", (tenant,)
-            ).fetchone()
+            row = self._read("SELECT limits FROM tenants WHERE name = ?", tenant)
+            if len(self._limits) >= _MAX_LIMITS:
+                self._limits.clear()
             limits = self._limits[tenant] = limits_of(row[0]) if row else Limits()
         return limits
 
     def _caller(self, found: _Valid, tenant: str) -> tuple[Caller, Limits]:
         key = found.key
         if tenant and tenant != key.tenant and not key.is_operator:
-            raise Unauthenticated(f"the key {key.id} is not of the tenant that the call names")
+            raise Unauthenticated(
+                f"the key {key.id} is not of the tenant that the call names", key=key.id
+            )
         self._used[key.id] = time.time_ns() // 1000
         return found.caller(tenant or key.tenant), key.limits
 
@@ -225,24 +203,26 @@ class KeyStore:
             raise Unauthenticated("the key is not valid")
         self._check_time(found.key)
         if not is_new and found.old_expires_at <= time.time_ns() // 1000:
-            raise Unauthenticated(f"the key {id_} has a newer secret, and this one has expired")
+            raise Unauthenticated(
+                f"the key {id_} has a newer secret, and this one has expired", key=id_
+            )
         return found
 
     @staticmethod
     def _check_time(key: Key) -> None:
         if key.revoked_at is not None:
-            raise Unauthenticated(f"the key {key.id} is revoked")
+            raise Unauthenticated(f"the key {key.id} is revoked", key=key.id)
         if key.expires_at is not None and key.expires_at <= time.time_ns() // 1000:
-            raise Unauthenticated(f"the key {key.id} has expired")
+            raise Unauthenticated(f"the key {key.id} has expired", key=key.id)
 
     def _load(self, id_: str) -> _Valid | None:
         try:
             return self._valid[id_]
         except KeyError:
             pass
-        row = self._reads.execute(
-            f"SELECT digest, old_digest, old_expires_at, {COLUMNS} FROM keys WHERE id = ?", (id_,)
-        ).fetchone()
+        row = self._read(
+            f"SELECT digest, old_digest, old_expires_at, {COLUMNS} FROM keys WHERE id = ?", id_
+        )
         if row is None:
             return None  # not kept, so that unknown ids take no memory
         found = _Valid(key_of(row[3:]), row[0], row[1] or bytes(32), row[2] or 0)
@@ -251,18 +231,22 @@ class KeyStore:
 
     def _refresh(self) -> None:
         """Forget what is known of the file if another connection has changed it."""
-        try:
-            (version,) = self._reads.execute("PRAGMA data_version").fetchone()
-            if version == self._file_version:
-                return
-            values = dict(self._reads.execute("SELECT name, value FROM state"))
-        except sqlite3.Error as error:
-            raise StoreDamaged(f"{self._path}, with the keys, cannot be read: {error}") from None
+        (version,) = self._read("PRAGMA data_version")
+        if version == self._file_version:
+            return
+        changes, had_key = self._read(_STATE)
         self._file_version = version
-        if values["changes"] != self._changes:
-            self._changes, self._had_key = values["changes"], bool(values["had_key"])
+        if changes != self._changes:
+            self._changes, self._had_key = changes, self._had_key or bool(had_key)
             self._valid.clear()
             self._limits.clear()
+
+    def _read(self, sql: str, *values: str) -> Any:
+        """Return the first row; raise StoreDamaged, without the path, which callers may see."""
+        try:
+            return self._reads.execute(sql, values).fetchone()
+        except sqlite3.Error as error:
+            raise StoreDamaged(f"{FILE}, the file of the keys, cannot be read: {error}") from None
 
     # Keys
 
@@ -307,32 +291,40 @@ class KeyStore:
             except sqlite3.IntegrityError:
                 raise AlreadyExists(f"a key for the certificate subject {new.subject}") from None
             db.execute("UPDATE state SET value = 1 WHERE name = 'had_key'")
-            return self._one(db, id_), f"vk_{id_}_{secret}"
+            created = self._one(db, id_)
+        self._marker.touch(0o600)
+        return created, f"vk_{id_}_{secret}"
 
-    def keys(self, tenant: str) -> list[Key]:
+    # Operators' keys are of a tenant, too. For others they do not exist: a new secret would make
+    # its holder an operator.
+
+    def keys(self, tenant: str, *, by_operator: bool = False) -> list[Key]:
         """Return the keys of a tenant by time of creation."""
-        self._write_uses()
-        with self._lock:
-            rows = self._writes.execute(
+        self.write_uses()
+        with self._transaction() as db:
+            rows = db.execute(
                 f"SELECT {COLUMNS} FROM keys WHERE tenant = ? ORDER BY created_at, id", (tenant,)
             )
-            return [key_of(row) for row in rows]
+            found = [key_of(row) for row in rows]
+        return [key for key in found if by_operator or not key.is_operator]
 
-    def revoke(self, id_: str, tenant: str) -> Key:
+    def revoke(self, id_: str, tenant: str, *, by_operator: bool = False) -> Key:
         """Revoke a key of a tenant; a revoked one keeps its time.
 
         Raises:
             NotFound: there is no such key.
         """
         with self._changing() as db:
-            self._one(db, id_, tenant)
+            self._one(db, id_, tenant, by_operator=by_operator)
             db.execute(
                 "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL",
                 (time.time_ns() // 1000, id_),
             )
             return self._one(db, id_)
 
-    def rotate(self, id_: str, tenant: str, grace: float) -> tuple[Key, str, int]:
+    def rotate(
+        self, id_: str, tenant: str, grace: float, *, by_operator: bool = False
+    ) -> tuple[Key, str, int]:
         """Give a key a new secret; the old one is valid for `grace` seconds.
 
         Returns:
@@ -344,7 +336,7 @@ class KeyStore:
         secret = secrets.token_hex(32)
         until = time.time_ns() // 1000 + round(grace * 1e6)
         with self._changing() as db:
-            key = self._one(db, id_, tenant)
+            key = self._one(db, id_, tenant, by_operator=by_operator)
             if key.revoked_at is not None:
                 raise NotFound(id_, f"the key {id_} is revoked")
             db.execute(
@@ -354,13 +346,20 @@ class KeyStore:
             return key, f"vk_{id_}_{secret}", until
 
     @staticmethod
-    def _one(db: sqlite3.Connection, id_: str, tenant: str | None = None) -> Key:
+    def _one(
+        db: sqlite3.Connection, id_: str, tenant: str = "", *, by_operator: bool = True
+    ) -> Key:
         row = db.execute(f"SELECT {COLUMNS} FROM keys WHERE id = ?", (id_,)).fetchone()
-        if row is None or (tenant is not None and row[1] != tenant):
+        key = None if row is None else key_of(row)
+        if key is None or (tenant and key.tenant != tenant) or key.is_operator > by_operator:
             raise NotFound(id_, f"there is no key {id_}")
-        return key_of(row)
+        return key
 
     # Tenants
+
+    def embedding_limit(self, tenant: str) -> int:
+        """Return the texts that a tenant may embed in a day; 0 without a limit."""
+        return self.tenant(tenant).limits.embedded_texts_per_day
 
     def put_tenant(self, name: str, limits: Limits | None) -> TenantRecord:
         """Write a tenant; None keeps its limits, and a new one has none."""
@@ -378,8 +377,8 @@ class KeyStore:
 
     def tenant(self, name: str) -> TenantRecord:
         """Return a tenant; one without a record has no limits."""
-        with self._lock:
-            row = self._writes.execute(
+        with self._transaction() as db:
+            row = db.execute(
                 "SELECT created_at, limits FROM tenants WHERE name = ?", (name,)
             ).fetchone()
         created_at = row[0] if row and name != DEFAULT_TENANT else None
@@ -393,8 +392,8 @@ class KeyStore:
 
     def forget_all_but(self, tenants: Iterable[str]) -> None:
         """Forget the tenants whose deletion was interrupted: their store is gone."""
-        with self._lock:
-            rows = self._writes.execute("SELECT tenant FROM keys UNION SELECT name FROM tenants")
+        with self._transaction() as db:
+            rows = db.execute("SELECT tenant FROM keys UNION SELECT name FROM tenants")
             known = {name for (name,) in rows}
         for name in known - {*tenants, DEFAULT_TENANT}:
             self.forget_tenant(name)
@@ -404,40 +403,52 @@ class KeyStore:
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
         """A transaction that all processes see at their next call."""
+        with self._transaction("IMMEDIATE") as db:
+            if not self._is_in_place():
+                raise StoreDamaged(
+                    f"{FILE}, the file of the keys, was moved or replaced while vikingd runs: put "
+                    "it back, or restart vikingd"
+                )
+            yield db
+            db.execute("UPDATE state SET value = value + 1 WHERE name = 'changes'")
+
+    @contextmanager
+    def _transaction(self, kind: str = "DEFERRED") -> Iterator[sqlite3.Connection]:
+        """A transaction of the connection for writes.
+
+        Raises:
+            StoreFailed, DiskFull: the file cannot be read or written. Nothing was changed.
+        """
         with self._lock:
             db = self._writes
             try:
-                db.execute("BEGIN IMMEDIATE")
+                db.execute(f"BEGIN {kind}")
                 yield db
-                db.execute("UPDATE state SET value = value + 1 WHERE name = 'changes'")
                 db.execute("COMMIT")
-            except sqlite3.OperationalError as error:
-                kind = DiskFull if "full" in str(error) else StoreFailed
-                raise kind(f"cannot write {self._path}: {error}") from None
+            except sqlite3.Error as error:
+                failed = DiskFull if "full" in str(error) else StoreFailed
+                raise failed(f"{FILE}, the file of the keys, does not work: {error}") from None
             finally:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
 
+    def _is_in_place(self) -> bool:
+        """Return whether the open file is that of the path; changes of another would be lost."""
+        try:
+            return self._path.stat().st_ino == self._inode
+        except FileNotFoundError:
+            return False
+
     def write_uses(self) -> None:
         """Write the times of last use. Nothing waits for this, and a full disk drops them."""
-        try:
-            self._write_uses()
-        except sqlite3.Error:
-            return
-
-    def _write_uses(self) -> None:
         used, self._used = self._used, {}
         if not used:
             return
-        with self._lock:
-            self._writes.execute("BEGIN IMMEDIATE")
-            try:
-                self._writes.executemany(
-                    "UPDATE keys SET used_at = max(ifnull(used_at, 0), ?) WHERE id = ?",
-                    [(at, id_) for id_, at in used.items()],
-                )
-            finally:
-                self._writes.execute("COMMIT")
+        with suppress(StoreFailed), self._transaction("IMMEDIATE") as db:
+            db.executemany(
+                "UPDATE keys SET used_at = max(ifnull(used_at, 0), ?) WHERE id = ?",
+                [(at, id_) for id_, at in used.items()],
+            )
 
     def close(self) -> None:
         """Write the times of last use and close the file."""

@@ -170,7 +170,7 @@ def check_stored(of_tenant: Limits, contexts: int, stored_bytes: int, adds: int)
     """Check the limits of what a tenant stores, before a write that adds or replaces contexts.
 
     The bytes of the write itself do not count, so the last accepted write may pass the limit.
-    Deletes need no check.
+    Deletes need no check. Errors do not tell what is stored, since a caller may not see all of it.
 
     Args:
         contexts: number of contexts in the store.
@@ -183,7 +183,7 @@ def check_stored(of_tenant: Limits, contexts: int, stored_bytes: int, adds: int)
     most = of_tenant.contexts
     if most and adds > 0 and contexts + adds > most:
         raise QuotaExceeded(
-            f"the tenant has {contexts:,} contexts, and the write adds {adds:,}; its limit "
+            f"the write adds {adds:,} contexts, for which the tenant has no room: its limit "
             f"contexts is {most:,}; delete contexts, or ask an operator for a higher limit",
             None,
             limit="contexts",
@@ -192,8 +192,8 @@ def check_stored(of_tenant: Limits, contexts: int, stored_bytes: int, adds: int)
     most = of_tenant.stored_bytes
     if most and stored_bytes >= most:
         raise QuotaExceeded(
-            f"the tenant stores {stored_bytes:,} bytes; its limit stored_bytes is {most:,}; delete "
-            "contexts, or ask an operator for a higher limit",
+            f"the tenant has no room: its limit stored_bytes is {most:,}; delete contexts, or ask "
+            "an operator for a higher limit",
             None,
             limit="stored_bytes",
             of="tenant",
@@ -218,11 +218,16 @@ class EmbeddingDay:
         return self._day, self._count
 
     @classmethod
-    def from_state(cls, state: tuple[int, int]) -> EmbeddingDay:
+    def from_state(cls, day: int, count: int) -> EmbeddingDay:
         """Return the one that had this state."""
         new = cls()
-        new._day, new._count = state
+        new._day, new._count = day, count
         return new
+
+    @staticmethod
+    def end(now: float) -> int:
+        """Return the end of the present day."""
+        return (int(now // _DAY) + 1) * _DAY
 
     def allowed(self, limit: int, now: float) -> int:
         """Return how many texts may still be embedded today; `sys.maxsize` without a limit (0)."""

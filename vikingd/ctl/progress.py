@@ -100,7 +100,7 @@ def wait_for_vectors(session: Session) -> None:
     started = time.monotonic()
     with meter(session, "vectors", embedder.backlog) as shown:
         least, since = embedder.backlog, time.monotonic()
-        most, stalled = embedder.backlog_characters, ""
+        most, stalled, why = embedder.backlog_characters, "", ""
         while embedder.backlog:
             time.sleep(_POLL)
             embedder = session.client.stats().embedder
@@ -117,13 +117,14 @@ def wait_for_vectors(session: Session) -> None:
             stalled = embedder.stalled
             if embedder.backlog < least:
                 least, since = embedder.backlog, time.monotonic()
-            if embedder.last_error and time.monotonic() - since > _PATIENCE:
+            why = embedder.last_error
+            if embedder.HasField("retry_time"):
+                why = why or embedder.stalled  # a limit, until the next day
+            if why and time.monotonic() - since > _PATIENCE:
                 break
     if not embedder.backlog:
         session.note(f"the vectors are complete after {time.monotonic() - started:.1f} s more")
         return
-    session.note(
-        f"{embedder.backlog:,} texts have no vector yet, the embedder fails: {embedder.last_error}",
-        "yellow",
-    )
+    reason = f"the embedder fails: {embedder.last_error}" if embedder.last_error else why
+    session.note(f"{embedder.backlog:,} texts have no vector yet, {reason}", "yellow")
     session.note("the daemon tries again; until then these texts are found by words alone")

@@ -10,7 +10,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, BinaryIO
 
 import grpc
@@ -82,6 +82,7 @@ class Session:
     as_json: bool
     out: Console
     err: Console
+    of_tenant: Callable[[str], MessageClient]  # opens another client, for an operator
 
     def show(self, reply: Message, *renderables: RenderableType | None) -> None:
         """Print the reply as JSON, or as text for people; None prints nothing."""
@@ -138,11 +139,14 @@ def opened(
     address: str, timeout: float | None, as_json: bool, credentials: Credentials | None = None
 ) -> Iterator[Session]:
     """Open a session for the context, and report failures at its end; no credentials: no key."""
-    with failures_told(as_json, address):
+    used = credentials or Credentials()
+
+    def client_of(tenant: str) -> MessageClient:
         with _usable():
-            client = MessageClient(address, timeout, **asdict(credentials or Credentials()))
-        with client:
-            yield Session(client, as_json, console(), console(stderr=True))
+            return MessageClient(address, timeout, **asdict(replace(used, tenant=tenant)))
+
+    with failures_told(as_json, address), client_of(used.tenant) as client:
+        yield Session(client, as_json, console(), console(stderr=True), client_of)
 
 
 @contextmanager

@@ -55,6 +55,18 @@ def _list(session: Session) -> None:
     session.show(reply, _table(reply.tenants))
 
 
+def _stats(session: Session, name: _Name) -> None:
+    """Show the state of a tenant in numbers.
+
+    RPC: viking.retrieval.v1.Admin/Stats
+
+    Example: vikingctl tenants stats acme
+    """
+    with session.of_tenant(name) as client:
+        reply = client.stats()
+    session.show(reply, render.stats_table(reply))
+
+
 def _delete(session: Session, name: _Name, yes: Yes = False) -> None:
     """Delete a tenant with its contexts, its index and its keys. Backups stay where they are.
 
@@ -77,6 +89,7 @@ def _delete(session: Session, name: _Name, yes: Yes = False) -> None:
 app.command("create")(connected(_create))
 app.command("limit")(connected(_limit))
 app.command("list")(connected(_list))
+app.command("stats")(connected(_stats))
 app.command("delete")(connected(_delete, deadline=None))
 
 

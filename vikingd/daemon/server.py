@@ -264,16 +264,25 @@ def _fail(message: str, code: int = 1) -> NoReturn:
 def _bound(
     _logger: Any, _method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Cut long values, so that callers and servers cannot fill the log."""
+    """Cut long values and escape them, so that callers can neither fill nor forge the log."""
     for key, value in event.items():
         if key.startswith("_"):  # structlog's own
             continue
-        text = value if isinstance(value, str) else str(value)
+        text = given = value if isinstance(value, str) else str(value)
         if key == "exception" and len(text) > _MAX_TRACEBACK:
-            event[key] = f"{text[:_MAX_LOGGED]} [...] {text[_MAX_LOGGED - _MAX_TRACEBACK :]}"
-        elif key != "exception" and len(text) > _MAX_LOGGED:
-            event[key] = shortened(text, _MAX_LOGGED)
+            text = f"{text[:_MAX_LOGGED]} [...] {text[_MAX_LOGGED - _MAX_TRACEBACK :]}"
+        elif key != "exception":
+            text = shortened(text, _MAX_LOGGED)
+        if not text.isprintable():
+            text = "".join(map(_escaped, text))
+        if text is not given:
+            event[key] = text
     return event
+
+
+def _escaped(character: str) -> str:
+    is_safe = character.isprintable() or character == "\n"  # which the renderer escapes
+    return character if is_safe else repr(character)[1:-1]
 
 
 def _is_fault(record: logging.LogRecord) -> bool:

@@ -34,6 +34,7 @@ from vikingd.daemon.tenants import Collector, Tenants
 from vikingd.daemon.tls import Certificates
 from vikingd.domain.addresses import Address, parse
 from vikingd.domain.errors import VikingError
+from vikingd.domain.rights import DEFAULT_TENANT
 from vikingd.engine import Engine, EngineSettings, Shared
 from vikingd.models.intent.planner import Planner
 from vikingd.models.rerank.backends import RerankFailed
@@ -128,12 +129,16 @@ def run(
             writer_address="" if writer.endswith(":0") else writer,
         )
         shared = Shared(settings.embedding, metrics)
-        engine = Engine(engine_settings, _log.info, shared)
+        # A writer embeds from its start on. A reader embeds nothing, and has no store without one.
+        keys = None if reader else KeyStore(settings.path)
+        limit = partial(keys.embedding_limit, DEFAULT_TENANT) if keys else None
+        engine = Engine(engine_settings, _log.info, shared, limit)
+        keys = keys or KeyStore(settings.path)
         kernels.result()
     gc.freeze()  # loaded modules stay: collections need not look at them
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
-    parts = _Parts(engine, shared, settings, metrics, scrape, tracing, models, certificates)
+    parts = _Parts(engine, keys, shared, settings, metrics, scrape, tracing, models, certificates)
     asyncio.run(_serve(parts, addresses, files))
     if engine.is_lost:
         role = "reader" if reader else "daemon"
@@ -146,6 +151,7 @@ class _Parts:
     """The parts of a daemon that its services share."""
 
     engine: Engine  # of the default tenant
+    keys: KeyStore
     shared: Shared
     settings: Settings
     metrics: Metrics
@@ -160,7 +166,7 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
 
     `files` is the limit of open file descriptors.
     """
-    engine, path = parts.engine, parts.settings.path
+    engine, keys, path = parts.engine, parts.keys, parts.settings.path
     threads = Threads(engine.settings.embedding.query_threads)
     parts.metrics.follow_queues(threads.queues.figures)
     preparing = Preparing(threads)
@@ -171,14 +177,20 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         parts.shared,
         parts.settings.tenants,
         lambda opened: _services(parts, threads, preparing, opened).handlers,
+        keys.embedding_limit,
     )
     settings = parts.settings
-    keys = KeyStore(path)
-    await asyncio.to_thread(keys.forget_all_but, tenants.names())
+    if not engine.settings.reader:  # the writer may be creating a tenant
+        await asyncio.to_thread(keys.forget_all_but, tenants.names())
     access_pb2_grpc.add_AccessServicer_to_server(
         AccessService(keys, tenants, threads), cast("grpc.aio.Server", services)
     )
-    gate = Gate(keys, allow_local=settings.allow_local, trust_network=settings.trust_network)
+    gate = Gate(
+        keys,
+        allow_local=settings.allow_local,
+        trust_network=settings.trust_network,
+        certificates=bool(settings.tls.client_ca),
+    )
     boundary = Boundary(Admission(keys, gate, tenants), parts.metrics, parts.tracing)
     state = Health(engine)
     certificates = parts.certificates
@@ -249,6 +261,9 @@ def _options(message_bytes: int, connections: int, *, tls: bool) -> tuple[tuple[
     return (
         ("grpc.max_receive_message_length", message_bytes),
         ("grpc.max_send_message_length", -1),
+        # Probing widens the windows of all streams to several MB, which callers without a key could
+        # fill. Without it gRPC widens the window of a request that it receives, which is as fast.
+        ("grpc.http2.bdp_probe", 0),
         ("grpc.so_reuseport", 1),  # writer and readers of a store share a port
         ("grpc.max_allowed_incoming_connections", connections),
         ("grpc.max_concurrent_streams", _STREAMS),

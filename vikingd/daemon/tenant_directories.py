@@ -39,13 +39,8 @@ class TenantDirectories:
         """
         check_tenant_name(name)
         path = self._root / name
-        for part in (self._root, path):
-            try:
-                mode = part.lstat().st_mode
-            except FileNotFoundError:
-                raise missing(name) from None
-            if not stat.S_ISDIR(mode):
-                raise StoreMismatch(f"the directory of the tenant {name} is no directory")
+        if not (self._has_root() and _is_directory(path, f"the directory of the tenant {name}")):
+            raise missing(name)
         return path
 
     def create(self, name: str) -> Path:
@@ -54,10 +49,12 @@ class TenantDirectories:
         Raises:
             AlreadyExists: there is such a tenant, or something else with its name.
             InvalidField: the name is not possible.
+            StoreMismatch: DATA/tenants is a symbolic link, or a file.
         """
         check_tenant_name(name)
         path = self._root / name
-        self._root.mkdir(mode=0o700, exist_ok=True)
+        if not self._has_root():
+            self._root.mkdir(mode=0o700, exist_ok=True)
         try:
             path.mkdir(mode=0o700)
         except FileExistsError:
@@ -91,11 +88,26 @@ class TenantDirectories:
 
     def _entries(self) -> Iterator[Path]:
         """Yield the real directories below the root."""
-        try:
-            found = list(self._root.iterdir()) if not self._root.is_symlink() else []
-        except FileNotFoundError:
-            return
-        yield from (path for path in found if path.is_dir() and not path.is_symlink())
+        if self._has_root():
+            yield from (p for p in self._root.iterdir() if p.is_dir() and not p.is_symlink())
+
+    def _has_root(self) -> bool:
+        return _is_directory(self._root, "DATA/tenants")
+
+
+def _is_directory(path: Path, name: str) -> bool:
+    """Return False if nothing is there.
+
+    Raises:
+        StoreMismatch: it is a symbolic link or a file. Links could lead out of the data directory.
+    """
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    if not stat.S_ISDIR(mode):
+        raise StoreMismatch(f"{name} is a symbolic link or a file; it must be a directory")
+    return True
 
 
 def missing(name: str) -> NotFound:

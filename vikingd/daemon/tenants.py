@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
 
@@ -38,6 +39,7 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 _THREADS = 4  # that open and close stores; most of the time they wait for the disk
+_SPARE = 25  # of so many places one is kept free
 _LOOK = 1.0  # seconds between two looks at the open stores
 _COLLECT_EVERY = 200  # closings: a closed engine is in a cycle of some 100 kB
 _DRAIN = 5.0  # seconds that a deletion waits for the calls in flight
@@ -154,6 +156,7 @@ class Tenants:
         handlers: those of the default tenant.
         shared: what all engines share.
         serve: makes the services of an engine and returns their handlers.
+        embedding_limit: returns the texts that a tenant may embed in a day, on any thread.
     """
 
     def __init__(
@@ -163,11 +166,13 @@ class Tenants:
         shared: Shared,
         settings: TenantSettings,
         serve: Callable[[Engine], Handlers],
+        embedding_limit: Callable[[str], int] | None = None,
     ) -> None:
         self.default = Tenant(DEFAULT_TENANT, default, handlers)
         self._shared = shared
         self._settings = settings
         self._serve = serve
+        self._embedding_limit = embedding_limit
         self._directories = TenantDirectories(default.settings.path)
         self._pool = ThreadPoolExecutor(_THREADS, "tenants")
         self._places: OrderedDict[str, _Place] = OrderedDict()  # the least recently used one first
@@ -345,6 +350,7 @@ class Tenants:
                 raise
             place.tenant = Tenant(name, engine, self._serve(engine))
             self._shared.metrics.tenant_opened()
+            self._close_ahead()
         except BaseException as error:
             if self._places.get(name) is place:
                 del self._places[name]
@@ -363,7 +369,17 @@ class Tenants:
         if not settings.reader:
             for warning in keep_private(path):
                 _log.warning("private files", tenant=path.name, warning=warning)
-        return Engine(settings, tell, self._shared)
+        limit = self._embedding_limit
+        return Engine(settings, tell, self._shared, partial(limit, path.name) if limit else None)
+
+    def _close_ahead(self) -> None:
+        """Close idle tenants, so that the next opening need not wait for a place."""
+        most = self._settings.most_open - self._settings.most_open // _SPARE
+        while self._count - len(self._closing) > most:
+            victim = self._victim()
+            if victim is None or victim.has_work:
+                return
+            self._retire(victim)
 
     def _victim(self) -> _Place | None:
         """Return the tenant to close for another one; None if all have calls."""

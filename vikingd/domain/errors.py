@@ -66,7 +66,10 @@ class AlreadyExists(VikingError, reason="ALREADY_EXISTS"):
 
 
 class Unauthenticated(VikingError, reason="UNAUTHENTICATED"):
-    """The call has no valid key. The message does not say more than the caller may know."""
+    """The call has no valid key. The message does not say more than the caller may know.
+
+    A key that is named had its right secret, and is expired, revoked or of another tenant.
+    """
 
 
 class PermissionDenied(VikingError, reason="PERMISSION_DENIED"):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from viking_kernels.arrays import F32
 
 from vikingd.domain.changes import Backlog
+from vikingd.engine.allowance import DailyAllowance, EmbeddingLimit
 from vikingd.engine.opening import EngineSettings, Progress
 from vikingd.engine.shared import Shared
 from vikingd.models.embed.kept import KeptQueries
@@ -43,6 +44,7 @@ class Embedding:
         shared: makes the vectors; gets the time of each query vector and the cache figures.
         store: has the texts and takes their vectors.
         progress: shows a failure of the embedder at the start.
+        limit: the texts that may be embedded in a day; None: any number.
 
     Attributes:
         model: the name of the model; "none" without an embedder.
@@ -55,6 +57,7 @@ class Embedding:
         shared: Shared,
         store: Store | StoreReader,
         progress: Progress,
+        limit: EmbeddingLimit | None = None,
     ) -> None:
         provider = self._provider = shared.provider
         self._store = store
@@ -79,7 +82,12 @@ class Embedding:
             shared.warm(progress)
             if isinstance(store, Store):
                 self._worker = BacklogWorker(
-                    settings.embedding, store, dimension, shared.backlogs, recent
+                    settings.embedding,
+                    store,
+                    dimension,
+                    shared.backlogs,
+                    recent,
+                    DailyAllowance(store, limit) if limit is not None else None,
                 )
         self._unfollow = shared.metrics.follow(lambda: self._backlog().texts, self._query_cache)
 
@@ -120,13 +128,15 @@ class Embedding:
 
     def stats(self) -> EmbedderStats:
         """Return the state in numbers."""
-        work = self._work()
+        work, backlog = self._work(), self._backlog()
+        if not backlog.texts:
+            work = replace(work, stalled="", retry_at=None)  # the texts that waited are deleted
         hits, misses = self._query_cache()
         return EmbedderStats(
             provider=self._provider.name,
             model=self.model,
             dimension=self._store.dimension or 0,
-            backlog=self._backlog(),
+            backlog=backlog,
             work=work,
             last_error=self.failure() or work.skipped,
             query_cache_hits=hits,

@@ -11,6 +11,7 @@ from threading import Condition
 
 from vikingd.domain.changes import Change, Committed, Upsert
 from vikingd.domain.errors import Corrupt, InvalidField, ReadOnly, RevisionNotReached, Stopping
+from vikingd.engine.allowance import EmbeddingLimit
 from vikingd.engine.embedding import EmbedderStats, Embedding
 from vikingd.engine.following import IndexFollower, show_nothing
 from vikingd.engine.opening import EngineSettings, Progress, open_index, open_store
@@ -64,6 +65,7 @@ class Engine:
         progress: shows the steps of a long start.
         shared: the embedder and the metrics, which others may use; None: its own ones, which
             `close` closes.
+        embedding_limit: the texts that the store may embed in a day; None: any number.
 
     Attributes:
         store: the store; a StoreReader in a reader.
@@ -79,6 +81,7 @@ class Engine:
         settings: EngineSettings,
         progress: Progress = show_nothing,
         shared: Shared | None = None,
+        embedding_limit: EmbeddingLimit | None = None,
     ) -> None:
         self.settings = settings
         self._started_at = time.time_ns() // 1000
@@ -98,7 +101,7 @@ class Engine:
             )
             self._follower = IndexFollower(self.store, self._index, read_only=settings.reader)
             self._follower.load(progress)
-            self.embedding = Embedding(settings, shared, self.store, progress)
+            self.embedding = Embedding(settings, shared, self.store, progress, embedding_limit)
             opened.pop_all()
         self._accesses: Accesses | None = None
         if isinstance(self.store, Store):

@@ -88,7 +88,7 @@ def open_index(
         written=store.forget_removals if isinstance(store, Store) else lambda _: None,
         read_only=settings.reader,
         compacted=compacted,
-        origin=store.point[:2] if isinstance(store, Store) else ("", ""),
+        origin=lambda: store.point[:2] if isinstance(store, Store) else ("", ""),
         why_not=why_not,
         small=settings.small,
     )

@@ -74,7 +74,7 @@ class Index:
         written: Callable[[int], None] = lambda _: None,
         read_only: bool = False,
         compacted: Callable[[float], None] = lambda _: None,
-        origin: tuple[str, str] = ("", ""),
+        origin: Callable[[], tuple[str, str]] = lambda: ("", ""),
         why_not: Callable[[Manifest], str] = lambda _: "",
         small: bool = False,
     ) -> None:
@@ -88,7 +88,7 @@ class Index:
             written: takes the revision of each base that is on disk.
             read_only: another process writes the bases.
             compacted: takes the seconds of each compaction that succeeded.
-            origin: id and epoch of the store, for the bases that are written.
+            origin: returns id and epoch of the store, for each base that is written.
             why_not: returns the reason why a base on disk is not usable, or "".
             small: one of many: a tail begins with little room.
         """
@@ -332,7 +332,7 @@ class Index:
             snapshot.revision,
             snapshot.dimension,
             self._model,
-            *self._origin,
+            *self._origin(),
         )
         return Base(segment, dirs, files, manifest, inverted)
 

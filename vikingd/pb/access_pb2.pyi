@@ -100,11 +100,17 @@ class Limits(_message.Message):
     bytes_per_second: _builtins.int
     """The bytes of requests and replies in a second."""
     contexts: _builtins.int
-    """The contexts; for tenants only."""
+    """The contexts, directories included; for tenants only. A Remember without a URI counts as one that
+    makes a file.
+    """
     stored_bytes: _builtins.int
-    """The bytes of the store on disk; for tenants only."""
+    """The bytes of the contexts in the database, without the room that deleted ones leave; for tenants
+    only. The write that passes the limit is the last one.
+    """
     embedded_texts_per_day: _builtins.int
-    """The texts embedded in a day (UTC); later texts wait for the next day. For tenants only."""
+    """The texts embedded in a day (UTC); later texts wait for the next day, and Stats tells it. A text
+    that takes the vector of an equal one, and queries, are not counted. For tenants only.
+    """
     def __init__(
         self,
         *,
@@ -290,7 +296,9 @@ Global___CreateKeyResponse: _TypeAlias = CreateKeyResponse  # noqa: Y015
 
 @_typing.final
 class ListKeysRequest(_message.Message):
-    """Lists the keys of the caller's tenant; see CreateKeyRequest."""
+    """Lists the keys of the caller's tenant; see CreateKeyRequest. Keys of operators exist for operators
+    alone, here and in the requests below.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 

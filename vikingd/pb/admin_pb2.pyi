@@ -78,7 +78,9 @@ class EmbedderStats(_message.Message):
     characters_per_second: _builtins.float
     """The recent speed of embedding. 0: not known yet."""
     stalled: _builtins.str
-    """The reason for half a minute without a new vector while texts wait. Empty: there is no stall."""
+    """The reason for half a minute without a new vector while texts wait, or the limit of texts a day
+    that they wait for; then retry_time is the next day. Empty: there is no stall.
+    """
     reused: _builtins.int
     """The embedded texts that got the vector of an equal text."""
     @_builtins.property

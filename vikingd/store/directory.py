@@ -15,6 +15,7 @@ from vikingd.store.faults import NO_ROOM
 _LOG = "-wal"
 _RESERVE = "reserve"
 _BYTES = 2 << 20  # of the reserve
+_BLOCK = 512  # bytes, of st_blocks
 
 _log = logging.getLogger(__name__)
 
@@ -95,7 +96,8 @@ class Reserve:
         try:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                os.posix_fallocate(file, 0, _BYTES)
+                if os.fstat(file).st_blocks * _BLOCK < _BYTES:
+                    os.posix_fallocate(file, 0, _BYTES)
                 self.is_held = True
             finally:
                 os.close(file)

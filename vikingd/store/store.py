@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import sqlite3
 import threading
 import time
@@ -86,13 +87,13 @@ class Store(Reads):
             stack.enter_context(hold_lock(path))
             check_restored(path)
             remove_leftovers(path)
-            known = _history(database)
+            known, marked = _history(database), identity.read_mark(path)
             loss = ""
             try:
                 if known is None:
                     identity.check_new(path)
                 else:
-                    known.check(path, identity.read_mark(path), indexed)
+                    known.check(path, marked, indexed)
             except StoreDamaged as error:
                 if not accept_loss:
                     raise
@@ -105,11 +106,16 @@ class Store(Reads):
                 stack.callback(db.close)
                 migrate(db)
                 revision, size, is_clean = adopt(db, model, dimension, reembed=reembed)
-                self._history = self._begin_epoch(known)
+                history = known
+                if loss or not (history and history.epochs and history.revision == revision):
+                    history = self._begin_epoch(known)
                 self._files = OpenFiles(self._database)
                 self._writer = Writer(
                     db,
                     self._files,
+                    history=history,
+                    has_begun=history is not known,
+                    is_clean=is_clean,
                     revision=revision,
                     dimension=size,
                     reserve=reserve,
@@ -126,7 +132,9 @@ class Store(Reads):
                 open_database()
             if loss:
                 identity.forget_index(path)
-            self._mark()
+            self._marked = -math.inf  # the first commit begins an epoch
+            if marked != self.point:
+                self._mark()
             self._resources = stack.pop_all()
 
     def _begin_epoch(self, known: History | None) -> History:
@@ -156,11 +164,18 @@ class Store(Reads):
     @property
     def point(self) -> Point:
         """The last commit, and the history that it belongs to."""
-        return self._history._replace(revision=self._writer.revision).point
+        return self._history.point
 
     def why_not(self, point: Point) -> str:
         """Return why an index that was written at a point does not belong here; "" if it does."""
-        return self._history._replace(revision=self._writer.revision).why_not(point)
+        return self._history.why_not(point)
+
+    @property
+    def _history(self) -> History:
+        # The first commit begins an epoch before it has its revision. So the revision is read first
+        # and is never later than the epoch.
+        revision = self._writer.revision
+        return self._writer.history._replace(revision=revision)
 
     def _mark(self) -> None:
         """Write the mark; with an older mark, the next start can miss a loss of newer commits."""
@@ -324,15 +339,21 @@ class Store(Reads):
         return self._writer.submit(lambda work: touch(work, accesses), bounded=False)
 
     def fill(
-        self, vectors: Sequence[tuple[int, bytes]], digests: Mapping[int, bytes] | None = None
+        self,
+        vectors: Sequence[tuple[int, bytes]],
+        digests: Mapping[int, bytes] | None = None,
+        meta: Mapping[str, bytes] | None = None,
     ) -> Future[Committed]:
         """Write the vectors of texts by text id; `count` is the number of those that waited.
 
-        `digests` has the digests of those texts, by id, whose vectors equal texts may take.
+        `digests` has the digests of those texts, by id, whose vectors equal texts may take. `meta`
+        has values for `get_meta`, which are stored in the same commit.
         Fails with InvalidField if a vector has another dimension.
         """
         return self._writer.submit(
-            lambda work: fill(work, vectors, digests or {}), weight=len(vectors), bounded=False
+            lambda work: fill(work, vectors, digests or {}, meta or {}),
+            weight=len(vectors),
+            bounded=False,
         )
 
     def drop_vectors(self, uri: str, after: str = "") -> Future[Committed]:
@@ -363,7 +384,7 @@ class Store(Reads):
         if self._check is not None:
             self._check.stop()
         self._writer.close()
-        if not self._closed:
+        if not self._closed and self._writer.has_begun:
             self._mark()
         self._close_idle()
         self._resources.close()  # the last connection writes the log into the database

@@ -19,6 +19,7 @@ from vikingd.domain.changes import Change, Committed
 from vikingd.domain.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
 from vikingd.store.directory import OpenFiles, Reserve
 from vikingd.store.faults import REMEDY
+from vikingd.store.identity import History, begin_epoch
 from vikingd.store.schema import transaction
 from vikingd.store.state import CLEAN
 from vikingd.store.writes.transaction import Ids, Transaction
@@ -68,7 +69,14 @@ class Writer:
     All waiting operations share one commit and one revision. An operation that fails is undone
     alone.
 
+    Args:
+        history: of the store.
+        has_begun: its last epoch is that of this writer; else the first transaction begins one.
+        is_clean: the last writer came to a clean end.
+
     Attributes:
+        history: its epochs; its revision is not kept up to date.
+        has_begun: there is an epoch of this writer.
         revision: of the last commit, which the index may not have yet.
         dimension: numbers in a vector; None until the first vector is written.
         failure: the reason why writes are refused; "" while they are accepted.
@@ -79,6 +87,9 @@ class Writer:
         db: sqlite3.Connection,
         files: OpenFiles,
         *,
+        history: History,
+        has_begun: bool,
+        is_clean: bool,
         revision: int,
         dimension: int | None,
         reserve: Reserve,
@@ -90,6 +101,7 @@ class Writer:
         self._explain = explain
         self._refusal: VikingError = Corrupt("")
         self._ids = Ids(db)
+        self._is_clean = is_clean
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
         self._submitting = threading.Lock()
         self._writing = threading.Lock()
@@ -98,6 +110,8 @@ class Writer:
         self._on_commit: OnCommit | None = None
         self._threads: list[threading.Thread] = []
         self._written: Queue[_Written | None] = Queue(1)
+        self.history = history
+        self.has_begun = has_begun
         self.revision = revision
         self.dimension = dimension
         self.failure = ""
@@ -202,7 +216,8 @@ class Writer:
             self._queue.put(None)
         for thread in self._threads:
             thread.join()
-        if self._on_commit is not None and not self.failure:
+        is_clean = self._is_clean and not self.has_begun
+        if self._on_commit is not None and not (self.failure or is_clean):
             with suppress(VikingError):  # the next start then checks the database
                 self.execute(("UPDATE meta SET value = 1 WHERE key = ?", (CLEAN,)))
         if not self._threads:
@@ -318,6 +333,8 @@ class Writer:
     def _checked_transaction(self) -> Iterator[None]:
         """Run a transaction if the database's files are whole, before it and right before its end.
 
+        The first one begins an epoch, so that a store that is only read is not written.
+
         A large transaction writes to the log before it ends, and a longer file hides a gap.
 
         Raises:
@@ -325,8 +342,12 @@ class Writer:
         """
         self._check_files()
         with transaction(self._db):
+            history = self.history
+            if not self.has_begun:
+                history = begin_epoch(self._db, history._replace(revision=self.revision))
             yield
             self._check_files()
+        self.history, self.has_begun = history, True
         self._files.remember()
 
     def _check_files(self) -> None:

@@ -152,15 +152,21 @@ class Rule:
         for field in self._fields:
             field.hold(request, caller)
 
-    def adds(self, request: Any) -> int | None:
-        """Return the number of contexts that a request adds at most; None: it only removes."""
+    def adds(self, request: Any) -> list[str] | None:
+        """Return the URIs that a request may add, "" for an unknown one; None: it only removes."""
         if not self._adds:
             return None
-        return len(request.contexts) if self.name == "Put" else 1
+        return (
+            [context.uri for context in request.contexts] if self.name == "Put" else [request.uri]
+        )
 
     def objects(self, request: Message, reply: Any) -> list[str]:
-        """Return the URIs, keys and tenants of a call, for the audit."""
+        """Return the URIs, keys, tenants and ids of memories of a call, for the audit."""
         found = [uri for field in self._fields for uri in field.values(request)]
+        if self.name in ("Reinforce", "Forget"):
+            found += map(str, request.ids)  # type: ignore[attr-defined]
+        if self.name == "Remember" and reply is not None:
+            found = [reply.uri]
         if self.is_of_access:
             found += [getattr(request, name) for name in self._named]
             found += [reply.key.id] if self.name == "CreateKey" and reply is not None else []

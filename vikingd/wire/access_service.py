@@ -62,7 +62,9 @@ class AccessService(access_pb2_grpc.AccessServicer):
         """Return the keys of the tenant."""
         call = CallDeadline(context)
         tenant = self._managed(call.caller)
-        keys = await self._threads.admin.run(call, self._keys.keys, tenant)
+        keys = await self._threads.admin.run(
+            call, self._keys.keys, tenant, by_operator=call.caller.is_operator
+        )
         return access_pb2.ListKeysResponse(keys=map(messages.key, keys))
 
     async def RevokeKey(
@@ -71,7 +73,9 @@ class AccessService(access_pb2_grpc.AccessServicer):
         """Revoke a key."""
         call = CallDeadline(context)
         of = self._managed(call.caller)
-        key = await self._threads.admin.run(call, self._keys.revoke, request.id, of)
+        key = await self._threads.admin.run(
+            call, self._keys.revoke, request.id, of, by_operator=call.caller.is_operator
+        )
         return access_pb2.RevokeKeyResponse(key=messages.key(key))
 
     async def RotateKey(
@@ -81,7 +85,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
         call = CallDeadline(context)
         of, grace = self._managed(call.caller), messages.grace(request)
         key, secret, until = await self._threads.admin.run(
-            call, self._keys.rotate, request.id, of, grace
+            call, self._keys.rotate, request.id, of, grace, by_operator=call.caller.is_operator
         )
         return access_pb2.RotateKeyResponse(
             key=messages.key(key), secret=secret, old_expire_time=encode.timestamp(until)
@@ -96,6 +100,8 @@ class AccessService(access_pb2_grpc.AccessServicer):
         limits = messages.limits(request.limits) if request.HasField("limits") else None
         if request.create:
             await self._tenants.create(request.name)
+            # Keys of a tenant whose directory was removed by hand must not open the new one.
+            await self._threads.admin.run(call, self._keys.forget_tenant, request.name)
         else:
             self._check_exists(request.name)
         record = await self._threads.admin.run(call, self._keys.put_tenant, request.name, limits)

@@ -12,7 +12,7 @@ import structlog
 
 from vikingd.access.audit import Audit
 from vikingd.access.failures import Failures
-from vikingd.access.gate import Gate
+from vikingd.access.gate import Gate, Metadata
 from vikingd.access.keys import KeyStore
 from vikingd.access.quotas import Limits, Quotas, check_stored
 from vikingd.domain.errors import NotReadable, Overloaded, PermissionDenied, Unauthenticated
@@ -52,7 +52,16 @@ class OpenTenants(Protocol):
 class Admitted:
     """A call from its admission to its end. The end gives back its places and writes the audit."""
 
-    __slots__ = ("_admission", "_has_quota", "_peer", "_rule", "caller", "reply", "request")
+    __slots__ = (
+        "_admission",
+        "_has_quota",
+        "_peer",
+        "_reply",
+        "_rule",
+        "_sent",
+        "caller",
+        "request",
+    )
 
     def __init__(
         self, admission: Admission, rule: Rule, caller: Caller, peer: str, *, has_quota: bool
@@ -63,7 +72,14 @@ class Admitted:
         self._has_quota = has_quota
         self.caller = caller
         self.request: Any = None
-        self.reply: Any = None
+        self._reply: Any = None
+        self._sent = 0  # bytes of replies
+
+    def replied(self, reply: Any) -> None:
+        """Note the reply, or the next one of a stream."""
+        self._reply = reply
+        if self._has_quota:
+            self._sent += len(reply) if isinstance(reply, bytes) else reply.ByteSize()
 
     def __enter__(self) -> Admitted:
         return self
@@ -74,10 +90,9 @@ class Admitted:
         error: BaseException | None,
         _: TracebackType | None,
     ) -> None:
-        admission, caller, reply = self._admission, self.caller, self.reply
+        admission, caller, reply = self._admission, self.caller, self._reply
         if self._has_quota:
-            size = len(reply) if isinstance(reply, bytes) else reply.ByteSize() if reply else 0
-            admission.quotas.leave(caller.key, caller.tenant, size)
+            admission.quotas.leave(caller.key, caller.tenant, self._sent)
         denied = isinstance(error, PermissionDenied | NotReadable)
         if not denied and not (self._rule.audited and (caller.key or self._rule.is_of_access)):
             return
@@ -115,6 +130,10 @@ class Admission:
         self._gate = gate
         self._failures = Failures(_tell)
 
+    def refuses(self, metadata: Metadata) -> bool:
+        """Return whether `admit` refuses a call for its key, whoever its peer is."""
+        return self._gate.refuses(metadata)
+
     async def admit(self, rule: Rule, context: Any, request_bytes: int) -> Admitted:
         """Return the admitted call; it becomes the call of this task.
 
@@ -128,9 +147,9 @@ class Admission:
             caller, of_key = self._gate.caller(
                 context.invocation_metadata() or (), peer, lambda: _subjects(context)
             )
-        except Unauthenticated:
+        except Unauthenticated as error:
             self.audit.write(
-                who="",
+                who=error.metadata.get("key", ""),  # only of a key whose secret was right
                 user="",
                 tenant="",
                 peer=peer,
@@ -158,10 +177,10 @@ class Admission:
         limits = self._keys.tenant_limits(name)
         if not (limits.contexts or limits.stored_bytes):
             return
-        adds = rule.adds(request)
-        if adds is not None:
-            stored = await asyncio.to_thread(tenant.engine.store.stored)
-            check_stored(limits, *stored, adds)
+        uris = rule.adds(request)
+        if uris is not None:
+            stored = await asyncio.to_thread(tenant.engine.store.stored, uris)
+            check_stored(limits, *stored)
 
     async def _slow(self, peer: str) -> None:
         delay = self._failures.delay(peer)

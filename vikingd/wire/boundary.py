@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import grpc
 import structlog
 from google.protobuf.message import Message
 
-from vikingd.domain.errors import InvalidField, VikingError
+from vikingd.domain.errors import InvalidField, Overloaded, VikingError
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire.admission import Admission, Admitted
 from vikingd.wire.errors import code_of, status_of
@@ -23,9 +23,18 @@ if TYPE_CHECKING:
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
 _PREFIX = "/viking."  # of guarded methods; those of health and reflection are not guarded
+_NOT_RECEIVED = object()
 _QUIET, _MOST_TURNS = 0.01, 50  # seconds without a new call: the queue is empty; attempts
 
 _log = structlog.stdlib.get_logger("vikingd.wire")
+
+
+class Guarded(NamedTuple):
+    """The handlers of a method."""
+
+    handler: Handler
+    refusing: Handler
+    """For calls without a valid key. It takes a stream, of which it reads nothing."""
 
 
 class Boundary(grpc.aio.ServerInterceptor):
@@ -42,7 +51,7 @@ class Boundary(grpc.aio.ServerInterceptor):
         self._metrics = metrics
         self._intake = Intake()
         self._tracing = tracing
-        self._guarded: dict[str, Handler] = {}
+        self._guarded: dict[str, Guarded] = {}
         self._arrived = 0
         self._begins = asyncio.Event()
         self._begins.set()
@@ -52,22 +61,28 @@ class Boundary(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler | None:
-        """Return the guarded handler of a method. Each method has one for all calls."""
+        """Return the guarded handler of a method. Each method has one for all calls.
+
+        A call without a valid key has another handler, which receives no request: such callers
+        must not fill the memory.
+        """
         self._arrived += 1
         await self._begins.wait()
         method = handler_call_details.method
-        if (guarded := self._guarded.get(method)) is not None:
-            return guarded
-        handler = await continuation(handler_call_details)
-        if handler is None or not method.startswith(_PREFIX):
-            return handler
-        if handler.response_streaming:
-            guarded = _guard_stream(method, handler, self._admission, self._metrics)
-        else:
-            guarded = _guard(
-                method, handler, self._admission, self._intake, self._metrics, self._tracing
-            )
-        return self._guarded.setdefault(method, guarded)
+        guarded = self._guarded.get(method)
+        if guarded is None:
+            handler = await continuation(handler_call_details)
+            if handler is None or not method.startswith(_PREFIX):
+                return handler
+            if handler.response_streaming:
+                guarded = _guard_stream(method, handler, self._admission, self._metrics)
+            else:
+                guarded = _guard(
+                    method, handler, self._admission, self._intake, self._metrics, self._tracing
+                )
+            self._guarded[method] = guarded
+        refuses = self._admission.refuses(handler_call_details.invocation_metadata or ())
+        return guarded.refusing if refuses else guarded.handler
 
     def close(self) -> None:
         """End the thread of the intake, without waiting for its work."""
@@ -95,7 +110,7 @@ def _guard(
     intake: Intake,
     metrics: Metrics,
     tracing: Tracing | None,
-) -> Handler:
+) -> Guarded:
     name = method.rpartition("/")[2]
     parse, serialize = handler.request_deserializer, handler.response_serializer
     guard, rule = intake.guards[method], admission.rules[method]
@@ -135,11 +150,15 @@ def _guard(
             await admission.check_stored(rule, request, tenant, owner)
             return await tenant.handlers[method].unary_unary(request, context)
 
-    async def answer(data: bytes, context: Any) -> Any:
+    async def answer(data: bytes | None, context: Any) -> Any:
+        """Return a reply or a status; `data` is None if no request was received."""
         started = time.perf_counter()
         try:
-            with await admission.admit(rule, context, len(data)) as admitted:
-                admitted.reply = reply = await handled(data, context, admitted)
+            with await admission.admit(rule, context, len(data or b"")) as admitted:
+                if data is None:
+                    raise _valid_by_now()
+                reply = await handled(data, context, admitted)
+                admitted.replied(reply)
         except asyncio.CancelledError:  # the caller went away, or its deadline passed
             code = grpc.StatusCode.CANCELLED
             _log.info("call failed", method=name, code=code.name, ms=ended(started, code))
@@ -162,15 +181,23 @@ def _guard(
             return await context.abort_with_status(reply)
         return reply
 
+    async def refuse(_: Any, context: Any) -> Any:
+        return await context.abort_with_status(await answer(None, context))
+
     guarded: Handler = grpc.unary_unary_rpc_method_handler(
         call if tracing is None else tracing.traced(method, call),
         request_deserializer=None,
         response_serializer=encode,
     )
-    return guarded
+    return Guarded(guarded, grpc.stream_unary_rpc_method_handler(refuse))
 
 
-def _guard_stream(method: str, handler: Any, admission: Admission, metrics: Metrics) -> Any:
+def _valid_by_now() -> Overloaded:
+    """Return the error of a call whose key became valid while it was refused."""
+    return Overloaded("the key is valid by now: repeat the call", 0.1)
+
+
+def _guard_stream(method: str, handler: Any, admission: Admission, metrics: Metrics) -> Guarded:
     """Return the guarded handler of a method that answers with a stream, which has no span."""
     name, rule = method.rpartition("/")[2], admission.rules[method]
     parse = handler.request_deserializer
@@ -183,13 +210,15 @@ def _guard_stream(method: str, handler: Any, admission: Admission, metrics: Metr
 
     async def handled(request: Any, context: Any) -> AsyncGenerator[Any]:
         with await admission.admit(rule, context, 0) as admitted:
+            if request is _NOT_RECEIVED:
+                raise _valid_by_now()
             if request is None:
                 raise InvalidField("request", "cannot be decoded")
             admitted.request = request
             rule.check(request, admitted.caller)
             async with admission.tenants.use(rule.tenant_of(admitted.caller)) as tenant:
                 async for part in tenant.handlers[method].unary_stream(request, context):
-                    admitted.reply = part
+                    admitted.replied(part)
                     yield part
 
     async def call(request: Any, context: Any) -> AsyncIterator[Any]:
@@ -219,9 +248,14 @@ def _guard_stream(method: str, handler: Any, admission: Admission, metrics: Metr
         if error is not None:
             await context.abort_with_status(status_of(error))
 
-    return grpc.unary_stream_rpc_method_handler(
+    async def refuse(_: Any, context: Any) -> AsyncIterator[Any]:
+        async for part in call(_NOT_RECEIVED, context):
+            yield part
+
+    guarded = grpc.unary_stream_rpc_method_handler(
         call, request_deserializer=decode, response_serializer=handler.response_serializer
     )
+    return Guarded(guarded, grpc.stream_stream_rpc_method_handler(refuse))
 
 
 def _clear(error: BaseException | None) -> None:

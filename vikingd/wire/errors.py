@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+from math import ceil
 from typing import Any, cast
 
 import grpc
@@ -19,12 +20,16 @@ from google.rpc.status_pb2 import Status
 from grpc_status import rpc_status
 
 from vikingd.domain import errors
+from vikingd.domain.rights import CALLER
 
 DOMAIN = "viking.retrieval.v1"
 """Of ErrorInfo: with the reason it names an error among those of all services."""
 
 _PUSHBACK = "grpc-retry-pushback-ms"
 """When gRPC's own retries repeat the call: after so many milliseconds; -1: never."""
+
+_LONGEST_PUSHBACK = 10.0
+"""Seconds. A client that waited longer would pass its deadline and never learn the reason."""
 
 MAX_BYTES = 800
 """Of each text of an error: clients take no status of more than 8 KiB, as gRPC writes it."""
@@ -58,6 +63,18 @@ CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
 }
 
 
+_OF_OPERATORS = (
+    errors.StoreMismatch,
+    errors.StoreInUse,
+    errors.StoreFailed,
+    errors.StoreDamaged,
+    errors.Corrupt,
+)
+"""Errors whose texts may have paths, and URIs that the caller may not see."""
+
+_ASK_AN_OPERATOR = "the store does not work; the daemon's log tells an operator why"
+
+
 def code_of(error: BaseException) -> grpc.StatusCode:
     """Return the status code of an error; an unknown error is INTERNAL, which means a bug."""
     return next((CODES[kind] for kind in type(error).__mro__ if kind in CODES), _Code.INTERNAL)
@@ -67,7 +84,9 @@ def status_of(error: BaseException) -> grpc.Status:
     """Return the status: ErrorInfo, BadRequest for a field, RetryInfo if waiting helps."""
     code = code_of(error)
     message, info = "internal error, see the daemon's log", ErrorInfo(reason="INTERNAL")
-    if code is not _Code.INTERNAL and isinstance(error, errors.VikingError):
+    if isinstance(error, _OF_OPERATORS) and not CALLER.get().is_operator:
+        message, info = _ASK_AN_OPERATOR, ErrorInfo(reason=error.reason)
+    elif code is not _Code.INTERNAL and isinstance(error, errors.VikingError):
         message = _short(str(error))
         metadata = {name: _short(value) for name, value in error.metadata.items()}
         info = ErrorInfo(reason=error.reason, metadata=metadata)
@@ -86,8 +105,10 @@ def status_of(error: BaseException) -> grpc.Status:
         status.details.add().Pack(retry)
     sent: Any = rpc_status.to_status(status)
     if code is _Code.RESOURCE_EXHAUSTED:
-        pushback = -1 if retry_after is None else retry_after * 1e3
-        extra = (_PUSHBACK, str(round(pushback)))
+        pushback = -1
+        if retry_after is not None and retry_after <= _LONGEST_PUSHBACK:
+            pushback = ceil(retry_after * 1e3)
+        extra = (_PUSHBACK, str(pushback))
         sent = sent._replace(trailing_metadata=(*sent.trailing_metadata, extra))
     return cast("grpc.Status", sent)
 

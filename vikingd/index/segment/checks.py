@@ -18,6 +18,7 @@ from vikingd.index.segment.arrays import FIELDS, GROWING, GrowingArrays, Numberi
 
 _Array = npt.NDArray[Any]
 _BLOCK = 1 << 20  # postings that are checked at a time
+_SMALL = 50_000  # postings up to which a thread costs more time than it saves
 
 
 def check(segment: Segment, growing: GrowingArrays, dimension: int) -> None:
@@ -29,14 +30,22 @@ def check(segment: Segment, growing: GrowingArrays, dimension: int) -> None:
         Corrupt: something does not fit.
     """
     _check_shapes(segment, dimension)
+    if len(segment.posting_text) <= _SMALL:
+        _check_terms(segment)
+        _check_others(segment, growing)
+        return
     with ThreadPoolExecutor(1) as beside:  # numpy releases the GIL; the terms take half of the time
         terms = beside.submit(_check_terms, segment)
-        _check_tree(segment)
-        _check_texts(segment)
-        _require((segment.uri_key[1:] >= segment.uri_key[:-1]).all(), "uri_key")
-        _check_range("uri_row", segment.uri_row, -len(segment.file_dir), len(segment.dir_end))
-        _check_growing(segment, growing)
+        _check_others(segment, growing)
         terms.result()
+
+
+def _check_others(segment: Segment, growing: GrowingArrays) -> None:
+    _check_tree(segment)
+    _check_texts(segment)
+    _require((segment.uri_key[1:] >= segment.uri_key[:-1]).all(), "uri_key")
+    _check_range("uri_row", segment.uri_row, -len(segment.file_dir), len(segment.dir_end))
+    _check_growing(segment, growing)
 
 
 def _require(holds: Any, what: str) -> None:

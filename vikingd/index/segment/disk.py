@@ -18,7 +18,7 @@ from vikingd.index.ivf import InvertedFile
 from vikingd.index.metadata.columns import Columns
 from vikingd.index.segment import checks, manifest
 from vikingd.index.segment.arrays import FIELDS, GROWING, GrowingArrays, Segment, growing_of
-from vikingd.index.segment.files import Files, read_checked, record_of, write_array
+from vikingd.index.segment.files import Files, read_checked, record_of, size_on_disk, write_array
 from vikingd.index.segment.manifest import Listing, Manifest
 from vikingd.system.sealed_files import replace_durably, sync
 
@@ -128,8 +128,7 @@ def _mapped(path: Path, listing: Listing, files: Files) -> Base:
     inverted_file = None
     if ivf.FILE in others:
         inverted_file = InvertedFile(files.opened(ivf.FILE, others[ivf.FILE], ivf.load))
-    # Blocks are counted, because the room in files takes none.
-    size = sum(p.stat().st_blocks * 512 for p in path.rglob("*") if p.is_file())
+    size = files.size + sum(size_on_disk(path / name) for name in (*others, manifest.FILE))
     return Base(
         segment,
         manifest=listing.manifest,

@@ -26,6 +26,7 @@ _T = TypeVar("_T")
 _LARGE = 16 << 20
 _CHUNK = 1 << 20
 _MAPPED = 4096  # smaller files are read
+_BLOCK = 512  # bytes, of st_blocks
 
 
 class ArrayRecord(NamedTuple):
@@ -54,10 +55,15 @@ def write_array(folder: Path, name: str, array: npt.NDArray[Any], room: int = 0)
     """Write an array with room for more rows, which takes no blocks of the disk."""
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
     record = ArrayRecord(array.dtype.str, array.shape, room, zlib.crc32(data))
-    with _path(folder, name).open("wb") as file:
+    with (folder / f"{name}.bin").open("wb") as file:
         file.write(data)
         file.truncate(record.sizes[1])
     return record
+
+
+def size_on_disk(path: Path) -> int:
+    """Return the bytes that a file takes on disk."""
+    return path.stat().st_blocks * _BLOCK
 
 
 def record_of(path: Path) -> FileRecord:
@@ -80,9 +86,14 @@ def read_checked(path: Path, record: FileRecord) -> bytearray:
 
 
 class Files:
-    """The files of a base in use."""
+    """The files of a base in use.
+
+    Attributes:
+        size: bytes of the mapped arrays on disk. Blocks are counted: the room in files takes none.
+    """
 
     def __init__(self, folder: Path) -> None:
+        self.size = 0
         self._folder = folder
         self._sizes: list[tuple[str, mmap.mmap, int]] = []
         self._unchecked: list[tuple[str, int, ArrayRecord]] = []
@@ -97,10 +108,12 @@ class Files:
             Corrupt: the array is damaged.
         """
         rows, size = record.sizes
-        handle = os.open(_path(self._folder, name), os.O_RDONLY)
+        handle = os.open(f"{self._folder}/{name}.bin", os.O_RDONLY)
         try:
-            if os.fstat(handle).st_size != size:
+            status = os.fstat(handle)
+            if status.st_size != size:
                 raise Corrupt(f"{self._named(name)} has another size than it was written with")
+            self.size += status.st_blocks * _BLOCK
             data: mmap.mmap | bytearray
             if size > _MAPPED:
                 data = mmap.mmap(handle, size, access=mmap.ACCESS_COPY)
@@ -182,11 +195,7 @@ class Files:
             os.close(self._unchecked.pop()[1])
 
     def _named(self, name: str) -> str:
-        return f"{self._folder.name}/{_path(self._folder, name).name}"
-
-
-def _path(folder: Path, name: str) -> Path:
-    return folder / f"{name}.bin"
+        return f"{self._folder.name}/{name}.bin"
 
 
 def _checksum(handle: int, size: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -35,6 +36,9 @@ MAX_WRITE = 1000
 RECENT_BYTES = 16 << 20
 """Most bytes of recent vectors in memory, for texts that are deleted and written again."""
 
+LIMIT_LOOK = 2.0
+"""Seconds between two looks whether a reached limit of texts was raised, or a new day began."""
+
 _LOOK = 0.25  # seconds between two searches for new texts while the child works
 _TURN = 0.5  # seconds after which a worker begins no new group while others wait
 
@@ -51,9 +55,28 @@ class Store(Protocol):
         """Return the vectors that were made of texts with these digests."""
 
     def fill(
-        self, vectors: Sequence[tuple[int, bytes]], digests: Mapping[int, bytes]
+        self,
+        vectors: Sequence[tuple[int, bytes]],
+        digests: Mapping[int, bytes],
+        meta: Mapping[str, bytes],
     ) -> Future[Any]:
-        """Make the vectors of texts durable, by id, with the digests of the texts."""
+        """Make the vectors of texts durable, by id, with the digests of the texts and `meta`."""
+
+
+class Allowance(Protocol):
+    """The texts that may be embedded in a day; for the worker's thread."""
+
+    def left(self) -> int:
+        """Return how many texts may still be embedded today."""
+
+    def count(self, texts: int) -> None:
+        """Count texts that were embedded."""
+
+    def kept(self) -> Mapping[str, bytes]:
+        """Return the count, to be stored with the vectors."""
+
+    def why(self) -> tuple[str, int]:
+        """Return why no text is left, and the end of the day in microseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +91,8 @@ class WorkerState:
         retry_at: time of the next attempt in microseconds since the epoch; None: none is planned.
         busy: True while a group is being embedded or written.
         rate: work done in a second, see `Backlog`; 0 while it is not known.
-        stalled: the reason for a long time without a new vector while texts wait; "": no stall.
+        stalled: the reason for a long time without a new vector while texts wait, or the limit
+            that they wait for; "": no stall.
     """
 
     embedded: int
@@ -102,7 +126,8 @@ class BacklogWorker:
     While it writes the vectors of one group, the child embeds the next ones. Equal texts are
     embedded once. A failing provider leaves the backlog as it is and is tried again with back-off
     (1 s, doubling to 60 s). A text that fails alone is skipped until the next start. A text with
-    which the provider breaks down or the child dies is skipped after the second time.
+    which the provider breaks down or the child dies is skipped after the second time. When the
+    allowance of a day is used up, the other texts wait for the next day or a higher limit.
 
     Args:
         settings: the size of groups.
@@ -110,6 +135,7 @@ class BacklogWorker:
         dimension: numbers in a vector.
         backlogs: the thread and the child; None: its own ones, which `stop` ends.
         recent_bytes: most bytes of recent vectors in memory; None: RECENT_BYTES.
+        allowance: the texts that may be embedded in a day; None: any number.
     """
 
     def __init__(
@@ -119,10 +145,13 @@ class BacklogWorker:
         dimension: int,
         backlogs: Backlogs | None = None,
         recent_bytes: int | None = None,
+        allowance: Allowance | None = None,
     ) -> None:
         self._group_size = settings.batch_size
         self._store = store
         self._dimension = dimension
+        self._allowance = allowance
+        self._is_used_up = False  # the allowance, and texts wait for it
         self._is_alone = backlogs is None
         self._backlogs = backlogs or Backlogs(settings)
         self._embedder = self._backlogs.embedder
@@ -154,8 +183,11 @@ class BacklogWorker:
 
     @property
     def has_work(self) -> bool:
-        """True while it embeds texts or waits for its turn, not while the provider fails."""
-        return self._backlogs.has_work(self) and not self._failure
+        """True while it embeds texts or waits for its turn, not while it waits for anything else.
+
+        That is a provider that fails, or the next day.
+        """
+        return self._backlogs.has_work(self) and not (self._failure or self._is_used_up)
 
     @contextlib.contextmanager
     def asked_for(self, text_ids: Sequence[int]) -> Iterator[None]:
@@ -204,7 +236,9 @@ class BacklogWorker:
 
     def turn(self, others_wait: Callable[[], bool]) -> float | None:
         """Work until no text waits, or for half a second if others wait; see `backlogs.Worker`."""
-        self._is_leaving = False
+        if self._is_used_up and self._allowance is not None and not self._allowance.left():
+            return LIMIT_LOOK
+        self._is_leaving = self._is_used_up = False
         self._rest()
         until = time.monotonic() + _TURN
         while not self._is_stopping:
@@ -219,9 +253,17 @@ class BacklogWorker:
                 self._backoff = MIN_BACKOFF
                 self._failure, self._retry_at = "", None
             if not worked:
+                if self._is_used_up:
+                    return self._wait_for_allowance()
                 return 0.0 if self._is_leaving else None
             self._is_leaving = time.monotonic() > until and others_wait()
         return None
+
+    def _wait_for_allowance(self) -> float:
+        """Tell that the limit of the day is reached; return the seconds until the next look."""
+        assert self._allowance is not None
+        self._stalled, self._retry_at = self._allowance.why()
+        return LIMIT_LOOK
 
     def _fail(self, error: BaseException) -> float:
         """Note a failure of all texts; return the seconds until the next attempt."""
@@ -314,7 +356,17 @@ class BacklogWorker:
             if not (item.text_id in in_work or item.text_id in self._skipped)
             and item.digest not in digests
         ][: self._group_size]
-        return self._cut(items, self._known({item.digest for item in items})) if items else None
+        if not items:
+            return None
+        group = self._cut(items, self._known({item.digest for item in items}))
+        self._is_used_up = not group.items
+        return group if group.items else None
+
+    def _left(self) -> int:
+        """Return how many more texts may be given to the child."""
+        if self._allowance is None:
+            return sys.maxsize
+        return self._allowance.left() - sum(len(group.texts) for group in self._flight.values())
 
     def _known(self, digests: set[bytes]) -> dict[bytes, bytes]:
         """Return the vectors that exist already, by digest."""
@@ -326,13 +378,16 @@ class BacklogWorker:
         return recent | {d: v for d, v in stored.items() if type(v) is bytes and len(v) == size}
 
     def _cut(self, waiting: list[Waiting], known: dict[bytes, bytes]) -> _Group:
-        """Return a group of the first texts, at least one, within the limit of characters."""
-        group, chars = _Group([], known), 0
+        """Return a group of the first texts within the limit of characters and the allowance.
+
+        It has at least one text, unless the allowance is used up.
+        """
+        group, chars, left = _Group([], known), 0, self._left()
         most = MAX_GROUP_CHARS if self._flight or self._unwritten else MAX_FIRST_CHARS
         for item in waiting:
             if item.digest not in known and item.digest not in group.texts:
                 chars += len(item.text)
-                if group.items and chars > most:
+                if (group.items and chars > most) or len(group.texts) >= left:
                     break
                 group.texts[item.digest] = item.text
             group.items.append(item)
@@ -350,6 +405,8 @@ class BacklogWorker:
         rows = np.asarray(reply, dtype="<f4")
         made = {digest: row.tobytes() for digest, row in zip(group.texts, rows, strict=True)}
         group.vectors |= made
+        if self._allowance is not None:
+            self._allowance.count(len(made))
         self._recent.update(made)
         while len(self._recent) > self._recent_most:
             self._recent.popitem(last=False)
@@ -360,6 +417,7 @@ class BacklogWorker:
         self._store.fill(
             [(item.text_id, group.vectors[item.digest]) for item in group.items],
             {item.text_id: item.digest for item in group.items},
+            self._allowance.kept() if self._allowance is not None else {},
         ).result()
         self._unwritten = None
         self._embedded += len(group.items)

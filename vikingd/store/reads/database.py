@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from vikingd.domain.errors import Stopping, StoreDamaged
+from vikingd.domain.uri import ROOT, ancestors
 from vikingd.store.backup import Backup, copy_database
 from vikingd.store.faults import domain_errors
 from vikingd.store.schema import connect
+
+_KNOWN = """
+SELECT count(*) FROM contexts
+WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))
+"""
+
+_USED = """
+SELECT (page_count - freelist_count) * page_size
+FROM pragma_page_count, pragma_freelist_count, pragma_page_size
+"""
 
 
 class StoreCounts(NamedTuple):
@@ -81,11 +93,19 @@ class DatabaseReads:
             bytes=self._size(),
         )
 
-    def stored(self) -> tuple[int, int]:
-        """Return (contexts, bytes on disk) of the store."""
+    def stored(self, uris: Iterable[str]) -> tuple[int, int, int]:
+        """Return (contexts, bytes) of the store, and how many contexts `uris` would add.
+
+        The bytes are those of the pages in use: deletes free pages, but the file keeps its size.
+        The added contexts are the missing URIs with the missing directories above them.
+        """
+        named = {uri if uri == ROOT else uri.removesuffix("/") for uri in uris}
+        named |= {above for uri in named for above in ancestors(uri)}
         with self._snapshot() as db:
             (contexts,) = db.execute("SELECT count(*) FROM contexts").fetchone()
-        return contexts, self._size()
+            (known,) = db.execute(_KNOWN, (json.dumps(list(named)),)).fetchone()
+            (size,) = db.execute(_USED).fetchone()
+        return contexts, size, len(named) - known
 
     def _size(self) -> int:
         paths = (Path(f"{self._database}{suffix}") for suffix in ("", "-wal", "-shm"))

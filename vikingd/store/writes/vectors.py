@@ -21,7 +21,10 @@ _MOST_VECTORS = 8192  # more than one context has
 
 
 def fill(
-    work: Transaction, vectors: Sequence[tuple[int, bytes]], digests: Mapping[int, bytes]
+    work: Transaction,
+    vectors: Sequence[tuple[int, bytes]],
+    digests: Mapping[int, bytes],
+    meta: Mapping[str, bytes],
 ) -> Committed:
     """Write the vectors of texts by text id, except of texts that are gone or have a vector."""
     for i, (_, vector) in enumerate(vectors):
@@ -40,6 +43,7 @@ def fill(
             for text_id, vector in filled.items()
         ],
     )
+    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
     work.emit(*(Filled(text_id, vector) for text_id, vector in filled.items()))
     return Committed(work.revision, count=len(filled))
 

@@ -1,0 +1,57 @@
+"""The help and the guide of all commands of vikingctl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.core import TyperGroup
+
+from vikingd.ctl import main
+from vikingd.wire.access import FILES
+
+GUIDE = Path(main.__file__).with_name("README.md")
+RPCS = {
+    f"{service.full_name}/{method.name}"
+    for file in FILES
+    for service in file.DESCRIPTOR.services_by_name.values()
+    for method in service.methods
+}
+
+
+def commands(prefix: str, group: Any) -> Iterator[tuple[str, Any]]:
+    """Yield each command by its words, those of groups included."""
+    for name, command in sorted(group.commands.items()):
+        if isinstance(command, TyperGroup):
+            yield from commands(f"{prefix}{name} ", command)
+        else:
+            yield prefix + name, command
+
+
+COMMANDS = dict(commands("", typer.main.get_command(main.app)))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_tells_its_rpc_and_shows_an_example(command: str) -> None:
+    """The help of every command names its RPC, shows an example and describes each option."""
+    found = COMMANDS[command]
+    help_text = found.help or ""
+    assert f"Example: vikingctl {command}" in help_text
+    assert any(rpc in help_text for rpc in RPCS)
+    assert [p.name for p in found.params if p.name != "help" and not p.help] == []
+
+
+def test_every_rpc_but_the_batch_has_a_command() -> None:
+    """Every RPC except BatchFind has a command."""
+    told = " ".join(command.help or "" for command in COMMANDS.values())
+    told = told.replace(".../", "viking.retrieval.v1.Contexts/")
+    assert {rpc for rpc in RPCS if rpc not in told} == {"viking.retrieval.v1.Retrieval/BatchFind"}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_guide_mentions_each_command(command: str) -> None:
+    """The guide of vikingctl names every command."""
+    assert f"vikingctl {command}" in GUIDE.read_text(encoding="utf-8")

@@ -1,0 +1,57 @@
+"""The tables of the file of keys."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from vikingd.domain.errors import StoreDamaged
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS keys (
+    id TEXT PRIMARY KEY,
+    digest BLOB NOT NULL,
+    old_digest BLOB,
+    old_expires_at INTEGER,
+    tenant TEXT NOT NULL,
+    user TEXT NOT NULL,
+    grants TEXT NOT NULL,
+    is_operator INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    used_at INTEGER,
+    revoked_at INTEGER,
+    limits TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    note TEXT NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS keys_tenant ON keys (tenant, created_at);
+CREATE UNIQUE INDEX IF NOT EXISTS keys_subject ON keys (subject)
+    WHERE subject != '' AND revoked_at IS NULL;
+CREATE TABLE IF NOT EXISTS tenants (
+    name TEXT PRIMARY KEY,
+    created_at INTEGER NOT NULL,
+    limits TEXT NOT NULL
+) STRICT;
+-- `changes` counts what callers may see; a new time of last use is none of it.
+CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
+INSERT OR IGNORE INTO state VALUES ('version', 1), ('changes', 0), ('had_key', 0);
+"""
+_VERSION = 1
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the file of keys, and create it if it is missing.
+
+    Raises:
+        StoreDamaged: it is of a later version of vikingd.
+        sqlite3.Error: it is damaged, or cannot be created.
+    """
+    connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.executescript(_SCHEMA)
+    version = connection.execute("SELECT value FROM state WHERE name = 'version'").fetchone()[0]
+    if version != _VERSION:
+        raise StoreDamaged(f"{path} is of a later version of vikingd")
+    return connection
