@@ -251,7 +251,9 @@ class Walker:
             self._uris += [context["uri"] for context in contexts]
 
     def _get(self) -> None:
-        uri = self._some()
+        uri = self._random.choice(
+            (self._some(), f"{self._target()}/{self._random.randrange(3)}.md")
+        )
         request = contexts_pb2.GetRequest(uri=uri, min_revision=self._revision)
         reply = self.call("contexts", "Get", request)
         if reply is not None:
