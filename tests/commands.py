@@ -10,11 +10,11 @@ VIKINGD = (sys.executable, "-m", "vikingd.daemon.server")
 
 
 def serve(store: Path, *options: str) -> list[str]:
-    """Return the command of a daemon on a store, without a configuration file.
+    """Return the command of a daemon on a store; it takes a free port and no configuration file."""
+    return serve_only(store, "--listen", "127.0.0.1:0", *options)
 
-    It takes a free port unless the options name an address.
-    """
-    where = ["--path", str(store), "--config", os.devnull]
-    if "--listen" not in options:
-        where += ["--listen", "127.0.0.1:0"]
+
+def serve_only(store: Path, *options: str) -> list[str]:
+    """Return the same command for the addresses that the options name."""
+    where = ("--path", str(store), "--config", os.devnull)
     return [*VIKINGD, "serve", *where, *options]

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from commands import VIKINGD, serve
+from commands import VIKINGD, serve, serve_only
 
 from vikingd.client import Draft, Method
 from vikingd.client.messages import MessageClient
@@ -38,6 +38,7 @@ class Daemon:
     """A vikingd as a child process with its own client; `changed` is code that runs first."""
 
     def __init__(self, store: Path, *options: str, changed: str = "", **environment: str) -> None:
+        command = serve_only if "--listen" in options else serve
         code = f"{changed}\nfrom vikingd.daemon.server import main\nmain()"
         own = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
         self.process = subprocess.Popen(
@@ -45,7 +46,7 @@ class Daemon:
                 sys.executable,
                 "-c",
                 code,
-                *serve(store, "--provider", "none", "--log-level", "warning", *options)[
+                *command(store, "--provider", "none", "--log-level", "warning", *options)[
                     len(VIKINGD) :
                 ],
             ],
