@@ -109,7 +109,7 @@ def test_a_unix_socket_is_for_its_owner_alone(listening: Listening) -> None:
 
 def test_a_certificate_that_ends_soon_is_told(listening: Listening) -> None:
     """A certificate that ends within 14 days is in the log at the start."""
-    assert 'event="certificate expires soon"' in listening.daemon.stderr
+    eventually(lambda: 'event="certificate expires soon"' in listening.daemon.stderr)
 
 
 def test_what_keeps_a_connection_from_its_daemon_is_told(
