@@ -2,7 +2,7 @@
 
 The text of a key is `vk_ID_SECRET`: the id has 8 hexadecimal digits, the secret 64, from 32 random
 bytes. The file has the SHA-256 of the secret: a random secret of 256 bits needs no slow hash.
-Several processes of one data directory share the file, and each sees a change at its next call.
+Several processes of one data directory share the file, and see each other's changes within 10 ms.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ MAX_KEYS = 5000
 _MAX_LIMITS = 10_000  # tenants whose limits are kept in memory; callers may name missing ones
 _MAX_CALLERS = 1000  # of an operator's key, one for each tenant that it names
 
+_LOOK = 0.01  # seconds between two looks at the file; a look takes several calls of the system
+
 _TEXT = re.compile(r"vk_([0-9a-f]{8})_([0-9a-f]{64})")
 _STATE = """
 SELECT (SELECT value FROM state WHERE name = 'changes'),
@@ -102,6 +104,8 @@ class KeyStore:
         self._marker = directory / HAD_KEY
         self._lock = threading.Lock()  # of the connection for writes
         self._file_version = self._changes = -1
+        self._next_look = 0.0
+        self._own_changes = self._known_own_changes = 0  # of this process
         self._had_key = False
         self._valid: dict[str, _Valid] = {}
         self._limits: dict[str, Limits] = {}
@@ -230,16 +234,22 @@ class KeyStore:
         return found
 
     def _refresh(self) -> None:
-        """Forget what is known of the file if another connection has changed it."""
-        (version,) = self._read("PRAGMA data_version")
-        if version == self._file_version:
+        """Forget what is known of the file if another connection has changed it.
+
+        Changes of this process are seen at once, those of others within `_LOOK`.
+        """
+        now, own = time.monotonic(), self._own_changes
+        if now < self._next_look and own == self._known_own_changes:
             return
-        changes, had_key = self._read(_STATE)
-        self._file_version = version
-        if changes != self._changes:
-            self._changes, self._had_key = changes, self._had_key or bool(had_key)
-            self._valid.clear()
-            self._limits.clear()
+        (version,) = self._read("PRAGMA data_version")
+        if version != self._file_version:
+            changes, had_key = self._read(_STATE)
+            self._file_version = version
+            if changes != self._changes:
+                self._changes, self._had_key = changes, self._had_key or bool(had_key)
+                self._valid.clear()
+                self._limits.clear()
+        self._next_look, self._known_own_changes = now + _LOOK, own
 
     def _read(self, sql: str, *values: str) -> Any:
         """Return the first row; raise StoreDamaged, without the path, which callers may see."""
@@ -394,7 +404,7 @@ class KeyStore:
 
     @contextmanager
     def _changing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that all processes see at their next call."""
+        """A transaction that this process sees at its next call, and others within `_LOOK`."""
         with self._transaction("IMMEDIATE") as db:
             if not self._is_in_place():
                 raise StoreDamaged(
@@ -403,6 +413,7 @@ class KeyStore:
                 )
             yield db
             db.execute("UPDATE state SET value = value + 1 WHERE name = 'changes'")
+        self._own_changes += 1
 
     @contextmanager
     def _transaction(self, kind: str = "DEFERRED") -> Iterator[sqlite3.Connection]:
