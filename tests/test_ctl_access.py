@@ -69,6 +69,13 @@ def test_a_key_lives_from_creation_to_revocation(run: Run, monkeypatch: pytest.M
         assert run("ls")[0] == 0
 
 
+def test_the_own_directory_of_a_new_key_is_that_of_its_user(run: Run) -> None:
+    """In the rights of a new key viking://~ is the directory of its user, not of the caller's."""
+    key = created(run, "keys", "create", "--user", "bo", "--write", "viking://~")
+    [line] = [one for one in run("keys", "list")[1].splitlines() if key.split("_")[1] in one]
+    assert "write:viking://users/bo" in line
+
+
 def test_a_revoked_key_is_refused(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a revocation the commands fail and say why."""
     key = created(run, "keys", "create", "--read", "viking://")

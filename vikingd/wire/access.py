@@ -30,6 +30,7 @@ class Target(Enum):
 
     PARTS = "answered from the readable parts"
     SERVICE = "the service checks it"
+    OF_KEY = "the service checks it, and viking://~ is of the new key's user"
 
 
 Need = Right | Target
@@ -64,7 +65,7 @@ def _paths(fields: dict[str, Need]) -> dict[str, Need]:
 
 
 _ADMIN_OF_ALL = Needs(Right.ADMIN, {}, audited=True)
-_KEYS = Needs(None, {"grants.uri_prefix": Target.SERVICE}, audited=True)
+_KEYS = Needs(None, {"grants.uri_prefix": Target.OF_KEY}, audited=True)
 _SERVICE = Needs(None, {}, audited=True)
 
 NEEDS: Final[dict[str, Needs]] = {
@@ -208,6 +209,8 @@ class _Field:
 
     def expand(self, message: Message, user: str) -> None:
         """Replace viking://~ by the directory of the user."""
+        if self._need is Target.OF_KEY:
+            return
         for owner in self._owners(message):
             value = getattr(owner, self._name)
             if self._is_repeated:
