@@ -10,7 +10,8 @@ from pathlib import Path
 
 from vikingd.domain.changes import Waiting
 from vikingd.models.embed.settings import EmbedSettings
-from vikingd.models.embed.worker import Allowance, BacklogWorker
+from vikingd.models.embed.worker import BacklogWorker
+from vikingd.models.embed.worker_protocols import Allowance
 
 
 class Backlog:

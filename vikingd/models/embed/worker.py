@@ -8,10 +8,8 @@ import sys
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,6 +20,7 @@ from vikingd.models.embed.child import Reply
 from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderUnreachable
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.embed.speed import Speed
+from vikingd.models.embed.worker_protocols import Allowance, Store
 
 MIN_BACKOFF = 1.0
 MAX_BACKOFF = 60.0
@@ -43,40 +42,6 @@ _LOOK = 0.25  # seconds between two searches for new texts while the child works
 _TURN = 0.5  # seconds after which a worker begins no new group while others wait
 
 _log = logging.getLogger(__name__)
-
-
-class Store(Protocol):
-    """The backlog and the vectors of texts, durable."""
-
-    def backlog(self, limit: int, first: Sequence[int]) -> list[Waiting]:
-        """Return waiting texts in the order of the work, `first` ones first."""
-
-    def made_vectors(self, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the vectors that were made of texts with these digests."""
-
-    def fill(
-        self,
-        vectors: Sequence[tuple[int, bytes]],
-        digests: Mapping[int, bytes],
-        meta: Mapping[str, bytes],
-    ) -> Future[Any]:
-        """Make the vectors of texts durable, by id, with the digests of the texts and `meta`."""
-
-
-class Allowance(Protocol):
-    """The texts that may be embedded in a day; for the worker's thread."""
-
-    def left(self) -> int:
-        """Return how many texts may still be embedded today."""
-
-    def count(self, texts: int) -> None:
-        """Count texts that were embedded."""
-
-    def kept(self) -> Mapping[str, bytes]:
-        """Return the count, to be stored with the vectors."""
-
-    def why(self) -> tuple[str, int]:
-        """Return why no text is left, and the end of the day in microseconds since the epoch."""
 
 
 @dataclass(frozen=True, slots=True)
