@@ -155,8 +155,8 @@ def test_the_commands_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
     ):
         assert part in remembered[0]
     keys = KeyStore(work / "data")
-    assert keys.valid(texts["operator2"]).is_operator
+    assert keys.caller(texts["operator2"])[0].is_operator
     for name in ("ana", "ana2", "operator"):
         with pytest.raises(Unauthenticated, match="is revoked"):
-            keys.valid(texts[name])
+            keys.caller(texts[name])
     assert "vikingd_calls_total" in (work / "metrics").read_text()

@@ -139,14 +139,6 @@ class KeyStore:
         self._refresh()
         return self._had_key
 
-    def valid(self, text: str) -> Key:
-        """Return the key of a text `vk_ID_SECRET`.
-
-        Raises:
-            Unauthenticated: it is unknown, expired or revoked.
-        """
-        return self._find(text).key
-
     def caller(self, text: str, tenant: str = "") -> tuple[Caller, Limits]:
         """Return the caller with a key and the key's limits.
 
