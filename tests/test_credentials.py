@@ -165,7 +165,8 @@ def test_a_key_is_not_sent_to_another_machine_in_plain_text(address: str) -> Non
 )
 def test_a_key_is_sent_on_this_machine_and_through_tls(address: str) -> None:
     """A key may go to loopback and to a unix socket in plain text, and anywhere through TLS."""
-    Client(address, key=KEY).close()
+    with Client(address, key=KEY) as client:
+        assert client._credentials.metadata() == (("authorization", f"Bearer {KEY}"),)
 
 
 @pytest.mark.parametrize("key", ["vk_a b", "vk_\u00e4", "vk_a\r\nvikingd-tenant: x", "vk\x00"])

@@ -1,4 +1,4 @@
-"""What the engines of one process share."""
+"""The parts that the engines of one process share."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ Need = Right | Target
 
 
 class Needs(NamedTuple):
-    """What an RPC needs.
+    """The rights that an RPC needs.
 
     `audited` calls have a line in the audit log. With `adds` a call may add contexts.
     """

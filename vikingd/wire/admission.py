@@ -131,7 +131,7 @@ class Admission:
         self._failures = Failures(_tell)
 
     def refuses(self, metadata: Metadata) -> bool:
-        """Return whether `admit` refuses a call for its key, whoever its peer is."""
+        """Return whether `admit` refuses a call for its key, from any address."""
         return self._gate.refuses(metadata)
 
     async def admit(self, rule: Rule, context: Any, request_bytes: int) -> Admitted:
