@@ -5,101 +5,28 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
-import subprocess
-import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tenants_helpers import opened, put, read, run, running, until
 
-from vikingd.daemon.tenant_directories import TenantDirectories
-from vikingd.daemon.tenants import Collector, Tenants
-from vikingd.domain.contexts import Draft
+from vikingd.daemon.tenants import Collector
 from vikingd.domain.errors import (
     AlreadyExists,
     InvalidField,
     NotFound,
-    Overloaded,
     ReadOnly,
     StoreDamaged,
     StoreMismatch,
-    VikingError,
 )
-from vikingd.domain.tenants import TenantSettings
-from vikingd.engine import Engine, EngineSettings, Shared
-from vikingd.ingest.prepare import prepare
+from vikingd.engine import Engine
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.pb import admin_pb2_grpc
 from vikingd.store.schema import DATABASE
 from vikingd.telemetry.metrics import Metrics
-
-NONE = EmbedSettings(provider="none")
-NOTE = "viking://resources/note.md"
-
-
-@asynccontextmanager
-async def running(
-    data: Path,
-    most_open: int = 100,
-    idle_seconds: float = 600.0,
-    *,
-    reader: bool = False,
-    embedding: EmbedSettings = NONE,
-) -> AsyncIterator[Tenants]:
-    """Run the tenants of a data directory."""
-    shared = Shared(embedding)
-    engine = Engine(EngineSettings(data, embedding, reader=reader), shared=shared)
-    settings = TenantSettings(most_open, idle_seconds)
-    tenants = Tenants(engine, {}, shared, settings, lambda opened: {"engine": opened})
-    await tenants.start()
-    try:
-        yield tenants
-    finally:
-        shared.stop()
-        await tenants.stop()
-        engine.close()
-        shared.close()
-
-
-async def put(tenants: Tenants, name: str, content: str, uri: str = NOTE) -> None:
-    """Write a file of a tenant."""
-    async with tenants.use(name) as tenant:
-        future = tenant.engine.writable_store.put([prepare(Draft(uri, content=content))])
-        await asyncio.wrap_future(future)
-
-
-async def read(tenants: Tenants, name: str, uri: str = NOTE) -> str | None:
-    """Return the content of a file of a tenant; None if there is none."""
-    async with tenants.use(name) as tenant:
-        try:
-            return (await asyncio.to_thread(tenant.engine.store.get, uri)).content
-        except NotFound:
-            return None
-
-
-async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    """Wait until a condition holds."""
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
-def run(test: Awaitable[None]) -> None:
-    """Run a test on an event loop."""
-
-    async def main() -> None:
-        await test
-
-    asyncio.run(main())
-
-
-def opened(tenants: Tenants) -> list[str]:
-    """Return the names of the open tenants."""
-    return [name for name in tenants.names() if name != "default" and tenants.is_open(name)]
 
 
 def test_two_tenants_with_the_same_uris_are_apart(tmp_path: Path) -> None:
@@ -294,104 +221,6 @@ def test_a_symbolic_link_is_no_tenant(tmp_path: Path) -> None:
     run(test())
 
 
-def test_a_deletion_is_complete(tmp_path: Path) -> None:
-    """Nothing of an open or closed tenant is left, and its name can be used again."""
-
-    async def delete(is_open: bool) -> None:
-        async with running(tmp_path, idle_seconds=600) as tenants:
-            await tenants.create("acme")
-            await put(tenants, "acme", "a secret")
-            if is_open:
-                contexts, size = await tenants.delete("acme")
-        if not is_open:
-            async with running(tmp_path) as tenants:
-                contexts, size = await tenants.delete("acme")
-        assert contexts == 3  # the root, the directory and the file
-        assert size > 2 << 20  # with the reserve
-        assert list((tmp_path / "tenants").iterdir()) == []
-        async with running(tmp_path) as tenants:
-            with pytest.raises(NotFound):
-                await read(tenants, "acme")
-
-    run(delete(True))
-    run(delete(False))
-
-
-def test_a_deletion_waits_for_calls_in_flight(tmp_path: Path) -> None:
-    """New calls find nothing; a call that goes on too long ends the deletion, not the tenant."""
-
-    async def test() -> None:
-        async with running(tmp_path) as tenants:
-            await tenants.create("acme")
-            async with tenants.use("acme"):
-                deleting = asyncio.create_task(tenants.delete("acme"))
-                await asyncio.sleep(0.2)
-                with pytest.raises(NotFound):
-                    await read(tenants, "acme")
-                with pytest.raises(Overloaded):
-                    await deleting
-            assert await read(tenants, "acme") is None  # it is there again
-            async with tenants.use("acme"):
-                deleting = asyncio.create_task(tenants.delete("acme"))
-                await asyncio.sleep(0.2)
-            await deleting
-            assert tenants.names() == ["default"]
-
-    run(test())
-
-
-DYING = """
-import os, signal, sys
-from pathlib import Path
-from vikingd.daemon import tenant_directories
-from vikingd.daemon.tenant_directories import TenantDirectories
-
-def end(*_):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-data, step = Path(sys.argv[1]), sys.argv[2]
-directories = TenantDirectories(data)
-if step == "before":
-    end()
-aside = directories.set_aside("acme")
-if step == "renamed":
-    end()
-left = 3
-def audit(event, arguments):
-    global left
-    if event == "os.remove":
-        left -= 1
-        if not left:
-            end()
-sys.addaudithook(audit)
-directories.remove(aside)
-"""
-
-
-@pytest.mark.parametrize("step", ["before", "renamed", "removing"])
-def test_a_kill_during_a_deletion_leaves_all_or_nothing(tmp_path: Path, step: str) -> None:
-    """After a kill the tenant is whole or gone, and the next start removes what is left of it."""
-
-    async def make() -> None:
-        async with running(tmp_path) as tenants:
-            await tenants.create("acme")
-            await put(tenants, "acme", "a secret")
-
-    run(make())
-    ended = subprocess.run([sys.executable, "-c", DYING, str(tmp_path), step], check=False)
-    assert ended.returncode == -signal.SIGKILL
-
-    async def look() -> None:
-        async with running(tmp_path) as tenants:
-            if step == "before":
-                assert await read(tenants, "acme") == "a secret"
-                return
-            assert tenants.names() == ["default"]
-            assert list((tmp_path / "tenants").iterdir()) == []
-
-    run(look())
-
-
 def test_a_damaged_tenant_is_damaged_alone(tmp_path: Path) -> None:
     """Its calls fail with STORE_DAMAGED; the others go on, and it can be deleted."""
 
@@ -532,17 +361,3 @@ def test_handlers_are_collected_as_a_server_takes_them() -> None:
     assert "/viking.retrieval.v1.Admin/Stats" in collector.handlers
     assert server.handlers == collector.handlers
     assert server._generic == collector._generic != []
-
-
-def test_leftovers_are_removed_but_no_tenants(tmp_path: Path) -> None:
-    """A start removes what was set aside, and nothing else."""
-    directories = TenantDirectories(tmp_path)
-    for name in ("acme", "beta"):
-        (directories.create(name) / "file").write_bytes(b"12345")
-    aside = directories.set_aside("acme")
-    assert directories.names() == ["beta"]
-    directories.remove_leftovers()
-    assert not aside.exists()
-    assert directories.names() == ["beta"]
-    with pytest.raises(VikingError):
-        directories.find("acme")
