@@ -16,13 +16,13 @@ class for each reason (`except NotFound`). The clients of vikingd.client.message
 methods and return protobuf messages.
 """
 
-from vikingd.access.quotas import Limits
 from vikingd.client.access import (
     CreatedKey,
     DeletedTenant,
     Grant,
     Key,
     KeyList,
+    Limits,
     RotatedKey,
     Tenant,
     TenantList,

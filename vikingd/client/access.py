@@ -10,7 +10,6 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from vikingd.access.quotas import Limits
 from vikingd.domain.rights import Right
 from vikingd.pb import access_pb2
 
@@ -21,6 +20,18 @@ class Grant:
 
     right: Right
     uri_prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a key or a tenant; 0: no limit. The last three are for tenants only."""
+
+    calls_in_flight: int = 0
+    calls_per_second: int = 0
+    bytes_per_second: int = 0
+    contexts: int = 0
+    stored_bytes: int = 0
+    embedded_texts_per_day: int = 0
 
 
 @dataclass(frozen=True, slots=True)
