@@ -58,7 +58,7 @@ Metadata = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The size of a run; `pause` is the mean of the seconds between two calls of a client."""
+    """The size of a run; `pause` is the mean of the seconds before a call of a client."""
 
     tenants: int = 1000
     contexts: int = 100
@@ -221,7 +221,11 @@ class Load:
         dice = random.Random(f"{self.options.seed}/{number}/{time.time_ns()}")
         names, tenant = list(self.keys), ""
         async with self.stubs() as stubs:
-            while not self._is_over.is_set():
+            while True:
+                if self.options.pause:
+                    await asyncio.sleep(dice.expovariate(1 / self.options.pause))
+                if self._is_over.is_set():
+                    break
                 if not tenant or dice.random() >= _SAME:
                     tenant = dice.choice(names)
                 state = self._recency.state(tenant)
@@ -239,8 +243,6 @@ class Load:
                 else:
                     self.outcome.taken[f"{kind} {state}"].append(time.perf_counter() - started)
                 self._recency.called(tenant)
-                if self.options.pause:
-                    await asyncio.sleep(dice.expovariate(1 / self.options.pause))
 
     async def _find(self, stubs: Stubs, tenant: str, dice: random.Random) -> None:
         query = dice.choice(self._queries)
