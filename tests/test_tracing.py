@@ -17,6 +17,7 @@ from typing import Any
 
 import grpc
 import pytest
+from attack_helpers import HIDDEN, SHARED, fort, get
 from commands import serve
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from metrics_helpers import ROOT, running
@@ -383,3 +384,32 @@ def test_an_exporter_that_is_not_there_is_refused(tmp_path: Path) -> None:
         "vikingd: tracing: no exporter pigeon is installed; vikingd[otel] has otlp and console "
         "(from OTEL_* in the environment)\n"
     )
+
+
+def test_spans_hold_no_secret_no_text_and_no_name(tmp_path: Path) -> None:
+    """The collector learns methods, statuses and times of keyed calls, refused ones included."""
+    with collecting() as collector:
+        environment = tracing_to(collector.url, OTEL_BSP_SCHEDULE_DELAY="20")
+        with fort(tmp_path, **environment) as target:
+            put = contexts_pb2.PutRequest(
+                contexts=[contexts_pb2.ContextInput(uri=SHARED, content="of oolong")]
+            )
+            find = retrieval_pb2.FindRequest(query="oolong", target_uri="viking://users/bob")
+            target.keys["wrong"] = target.keys["ana"][:-4] + "0000"
+            codes = [
+                target.tries(name, service, method, request)[0]
+                for name in ("ana", "wrong")
+                for service, method, request in (
+                    ("contexts", "Get", get(SHARED)),
+                    ("contexts", "Get", get(HIDDEN)),
+                    ("contexts", "Put", put),
+                    ("retrieval", "Find", find),
+                )
+            ]
+            refused = ["UNAUTHENTICATED"] * 4
+            assert codes == ["OK", "NOT_FOUND", "PERMISSION_DENIED", "NOT_FOUND", *refused]
+        exported = b"".join(request.SerializeToString() for request in collector.requests)
+        assert exported.count(b"Contexts/Get") >= 2
+        secrets = [*target.keys.values(), *(key[3:11] for key in target.keys.values())]
+        for text in (*secrets, "oolong", "viking://", "acme", "bob", str(tmp_path)):
+            assert text.encode() not in exported
