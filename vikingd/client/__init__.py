@@ -119,6 +119,7 @@ from vikingd.domain.find import (
     TracedDirectory,
     TracedMean,
 )
+from vikingd.domain.patterns import GlobEntry, GrepMatch, NodeKind
 from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason, RecallPath
 from vikingd.domain.retrieve import Boost, Include, ItemTrace, Mode, Outcome, Rrf, WeightedSum
 from vikingd.domain.rights import Right
@@ -172,7 +173,9 @@ __all__ = [
     "FindResult",
     "FindTrace",
     "ForgetResult",
+    "GlobEntry",
     "Grant",
+    "GrepMatch",
     "ImportSummary",
     "Include",
     "IndexStats",
@@ -191,6 +194,7 @@ __all__ = [
     "Method",
     "Mode",
     "MoveResult",
+    "NodeKind",
     "NotFound",
     "OptimizeResult",
     "Outcome",

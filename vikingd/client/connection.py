@@ -148,6 +148,7 @@ class Connection(_Connected):
     @classmethod
     def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:
         build, rpc, convert = method.build, method.rpc, method.conversion(cls)
+        items = method.items if isinstance(method, Pages) else ""
 
         def call(self: Connection, /, *args: Any, **kwargs: Any) -> Any:
             request = build(*args, **kwargs)
@@ -157,7 +158,7 @@ class Connection(_Connected):
             request = build(*args, **kwargs)
             while True:
                 page = self._send(rpc(self._stubs), request)
-                yield from map(convert, page.contexts)
+                yield from map(convert, getattr(page, items))
                 request.page_token = page.next_page_token
                 if not request.page_token:
                     return
@@ -200,6 +201,7 @@ class AsyncConnection(_Connected):
     @classmethod
     def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:
         build, rpc, convert = method.build, method.rpc, method.conversion(cls)
+        items = method.items if isinstance(method, Pages) else ""
 
         async def call(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> Any:
             request = build(*args, **kwargs)
@@ -209,8 +211,8 @@ class AsyncConnection(_Connected):
             request = build(*args, **kwargs)
             while True:
                 page = await self._send(rpc(self._stubs), request)
-                for context in page.contexts:
-                    yield convert(context)
+                for item in getattr(page, items):
+                    yield convert(item)
                 request.page_token = page.next_page_token
                 if not request.page_token:
                     return

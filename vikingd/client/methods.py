@@ -24,6 +24,7 @@ import grpc
 
 from vikingd.client import access, contexts, memory_requests, replies, requests, results, status
 from vikingd.client.errors import sendable
+from vikingd.domain.patterns import GlobEntry, GrepMatch
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.pb.access_pb2_grpc import AccessStub
 from vikingd.pb.admin_pb2_grpc import AdminStub
@@ -195,16 +196,28 @@ class _Yielding(Described[P, Request, Reply, Result]):
         return self._of(client, owner)
 
 
-class Pages(_Yielding[P, Any, contexts_pb2.Context, contexts.Context]):
-    """A method that yields the contexts of a listing, page by page."""
+class Pages(_Yielding[P, Request, Reply, Result]):
+    """A method that yields the items of a listing, page by page.
+
+    Args:
+        message: the class of the items as messages.
+        items: the field of the reply with the items.
+    """
 
     def __init__(
-        self, build: Callable[P, Request], rpc: Callable[[Stubs], One[Request, Any]]
+        self,
+        build: Callable[P, Request],
+        rpc: Callable[[Stubs], One[Request, Any]],
+        result: type[Result],
+        message: type[Reply],
+        items: str,
     ) -> None:
-        super().__init__(build, rpc, contexts.Context, retried=True)
+        super().__init__(build, rpc, result, retried=True)
+        self._item: Any = message
+        self.items = items
 
     def _message(self) -> Any:
-        return contexts_pb2.Context.DESCRIPTOR
+        return self._item.DESCRIPTOR
 
 
 class Stream(_Yielding[P, Request, Reply, Result]):
@@ -285,8 +298,26 @@ class Methods(ABC):
     get = Method(
         requests.get, lambda to: to.contexts.Get, contexts.Context, part="context", retried=True
     )
-    list = Pages(requests.list_, lambda to: to.contexts.List)
-    tree = Pages(requests.tree, lambda to: to.contexts.Tree)
+    list = Pages(
+        requests.list_,
+        lambda to: to.contexts.List,
+        contexts.Context,
+        contexts_pb2.Context,
+        "contexts",
+    )
+    tree = Pages(
+        requests.tree,
+        lambda to: to.contexts.Tree,
+        contexts.Context,
+        contexts_pb2.Context,
+        "contexts",
+    )
+    glob = Pages(
+        requests.glob, lambda to: to.contexts.Glob, GlobEntry, contexts_pb2.GlobEntry, "entries"
+    )
+    grep = Pages(
+        requests.grep, lambda to: to.contexts.Grep, GrepMatch, contexts_pb2.GrepMatch, "matches"
+    )
     link = Method(requests.link, lambda to: to.contexts.Link, contexts.LinkResult, retried=True)
     unlink = Method(
         requests.unlink, lambda to: to.contexts.Unlink, contexts.LinkResult, retried=False

@@ -13,6 +13,7 @@ from vikingd.client.session import Session
 from vikingd.client.values import count_of, set_fusion, struct, timestamp, vector_bytes
 from vikingd.domain.contexts import ContextType, Draft, Entry
 from vikingd.domain.find import Levels, Method
+from vikingd.domain.patterns import NodeKind
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 from vikingd.domain.retrieve import Boost, Include, Mode, Rrf, WeightedSum
 from vikingd.domain.search import SearchMode, SearchSession
@@ -388,6 +389,72 @@ def list_(uri: str = "", *, min_revision: int = 0) -> contexts_pb2.ListRequest:
 def tree(uri: str = "", *, depth: int = 0, min_revision: int = 0) -> contexts_pb2.TreeRequest:
     """List a subtree by URI, the top first; `depth` levels below the top, 0: all."""
     return contexts_pb2.TreeRequest(uri=uri, depth=depth, min_revision=min_revision)
+
+
+def glob(
+    pattern: str,
+    target_uri: str = "",
+    *,
+    kind: NodeKind | None = None,
+    page_size: int = 0,
+    min_revision: int = 0,
+) -> contexts_pb2.GlobRequest:
+    """Find contexts by a pattern over their paths, and yield them by URI.
+
+    Args:
+        pattern: the pattern for the path below `target_uri`, such as "**/*.md": `*`, `?`, `[a-z]`,
+            `[!a-z]`, and `**` for any number of directories.
+        target_uri: the directory; "": the whole tree.
+        kind: yield this kind of nodes only; None: files and directories.
+        page_size: entries that one call asks for; 0: the daemon's default.
+        min_revision: answer from this revision or a later one.
+    """
+    return contexts_pb2.GlobRequest(
+        pattern=pattern,
+        target_uri=target_uri,
+        kind=contexts_pb2.NodeKind.ValueType(kind or 0),
+        page_size=page_size,
+        min_revision=min_revision,
+    )
+
+
+def grep(
+    pattern: str,
+    target_uri: str = "",
+    *,
+    case_insensitive: bool = False,
+    literal: bool = False,
+    glob: str = "",
+    context_types: Iterable[ContextType] = (),
+    with_abstracts: bool = False,
+    page_size: int = 0,
+    min_revision: int = 0,
+) -> contexts_pb2.GrepRequest:
+    """Find the lines that match a regular expression, and yield them by URI and line.
+
+    Args:
+        pattern: a regular expression in the syntax of RE2, without lookaround and backreferences.
+        target_uri: search this file, or the files below this directory; "": the whole tree.
+        case_insensitive: ignore the case of letters.
+        literal: the pattern is a text.
+        glob: search only files whose path matches, as in `glob`; a pattern without a slash is for
+            the name alone, such as "*.md". "": all files.
+        context_types: search these types only; empty: all types.
+        with_abstracts: search the abstracts of files and directories too.
+        page_size: matches that one call asks for; 0: the daemon's default.
+        min_revision: answer from this revision or a later one.
+    """
+    return contexts_pb2.GrepRequest(
+        pattern=pattern,
+        target_uri=target_uri,
+        case_insensitive=case_insensitive,
+        literal=literal,
+        glob=glob,
+        context_types=[contexts_pb2.ContextType.ValueType(kind) for kind in context_types],
+        with_abstracts=with_abstracts,
+        page_size=page_size,
+        min_revision=min_revision,
+    )
 
 
 def link(uri: str, other: str, reason: str = "") -> contexts_pb2.LinkRequest:

@@ -47,6 +47,7 @@ _SERVER_MODULES = (
     "numpy",
     "prometheus_client",
     "pydantic_settings",
+    "re2",
     "Stemmer",
     "structlog",
 )

@@ -10,13 +10,14 @@ from typing import Annotated, Any
 import typer
 
 import vikingd
-from vikingd.ctl import keys, reading, remembering, retrieving, running, tenants, writing
+from vikingd.ctl import keys, matching, reading, remembering, retrieving, running, tenants, writing
 from vikingd.ctl.backing_up import backup
 from vikingd.ctl.demo import demo
 from vikingd.ctl.exporting import export
 from vikingd.ctl.importing import import_
 from vikingd.ctl.options import Common, declare
 from vikingd.ctl.session import (
+    OTHER_OF_SEARCH,
     USAGE,
     connected,
     escape_what_cannot_be_encoded,
@@ -46,6 +47,8 @@ app.command("put")(connected(writing.put))
 app.command("get")(connected(reading.get))
 app.command("ls")(connected(reading.ls))
 app.command("tree")(connected(reading.tree))
+app.command("grep")(connected(matching.grep, other=OTHER_OF_SEARCH))
+app.command("glob")(connected(matching.glob, other=OTHER_OF_SEARCH))
 app.command("rm")(connected(writing.rm))
 app.command("mv")(connected(writing.mv))
 app.command("link")(connected(writing.link))
@@ -78,7 +81,7 @@ def _common(
     """Call a vikingd daemon: import a tree, search it, maintain it.
 
     Exit codes: 1 failed, 2 usage or invalid argument, 3 daemon not reached, 4 not found, 5 the key
-    is missing or lacks a right, 130 interrupted.
+    is missing or lacks a right, 130 interrupted. Of grep and glob: 1 nothing matches, 6 failed.
     """
     ctx.obj = Common(**given)
 

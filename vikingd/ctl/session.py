@@ -30,6 +30,9 @@ from vikingd.domain.addresses import TLS
 OTHER, USAGE, UNREACHABLE, NOT_FOUND, REFUSED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 """The exit codes other than 0; 130 is a shell's 128 + SIGINT."""
 
+OTHER_OF_SEARCH = 6
+"""Takes the place of OTHER in commands that exit with 1 if nothing matches."""
+
 _EXIT_CODES = {
     grpc.StatusCode.INVALID_ARGUMENT: USAGE,
     grpc.StatusCode.UNAVAILABLE: UNREACHABLE,
@@ -113,13 +116,17 @@ class Session:
 
 
 def connected(
-    function: Callable[..., None], *, deadline: float | None = DEFAULT_TIMEOUT
+    function: Callable[..., None],
+    *,
+    deadline: float | None = DEFAULT_TIMEOUT,
+    other: int = OTHER,
 ) -> Callable[..., None]:
     """Make a command of a function: add the common options, connect, and report failures.
 
     Args:
         function: takes the session, then its own options with typer's annotations.
         deadline: the default deadline of each call in seconds; None: no deadline.
+        other: the exit code of failures that have none of their own.
     """
 
     def run(ctx: typer.Context, **given: Any) -> None:
@@ -127,7 +134,8 @@ def connected(
         address = common.where()
         with _usable():
             credentials = common.credentials()
-        with opened(address, common.timeout or deadline, common.as_json, credentials) as session:
+        timeout = common.timeout or deadline
+        with opened(address, timeout, common.as_json, credentials, other) as session:
             function(session, **given)
 
     shared = declare(run, function)
@@ -136,7 +144,11 @@ def connected(
 
 @contextmanager
 def opened(
-    address: str, timeout: float | None, as_json: bool, credentials: Credentials | None = None
+    address: str,
+    timeout: float | None,
+    as_json: bool,
+    credentials: Credentials | None = None,
+    other: int = OTHER,
 ) -> Iterator[Session]:
     """Open a session for the context, and report failures at its end; no credentials: no key."""
     used = credentials or Credentials()
@@ -145,7 +157,7 @@ def opened(
         with _usable():
             return MessageClient(address, timeout, **asdict(replace(used, tenant=tenant)))
 
-    with failures_told(as_json, address), client_of(used.tenant) as client:
+    with failures_told(as_json, address, other), client_of(used.tenant) as client:
         yield Session(client, as_json, console(), console(stderr=True), client_of)
 
 
@@ -159,13 +171,13 @@ def _usable() -> Iterator[None]:
 
 
 @contextmanager
-def failures_told(as_json: bool, address: str = "") -> Iterator[None]:
-    """Report client errors on stderr; turn them, and Ctrl-C, into exit codes."""
+def failures_told(as_json: bool, address: str = "", other: int = OTHER) -> Iterator[None]:
+    """Report client errors on stderr; turn them, and Ctrl-C, into exit codes; see `connected`."""
     try:
         yield
     except ClientError as error:
         _tell(error, address, as_json)
-        raise typer.Exit(_EXIT_CODES.get(error.code, OTHER)) from None
+        raise typer.Exit(_EXIT_CODES.get(error.code, other)) from None
     except Unsendable as error:
         raise typer.BadParameter(f"an argument can't be sent: {error}") from None
     except KeyboardInterrupt:
@@ -176,7 +188,7 @@ def failures_told(as_json: bool, address: str = "") -> Iterator[None]:
         _tell(ClientError(_NOT_DONE, f"can't read or write: {error.strerror}", "IO"), "", as_json)
         with suppress(OSError):  # do not write the rest of stdout's buffer again at the end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(OTHER) from None
+        raise typer.Exit(other) from None
 
 
 def escape_what_cannot_be_encoded() -> None:

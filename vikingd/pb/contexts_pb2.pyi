@@ -86,6 +86,30 @@ PUT_OUTCOME_UNCHANGED: PutOutcome.ValueType  # 3
 """The context existed with the same fields; nothing was written."""
 Global___PutOutcome: _TypeAlias = PutOutcome  # noqa: Y015
 
+class _NodeKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _NodeKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_NodeKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    NODE_KIND_UNSPECIFIED: _NodeKind.ValueType  # 0
+    """In a request: files and directories."""
+    NODE_KIND_FILE: _NodeKind.ValueType  # 1
+    """Files."""
+    NODE_KIND_DIRECTORY: _NodeKind.ValueType  # 2
+    """Directories."""
+
+class NodeKind(_NodeKind, metaclass=_NodeKindEnumTypeWrapper):
+    """The kind of a node of the tree."""
+
+NODE_KIND_UNSPECIFIED: NodeKind.ValueType  # 0
+"""In a request: files and directories."""
+NODE_KIND_FILE: NodeKind.ValueType  # 1
+"""Files."""
+NODE_KIND_DIRECTORY: NodeKind.ValueType  # 2
+"""Directories."""
+Global___NodeKind: _TypeAlias = NodeKind  # noqa: Y015
+
 @_typing.final
 class Passage(_message.Message):
     """A piece of a file's content that is indexed by itself."""
@@ -787,6 +811,272 @@ class TreeResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___TreeResponse: _TypeAlias = TreeResponse  # noqa: Y015
+
+@_typing.final
+class GlobRequest(_message.Message):
+    """Finds contexts by a pattern over their paths."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATTERN_FIELD_NUMBER: _builtins.int
+    TARGET_URI_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    MIN_REVISION_FIELD_NUMBER: _builtins.int
+    pattern: _builtins.str
+    """The pattern for the path below target_uri, at most 1,024 bytes, case-sensitive. `*` stands for any
+    characters of a name, `?` for one, `[a-z]` for one of a set, `[!a-z]` for one that is not in it.
+    `**` alone between slashes stands for any number of directories, also none. `[*]` is a star. A
+    slash at the end means directories only. Required.
+    """
+    target_uri: _builtins.str
+    """The directory. Empty: viking://. A file is INVALID_ARGUMENT."""
+    kind: Global___NodeKind.ValueType
+    """Files or directories only. Unset: both."""
+    page_size: _builtins.int
+    """Return at most this many contexts, up to 10,000. 0: 1,000."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before. Empty: start with the first page."""
+    min_revision: _builtins.int
+    """As in GetRequest."""
+    def __init__(
+        self,
+        *,
+        pattern: _builtins.str = ...,
+        target_uri: _builtins.str = ...,
+        kind: Global___NodeKind.ValueType = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        min_revision: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["kind", b"kind", "min_revision", b"min_revision", "page_size", b"page_size", "page_token", b"page_token", "pattern", b"pattern", "target_uri", b"target_uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GlobRequest: _TypeAlias = GlobRequest  # noqa: Y015
+
+@_typing.final
+class GlobEntry(_message.Message):
+    """A context whose path matches."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URI_FIELD_NUMBER: _builtins.int
+    CONTEXT_TYPE_FIELD_NUMBER: _builtins.int
+    IS_DIRECTORY_FIELD_NUMBER: _builtins.int
+    uri: _builtins.str
+    """The URI of the context."""
+    context_type: Global___ContextType.ValueType
+    """The type, by the root of the URI."""
+    is_directory: _builtins.bool
+    """True for a directory."""
+    def __init__(
+        self,
+        *,
+        uri: _builtins.str = ...,
+        context_type: Global___ContextType.ValueType = ...,
+        is_directory: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_type", b"context_type", "is_directory", b"is_directory", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GlobEntry: _TypeAlias = GlobEntry  # noqa: Y015
+
+@_typing.final
+class GlobResponse(_message.Message):
+    """A page of the matching contexts, by URI."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ENTRIES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """The token of the next page. Empty: this is the last page. A call looks at no more than 100,000
+    contexts, so a page may have fewer entries than page_size, or none, and still have a token.
+    """
+    @_builtins.property
+    def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___GlobEntry]:
+        """The contexts."""
+
+    def __init__(
+        self,
+        *,
+        entries: _abc.Iterable[Global___GlobEntry] | None = ...,
+        next_page_token: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["entries", b"entries", "next_page_token", b"next_page_token"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GlobResponse: _TypeAlias = GlobResponse  # noqa: Y015
+
+@_typing.final
+class GrepRequest(_message.Message):
+    """Finds lines by a regular expression."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PATTERN_FIELD_NUMBER: _builtins.int
+    TARGET_URI_FIELD_NUMBER: _builtins.int
+    CASE_INSENSITIVE_FIELD_NUMBER: _builtins.int
+    LITERAL_FIELD_NUMBER: _builtins.int
+    GLOB_FIELD_NUMBER: _builtins.int
+    CONTEXT_TYPES_FIELD_NUMBER: _builtins.int
+    WITH_ABSTRACTS_FIELD_NUMBER: _builtins.int
+    PAGE_SIZE_FIELD_NUMBER: _builtins.int
+    PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    MIN_REVISION_FIELD_NUMBER: _builtins.int
+    pattern: _builtins.str
+    """The pattern in the syntax of RE2, at most 4,096 bytes: https://github.com/google/re2/wiki/Syntax.
+    RE2 has no lookaround and no backreferences; its time is linear in the text. Each line is
+    searched by itself, so a line feed never matches; a carriage return before it is no part of the
+    line. `^` and `$` are the ends of a line. Required.
+    """
+    target_uri: _builtins.str
+    """Search this file, or the files below this directory. Empty: viking://."""
+    case_insensitive: _builtins.bool
+    """Ignore the case of letters."""
+    literal: _builtins.bool
+    """The pattern is a text, not a regular expression."""
+    glob: _builtins.str
+    """Search only files whose path below target_uri matches this pattern; see GlobRequest.pattern. A
+    pattern without a slash is for the name alone, in any directory. At most 1,024 bytes. Empty: all.
+    """
+    with_abstracts: _builtins.bool
+    """Search the abstracts of files and directories too. The abstract of a file without one of its own is
+    the beginning of its content.
+    """
+    page_size: _builtins.int
+    """Return at most this many matches, up to 10,000. 0: 1,000."""
+    page_token: _builtins.str
+    """`next_page_token` of the page before. Empty: start with the first page."""
+    min_revision: _builtins.int
+    """As in GetRequest."""
+    @_builtins.property
+    def context_types(self) -> _containers.RepeatedScalarFieldContainer[Global___ContextType.ValueType]:
+        """Search only contexts of these types, at most 100. Empty: all types."""
+
+    def __init__(
+        self,
+        *,
+        pattern: _builtins.str = ...,
+        target_uri: _builtins.str = ...,
+        case_insensitive: _builtins.bool = ...,
+        literal: _builtins.bool = ...,
+        glob: _builtins.str = ...,
+        context_types: _abc.Iterable[Global___ContextType.ValueType] | None = ...,
+        with_abstracts: _builtins.bool = ...,
+        page_size: _builtins.int = ...,
+        page_token: _builtins.str = ...,
+        min_revision: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["case_insensitive", b"case_insensitive", "context_types", b"context_types", "glob", b"glob", "literal", b"literal", "min_revision", b"min_revision", "page_size", b"page_size", "page_token", b"page_token", "pattern", b"pattern", "target_uri", b"target_uri", "with_abstracts", b"with_abstracts"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GrepRequest: _TypeAlias = GrepRequest  # noqa: Y015
+
+@_typing.final
+class GrepMatch(_message.Message):
+    """A line with a match."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URI_FIELD_NUMBER: _builtins.int
+    LEVEL_FIELD_NUMBER: _builtins.int
+    LINE_FIELD_NUMBER: _builtins.int
+    COLUMN_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    START_FIELD_NUMBER: _builtins.int
+    END_FIELD_NUMBER: _builtins.int
+    LINE_LENGTH_FIELD_NUMBER: _builtins.int
+    uri: _builtins.str
+    """The URI of the context."""
+    level: _builtins.int
+    """The text with the line: 0 the abstract, 2 the content."""
+    line: _builtins.int
+    """The number of the line in that text, from 1."""
+    column: _builtins.int
+    """The first character of the first match in the line, in Unicode code points, from 1."""
+    text: _builtins.str
+    """The line, at most 500 characters: of a longer one, the part around the match."""
+    start: _builtins.int
+    """The first character of the match in `text`, in Unicode code points, from 0."""
+    end: _builtins.int
+    """One past its last character in `text`. A match that is cut ends with `text`."""
+    line_length: _builtins.int
+    """The length of the whole line, in Unicode code points."""
+    def __init__(
+        self,
+        *,
+        uri: _builtins.str = ...,
+        level: _builtins.int = ...,
+        line: _builtins.int = ...,
+        column: _builtins.int = ...,
+        text: _builtins.str = ...,
+        start: _builtins.int = ...,
+        end: _builtins.int = ...,
+        line_length: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["column", b"column", "end", b"end", "level", b"level", "line", b"line", "line_length", b"line_length", "start", b"start", "text", b"text", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GrepMatch: _TypeAlias = GrepMatch  # noqa: Y015
+
+@_typing.final
+class GrepResponse(_message.Message):
+    """A page of the matching lines: by URI, an abstract before the content, each by line."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MATCHES_FIELD_NUMBER: _builtins.int
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    SEARCHED_FILES_FIELD_NUMBER: _builtins.int
+    SEARCHED_BYTES_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    next_page_token: _builtins.str
+    """The token of the next page. Empty: this is the last page. The work of a call is limited: a page
+    may have fewer matches than page_size, or none, and still have a token.
+    """
+    searched_files: _builtins.int
+    """The number of files that this call searched."""
+    searched_bytes: _builtins.int
+    """The number of bytes that this call searched."""
+    revision: _builtins.int
+    """The revision that was searched. The next page may be of a later one."""
+    @_builtins.property
+    def matches(self) -> _containers.RepeatedCompositeFieldContainer[Global___GrepMatch]:
+        """The matches, one for each line."""
+
+    def __init__(
+        self,
+        *,
+        matches: _abc.Iterable[Global___GrepMatch] | None = ...,
+        next_page_token: _builtins.str = ...,
+        searched_files: _builtins.int = ...,
+        searched_bytes: _builtins.int = ...,
+        revision: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["matches", b"matches", "next_page_token", b"next_page_token", "revision", b"revision", "searched_bytes", b"searched_bytes", "searched_files", b"searched_files"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___GrepResponse: _TypeAlias = GrepResponse  # noqa: Y015
 
 @_typing.final
 class LinkRequest(_message.Message):

@@ -65,6 +65,16 @@ class ContextsStub(object):
                 request_serializer=viking_dot_retrieval_dot_v1_dot_contexts__pb2.TreeRequest.SerializeToString,
                 response_deserializer=viking_dot_retrieval_dot_v1_dot_contexts__pb2.TreeResponse.FromString,
                 _registered_method=True)
+        self.Glob = channel.unary_unary(
+                '/viking.retrieval.v1.Contexts/Glob',
+                request_serializer=viking_dot_retrieval_dot_v1_dot_contexts__pb2.GlobRequest.SerializeToString,
+                response_deserializer=viking_dot_retrieval_dot_v1_dot_contexts__pb2.GlobResponse.FromString,
+                _registered_method=True)
+        self.Grep = channel.unary_unary(
+                '/viking.retrieval.v1.Contexts/Grep',
+                request_serializer=viking_dot_retrieval_dot_v1_dot_contexts__pb2.GrepRequest.SerializeToString,
+                response_deserializer=viking_dot_retrieval_dot_v1_dot_contexts__pb2.GrepResponse.FromString,
+                _registered_method=True)
         self.Link = channel.unary_unary(
                 '/viking.retrieval.v1.Contexts/Link',
                 request_serializer=viking_dot_retrieval_dot_v1_dot_contexts__pb2.LinkRequest.SerializeToString,
@@ -123,6 +133,20 @@ class ContextsServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Glob(self, request, context):
+        """Finds contexts by a pattern over their paths.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Grep(self, request, context):
+        """Finds the lines that match a regular expression.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Link(self, request, context):
         """Links two contexts.
         """
@@ -169,6 +193,16 @@ def add_ContextsServicer_to_server(servicer, server):
                     servicer.Tree,
                     request_deserializer=viking_dot_retrieval_dot_v1_dot_contexts__pb2.TreeRequest.FromString,
                     response_serializer=viking_dot_retrieval_dot_v1_dot_contexts__pb2.TreeResponse.SerializeToString,
+            ),
+            'Glob': grpc.unary_unary_rpc_method_handler(
+                    servicer.Glob,
+                    request_deserializer=viking_dot_retrieval_dot_v1_dot_contexts__pb2.GlobRequest.FromString,
+                    response_serializer=viking_dot_retrieval_dot_v1_dot_contexts__pb2.GlobResponse.SerializeToString,
+            ),
+            'Grep': grpc.unary_unary_rpc_method_handler(
+                    servicer.Grep,
+                    request_deserializer=viking_dot_retrieval_dot_v1_dot_contexts__pb2.GrepRequest.FromString,
+                    response_serializer=viking_dot_retrieval_dot_v1_dot_contexts__pb2.GrepResponse.SerializeToString,
             ),
             'Link': grpc.unary_unary_rpc_method_handler(
                     servicer.Link,
@@ -344,6 +378,60 @@ class Contexts(object):
             '/viking.retrieval.v1.Contexts/Tree',
             viking_dot_retrieval_dot_v1_dot_contexts__pb2.TreeRequest.SerializeToString,
             viking_dot_retrieval_dot_v1_dot_contexts__pb2.TreeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Glob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/viking.retrieval.v1.Contexts/Glob',
+            viking_dot_retrieval_dot_v1_dot_contexts__pb2.GlobRequest.SerializeToString,
+            viking_dot_retrieval_dot_v1_dot_contexts__pb2.GlobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Grep(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/viking.retrieval.v1.Contexts/Grep',
+            viking_dot_retrieval_dot_v1_dot_contexts__pb2.GrepRequest.SerializeToString,
+            viking_dot_retrieval_dot_v1_dot_contexts__pb2.GrepResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -45,6 +45,10 @@ class ContextsStub:
     """Lists the direct children of a directory."""
     Tree: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.TreeRequest, _contexts_pb2.TreeResponse]
     """Lists a subtree."""
+    Glob: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.GlobRequest, _contexts_pb2.GlobResponse]
+    """Finds contexts by a pattern over their paths."""
+    Grep: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.GrepRequest, _contexts_pb2.GrepResponse]
+    """Finds the lines that match a regular expression."""
     Link: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.LinkRequest, _contexts_pb2.LinkResponse]
     """Links two contexts."""
     Unlink: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.UnlinkRequest, _contexts_pb2.UnlinkResponse]
@@ -67,6 +71,10 @@ class ContextsAsyncStub(ContextsStub):
     """Lists the direct children of a directory."""
     Tree: _aio.UnaryUnaryMultiCallable[_contexts_pb2.TreeRequest, _contexts_pb2.TreeResponse]  # type: ignore[assignment]
     """Lists a subtree."""
+    Glob: _aio.UnaryUnaryMultiCallable[_contexts_pb2.GlobRequest, _contexts_pb2.GlobResponse]  # type: ignore[assignment]
+    """Finds contexts by a pattern over their paths."""
+    Grep: _aio.UnaryUnaryMultiCallable[_contexts_pb2.GrepRequest, _contexts_pb2.GrepResponse]  # type: ignore[assignment]
+    """Finds the lines that match a regular expression."""
     Link: _aio.UnaryUnaryMultiCallable[_contexts_pb2.LinkRequest, _contexts_pb2.LinkResponse]  # type: ignore[assignment]
     """Links two contexts."""
     Unlink: _aio.UnaryUnaryMultiCallable[_contexts_pb2.UnlinkRequest, _contexts_pb2.UnlinkResponse]  # type: ignore[assignment]
@@ -122,6 +130,22 @@ class ContextsServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_contexts_pb2.TreeResponse, _abc.Awaitable[_contexts_pb2.TreeResponse]]:
         """Lists a subtree."""
+
+    @_abc_1.abstractmethod
+    def Glob(
+        self,
+        request: _contexts_pb2.GlobRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_contexts_pb2.GlobResponse, _abc.Awaitable[_contexts_pb2.GlobResponse]]:
+        """Finds contexts by a pattern over their paths."""
+
+    @_abc_1.abstractmethod
+    def Grep(
+        self,
+        request: _contexts_pb2.GrepRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_contexts_pb2.GrepResponse, _abc.Awaitable[_contexts_pb2.GrepResponse]]:
+        """Finds the lines that match a regular expression."""
 
     @_abc_1.abstractmethod
     def Link(

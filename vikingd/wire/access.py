@@ -83,6 +83,8 @@ NEEDS: Final[dict[str, Needs]] = {
     "Get": _read(uri=Right.READ),
     "List": _read(uri=Target.PARTS),
     "Tree": _read(uri=Target.PARTS),
+    "Glob": _read(target_uri=Target.PARTS),
+    "Grep": _read(target_uri=Target.PARTS),
     "Put": _write(contexts__uri=Right.WRITE)._replace(adds=True),
     "Delete": _write(uris=Right.WRITE),
     "Move": _write(source_uri=Right.WRITE, destination_uri=Right.WRITE),

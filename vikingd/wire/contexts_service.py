@@ -8,16 +8,19 @@ from functools import partial
 from typing import Any, TypeVar
 
 from vikingd.answer.deadline import FutureBridge, wait_for_revision
+from vikingd.answer.grep import find_lines, find_paths
 from vikingd.domain import uri as uris
+from vikingd.domain.answers import ReplyBudget
 from vikingd.domain.rights import Right
 from vikingd.engine import Engine
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
 from vikingd.wire import weigh
 from vikingd.wire.calls import CallContext, CallDeadline, Threads, as_sent, wait_for_vectors
-from vikingd.wire.messages import decode, encode
+from vikingd.wire.messages import decode, encode, patterns
 from vikingd.wire.preparing import Preparing
 
 _Listing = TypeVar("_Listing", contexts_pb2.ListResponse, contexts_pb2.TreeResponse)
+_Found = TypeVar("_Found", contexts_pb2.GlobResponse, contexts_pb2.GrepResponse)
 
 
 class ContextsService(contexts_pb2_grpc.ContextsServicer):
@@ -122,6 +125,44 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
 
         async with self._threads.queues.runner(deadline, heavy=limit > weigh.PAGE) as run:
             return await run.away(fill)
+
+    async def Glob(
+        self, request: contexts_pb2.GlobRequest, context: CallContext
+    ) -> contexts_pb2.GlobResponse:
+        """Return a page of the contexts whose path matches a pattern."""
+        query = patterns.glob_query(request)
+
+        def fill(parts: tuple[str, ...]) -> contexts_pb2.GlobResponse:
+            page = find_paths(self._engine.store, query, parts, ReplyBudget(encode.PAGE_BYTES))
+            return patterns.glob_response(page)
+
+        return await self._walk(query.target_uri, request.min_revision, fill, context)
+
+    async def Grep(
+        self, request: contexts_pb2.GrepRequest, context: CallContext
+    ) -> contexts_pb2.GrepResponse:
+        """Return a page of the lines that match a regular expression."""
+        query = patterns.grep_query(request)
+
+        def fill(parts: tuple[str, ...]) -> contexts_pb2.GrepResponse:
+            page = find_lines(self._engine.store, query, parts, ReplyBudget(encode.PAGE_BYTES))
+            return patterns.grep_response(page)
+
+        return await self._walk(query.target_uri, request.min_revision, fill, context)
+
+    async def _walk(
+        self,
+        uri: str,
+        min_revision: int,
+        fill: Callable[[tuple[str, ...]], _Found],
+        context: CallContext,
+    ) -> _Found:
+        """Return the page that `fill` makes of the readable parts of a directory."""
+        deadline = CallDeadline(context)
+        parts = deadline.caller.parts(uri)
+        await wait_for_revision(self._engine, min_revision, deadline)
+        async with self._threads.queues.runner(deadline, heavy=True) as run:
+            return await run.away(lambda: as_sent(fill(parts)))
 
     async def Link(
         self, request: contexts_pb2.LinkRequest, context: CallContext

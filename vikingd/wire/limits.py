@@ -14,6 +14,7 @@ from vikingd.access.records import MAX_GRANTS
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.patterns import MAX_GLOB_BYTES, MAX_PATTERN_BYTES
 from vikingd.domain.retrieve import MAX_BOOSTS
 from vikingd.index.metadata.where import MAX_CLAUSES, MAX_PATH
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES
@@ -119,6 +120,10 @@ TABLE: Final[Mapping[str, Most]] = {
     "DeleteRequest.uris": Most(MAX_BATCH, uris.MAX_BYTES),
     "FindRequest.context_types": _CHOICES,
     "ForgetRequest.ids": Most(MAX_IDS),
+    "GlobRequest.pattern": Most(bytes=MAX_GLOB_BYTES),
+    "GrepRequest.context_types": _CHOICES,
+    "GrepRequest.glob": Most(bytes=MAX_GLOB_BYTES),
+    "GrepRequest.pattern": Most(bytes=MAX_PATTERN_BYTES),
     "LinkRequest.reason": Most(bytes=MAX_REASON_BYTES),
     "MemoryScope.project": _NAME,
     "MoveRequest.destination_uri": _URI,

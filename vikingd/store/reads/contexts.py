@@ -159,7 +159,7 @@ class ContextReads(DatabaseReads):
                     raise InvalidField("uri", f"{uri} is a file; name a directory")
                 listed, of = "FROM contexts WHERE parent_id = ?", context_id
             else:
-                _check_any(db, uri, parts)
+                check_any(db, uri, parts)
                 listed, of = _BY_URIS, json.dumps(parts)
             rows = db.execute(
                 f"SELECT {_COLUMNS} {listed} AND (is_directory, uri) > (?, ?) "
@@ -192,7 +192,7 @@ class ContextReads(DatabaseReads):
         parts = (uri,) if parts is None else parts
         slashes = uri.count("/") - (uri == ROOT) + depth if depth else _ANY_DEPTH
         with self._snapshot() as db:
-            _check_any(db, uri, parts)
+            check_any(db, uri, parts)
             # The order of URIs is not that of subtrees: a-b sorts between a and a/c.
             rows = heapq.merge(
                 *(
@@ -203,7 +203,7 @@ class ContextReads(DatabaseReads):
                         (max(low, f"{last}\0"), high, slashes, limit),
                     )
                     for part in parts
-                    for low, high in _ranges(part)
+                    for low, high in ranges(part)
                 ),
                 key=itemgetter(0),
             )
@@ -255,14 +255,14 @@ def _found(rows: sqlite3.Cursor, uri: str) -> Sequence[Any]:
     return row
 
 
-def _ranges(top: str) -> Iterator[tuple[str, str]]:
+def ranges(top: str) -> Iterator[tuple[str, str]]:
     """Yield (low, high) with low <= u < high for the URI of a subtree, then for those below."""
     yield top, f"{top}\0"
     low, high = subtree_bounds(top)
     yield f"{low}\0", high
 
 
-def _check_any(db: sqlite3.Connection, uri: str, parts: Sequence[str]) -> None:
+def check_any(db: sqlite3.Connection, uri: str, parts: Sequence[str]) -> None:
     """Raise NotFound unless the URI is the root or one of its readable subtrees exists."""
     if uri != ROOT or uri in parts:
         rows = db.execute(f"SELECT 1 {_BY_URIS} LIMIT 1", (json.dumps(parts),))

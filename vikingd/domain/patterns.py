@@ -1,0 +1,118 @@
+"""The domain of Glob and Grep: contexts by a pattern over paths, lines by a regular expression."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+from vikingd.domain.contexts import ContextType
+
+MAX_GLOB_BYTES = 1024
+MAX_PATTERN_BYTES = 4096
+MAX_NODES = 100_000
+"""Contexts that one call looks at."""
+MAX_SHOWN = 500
+"""Characters of a line in a match."""
+
+ABSTRACT, CONTENT = 0, 2
+"""The levels of the texts of a context."""
+
+
+class NodeKind(IntEnum):
+    """A kind of a node of the tree, as in the proto."""
+
+    FILE = 1
+    DIRECTORY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class GlobQuery:
+    """A glob over the paths below a directory.
+
+    Attributes:
+        pattern: see GlobRequest in the proto.
+        target_uri: the directory.
+        kind: this kind of nodes only; None for both.
+        after: the last URI of the page before; "" for the first page.
+        limit: entries of a page, at most.
+    """
+
+    pattern: str
+    target_uri: str
+    kind: NodeKind | None
+    after: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class GlobEntry:
+    """A context whose path matches a pattern."""
+
+    uri: str
+    context_type: ContextType
+    is_directory: bool
+
+
+class Position(NamedTuple):
+    """A place in the order of a grep: by URI, then by level, then by line.
+
+    After the last line of a context it is `(uri, CONTENT + 1, 0)`.
+    """
+
+    uri: str
+    level: int
+    line: int
+
+
+START = Position("", 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class GrepQuery:
+    """A search for lines below a directory.
+
+    Attributes:
+        pattern: a regular expression in the syntax of RE2, or a text if `literal`.
+        target_uri: the directory, or one file.
+        glob: search files whose path matches only; "" for all.
+        context_types: search these types only; empty for all.
+        with_abstracts: search abstracts too.
+        after: the end of the page before; START for the first page.
+        limit: matches of a page, at most.
+    """
+
+    pattern: str
+    target_uri: str
+    case_insensitive: bool
+    literal: bool
+    glob: str
+    context_types: frozenset[ContextType]
+    with_abstracts: bool
+    after: Position
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class GrepMatch:
+    """A line with a match.
+
+    Attributes:
+        uri: the URI of the context.
+        level: the text with the line: 0 the abstract, 2 the content.
+        line: the number of the line in that text, from 1.
+        column: the first character of the first match in the line, in code points, from 1.
+        text: the line; of a line of more than 500 characters, the part around the match.
+        start: the first character of the match in `text`, in code points, from 0.
+        end: one past its last character in `text`; a match that is cut ends with `text`.
+        line_length: the length of the whole line, in code points.
+    """
+
+    uri: str
+    level: int
+    line: int
+    column: int
+    text: str
+    start: int
+    end: int
+    line_length: int
