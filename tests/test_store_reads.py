@@ -32,6 +32,7 @@ from vikingd.domain.changes import Filled, Remove
 from vikingd.domain.contexts import Context, Passage
 from vikingd.domain.errors import (
     Corrupt,
+    DeadlinePassed,
     InvalidField,
     NotFound,
     StoreFailed,
@@ -50,6 +51,25 @@ def test_a_new_store_has_the_root(store: Store) -> None:
     assert store.children(ROOT, "", 9) == []
     changes, revision = store.changes_since(0)
     assert (changes, revision) == (list(store.scan()), 1)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, DeadlinePassed])
+def test_a_read_that_ends_midway_leaves_no_old_revision(
+    store: Store, error: type[BaseException]
+) -> None:
+    """A later read sees the newest revision while the error of an earlier one is still held."""
+    put(store, *(file(f"{DOCS}/{number}.md", "x") for number in range(9)))
+
+    def fits(context: Context) -> bool:
+        if context.uri.endswith("/3.md"):
+            raise error("no longer wanted")
+        return True
+
+    with pytest.raises(error) as held:
+        store.tree(DOCS, 0, "", 99, fits)
+    put(store, file(f"{DOCS}/new.md", "x"))
+    assert f"{DOCS}/new.md" in uris(store.tree(DOCS, 0, "", 99))
+    assert held.value is not None
 
 
 def test_get_of_nothing(store: Store) -> None:

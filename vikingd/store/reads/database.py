@@ -10,7 +10,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from vikingd.domain.errors import Stopping, StoreDamaged
+from vikingd.domain.errors import InvalidField, NotFound, Stopping, StoreDamaged
 from vikingd.domain.uri import ROOT, ancestors
 from vikingd.store.backup import Backup, copy_database
 from vikingd.store.faults import domain_errors
@@ -59,13 +59,21 @@ class DatabaseReads:
                 db = self._idle.pop()
             except IndexError:
                 db = connect(self._database, read_only=True)
+            is_reusable = False
             try:
                 db.execute("BEGIN")
                 yield db
+                is_reusable = True
+            except (NotFound, InvalidField):
+                is_reusable = True
+                raise
             finally:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
-                self._idle.append(db)
+                # After any other error, cursors in its traceback still see the old revision. So no
+                # other read gets the connection, and it closes with the last of them.
+                if is_reusable:
+                    self._idle.append(db)
                 if self._closed:
                     self._close_idle()
 
