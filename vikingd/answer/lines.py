@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from vikingd.answer.patterns import Pattern, Span
+from vikingd.answer.patterns import Pattern
+from vikingd.answer.work import Work
 from vikingd.domain import pace
 from vikingd.domain.patterns import MAX_SHOWN
 
@@ -27,17 +28,21 @@ class Line(NamedTuple):
 class LineSearch:
     """A search with one pattern.
 
-    RE2 cannot be interrupted. So a text is searched in slices, which end at line ends. A line that
-    is longer than a slice is searched in windows that overlap by half; a match of more than half a
-    window may be missed there.
+    RE2 cannot be interrupted. So a text is searched in slices that end at line ends. A line that
+    is longer than a slice is searched in windows. Each has a quarter in common with the next one,
+    and a longer match may be missed.
     """
 
-    def __init__(self, pattern: Pattern) -> None:
+    def __init__(self, pattern: Pattern, work: Work) -> None:
         self._pattern = pattern
+        self._work = work
         self._slice = _SLICE_WORK // pattern.size
 
-    def lines(self, text: bytes, after: int = 0) -> Iterator[Line]:
-        """Yield the lines with a match that follow line `after` of a text in UTF-8."""
+    def lines(self, text: bytes, after: int) -> Iterator[Line | int]:
+        """Yield the lines with a match that follow line `after` of a text in UTF-8.
+
+        If the work runs out, the last item is the number of the line that was searched last.
+        """
         if not text:
             return
         if b"\r" in text:
@@ -49,31 +54,34 @@ class LineSearch:
                 return
         number = after + 1
         while at <= len(text):
-            found = self._next(text, at)
-            if found is None:
-                return
-            number += text.count(b"\n", at, found[0])
-            first = text.rfind(b"\n", 0, found[0]) + 1
-            last = text.find(b"\n", found[1])
-            last = len(text) if last < 0 else last
-            yield _line(number, text[first:last], found[0] - first, found[1] - first)
-            number += 1
-            at = last + 1
-
-    def _next(self, text: bytes, at: int) -> Span | None:
-        """Return the span of the next match."""
-        while len(text) - at > self._slice:
-            pace.step()
-            cut = text.rfind(b"\n", at, at + self._slice)
-            if cut >= 0:
-                end, following = cut, cut + 1
+            end, following = self._slice_at(text, at)
+            found = self._pattern.search(text, at, end)
+            self._work.take_text((found[1] if found else end) - at, self._pattern.size)
+            if found:
+                number += text.count(b"\n", at, found[0])
+                first = text.rfind(b"\n", 0, found[0]) + 1
+                last = text.find(b"\n", found[1])
+                last = len(text) if last < 0 else last
+                yield _line(number, text[first:last], found[0] - first, found[1] - first)
+                following = last + 1
+                number += 1
             else:
-                end = _character(text, at + self._slice)
-                following = _character(text, at + self._slice // 2)
-            if found := self._pattern.search(text, at, end):
-                return found
+                number += text.count(b"\n", at, following)
             at = following
-        return self._pattern.search(text, at, len(text))
+            pace.step()
+            if not self._work.has_texts and text[at - 1 : at] == b"\n":
+                yield number - 1
+                return
+
+    def _slice_at(self, text: bytes, at: int) -> tuple[int, int]:
+        """Return (end of the slice that begins here, begin of the next one)."""
+        if len(text) - at <= self._slice:
+            return len(text), len(text) + 1
+        cut = text.rfind(b"\n", at, at + self._slice)
+        if cut >= 0:
+            return cut, cut + 1
+        end = at + self._slice
+        return _character(text, end), _character(text, end - self._slice // 4)
 
 
 def _character(text: bytes, at: int) -> int:

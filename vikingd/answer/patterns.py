@@ -104,7 +104,7 @@ class Glob(NamedTuple):
 
     Attributes:
         pattern: for a path with a slash at its end.
-        base: the path of the directory that all matches are below; "" for any.
+        base: the path of a directory that all matches are below; "" for the target.
         is_for_directories: it ends with a slash.
     """
 
@@ -112,8 +112,13 @@ class Glob(NamedTuple):
     base: str
     is_for_directories: bool
 
-    def matches(self, path: str) -> bool:
-        """Return True if a path matches."""
+    def top(self, target: str) -> str:
+        """Return the URI of a directory that all matches below a target are below."""
+        return uris.join(target, self.base) if self.base else target
+
+    def matches(self, uri: str, target: str) -> bool:
+        """Return True if the path of a URI below a target matches; if both are one, its name."""
+        path = uris.name(uri) if uri == target else uri[len(uris.join(target, "")) :]
         return self.pattern.matches(f"{path}/".encode())
 
 

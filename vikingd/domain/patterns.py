@@ -10,8 +10,6 @@ from vikingd.domain.contexts import ContextType
 
 MAX_GLOB_BYTES = 1024
 MAX_PATTERN_BYTES = 4096
-MAX_NODES = 100_000
-"""Contexts that one call looks at."""
 MAX_SHOWN = 500
 """Characters of a line in a match."""
 

@@ -8,7 +8,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from vikingd.answer.deadline import FutureBridge, wait_for_revision
-from vikingd.answer.grep import find_lines, find_paths
+from vikingd.answer.glob import find_paths
+from vikingd.answer.grep import find_lines
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import ReplyBudget
 from vikingd.domain.rights import Right

@@ -58,7 +58,8 @@ class Walk:
         for low, high in sorted(bounds for top in tops for bounds in ranges(top)):
             if since < high:
                 rows = self._db.execute(_NODES, (max(low, since), high, directories))
-                yield from map(Node._make, rows)
+                for number, uri, is_directory in rows:
+                    yield Node(number, uri, bool(is_directory))
 
     def texts(self, ids: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
         """Yield (abstract, content) of nodes in UTF-8, in the order of their ids."""

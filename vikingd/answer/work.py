@@ -1,0 +1,37 @@
+"""The limit to the work of one call that searches contexts by a pattern."""
+
+from __future__ import annotations
+
+MAX_NODES = 100_000
+"""Contexts that one call looks at."""
+MAX_WORK = 1 << 31
+"""Bytes times instructions of the pattern, in one call: 64 MiB with a small pattern."""
+
+_LEAST_SIZE = 32  # instructions; a smaller pattern takes no less time
+_OF_A_NODE = MAX_WORK // MAX_NODES  # bytes times instructions of its path, in the same time
+
+
+class Work:
+    """The work that a call has left."""
+
+    def __init__(self) -> None:
+        self._nodes = MAX_NODES
+        self._texts = MAX_WORK
+
+    @property
+    def has_nodes(self) -> bool:
+        """True if the call may look at another context."""
+        return self._nodes > 0
+
+    @property
+    def has_texts(self) -> bool:
+        """True if the call may search another text."""
+        return self._texts > 0
+
+    def take_node(self, path_bytes: int, instructions: int) -> None:
+        """Count a context whose path was looked at."""
+        self._nodes -= 1 + path_bytes * instructions // _OF_A_NODE
+
+    def take_text(self, size: int, instructions: int) -> None:
+        """Count the bytes of a text that were searched."""
+        self._texts -= size * max(instructions, _LEAST_SIZE)
