@@ -9,8 +9,10 @@ import subprocess
 import time
 from pathlib import Path
 
+import numba
 import pytest
 from commands import serve
+from numba.core.registry import cpu_target
 from viking_kernels import _jit, simd
 
 from vikingd.daemon import warm
@@ -60,6 +62,21 @@ def test_another_copy_of_the_kernels_has_a_cache_of_its_own(
     assert directory_of("b") != first
     os.utime(tmp_path / "a" / "find.py", (1, 1))
     assert directory_of("a") != first
+
+
+def test_another_processor_has_a_cache_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that is complete for one processor is not taken for that of another one."""
+    here = _jit._cache_directory()
+    monkeypatch.setattr(numba.config, "CPU_NAME", "x86-64-v3")
+    level = _jit._cache_directory()
+    monkeypatch.setattr(numba.config, "CPU_FEATURES", "+avx2")
+    assert len({here, level, _jit._cache_directory()}) == 3
+
+
+def test_the_key_of_the_cache_is_the_processor_that_numba_compiles_for() -> None:
+    """The name and the features in the key are those by which numba finds its code."""
+    _, name, features = cpu_target.target_context.codegen().magic_tuple()
+    assert _jit._processor() == f"{name} {features}"
 
 
 def test_code_that_nobody_uses_any_more_is_removed(

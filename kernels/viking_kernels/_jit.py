@@ -20,8 +20,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
+import llvmlite.binding
 import numba
 from numba import types
+from numba.core import codegen
 from numba.core.caching import (
     CompileResultCacheImpl,
     FunctionCache,
@@ -46,13 +48,24 @@ _R = TypeVar("_R")
 def _cache_directory() -> Path:
     # numba's cache tracks the file of a function, not the files of its callees. One directory for
     # each version of all sources keeps stale machine code from being loaded. numba also rejects
-    # code of another copy of the sources or of other modification times, so the key includes these.
-    digest = hashlib.sha256(f"{numba.__version__} {simd.PATH}".encode())
+    # code of another copy of the sources, of other modification times or for another processor, so
+    # the key includes these. A home directory or a volume may serve several machines.
+    digest = hashlib.sha256(f"{numba.__version__} {simd.PATH} {_processor()}".encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(f"{source} {source.stat().st_mtime_ns}".encode())
         digest.update(source.read_bytes())
     home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(home) / "vikingd" / f"kernels-{digest.hexdigest()[:16]}"
+
+
+def _processor() -> str:
+    """Return the name and the features of the processor that numba compiles for."""
+    name, features = numba.config.CPU_NAME, numba.config.CPU_FEATURES  # type: ignore[attr-defined]
+    if name is None:
+        name = llvmlite.binding.get_host_cpu_name()
+    if features is None:
+        features = codegen.get_host_cpu_features()
+    return f"{name} {features}"
 
 
 CACHE_DIRECTORY = _cache_directory()
