@@ -110,6 +110,21 @@ class _Connected(Methods):
         other.timeout = timeout
         return other
 
+    def with_key(self, key: str, tenant: str = "") -> Self:
+        """Return the same connection with another key; whoever closes one closes both.
+
+        Args:
+            key: sent with each call; "": none.
+            tenant: the tenant that the key of an operator works in.
+
+        Raises:
+            ValueError: a value cannot be sent, or the key would cross the network in plain text.
+        """
+        other = copy.copy(self)
+        other._credentials = self._credentials.with_key(self.address, key, tenant)
+        other._metadata = other._credentials.metadata()
+        return other
+
     @property
     def _deadline(self) -> float | None:
         """Return the timeout for gRPC; None if there is none, or gRPC cannot count it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -73,6 +73,29 @@ class Credentials:
             ValueError: the address or a file cannot be used, or a key would cross the network in
                 plain text.
         """
+        parsed = self._parsed(address)
+        if not parsed.tls:
+            return (parsed.target if parsed.path else address), None
+        certificate = private_key = None
+        if self.certificate or self.private_key:
+            if not (self.certificate and self.private_key):
+                raise ValueError("a client certificate needs its key, and the key its certificate")
+            certificate, private_key = pem.read_pair(self.certificate, self.private_key)
+        roots = pem.read_authorities(self.ca) if self.ca else None
+        return parsed.target, grpc.ssl_channel_credentials(roots, private_key, certificate)
+
+    def with_key(self, address: str, key: str, tenant: str) -> Self:
+        """Return the same credentials with another key, for a connection to an address.
+
+        Raises:
+            ValueError: a value cannot be sent, or the key would cross the network in plain text.
+        """
+        other = replace(self, key=_header("the key", key), tenant=_header("the tenant", tenant))
+        other._parsed(address)
+        return other
+
+    def _parsed(self, address: str) -> Address:
+        """Return an address that may have the key."""
         if address.startswith(_PLAIN_SCHEME):
             raise ValueError(f"{address} is a URI of the tree; an address is HOST:PORT")
         try:
@@ -84,14 +107,7 @@ class Credentials:
             parsed = Address(address)
         if not parsed.tls:
             self._check_plain(parsed, address)
-            return (parsed.target if parsed.path else address), None
-        certificate = private_key = None
-        if self.certificate or self.private_key:
-            if not (self.certificate and self.private_key):
-                raise ValueError("a client certificate needs its key, and the key its certificate")
-            certificate, private_key = pem.read_pair(self.certificate, self.private_key)
-        roots = pem.read_authorities(self.ca) if self.ca else None
-        return parsed.target, grpc.ssl_channel_credentials(roots, private_key, certificate)
+        return parsed
 
     def _check_plain(self, parsed: Address, address: str) -> None:
         if self.key and not (parsed.is_local or self.trust_network):

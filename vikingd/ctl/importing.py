@@ -14,8 +14,9 @@ from rich.text import Text
 from vikingd.client.importing import Importer, ImportSummary, items_of
 from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.render import snippet
-from vikingd.ctl.session import INTERRUPTED, OTHER, Session, clean
+from vikingd.ctl.session import INTERRUPTED, OTHER, Session
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.text import clean
 from vikingd.ingest.files import SKIPPED_DIRECTORIES
 from vikingd.ingest.jsonl import is_jsonl
 

@@ -15,6 +15,7 @@ from vikingd.ctl.backing_up import backup
 from vikingd.ctl.demo import demo
 from vikingd.ctl.exporting import export
 from vikingd.ctl.importing import import_
+from vikingd.ctl.mcp import mcp
 from vikingd.ctl.options import Common, declare
 from vikingd.ctl.session import (
     OTHER_OF_SEARCH,
@@ -58,6 +59,7 @@ app.command("verify")(connected(running.verify, deadline=None))
 app.command("optimize")(connected(running.optimize, deadline=None))
 app.command("reembed")(connected(running.reembed, deadline=None))
 app.command("backup")(connected(backup, deadline=None))
+app.command("mcp")(mcp)
 app.add_typer(keys.app, name="keys")
 app.add_typer(tenants.app, name="tenants")
 

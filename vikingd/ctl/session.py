@@ -6,7 +6,6 @@ import codecs
 import io
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,8 +23,9 @@ from rich.text import Text
 from vikingd.client import DEFAULT_TIMEOUT, ClientError, Unsendable
 from vikingd.client.credentials import Credentials
 from vikingd.client.messages import MessageClient
+from vikingd.client.reasons import unreachable
 from vikingd.ctl.options import Common, declare
-from vikingd.domain.addresses import TLS
+from vikingd.domain.text import UNSAFE, clean
 
 OTHER, USAGE, UNREACHABLE, NOT_FOUND, REFUSED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 """The exit codes other than 0; 130 is a shell's 128 + SIGINT."""
@@ -45,36 +45,6 @@ _EXIT_CODES = {
 _PIPE_WIDTH = 4096
 
 _NOT_DONE = grpc.StatusCode.FAILED_PRECONDITION
-
-# Stored text may act on a terminal by control characters (except tab and line feed), and by
-# characters that change the direction of text.
-_UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-
-# Parts of gRPC's messages, with their reason and a hint.
-_TLS_FAULTS = (
-    (
-        "Hostname Verification",
-        "its certificate is for another host",
-        "connect to a name or an IP address that the certificate has",
-    ),
-    (
-        "WRONG_VERSION_NUMBER",
-        "the port speaks plain text, not TLS",
-        f"leave out {TLS}, or connect to the port with TLS",
-    ),
-    (
-        "Socket closed",
-        "it ended the handshake of TLS",
-        "it may need a certificate of yours: --cert FILE --cert-key FILE",
-    ),
-)
-_PLAIN_FAULTS = (
-    (
-        "Socket closed",
-        "it closed the connection",
-        f"the port may speak TLS: --address {TLS}HOST:PORT --ca FILE",
-    ),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +102,7 @@ def connected(
     def run(ctx: typer.Context, **given: Any) -> None:
         common = Common(**{name: given.pop(name) for name in shared}).over(ctx.obj)
         address = common.where()
-        with _usable():
+        with usable():
             credentials = common.credentials()
         timeout = common.timeout or deadline
         with opened(address, timeout, common.as_json, credentials, other) as session:
@@ -154,7 +124,7 @@ def opened(
     used = credentials or Credentials()
 
     def client_of(tenant: str) -> MessageClient:
-        with _usable():
+        with usable():
             return MessageClient(address, timeout, **asdict(replace(used, tenant=tenant)))
 
     with failures_told(as_json, address, other), client_of(used.tenant) as client:
@@ -162,7 +132,7 @@ def opened(
 
 
 @contextmanager
-def _usable() -> Iterator[None]:
+def usable() -> Iterator[None]:
     """Turn errors of an address, a key or a file into those of usage."""
     try:
         yield
@@ -228,14 +198,9 @@ class SafeConsole(Console):
             yield segment if segment.control else Segment(clean(segment.text), segment.style)
 
 
-def clean(text: str) -> str:
-    """Return a text for a terminal, with U+FFFD for each unsafe character."""
-    return _UNSAFE.sub("\ufffd", text.replace("\r\n", "\n"))
-
-
 def escaped_json(text: str) -> str:
     """Return the same JSON with its unsafe characters as escapes."""
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -265,7 +230,7 @@ def _tell(error: ClientError, address: str, as_json: bool) -> None:
 def _explain(error: ClientError, address: str) -> list[Text]:
     message, hint = error.message, ""
     if not error.reason and error.code is grpc.StatusCode.UNAVAILABLE:
-        reason, hint = _unreachable(message, address)
+        reason, hint = unreachable(message, address)
         message = f"no daemon answers at {address} ({reason})"
     elif not error.reason and error.code is grpc.StatusCode.DEADLINE_EXCEEDED:
         message, hint = f"{address} gave no answer in time", "--timeout SECONDS waits longer"
@@ -278,19 +243,3 @@ def _explain(error: ClientError, address: str) -> list[Text]:
     if hint:
         lines.append(Text(hint, "dim"))
     return lines
-
-
-def _unreachable(message: str, address: str) -> tuple[str, str]:
-    """Return the reason of a failed connection, and a hint."""
-    if found := re.search(r"CERTIFICATE_VERIFY_FAILED: ([^:]+)", message):
-        return (
-            f"its certificate is refused: {found[1]}",
-            "--ca FILE names the authorities that may have signed it",
-        )
-    for part, reason, hint in _TLS_FAULTS if address.startswith(TLS) else _PLAIN_FAULTS:
-        if part in message:
-            return reason, hint
-    return (
-        message.rsplit(": ", 1)[-1],
-        "start one with `vikingd serve`, or say where it is with --address HOST:PORT",
-    )

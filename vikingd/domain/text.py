@@ -43,6 +43,10 @@ SENTENCE_END = lazy(
     r"|(?<=[。！？；])[。！？；]*+[”’』」）]*+\s*+)"
 )
 
+UNSAFE = lazy("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+"""Characters of stored text that may act on a terminal: control characters (except tab and line
+feed), and those that change the direction of text."""
+
 SECTION_SEPARATOR = " > "
 """Separator of the headings above a passage."""
 
@@ -124,6 +128,11 @@ def text_to_index(title: str, section: str, text: str) -> str:
     if not head or text.startswith(head):
         return text
     return f"{head}\n{text}"
+
+
+def clean(text: str) -> str:
+    """Return a text for a terminal, with U+FFFD for each unsafe character."""
+    return UNSAFE.sub("\ufffd", text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:

@@ -45,6 +45,15 @@ def read_authorities(path: str) -> bytes:
     return text
 
 
+def end_of(certificate: str) -> datetime:
+    """Return the end of the first certificate in a file.
+
+    Raises:
+        ValueError: the file cannot be read.
+    """
+    return not_after(_read(certificate))
+
+
 def not_after(certificate: bytes) -> datetime:
     """Return the end of the first certificate in a PEM file."""
     _, begin, rest = certificate.decode("ascii", "replace").partition(_BEGIN)

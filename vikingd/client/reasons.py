@@ -1,0 +1,54 @@
+"""The reasons why a daemon is not reached, in plain words."""
+
+from __future__ import annotations
+
+import re
+
+from vikingd.domain.addresses import TLS
+
+# Parts of gRPC's messages, with their reason and a hint.
+_TLS_FAULTS = (
+    (
+        "Hostname Verification",
+        "its certificate is for another host",
+        "connect to a name or an IP address that the certificate has",
+    ),
+    (
+        "WRONG_VERSION_NUMBER",
+        "the port speaks plain text, not TLS",
+        f"leave out {TLS}, or connect to the port with TLS",
+    ),
+    (
+        "Socket closed",
+        "it ended the handshake of TLS",
+        "it may need a certificate of yours: --cert FILE --cert-key FILE",
+    ),
+)
+_PLAIN_FAULTS = (
+    (
+        "Socket closed",
+        "it closed the connection",
+        f"the port may speak TLS: --address {TLS}HOST:PORT --ca FILE",
+    ),
+)
+
+
+def unreachable(message: str, address: str) -> tuple[str, str]:
+    """Return the reason of a failed connection, and a hint with options of vikingctl.
+
+    Args:
+        message: gRPC's message.
+        address: the address of the daemon.
+    """
+    if found := re.search(r"CERTIFICATE_VERIFY_FAILED: ([^:]+)", message):
+        return (
+            f"its certificate is refused: {found[1]}",
+            "--ca FILE names the authorities that may have signed it",
+        )
+    for part, reason, hint in _TLS_FAULTS if address.startswith(TLS) else _PLAIN_FAULTS:
+        if part in message:
+            return reason, hint
+    return (
+        message.rsplit(": ", 1)[-1],
+        "start one with `vikingd serve`, or say where it is with --address HOST:PORT",
+    )

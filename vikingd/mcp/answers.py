@@ -1,0 +1,296 @@
+"""The answers of the tools: typed results with a compact text form.
+
+In the text form stored text is set apart, so that it cannot pass for words of the server: each of
+its lines has a bar in front, or it stands between fences.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from vikingd.domain.answers import Degradation
+from vikingd.domain.errors import shortened
+from vikingd.domain.text import clean
+from vikingd.mcp.arguments import Kind
+
+_NOTE = 300  # characters
+
+_SEPARATOR = re.compile("[\u2028\u2029]")  # lines end here too, though not for `clean`
+
+Rest = Field(default="", description="What is left out, and how to get it.")
+Note = Field(default="", description="Parts of the answer that failed, and why.")
+
+
+def quoted(text: str, indent: str = "") -> str:
+    """Return stored text with a bar before each line."""
+    shown = _SEPARATOR.sub("\n", clean(text)).strip()
+    return "\n".join(f"{indent}| {line}" for line in shown.split("\n")) if shown else ""
+
+
+def fenced(text: str) -> str:
+    """Return stored text between two fences that are longer than any in it."""
+    longest = max((len(run) for run in re.findall("`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    end = "" if text.endswith("\n") else "\n"
+    return f"{fence}\n{clean(text)}{end}{fence}"
+
+
+def named(uri: str) -> str:
+    """Return a URI on one line."""
+    return _SEPARATOR.sub("\ufffd", clean(uri)).replace("\n", " ")
+
+
+def lines(*parts: str) -> str:
+    """Join the parts that are not empty."""
+    return "\n".join(part for part in parts if part)
+
+
+class Answer(BaseModel):
+    """A result of a tool."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @abstractmethod
+    def text(self) -> str:
+        """Return the answer as text."""
+
+
+class FoundPassage(BaseModel):
+    """A passage of a file that matches."""
+
+    offset: int = Field(description="Its first character in the file, for read.")
+    section: str = Field(default="", description="The headings above it.")
+    content: str
+
+
+class FoundFile(BaseModel):
+    """A file that matches."""
+
+    uri: str
+    type: Kind
+    score: float = Field(description="In (0, 1], comparable between queries.")
+    abstract: str = Field(default="", description="One or two sentences on the file.")
+    passages: list[FoundPassage] = Field(default=[], description="The best passages.")
+
+    def text(self, number: int) -> str:
+        """Return the file as lines of text."""
+        head = f"{number}. {named(self.uri)} ({self.type}, score {self.score})"
+        passages = (
+            lines(f"   from character {passage.offset}:", quoted(passage.content, "   "))
+            for passage in self.passages
+        )
+        return lines(head, quoted(self.abstract, "   "), *passages)
+
+
+class FoundFiles(Answer):
+    """Files that match, best first."""
+
+    results: list[FoundFile]
+    queries: list[str] = Field(default=[], description="The queries that the task became.")
+    rest: str = Rest
+    note: str = Note
+
+    def text(self) -> str:
+        """Return the results as text."""
+        head = "Nothing was found."
+        if self.results:
+            head = f"{len(self.results)} results, best first; lines after | are stored text."
+        asked = ("Queries:", *(quoted(query) for query in self.queries)) if self.queries else ()
+        found = (result.text(number) for number, result in enumerate(self.results, start=1))
+        return lines(*asked, head, *found, self.rest, self.note)
+
+
+class RecalledMemory(BaseModel):
+    """A memory."""
+
+    id: int = Field(default=0, description="For forget. Not set: a whole file.")
+    content: str
+    uri: str = Field(description="Its file.")
+    section: str = Field(default="", description="The headings above it.")
+    date: str = Field(default="", description="The day when it was last said.")
+    said: int = Field(default=1, description="How often it was said.")
+
+    def text(self) -> str:
+        """Return the memory as lines of text."""
+        about = [f"memory {self.id}" if self.id else "file"]
+        about += [self.date] if self.date else []
+        about += [f"said {self.said} times"] if self.said > 1 else []
+        return lines(f"- {', '.join(about)}, {named(self.uri)}", quoted(self.content, "  "))
+
+
+class RecalledMemories(Answer):
+    """The memories that matter now, best first."""
+
+    memories: list[RecalledMemory]
+    reason: str = Field(default="", description="How they were found, and why the list ends.")
+    rest: str = Rest
+    note: str = Note
+
+    def text(self) -> str:
+        """Return the memories as text."""
+        head = "Nothing is remembered that matches."
+        if self.memories:
+            head = f"{len(self.memories)} memories, best first; lines after | are stored text."
+        found = (memory.text() for memory in self.memories)
+        return lines(head, *found, named(self.reason), self.rest, self.note)
+
+
+class Source(BaseModel):
+    """The source of a passage."""
+
+    marker: str = Field(description="Its marker in the text.")
+    uri: str
+
+
+class BuiltText(Answer):
+    """A text of passages with markers, and their sources."""
+
+    content: str
+    sources: list[Source]
+    rest: str = Rest
+    note: str = Note
+
+    def text(self) -> str:
+        """Return the text between fences, then the sources."""
+        if not self.content:
+            return lines("Nothing was found.", self.note)
+        sources = (f"{source.marker} {named(source.uri)}" for source in self.sources)
+        return lines(fenced(self.content), "Sources:", *sources, self.rest, self.note)
+
+
+class FileContent(Answer):
+    """The content of a file, or a part of it; of a directory, its overview."""
+
+    uri: str
+    directory: bool = False
+    content: str
+    offset: int = Field(default=0, description="The first character of this part.")
+    characters: int = Field(description="The length of the whole content.")
+    revision: int | None = Field(
+        default=None, description="For write and forget. Only with the last part of the file."
+    )
+    related: list[str] = Field(default=[], description="URIs that are linked with it.")
+    rest: str = Rest
+
+    def text(self) -> str:
+        """Return the content between fences."""
+        end = self.offset + len(self.content)
+        head = f"{named(self.uri)}, characters {self.offset} to {end} of {self.characters}"
+        if self.directory:
+            head = f"{named(self.uri)} is a directory. Its overview:"
+        if self.revision is not None:
+            head += f", revision {self.revision}"
+        linked = ("Related:", *map(named, self.related)) if self.related else ()
+        return lines(head, fenced(self.content), *linked, self.rest)
+
+
+class Entry(BaseModel):
+    """A file or a directory."""
+
+    uri: str
+    directory: bool = False
+    abstract: str = ""
+
+    def text(self) -> str:
+        """Return the entry as lines of text; the URI of a directory ends with a slash."""
+        slash = "/" if self.directory else ""
+        return lines(f"- {named(self.uri)}{slash}", quoted(self.abstract, "  "))
+
+
+class Listing(Answer):
+    """Files and directories."""
+
+    entries: list[Entry]
+    rest: str = Rest
+
+    def text(self) -> str:
+        """Return the entries as text."""
+        head = "There is nothing."
+        if self.entries:
+            head = f"{len(self.entries)} entries; a directory ends with /."
+        return lines(head, *(entry.text() for entry in self.entries), self.rest)
+
+
+class FoundLine(BaseModel):
+    """A line that matches."""
+
+    uri: str
+    line: int = Field(description="Its number in the file, from 1; read takes it.")
+    text: str
+
+
+class FoundLines(Answer):
+    """Lines that match, by file and line."""
+
+    lines: list[FoundLine]
+    rest: str = Rest
+
+    def text(self) -> str:
+        """Return the lines below their files."""
+        head = "No line matches."
+        if self.lines:
+            head = (
+                f"{len(self.lines)} lines; the number of a line is before |, stored text after it."
+            )
+        shown: list[str] = []
+        for number, found in enumerate(self.lines):
+            if not number or found.uri != self.lines[number - 1].uri:
+                shown.append(f"- {named(found.uri)}")
+            shown.append(f"  {found.line:>4} | {named(found.text)}")
+        return lines(head, *shown, self.rest)
+
+
+class Remembered(Answer):
+    """The outcome of a remember."""
+
+    outcome: str = Field(description="added, or reinforced: it was said before.")
+    id: int = Field(description="For forget.")
+    uri: str = Field(description="The file of the memory.")
+    near: str = Field(default="", description="The wording before, or one that may mean the same.")
+    note: str = Note
+
+    def text(self) -> str:
+        """Return the outcome as text."""
+        head = f"{self.outcome}: memory {self.id} in {named(self.uri)}"
+        if self.near:
+            before = self.outcome == "reinforced"
+            head += ". It was said before as:" if before else ". Near to it is:"
+        return lines(head, quoted(self.near), self.note)
+
+
+class Written(Answer):
+    """The outcome of a write."""
+
+    uri: str
+    outcome: str = Field(description="created, updated or unchanged.")
+    revision: int | None = Field(
+        default=None, description="For the next write. Not set: others wrote after you, read it."
+    )
+
+    def text(self) -> str:
+        """Return the outcome as text."""
+        if self.revision is None:
+            return f"{self.outcome}: {named(self.uri)}; others wrote after you, read it again"
+        return f"{self.outcome}: {named(self.uri)} has revision {self.revision}"
+
+
+class Forgotten(Answer):
+    """What is gone."""
+
+    uris: list[str] = Field(default=[], description="The removed file.")
+    memories: list[str] = Field(default=[], description="The removed memories.")
+
+    def text(self) -> str:
+        """Return what is gone as text."""
+        removed = (f"removed {named(uri)}" for uri in self.uris)
+        head = f"forgot {len(self.memories)} memories:" if self.memories else ""
+        return lines(*removed, head, *map(quoted, self.memories))
+
+
+def note_of(degraded: Iterable[Degradation]) -> str:
+    """Return the details of what failed in an answer."""
+    return shortened("; ".join(one.detail for one in degraded), _NOTE)

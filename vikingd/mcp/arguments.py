@@ -1,0 +1,72 @@
+"""The arguments of the tools: types with bounds, and descriptions for a model."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+MAX_URI = 1024
+MAX_QUERY = 4000
+MAX_INTEGER = 1 << 53
+"""The largest integer that every JSON client writes exactly."""
+
+
+def _whole(value: Any) -> Any:
+    """Return 5 for 5.0, which is an integer in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+WHOLE = BeforeValidator(_whole)
+
+Query = Annotated[
+    str, Field(min_length=1, max_length=MAX_QUERY, description="The question, in any language.")
+]
+Uri = Annotated[
+    str, Field(min_length=1, max_length=MAX_URI, description="A URI as another tool gave it.")
+]
+Target = Annotated[
+    str,
+    Field(
+        max_length=MAX_URI,
+        description="Look only below this directory, as viking://resources. Empty: everywhere.",
+    ),
+]
+Kind = Literal["memory", "resource", "skill"]
+Kinds = Annotated[
+    list[Kind],
+    Field(max_length=3, description="Return only these types of files. Empty: all types."),
+]
+Limit = Annotated[int, Field(ge=1, le=100, description="The largest number of results."), WHOLE]
+MaxTokens = Annotated[
+    int, Field(ge=200, le=50_000, description="The largest size of the answer, in tokens."), WHOLE
+]
+Offset = Annotated[
+    int,
+    Field(ge=0, le=MAX_INTEGER, description="Where to go on, as an answer that was cut says."),
+    WHOLE,
+]
+Project = Annotated[
+    str,
+    Field(max_length=256, description="The name of the project. Empty: it is about no project."),
+]
+MemoryType = Annotated[
+    str,
+    Field(
+        pattern=r"^[a-z][a-z0-9_-]{0,63}$",
+        description=(
+            "preferences (likes and habits), instructions (standing orders), entities (people and "
+            "things), tasks, decisions, patterns (lessons), journal (events by day), or another "
+            "word in lower case."
+        ),
+    ),
+]
+
+
+class Message(BaseModel):
+    """A message of the conversation."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    role: Literal["user", "assistant", "system", "tool"]
+    content: Annotated[str, Field(min_length=1, max_length=20_000)]

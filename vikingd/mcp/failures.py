@@ -1,0 +1,134 @@
+"""Failures in plain words for a model: what is wrong, and what to do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Container
+
+from vikingd.client import AsyncClient, ClientError, NotFound, errors
+from vikingd.client.reasons import unreachable
+from vikingd.domain import uri as uris
+
+_OF_THE_STORE = "Ask the user to look at the daemon's log."
+
+_ADVICE: dict[type[ClientError], str] = {
+    errors.AlreadyExists: "Choose another uri, or change what is there.",
+    errors.PermissionDenied: "Use a place that this key may write, or ask the user for the right.",
+    errors.Overloaded: "The daemon is busy.",
+    errors.TooLarge: "Do it in smaller parts.",
+    errors.RevisionNotReached: "Call again in a second.",
+    errors.Stopping: "The daemon is about to stop or to restart. Call again in some seconds.",
+    errors.EmbedderFailed: "Call again later; grep and glob work without the embedder.",
+    errors.ReadOnly: "Only reading tools work here.",
+    errors.DiskFull: "Ask the user to free disk space.",
+    errors.StoreFailed: _OF_THE_STORE,
+    errors.StoreDamaged: _OF_THE_STORE,
+    errors.StoreMismatch: _OF_THE_STORE,
+    errors.StoreInUse: _OF_THE_STORE,
+    errors.Corrupt: _OF_THE_STORE,
+    errors.Internal: "This is a bug. Other arguments or another tool may work.",
+}
+"""What to do about an error whose message says what is wrong."""
+
+
+async def explained(error: ClientError, client: AsyncClient, arguments: Container[str]) -> str:
+    """Return one to three sentences on an error of a call.
+
+    Args:
+        error: the error.
+        client: the client of the call.
+        arguments: the names of the arguments of the tool.
+    """
+    if isinstance(error, NotFound):
+        return await _not_found(error, client, arguments)
+    if isinstance(error, errors.InvalidField):
+        faults = (
+            f"{_argument(one.field, arguments)}: {one.description}"
+            for one in error.field_violations
+        )
+        return _sentence("; ".join(faults) or error.message)
+    special = _SPECIAL.get(type(error))
+    if special:
+        return special(error, client)
+    advice = next((_ADVICE[kind] for kind in type(error).__mro__ if kind in _ADVICE), "")
+    return _joined(error.message, advice, _waiting(error))
+
+
+async def _not_found(error: NotFound, client: AsyncClient, arguments: Container[str]) -> str:
+    """Return what is missing, and the nearest directory above it that is there."""
+    uri = error.metadata.get("uri", "")
+    if not uri.startswith(uris.ROOT):
+        advice = "Take the ids from recall." if "ids" in arguments else ""
+        return _joined(error.message, advice)
+    for above in reversed(uris.ancestors(uri)):
+        try:
+            is_directory = (await client.get(above)).is_directory
+        except NotFound:
+            continue
+        except ClientError:
+            break
+        nearest = f"The nearest directory is {above}: list it." if is_directory else ""
+        return _joined(f"{uri} does not exist", nearest or f"{above} is a file.")
+    return _joined(f"{uri} does not exist", "Take list, find or glob to see what is there.")
+
+
+def _argument(field: str, arguments: Container[str]) -> str:
+    """Return the argument for a field of a request: uri for contexts[0].uri."""
+    names: list[str] = re.findall(r"[a-z_]+", field)
+    for name in reversed(names):
+        for known in (name, name.removesuffix("s")):
+            if known in arguments:
+                return known
+    return names[-1] if names else field
+
+
+def _unreachable(error: ClientError, client: AsyncClient) -> str:
+    reason, hint = unreachable(error.message, client.address)
+    return _joined(f"No daemon answers at {client.address} ({reason})", f"For the user: {hint}.")
+
+
+def _timed_out(_: ClientError, client: AsyncClient) -> str:
+    waited = "in time" if client.timeout is None else f"within {client.timeout:g} seconds"
+    return (
+        f"The daemon gave no answer {waited}. Ask for less (a directory, fewer results), or call "
+        "again later; a write may have been done, so look before you repeat it."
+    )
+
+
+def _unauthenticated(error: ClientError, _: AsyncClient) -> str:
+    return _joined(
+        error.message,
+        "For the user: set VIKINGD_KEY_FILE to the file of a valid key for this MCP server, or "
+        "over HTTP send the key in the header Authorization: Bearer KEY.",
+    )
+
+
+def _quota(error: ClientError, _: AsyncClient) -> str:
+    if error.retry_after is not None:
+        return _joined(error.message, _waiting(error))
+    return _joined(error.message, "Waiting does not help: tell the user.")
+
+
+_SPECIAL: dict[type[ClientError], Callable[[ClientError, AsyncClient], str]] = {
+    errors.Unreachable: _unreachable,
+    errors.TimedOut: _timed_out,
+    errors.DeadlinePassed: _timed_out,
+    errors.Unauthenticated: _unauthenticated,
+    errors.QuotaExceeded: _quota,
+}
+
+
+def _waiting(error: ClientError) -> str:
+    if error.retry_after is None:
+        return ""
+    return f"Call again in {max(error.retry_after, 0.1):.1f} seconds."
+
+
+def _joined(*parts: str) -> str:
+    return " ".join(_sentence(part) for part in parts if part)
+
+
+def _sentence(text: str) -> str:
+    """Return a text with its first letter in upper case, unless it is a name, and a full stop."""
+    text = text.strip()
+    return text if text.endswith((".", "!", "?")) else f"{text}."

@@ -1,0 +1,132 @@
+"""The tools that find by the exact form: a regular expression, or a pattern of names."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import Annotated, TypeVar
+
+from pydantic import Field
+
+from vikingd.client import DEFAULT_TIMEOUT, AsyncClient
+from vikingd.domain import uri as uris
+from vikingd.mcp.answers import Entry, FoundLine, FoundLines, Listing
+from vikingd.mcp.arguments import MaxTokens, Offset, Target
+from vikingd.mcp.budget import fill
+
+_PAGE = 10_000  # items of one page at most
+
+Item = TypeVar("Item")
+Answered = TypeVar("Answered")
+
+
+async def grep(
+    client: AsyncClient,
+    pattern: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=1000,
+            description="A regular expression as in RE2, for one line: no lookaround, no \\1.",
+        ),
+    ],
+    target_uri: Annotated[
+        str,
+        Field(
+            max_length=1024,
+            description="Look only in this file, or below this directory. Empty: everywhere.",
+        ),
+    ] = "",
+    glob: Annotated[
+        str, Field(max_length=1000, description="Look only in files whose name matches, as *.md.")
+    ] = "",
+    literal: Annotated[
+        bool, Field(description="true: the pattern is an exact text, not an expression.")
+    ] = False,
+    ignore_case: Annotated[bool, Field(description="true: A and a are the same.")] = False,
+    offset: Offset = 0,
+    max_tokens: MaxTokens = 2000,
+) -> FoundLines:
+    """Return the lines that match a regular expression."""
+    most = max_tokens // 8  # each line takes more tokens
+    lines, is_over = await _taken(
+        client,
+        client.grep(
+            re.escape(pattern) if literal else pattern,
+            target_uri,
+            case_insensitive=ignore_case,
+            glob=glob,
+            page_size=min(offset + most + 1, _PAGE),
+        ),
+        lambda match: FoundLine(uri=match.uri, line=match.line, text=match.text),
+        offset,
+        most + 1,
+    )
+    taken = fill(lines, max_tokens)
+    more = len(taken) < len(lines)
+    return FoundLines(lines=taken, rest=_rest(offset + len(taken), more=more, is_over=is_over))
+
+
+async def glob(
+    client: AsyncClient,
+    pattern: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=1000,
+            description="* any part of a name, ? one character, [ab] a or b, ** any directories.",
+        ),
+    ],
+    target_uri: Target = "",
+    offset: Offset = 0,
+    max_tokens: MaxTokens = 2000,
+) -> Listing:
+    """Return the files and directories whose path matches a pattern."""
+    if not target_uri:
+        pattern = pattern.removeprefix(uris.ROOT)
+    most = max_tokens // 8
+    entries, is_over = await _taken(
+        client,
+        client.glob(pattern, target_uri, page_size=min(offset + most + 1, _PAGE)),
+        lambda entry: Entry(uri=entry.uri, directory=entry.is_directory),
+        offset,
+        most + 1,
+    )
+    taken = fill(entries, max_tokens)
+    more = len(taken) < len(entries)
+    return Listing(entries=taken, rest=_rest(offset + len(taken), more=more, is_over=is_over))
+
+
+async def _taken(
+    client: AsyncClient,
+    found: AsyncIterator[Item],
+    convert: Callable[[Item], Answered],
+    offset: int,
+    most: int,
+) -> tuple[list[Answered], bool]:
+    """Return `most` items after `offset` of them, and whether the time ended before.
+
+    One call of the daemon looks at a part of a large tree, so the time of all of them is bounded.
+    """
+    taken: list[Answered] = []
+    number = 0
+    try:
+        async with asyncio.timeout(client.timeout or DEFAULT_TIMEOUT):
+            async for item in found:
+                number += 1
+                if number > offset:
+                    taken.append(convert(item))
+                if len(taken) == most:
+                    break
+    except TimeoutError:
+        return taken, True
+    return taken, False
+
+
+def _rest(end: int, *, more: bool, is_over: bool) -> str:
+    if more:
+        return f"There are more: narrow the search, or call again with offset={end}."
+    if is_over:
+        return "Not all files were looked at in time: narrow the search by target_uri."
+    return ""

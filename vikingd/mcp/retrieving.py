@@ -1,0 +1,265 @@
+"""The tools that retrieve by meaning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Annotated
+
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
+
+from vikingd.client import (
+    AsyncClient,
+    BuiltContext,
+    ContextType,
+    DropReason,
+    MatchedContext,
+    Memory,
+    PlanSource,
+    Session,
+    SessionMessage,
+    find_request,
+)
+from vikingd.mcp.answers import (
+    BuiltText,
+    FoundFile,
+    FoundFiles,
+    FoundPassage,
+    RecalledMemories,
+    RecalledMemory,
+    Source,
+    lines,
+    named,
+    note_of,
+)
+from vikingd.mcp.arguments import (
+    MAX_QUERY,
+    MAX_URI,
+    Kind,
+    Kinds,
+    Limit,
+    MaxTokens,
+    Message,
+    Project,
+    Query,
+    Target,
+)
+from vikingd.mcp.budget import ENVELOPE, beginning, cost, fill, tokens
+
+_ABSTRACT = 400  # characters of an abstract in a result
+_GONE = 5  # missing files that an answer names
+_SAID = 60  # characters of an abstract that show whether a passage begins with it
+
+
+async def find(
+    client: AsyncClient,
+    query: Query,
+    target_uri: Target = "",
+    types: Kinds = [],  # noqa: B006  pydantic copies it
+    limit: Limit = 10,
+    max_tokens: MaxTokens = 2000,
+) -> FoundFiles:
+    """Return the files that match a question, with their best passages."""
+    found = await client.find(
+        query, target_uri=target_uri, context_types=_types(types), limit=limit
+    )
+    results, rest = _fitted(tuple(found), max_tokens)
+    return FoundFiles(results=results, rest=rest, note=note_of(found.degraded))
+
+
+async def search(
+    client: AsyncClient,
+    query: Annotated[
+        str, Field(min_length=1, max_length=MAX_QUERY, description="The task or the last request.")
+    ],
+    messages: Annotated[
+        list[Message],
+        Field(max_length=20, description="The last messages before it, the oldest first."),
+    ] = [],  # noqa: B006
+    target_uri: Target = "",
+    types: Kinds = [],  # noqa: B006
+    limit: Limit = 10,
+    max_tokens: MaxTokens = 2000,
+) -> FoundFiles:
+    """Return the files that a task needs, given the conversation before it."""
+    session = Session(messages=[SessionMessage(one.role, one.content) for one in messages])
+    found = await client.search(
+        query,
+        session=session,
+        target_uri=target_uri,
+        context_types=_types(types),
+        limit=limit,
+    )
+    queries = [planned.query for planned in found.query_plan.queries][:10]
+    results, rest = _fitted(tuple(found), max_tokens - sum(map(tokens, queries)))
+    unread = ""
+    if messages and found.query_plan.source is PlanSource.RULES:
+        unread = f"The messages were not read ({found.query_plan.reason}): say it all in the query."
+    return FoundFiles(
+        results=results,
+        queries=[] if queries == [query] else queries,
+        rest=rest,
+        note=lines(unread, note_of(found.degraded)),
+    )
+
+
+_KINDS: dict[ContextType, Kind] = {
+    ContextType.MEMORY: "memory",
+    ContextType.RESOURCE: "resource",
+    ContextType.SKILL: "skill",
+}
+
+
+def _types(names: Iterable[Kind]) -> list[ContextType]:
+    return [kind for kind, name in _KINDS.items() if name in names]
+
+
+def _fitted(matches: tuple[MatchedContext, ...], max_tokens: int) -> tuple[list[FoundFile], str]:
+    """Return the results that fit, and the note on the rest."""
+    by_uri = {match.uri: match for match in matches}
+
+    def with_passages(result: FoundFile, most: int) -> FoundFile:
+        return _result(by_uri[result.uri], most)
+
+    taken = fill(
+        (_result(match, 0) for match in matches),
+        max_tokens,
+        lambda result: with_passages(result, 1),
+        lambda result: with_passages(result, 3),
+    )
+    if left := len(matches) - len(taken):
+        return taken, f"{left} more results have no room: raise max_tokens."
+    if any(len(by_uri[one.uri].passages) > len(one.passages) for one in taken):
+        return taken, "Some passages have no room: raise max_tokens, or read the files."
+    return taken, ""
+
+
+def _result(match: MatchedContext, passages: int) -> FoundFile:
+    """Return a match with at most so many passages."""
+    shown = match.passages[:passages]
+    start = _letters(match.abstract)[:_SAID]
+    repeated = any(start in _letters(passage.text) for passage in shown)
+    return FoundFile(
+        uri=match.uri,
+        type=_KINDS[match.context_type],
+        score=round(match.score, 3),
+        abstract="" if repeated else _shortened(match.abstract),
+        passages=[
+            FoundPassage(offset=one.start, section=one.section, content=one.text) for one in shown
+        ],
+    )
+
+
+def _letters(text: str) -> str:
+    """Return the letters and digits of a text, which an abstract keeps."""
+    return re.sub(r"\W+", "", text)
+
+
+def _shortened(abstract: str) -> str:
+    return abstract if len(abstract) <= _ABSTRACT else f"{abstract[:_ABSTRACT].rstrip()}…"
+
+
+def recalling(*, counted: bool) -> Callable[..., Awaitable[RecalledMemories]]:
+    """Return the tool `recall`; not `counted`: a recall changes no counter of its memories."""
+
+    async def recall(
+        client: AsyncClient,
+        query: Query,
+        project: Project = "",
+        limit: Limit = 20,
+        max_tokens: MaxTokens = 1500,
+    ) -> RecalledMemories:
+        """Return the memories that matter for a question."""
+        recalled = await client.recall(
+            query,
+            project=project,
+            with_global=True,
+            limit=limit,
+            max_tokens=max_tokens - ENVELOPE,
+            no_touch=not counted,
+        )
+        memories = [_memory(memory) for memory in recalled]
+        taken = fill(memories, max_tokens)
+        is_cut = any(memory.truncated for memory in recalled)
+        if memories and not taken:
+            content = beginning(memories[0].content, max_tokens // 2)
+            taken, is_cut = [memories[0].model_copy(update={"content": content})], True
+        # The daemon ends a list that has room for no other memory.
+        is_cut |= len(memories) < min(recalled.candidates, limit)
+        left = len(memories) - len(taken)
+        return RecalledMemories(
+            memories=taken,
+            reason=recalled.reason,
+            rest="There is more: raise max_tokens." if left or is_cut else "",
+            note=note_of(recalled.degraded),
+        )
+
+    return recall
+
+
+def _memory(memory: Memory) -> RecalledMemory:
+    return RecalledMemory(
+        id=memory.id,
+        content=memory.content,
+        uri=memory.uri,
+        section=memory.section,
+        date=f"{memory.time:%Y-%m-%d}" if memory.time else "",
+        said=memory.reinforcement + 1,
+    )
+
+
+async def build_context(
+    client: AsyncClient,
+    query: Annotated[
+        str, Field(max_length=MAX_QUERY, description="The question. Empty: uris are given.")
+    ] = "",
+    uris: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=MAX_URI)]],
+        Field(max_length=100, description="In place of a query: whole files, the best first."),
+    ] = [],  # noqa: B006
+    target_uri: Target = "",
+    max_tokens: MaxTokens = 4000,
+) -> BuiltText:
+    """Return one text with sources, out of the passages for a question or of whole files."""
+    if bool(query) == bool(uris):
+        raise ToolError("Give a query or uris, one of them.")
+    if uris and target_uri:
+        raise ToolError("target_uri goes with a query, not with uris.")
+    asked = max_tokens - ENVELOPE
+    while True:
+        built = await client.build_context(
+            uris=uris or None,
+            find=find_request(query, target_uri=target_uri, limit=_files(max_tokens))
+            if query
+            else None,
+            max_tokens=asked,
+            reserve_tokens=0,
+        )
+        answer = _built(built)
+        # The sources take room too, and escapes make the text longer as JSON.
+        beside = cost(answer.model_copy(update={"content": ""}))
+        if built.used_tokens * 6 // 5 + beside <= max_tokens or asked < _LEAST:
+            return answer
+        asked = min(asked - beside, asked * 3 // 4)
+
+
+def _files(max_tokens: int) -> int:
+    """Return how many files to look at; each gives some 300 tokens, and often more."""
+    return max(20, max_tokens // 200)
+
+
+_LEAST = 50
+"""Tokens. A built text is not asked to be shorter."""
+
+
+def _built(built: BuiltContext) -> BuiltText:
+    left = sum(piece.reason is DropReason.BUDGET for piece in built.dropped)
+    gone = [piece.uri for piece in built.dropped if piece.reason is DropReason.GONE][:_GONE]
+    missing = f"Not there: {', '.join(map(named, gone))}." if gone else ""
+    return BuiltText(
+        content=built.text,
+        sources=[Source(marker=one.marker, uri=one.uri) for one in built.citations],
+        rest=f"{left} more passages have no room: raise max_tokens." if left else "",
+        note=lines(missing, note_of(built.degraded)),
+    )

@@ -1,0 +1,129 @@
+"""A tool with strict arguments, whose failures are told in plain words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeAlias
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
+from mcp.server.mcpserver.tools.base import Tool
+from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from pydantic import ConfigDict, PrivateAttr, TypeAdapter, ValidationError
+from pydantic.json_schema import GenerateJsonSchema
+
+from vikingd.client import AsyncClient, ClientError, Unsendable
+from vikingd.domain.errors import shortened
+from vikingd.mcp.answers import Answer
+from vikingd.mcp.descriptions import DESCRIPTIONS
+from vikingd.mcp.failures import explained
+
+ClientOf: TypeAlias = Callable[[Context[Any, Any]], AsyncClient]
+"""A function that returns the client for a request, with the key of its caller."""
+
+_FAULTS = 5  # wrong arguments that an error names
+_SHOWN = 60  # characters of a wrong value in an error
+
+
+class ClientTool(Tool):
+    """A tool whose function takes a client and checked arguments, and returns an Answer."""
+
+    _client_of: ClientOf = PrivateAttr()
+
+    @classmethod
+    def made(
+        cls, function: Callable[..., Awaitable[Answer]], client_of: ClientOf, hints: ToolAnnotations
+    ) -> ClientTool:
+        """Return the tool of a function, with its name.
+
+        Args:
+            function: takes the client as its first argument, `client`.
+            client_of: returns the client for a request.
+            hints: what the tool changes.
+        """
+        name = function.__name__.rstrip("_")
+        tool = cls.from_function(
+            function,
+            name=name,
+            description=DESCRIPTIONS[name],
+            context_kwarg="client",
+            annotations=hints,
+        )
+        assert isinstance(tool, cls)
+        tool._client_of = client_of
+
+        class Arguments(tool.fn_metadata.arg_model):  # type: ignore[name-defined,misc]
+            model_config = ConfigDict(extra="forbid", strict=True)
+
+        tool.fn_metadata.arg_model = Arguments
+        tool.parameters = Arguments.model_json_schema(by_alias=True, schema_generator=_Plain)
+        returned = TypeAdapter(tool.fn_metadata.output_model)
+        tool.fn_metadata.output_schema = returned.json_schema(schema_generator=_Plain)
+        return tool
+
+    async def run(
+        self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
+    ) -> Any:
+        """Check the arguments, call the function and convert its answer.
+
+        Raises:
+            ToolError: the call failed; the message says why, and what to do.
+        """
+        del convert_result
+        # Some models send null for an argument that they leave out.
+        given = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            values = self.fn_metadata.validate_arguments(given)
+        except ValidationError as error:
+            raise ToolError(self._wrong(error)) from None
+        client = self._client_of(context)
+        try:
+            answer = await self.fn(client, **values)
+        except ClientError as error:
+            raise ToolError(await explained(error, client, self.parameters["properties"])) from None
+        except Unsendable as error:
+            raise ToolError(f"An argument cannot be sent: {error}") from None
+        except ToolError:
+            raise
+        except Exception as error:
+            raise UnexpectedToolError(
+                "This is a bug in vikingd's MCP server, and its log has the details. "
+                "Other arguments or another tool may work."
+            ) from error
+        return CallToolResult(
+            content=[TextContent(type="text", text=answer.text())],
+            structured_content=answer.model_dump(mode="json", exclude_defaults=True),
+        )
+
+    def _wrong(self, error: ValidationError) -> str:
+        """Return the faults of the arguments, each with the argument's name."""
+        faults = []
+        for one in error.errors(include_url=False)[:_FAULTS]:
+            name = _path(one["loc"])
+            if one["type"] == "missing":
+                faults.append(f"{name} is required")
+            elif one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
+                known = ", ".join(self.parameters["properties"])
+                faults.append(f"{self.name} has no argument {name!r}, only {known}")
+            elif one["type"] == "extra_forbidden":
+                faults.append(f"{name} is not known")
+            else:
+                got = shortened(json.dumps(one["input"], ensure_ascii=False, default=repr), _SHOWN)
+                faults.append(f"{name}: {one['msg'][0].lower()}{one['msg'][1:]}, not {got}")
+        # An argument may have half of a surrogate pair, which cannot be sent.
+        return f"{'; '.join(faults)}.".encode(errors="replace").decode()
+
+
+class _Plain(GenerateJsonSchema):
+    """Schemas without titles, which only repeat the names."""
+
+    def field_title_should_be_set(self, schema: Any) -> bool:
+        del schema
+        return False
+
+
+def _path(place: Iterable[int | str]) -> str:
+    """Return the path of a value, such as messages[0].role."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+    return shortened("".join(steps).removeprefix("."), _SHOWN)

@@ -1,0 +1,152 @@
+"""The tools that write."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from mcp.server.mcpserver.exceptions import ToolError
+from pydantic import Field
+
+from vikingd.client import AsyncClient, Draft, RevisionDiffers
+from vikingd.mcp.answers import Forgotten, Remembered, Written, note_of
+from vikingd.mcp.arguments import MAX_INTEGER, MAX_URI, WHOLE, MemoryType, Project
+
+_SHOWN = 200  # characters of a forgotten memory
+
+
+async def remember(
+    client: AsyncClient,
+    text: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=4000,
+            description="One fact in one or two sentences that can be understood alone.",
+        ),
+    ],
+    memory_type: MemoryType,
+    project: Project = "",
+    section: Annotated[
+        str, Field(max_length=256, description="The heading to put it under. Empty: none.")
+    ] = "",
+) -> Remembered:
+    """Store a memory, or reinforce one that is said again."""
+    result = await client.remember(text, memory_type, project=project, section=section)
+    return Remembered(
+        outcome=result.outcome.name.lower(),
+        id=result.id,
+        uri=result.uri,
+        near=result.met,
+        note=note_of(result.degraded),
+    )
+
+
+async def write(
+    client: AsyncClient,
+    uri: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=MAX_URI,
+            description=(
+                "The file, with an ending such as .md, below viking://resources (documents), "
+                "viking://agent/skills/NAME (skills), viking://user/memories or "
+                "viking://projects/NAME/memories (notes)."
+            ),
+        ),
+    ],
+    content: Annotated[
+        str, Field(min_length=1, max_length=2 << 20, description="The whole new text, not a part.")
+    ],
+    expected_revision: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=MAX_INTEGER,
+            description="0: the file is new. To change a file: its revision, from read.",
+        ),
+        WHOLE,
+    ] = 0,
+    title: Annotated[
+        str, Field(max_length=1024, description="Empty: the title stays, or there is none.")
+    ] = "",
+    abstract: Annotated[
+        str,
+        Field(
+            max_length=8192,
+            description="One or two sentences on the file. Empty: it stays, or is made of it.",
+        ),
+    ] = "",
+) -> Written:
+    """Create a file, or replace the text of one that has the expected revision."""
+    given = {"content": content, "title": title, "abstract": abstract}
+    mask = {name for name, value in given.items() if value}
+    draft = Draft(
+        uri,
+        content=content,
+        title=title,
+        abstract=abstract,
+        update_mask=mask if expected_revision else None,
+        expected_revision=expected_revision,
+    )
+    try:
+        put = await client.put([draft])
+    except RevisionDiffers as error:
+        raise ToolError(_differs(uri, expected_revision, error)) from None
+    stored = await client.get(uri, min_revision=put.revision)
+    return Written(
+        uri=stored.uri,
+        outcome=put.outcomes[0].name.lower(),
+        # The revision of another writer's text would let the next write replace it unread.
+        revision=stored.revision if stored.content == content else None,
+    )
+
+
+def _differs(uri: str, expected: int, error: RevisionDiffers) -> str:
+    """Return what is wrong with a revision, without the right one: it must be read first."""
+    if not expected:
+        return (
+            f"{uri} exists already and was not changed. To replace its text, read it and give its "
+            "revision as expected_revision; or choose another uri."
+        )
+    if error.metadata.get("revision") == "0":
+        return f"{uri} does not exist. To create it, leave out expected_revision."
+    return (
+        f"{uri} was changed since you read it, so nothing was written. Read it again, put your "
+        "change into the new text, and write with the new revision."
+    )
+
+
+async def forget(
+    client: AsyncClient,
+    ids: Annotated[
+        list[Annotated[int, Field(ge=1, le=MAX_INTEGER), WHOLE]],
+        Field(max_length=100, description="The ids of memories, from recall or remember."),
+    ] = [],  # noqa: B006
+    uri: Annotated[
+        str, Field(max_length=MAX_URI, description="In place of ids: one file to remove.")
+    ] = "",
+    expected_revision: Annotated[
+        int,
+        Field(ge=0, le=MAX_INTEGER, description="With uri: the revision of the file, from read."),
+        WHOLE,
+    ] = 0,
+) -> Forgotten:
+    """Remove memories, or one file that has the expected revision."""
+    if bool(ids) == bool(uri):
+        raise ToolError("Give ids or a uri, one of them.")
+    if ids:
+        gone = await client.forget(*dict.fromkeys(ids))
+        return Forgotten(memories=[memory.content[:_SHOWN] for memory in gone.forgotten])
+    context = await client.get(uri)
+    if context.is_directory:
+        raise ToolError(f"{uri} is a directory. Only single files can be removed here.")
+    if not expected_revision:
+        raise ToolError("expected_revision is required with uri: read the file first.")
+    try:
+        await client.delete(uri, expected_revision=expected_revision)
+    except RevisionDiffers:
+        raise ToolError(
+            f"{uri} was changed since you read it, so it was not removed. Read it again first."
+        ) from None
+    return Forgotten(uris=[context.uri])

@@ -1,0 +1,99 @@
+"""The certificate of a server: loaded again when its files change."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Generic, TypeVar
+
+import structlog
+
+from vikingd.system import pem
+
+_SOON = timedelta(days=14)
+_DAY = 24 * 3600.0  # seconds
+
+_log = structlog.stdlib.get_logger("vikingd")
+
+Loaded = TypeVar("Loaded")
+
+
+class CertificateFiles(Generic[Loaded]):
+    """A certificate, its key and an authority of clients in PEM files, in the form of a server.
+
+    Files that cannot be used are logged once, and the certificate before them stays.
+
+    Args:
+        certificate, key, client_ca: the paths; "": there is no such file.
+        load: reads the files, and returns them in the form of the server. It raises ValueError if
+            they cannot be used.
+
+    Raises:
+        ValueError: the files cannot be used.
+    """
+
+    def __init__(
+        self, certificate: str, key: str, client_ca: str, load: Callable[[], Loaded]
+    ) -> None:
+        self._certificate = certificate
+        self._paths = [path for path in (certificate, key, client_ca) if path]
+        self._load = load
+        self._lock = threading.Lock()  # gRPC's threads ask
+        self._seen = self._stamps()
+        self._now, self._end = self._loaded()
+
+    def current(self) -> Loaded:
+        """Return the certificate; it is loaded if the files have changed."""
+        with self._lock:
+            self._look()
+            return self._now
+
+    async def watch(self) -> None:
+        """Warn of a certificate that ends soon, now and once a day, until cancelled."""
+        while True:
+            self._warn()
+            await asyncio.sleep(_DAY)
+
+    def _look(self) -> None:
+        """Load the files if they have changed."""
+        stamps = self._stamps()
+        if stamps == self._seen:
+            return
+        fault, loaded = "", (self._now, self._end)
+        try:
+            loaded = self._loaded()
+        except ValueError as error:
+            fault = str(error)
+        if self._stamps() != stamps:
+            return  # they change just now; the next handshake looks again
+        self._seen, (self._now, self._end) = stamps, loaded
+        if fault:
+            _log.warning("the new certificate is refused, the old stays", reason=fault)
+            return
+        _log.info("certificate loaded", file=self._certificate, ends=self._end.isoformat())
+        self._warn()
+
+    def _loaded(self) -> tuple[Loaded, datetime]:
+        loaded = self._load()
+        return loaded, pem.end_of(self._certificate)
+
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        """Return what changes when a file is written or replaced."""
+        return [_stamp(path) for path in self._paths]
+
+    def _warn(self) -> None:
+        left = self._end - datetime.now(UTC)
+        if left < _SOON:
+            event = "certificate expired" if left <= timedelta(0) else "certificate expires soon"
+            _log.warning(event, file=self._certificate, ends=self._end.isoformat())
+
+
+def _stamp(path: str) -> tuple[int, int, int] | None:
+    try:
+        stat = os.stat(path)
+    except OSError:
+        return None
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
