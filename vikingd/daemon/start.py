@@ -21,6 +21,7 @@ def vikingctl() -> None:
 
 
 def _run(module: str) -> None:
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime's, to its maker
     before = signal.getsignal(signal.SIGINT)
     if callable(before):  # otherwise a shell ignores it
         # An import might wrap or swallow an exception.

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence, Sized
 
 from vikingd.answer.context import ItemRef
-from vikingd.config import Context as Defaults
 from vikingd.context import tokenizers
 from vikingd.context.build import BuiltContext, Plan
 from vikingd.domain import pace
@@ -23,6 +22,7 @@ from vikingd.domain.answers import (
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 from vikingd.pb import retrieval_pb2
+from vikingd.sections import Context as Defaults
 from vikingd.wire.limits import MAX_ITEMS, MAX_SEPARATOR
 from vikingd.wire.messages import decode, encode
 

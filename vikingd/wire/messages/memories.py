@@ -14,7 +14,6 @@ from zoneinfo import ZoneInfo
 from google.protobuf.message import Message
 
 from vikingd.answer.forget import ForgetQuery
-from vikingd.config import Recall as Defaults
 from vikingd.context import tokenizers
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
@@ -43,6 +42,7 @@ from vikingd.memory.model import (
 from vikingd.memory.remember import Outcome, Remembering
 from vikingd.memory.routes import Routes, candidates, own_files
 from vikingd.pb import memories_pb2
+from vikingd.sections import Recall as Defaults
 from vikingd.wire.messages import decode
 from vikingd.wire.messages.encode import add_timings, timestamp
 from vikingd.wire.messages.encode import degraded as encode_degraded

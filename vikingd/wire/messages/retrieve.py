@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from vikingd.config import Retrieval as Defaults
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import UNBOUNDED, ReplyBudget, Stage, too_large
@@ -26,6 +25,7 @@ from vikingd.domain.retrieve import (
     WeightedSum,
 )
 from vikingd.pb import memories_pb2, retrieval_pb2
+from vikingd.sections import Retrieval as Defaults
 from vikingd.wire.messages import decode
 from vikingd.wire.messages.encode import add_timings, degraded, fields_of
 

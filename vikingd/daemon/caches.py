@@ -1,0 +1,33 @@
+"""The caches of a daemon, filled before its first start: `python3 -m vikingd.daemon.caches`.
+
+An image of a container has them: the compiled kernels, and the weights of the embedder for
+processors with VNNI and without.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from viking_kernels._jit import is_compiled
+
+from vikingd.daemon.warm import compile_kernels
+from vikingd.models.embed import e5_weights
+from vikingd.models.embed.e5_file import E5File
+from vikingd.system.user_cache import cache_directory
+
+
+def main() -> None:
+    """Fill the caches.
+
+    Raises:
+        SystemExit: the kernels can't be kept; the output names the reason.
+        OSError: the weights can't be kept.
+    """
+    compile_kernels(print)
+    if not is_compiled():
+        sys.exit("the kernels are not in the cache")
+    e5_weights.store(E5File(), cache_directory())
+
+
+if __name__ == "__main__":
+    main()

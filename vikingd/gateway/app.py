@@ -1,0 +1,120 @@
+"""The application: its routes on one screen."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from starlette.convertors import Convertor, register_url_convertor
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route, Router
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp
+
+from vikingd.client import AsyncClient
+from vikingd.client.credentials import Credentials
+from vikingd.config import ConfigError, Settings
+from vikingd.domain.addresses import Address, parse
+from vikingd.gateway import docs, listening
+from vikingd.gateway.callers import Callers
+from vikingd.gateway.calls import Calls
+from vikingd.gateway.contexts import PREFIX, Contexts
+from vikingd.gateway.doors import Doors
+from vikingd.gateway.health import Health
+from vikingd.gateway.models import PATH, Models
+from vikingd.gateway.rest import BY_QUERY, Rest
+from vikingd.gateway.rpcs import RPCS
+from vikingd.gateway.signing_in import SigningIn
+from vikingd.gateway.upstream import Upstream
+
+
+class _RpcConvertor(Convertor[str]):
+    """The name of an RPC in a path."""
+
+    regex = "|".join(RPCS)
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("rpc", _RpcConvertor())
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+PAGE = Path(__file__).parent / "page"
+_LOADED = {".js", ".css", ".svg", ".txt"}
+
+
+@asynccontextmanager
+async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGIApp]:
+    """Yield the application, which is connected to the daemon.
+
+    Args:
+        settings: of the gateway, and of the daemon that it calls.
+        listen: the address with the port that was taken.
+
+    Raises:
+        ConfigError: the daemon's address, or a file of the credentials for it, cannot be used.
+    """
+    address = settings.gateway.daemon or str(listening.plain(map(parse, settings.listen)))
+    credentials = Credentials.found(key="", tenant="", trust_network=settings.trust_network)
+    try:
+        upstream = Upstream(address, credentials)
+        client = AsyncClient(address, **dataclasses.asdict(credentials))
+    except ValueError as error:
+        raise ConfigError(f"gateway.daemon: {error}") from None
+    # A certificate of the gateway may count as a key, which its callers do not have.
+    needs_key = not listen.is_local or bool(settings.gateway.hosts or credentials.certificate)
+    callers = Callers(needs_key=needs_key, cookie=f"vikingd-session-{listen.port}")
+    calls = Calls(upstream, callers, settings.limits.max_message_bytes)
+    models = Models(client, callers, calls, read_only=settings.gateway.read_only)
+    router = Router(_routes(upstream, callers, calls, models), redirect_slashes=False)
+    try:
+        async with models.running():
+            yield Doors(router, listen, settings.gateway.hosts, settings.gateway.origins)
+    finally:
+        await client.close()
+        await upstream.close()
+
+
+def _routes(upstream: Upstream, callers: Callers, calls: Calls, models: Models) -> list[Route]:
+    rest, contexts, signing_in = Rest(calls), Contexts(calls), SigningIn(calls, callers)
+    routes = [
+        *(_route(f"/v1/{name}", GET=rest.get, POST=rest.post) for name in BY_QUERY),
+        _route("/v1/backup", POST=rest.backup),
+        _route("/v1/openapi.json", GET=docs.openapi),
+        _route("/v1/docs", GET=docs.page),
+        _route("/v1/docs.css", GET=docs.style),
+        _route("/v1/{rpc:rpc}", POST=rest.post),
+        _route(
+            f"{PREFIX}{{path:path}}", GET=contexts.get, PUT=contexts.put, DELETE=contexts.delete
+        ),
+        _route("/session", GET=signing_in.show, POST=signing_in.begin, DELETE=signing_in.end),
+        _route("/healthz", GET=Health(upstream).show),
+        Route(PATH, models, methods=["POST"]),
+    ]
+    page = StaticFiles(directory=PAGE, html=True)
+    return routes + [Route(path, page, methods=["GET"]) for path in ("/", *_files_of_the_page())]
+
+
+def _files_of_the_page() -> list[str]:
+    """Return the paths of what a browser loads; other paths are unknown for each method."""
+    found = sorted(path for path in PAGE.rglob("*") if path.suffix in _LOADED)
+    names = [path.relative_to(PAGE) for path in found]
+    return [f"/{name.as_posix()}" for name in names if "node_modules" not in name.parts]
+
+
+def _route(path: str, **handlers: Handler) -> Route:
+    """Return the route of a path with the handlers of its methods."""
+
+    async def handle(request: Request) -> Response:
+        # HEAD is a GET whose body the server leaves out.
+        return await handlers["GET" if request.method == "HEAD" else request.method](request)
+
+    return Route(path, handle, methods=list(handlers))

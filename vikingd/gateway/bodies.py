@@ -1,0 +1,112 @@
+"""The bodies of requests, read within limits of size, time and memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from starlette.requests import Request
+
+from vikingd.gateway.errors import Fault
+
+LARGE = 64 << 10
+"""Bytes; larger bodies are counted, and parsed on a thread."""
+
+MOST_HELD = 64 << 20
+"""Bytes of large bodies in memory; a single one may be larger."""
+
+SECONDS = 60.0
+"""The time for a whole body."""
+
+_RETRY_AFTER = 1.0
+
+
+class Bodies:
+    """Reads the bodies of requests.
+
+    Args:
+        most: bytes of the largest body.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+
+    @asynccontextmanager
+    async def read(
+        self, request: Request, check: Callable[[], Awaitable[None]]
+    ) -> AsyncIterator[bytes]:
+        """Yield the body of a request. A large one counts as held until the end of the context.
+
+        Args:
+            request: whose body is read.
+            check: called before a large body is read; it raises if the caller may send none.
+
+        Raises:
+            Fault: the body is too large, too slow, or one of too many.
+            starlette.requests.ClientDisconnect: the client went away.
+        """
+        held = _Held()
+        try:
+            try:
+                async with asyncio.timeout(SECONDS):
+                    body = await self._body(request, check, held)
+            except TimeoutError:
+                raise Fault(408, f"the body did not arrive within {SECONDS:g} s") from None
+            yield body
+        finally:
+            self._held -= held.bytes
+
+    async def _body(
+        self, request: Request, check: Callable[[], Awaitable[None]], held: _Held
+    ) -> bytes:
+        declared = _declared(request)
+        self._check_size(declared)
+        if declared > LARGE:
+            await check()
+            self._hold(declared, held)
+        parts: list[bytes] = []
+        size = 0
+        async for part in request.stream():
+            parts.append(part)
+            size += len(part)
+            self._check_size(size)
+            if size > LARGE and size > held.bytes:
+                if not held.bytes:
+                    await check()
+                self._hold(size, held)
+        return b"".join(parts)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._most:
+            raise too_large(self._most)
+
+    def _hold(self, size: int, held: _Held) -> None:
+        others = self._held - held.bytes
+        if others and others + size > MOST_HELD:
+            raise Fault(429, "too many large requests are in work", retry_after=_RETRY_AFTER)
+        self._held = others + size
+        held.bytes = size
+
+
+class _Held:
+    """The bytes that one body holds."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+def too_large(most: int) -> Fault:
+    """Return the fault of a request that is larger than `most` bytes."""
+    return Fault(
+        413,
+        f"the request is larger than {most:,} bytes; send less at once, or raise "
+        "limits.max_message_bytes in the configuration",
+    )
+
+
+def _declared(request: Request) -> int:
+    """Return the length that the head tells; 0 if it tells none."""
+    length = request.headers.get("content-length", "")
+    return int(length) if length.isascii() and length.isdecimal() else 0

@@ -1,0 +1,184 @@
+"""The calls of requests: with the key of their caller, until their deadline or their end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+import grpc
+from starlette.requests import ClientDisconnect, Request
+
+from vikingd.gateway import json_form
+from vikingd.gateway.bodies import LARGE, Bodies, too_large
+from vikingd.gateway.callers import Caller, Callers
+from vikingd.gateway.errors import CallFailed
+from vikingd.gateway.rpcs import RPCS, Rpc
+from vikingd.gateway.upstream import Upstream
+from vikingd.pb.contexts_pb2 import ListRequest
+
+Fields = Callable[[bytes], Any]
+"""Makes the fields of a request, in their JSON form, of a body."""
+
+_CHECK = RPCS["list"], ListRequest(page_size=1).SerializeToString()
+_CHECK_TIMEOUT = 10.0  # seconds; a wrong key waits up to two
+
+Result = TypeVar("Result")
+
+
+class Reply(NamedTuple):
+    """A reply, and the part of it that is shown, as JSON."""
+
+    message: Any
+    json: bytes
+
+
+class Calls:
+    """Calls the daemon for requests.
+
+    Args:
+        upstream: the daemon.
+        callers: finds the keys.
+        most: bytes of the largest request.
+    """
+
+    def __init__(self, upstream: Upstream, callers: Callers, most: int) -> None:
+        self._upstream = upstream
+        self._callers = callers
+        self._most = most
+        self._bodies = Bodies(most)
+        # Large texts are read and written here, one after the other: the event loop goes on, and
+        # the values of one text alone, which are larger than it, are in memory.
+        self._thread = ThreadPoolExecutor(1, "json")
+
+    async def send(
+        self,
+        request: Request,
+        rpc: Rpc,
+        fields: dict[str, Any],
+        timeout: float | None,
+        shown: str = "",
+    ) -> Reply:
+        """Call a unary RPC.
+
+        Args:
+            request: whose caller sends the call.
+            rpc: the RPC.
+            fields: of its request, in their JSON form.
+            timeout: seconds until the deadline.
+            shown: the field of the reply with the part that is shown; "": all of it.
+        """
+        caller = self._callers.of(request.headers)
+        data = json_form.fill(rpc.request(), fields)
+        with self._signing_out(caller):
+            return await self._sent(request, caller, rpc, data, timeout, shown)
+
+    async def send_body(
+        self, request: Request, rpc: Rpc, fields: Fields, timeout: float | None
+    ) -> Reply:
+        """Call a unary RPC with the fields that are made of the body."""
+        async with self._received(request, rpc, fields) as (caller, data):
+            return await self._sent(request, caller, rpc, data, timeout)
+
+    async def stream_body(
+        self, request: Request, rpc: Rpc, fields: Fields, timeout: float | None
+    ) -> AsyncIterator[Any]:
+        """Call an RPC whose reply is a stream with such fields; yield its parts."""
+        async with self._received(request, rpc, fields) as (caller, data):
+            async for part in self._upstream.stream(rpc.path, data, caller.metadata, timeout):
+                yield rpc.reply.FromString(part)
+
+    async def check(self, caller: Caller) -> None:
+        """Send a small call that each valid key may send.
+
+        Raises:
+            CallFailed: the key is not valid, or the daemon cannot tell.
+        """
+        rpc, request = _CHECK
+        await self._upstream.call(rpc.path, request, caller.metadata, _CHECK_TIMEOUT)
+
+    @asynccontextmanager
+    async def body(self, request: Request) -> AsyncIterator[tuple[Caller, bytes]]:
+        """Yield the caller and the body of a request; a large one only of a valid key."""
+        caller = self._callers.of(request.headers)
+        with self._signing_out(caller):
+            async with self._bodies.read(request, partial(self.check, caller)) as body:
+                yield caller, body
+
+    @asynccontextmanager
+    async def _received(
+        self, request: Request, rpc: Rpc, fields: Fields
+    ) -> AsyncIterator[tuple[Caller, bytes]]:
+        """Yield the caller, and the request to the daemon."""
+
+        def read(body: bytes) -> bytes:
+            return json_form.fill(rpc.request(), fields(body))
+
+        async with self.body(request) as (caller, body):
+            data = await self._threaded(read, body)
+            if len(data) > self._most:
+                raise too_large(self._most)
+            yield caller, data
+
+    async def _sent(
+        self,
+        request: Request,
+        caller: Caller,
+        rpc: Rpc,
+        data: bytes,
+        timeout: float | None,
+        shown: str = "",
+    ) -> Reply:
+        def write(reply: bytes) -> Reply:
+            message = rpc.reply.FromString(reply)
+            part = getattr(message, shown) if shown else message
+            return Reply(message, json_form.written(part))
+
+        call = self._upstream.call(rpc.path, data, caller.metadata, timeout)
+        reply = await while_connected(request, call)
+        return await self._threaded(write, reply)
+
+    async def _threaded(self, function: Callable[[bytes], Result], data: bytes) -> Result:
+        """Return what a function makes of a text; a large one is worked on by the thread."""
+        if len(data) <= LARGE:
+            return function(data)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, data)
+
+    @contextmanager
+    def _signing_out(self, caller: Caller) -> Iterator[None]:
+        """End the session of a caller whose key the daemon refuses."""
+        try:
+            yield
+        except CallFailed as error:
+            if error.code is grpc.StatusCode.UNAUTHENTICATED and caller.session:
+                self._callers.sessions.end(caller.session)
+                error.headers.update(self._callers.forgotten())
+            raise
+
+
+async def while_connected(request: Request, work: Coroutine[Any, Any, Result]) -> Result:
+    """Return the result of work that is cancelled when the client goes away.
+
+    The body of the request has been read.
+
+    Raises:
+        ClientDisconnect: the client went away.
+    """
+    task = asyncio.ensure_future(work)
+    gone = asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            return task.result()
+        raise ClientDisconnect
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,167 @@
+"""The one table from gRPC codes to HTTP, and the errors of the gateway itself.
+
+The body of each error is a `google.rpc.Status` as JSON, with its details.
+"""
+
+from __future__ import annotations
+
+import json
+from math import ceil
+from typing import Any, Final
+
+import grpc
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
+from grpc_status import rpc_status
+from starlette.responses import Response
+
+from vikingd.domain.errors import shortened
+
+DOMAIN = "viking.retrieval.v1"
+JSON = "application/json"
+
+_Code = grpc.StatusCode
+
+HTTP: Final[dict[grpc.StatusCode, int]] = {
+    _Code.CANCELLED: 499,
+    _Code.UNKNOWN: 500,
+    _Code.INVALID_ARGUMENT: 400,
+    _Code.DEADLINE_EXCEEDED: 504,
+    _Code.NOT_FOUND: 404,
+    _Code.ALREADY_EXISTS: 409,
+    _Code.PERMISSION_DENIED: 403,
+    _Code.RESOURCE_EXHAUSTED: 429,
+    _Code.FAILED_PRECONDITION: 400,
+    _Code.ABORTED: 409,
+    _Code.OUT_OF_RANGE: 400,
+    _Code.UNIMPLEMENTED: 501,
+    _Code.INTERNAL: 500,
+    _Code.UNAVAILABLE: 503,
+    _Code.DATA_LOSS: 500,
+    _Code.UNAUTHENTICATED: 401,
+}
+
+_OF_HTTP: Final[dict[int, tuple[grpc.StatusCode, str]]] = {
+    400: (_Code.INVALID_ARGUMENT, "INVALID_FIELD"),
+    401: (_Code.UNAUTHENTICATED, "UNAUTHENTICATED"),
+    403: (_Code.PERMISSION_DENIED, "ORIGIN_NOT_ALLOWED"),
+    404: (_Code.NOT_FOUND, "NO_SUCH_PATH"),
+    405: (_Code.UNIMPLEMENTED, "METHOD_NOT_ALLOWED"),
+    408: (_Code.DEADLINE_EXCEEDED, "BODY_TOO_SLOW"),
+    413: (_Code.INVALID_ARGUMENT, "BODY_TOO_LARGE"),
+    415: (_Code.INVALID_ARGUMENT, "UNSUPPORTED_MEDIA_TYPE"),
+    421: (_Code.PERMISSION_DENIED, "HOST_NOT_ALLOWED"),
+    429: (_Code.RESOURCE_EXHAUSTED, "OVERLOADED"),
+    500: (_Code.INTERNAL, "INTERNAL"),
+    503: (_Code.UNAVAILABLE, "UNREACHABLE"),
+}
+"""Code and reason of the errors that the gateway itself finds, by their HTTP status."""
+
+_WITHOUT_REASON: Final = {
+    _Code.UNAVAILABLE: ("UNREACHABLE", "the daemon cannot be reached"),
+    _Code.DEADLINE_EXCEEDED: ("TIMED_OUT", "the deadline of the call passed; ?timeout= sets it"),
+}
+"""Errors that gRPC itself raises. Its own messages name addresses."""
+
+_TOO_LARGE = "larger than max"
+"""In the words of gRPC for a message that the daemon does not take."""
+
+
+def _sendable(text: str) -> str:
+    """Return a text that is short and valid Unicode; JSON can hold half a character."""
+    return shortened(text).encode(errors="backslashreplace").decode()
+
+
+class HttpError(Exception):
+    """A request that gets an error.
+
+    Attributes:
+        http: the status.
+        status: the body.
+        headers: of the response.
+    """
+
+    def __init__(self, http: int, status: Status, headers: dict[str, str]) -> None:
+        super().__init__(status.message)
+        self.http = http
+        self.status = status
+        self.headers = headers
+
+    def response(self) -> Response:
+        """Return the response."""
+        headers = dict(self.headers)
+        if self.http == 401:
+            headers["www-authenticate"] = "Bearer"
+        for detail in self.status.details:
+            retry = RetryInfo()
+            if detail.Unpack(retry):
+                delay = retry.retry_delay
+                headers["retry-after"] = str(ceil(delay.seconds + delay.nanos / 1e9))
+        body = json.dumps(MessageToDict(self.status), ensure_ascii=False)
+        return Response(body, self.http, headers, media_type=JSON)
+
+
+class Fault(HttpError):
+    """A request that the gateway itself refuses.
+
+    Args:
+        http: the status.
+        message: names the value, the limit and the remedy.
+        field: the field of the request with the fault.
+        headers: of the response.
+        retry_after: seconds after which a repetition may succeed.
+    """
+
+    def __init__(
+        self,
+        http: int,
+        message: str,
+        *,
+        field: str = "",
+        headers: dict[str, str] | None = None,
+        retry_after: float | None = None,
+    ) -> None:
+        field, message = _sendable(field), _sendable(message)
+        code, reason = _OF_HTTP[http]
+        text = f"{field}: {message}" if field else message
+        info = ErrorInfo(reason=reason, domain=DOMAIN, metadata={"field": field} if field else {})
+        status = Status(code=code.value[0], message=text)
+        status.details.add().Pack(info)
+        if field:
+            violation = BadRequest.FieldViolation(field=field, description=message)
+            status.details.add().Pack(BadRequest(field_violations=[violation]))
+        if retry_after is not None:
+            retry = RetryInfo()
+            retry.retry_delay.FromNanoseconds(round(retry_after * 1e9))
+            status.details.add().Pack(retry)
+        super().__init__(http, status, headers or {})
+
+
+class CallFailed(HttpError):
+    """A call that the daemon, or the connection to it, answered with an error."""
+
+    def __init__(self, error: grpc.aio.AioRpcError) -> None:
+        self.code = error.code()
+        http = HTTP[self.code]
+        if self.code is _Code.RESOURCE_EXHAUSTED and _TOO_LARGE in (error.details() or ""):
+            http = 413
+        super().__init__(http, _status_of(error), {})
+
+
+def _status_of(error: grpc.aio.AioRpcError) -> Status:
+    """Return the status that the daemon sent; errors of gRPC itself get a reason of their own."""
+    call: Any = error
+    try:
+        status: Status | None = rpc_status.from_call(call)
+    except (ValueError, DecodeError):
+        status = None
+    if status is not None:
+        return status
+    code = error.code()
+    reason, message = _WITHOUT_REASON.get(code, ("", error.details() or code.name))
+    status = Status(code=code.value[0], message=message)
+    if reason:
+        status.details.add().Pack(ErrorInfo(reason=reason, domain=DOMAIN))
+    return status

@@ -1,0 +1,160 @@
+"""Messages in protobuf's JSON form, read strictly: what is wrong is told by its field."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, NoReturn
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
+from google.protobuf.message import EncodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from vikingd.gateway.errors import Fault
+
+BODY = "body"
+
+_BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
+_PREFIX = re.compile(r"^(Failed to parse \S+ field: )+")
+_SUFFIX = re.compile(r" at [\w.\[\]]+\.*$")
+_TOO_DEEP = "is nested too deeply"
+
+
+def read(data: bytes) -> Any:
+    """Return the value of a JSON text.
+
+    Raises:
+        Fault: it is not JSON, not UTF-8, or has a number or a name that JSON does not allow.
+    """
+    try:
+        value = json.loads(
+            data.decode(), object_pairs_hook=_without_duplicates, parse_constant=_not_a_number
+        )
+        if b"\\u" in data:  # half of a surrogate pair makes json_format fail in odd ways
+            json.dumps(value, ensure_ascii=False).encode()
+        return value
+    except UnicodeEncodeError:
+        raise Fault(400, "has text that is not valid Unicode", field=BODY) from None
+    except UnicodeDecodeError as error:
+        raise Fault(400, f"is not valid UTF-8 at byte {error.start}", field=BODY) from None
+    except RecursionError:
+        raise Fault(400, _TOO_DEEP, field=BODY) from None
+    except ValueError as error:
+        raise Fault(400, f"is not valid JSON: {error}", field=BODY) from None
+
+
+def fill(message: Message, value: Any) -> bytes:
+    """Set the fields of a message by a value from JSON, and return it as bytes.
+
+    Raises:
+        Fault: a field does not exist, is there twice, or cannot have its value.
+    """
+    if not isinstance(value, dict):
+        raise Fault(400, "must be an object", field=BODY)
+    descriptor: Any = message.DESCRIPTOR
+    try:
+        _check(descriptor, value, "")
+        ParseDict(value, message)
+        return message.SerializeToString()
+    except (RecursionError, EncodeError):
+        raise Fault(400, _TOO_DEEP, field=BODY) from None
+    except _REFUSALS as error:
+        raise _fault(descriptor, value, "", error) from None
+
+
+def written(message: Message) -> bytes:
+    """Return a message as JSON."""
+    return json.dumps(
+        MessageToDict(message), ensure_ascii=False, allow_nan=False, separators=(",", ":")
+    ).encode()
+
+
+# What json_format raises for a value that does not fit; it wraps most in ParseError.
+_REFUSALS = (ParseError, AttributeError, TypeError, ValueError, OverflowError)
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise ValueError(f"{name!r} is there twice")
+        found[name] = value
+    return found
+
+
+def _not_a_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number of JSON")
+
+
+def _check(message: Descriptor, value: dict[str, Any], path: str) -> None:
+    """Refuse what json_format would pass: a field under both names, and what is no base64."""
+    seen = set()
+    for name, given in value.items():
+        field = _field(message, name)
+        if field is None:
+            raise _unknown(message, path + name)
+        if field.name in seen:
+            raise Fault(400, "is there twice, under two names", field=path + name)
+        seen.add(field.name)
+        is_bytes = field.type == FieldDescriptor.TYPE_BYTES
+        below = None if field.message_type is None else _own(field.message_type)
+        if not (is_bytes or below):
+            continue
+        for place, one in _items(field, given, path + name):
+            if isinstance(one, str) and is_bytes and not _BASE64.fullmatch(one):
+                raise Fault(400, "is not base64", field=place)
+            if isinstance(one, dict) and below:
+                _check(below, one, f"{place}.")
+
+
+def _fault(message: Descriptor, value: dict[str, Any], path: str, error: Exception) -> Fault:
+    """Return the fault of an object that json_format refuses: it is found by trial."""
+    for name, given in value.items():
+        field: Any = _field(message, name)
+        refusal = _refusal(message, {name: given})
+        if refusal is None:
+            continue
+        below = None if field.message_type is None else _own(field.message_type)
+        for place, one in _items(field, given, path + name):
+            if below and isinstance(one, dict) and (inner := _refusal(below, one)):
+                return _fault(below, one, f"{place}.", inner)
+            if field.is_repeated and (inner := _refusal(message, {name: [one]})):
+                return Fault(400, _said(inner), field=place)
+        return Fault(400, _said(refusal), field=path + name)
+    return Fault(400, _said(error), field=path.rstrip(".") or BODY)
+
+
+def _refusal(message: Descriptor, value: dict[str, Any]) -> Exception | None:
+    """Return the error of json_format for an object; None if it is accepted."""
+    try:
+        ParseDict(value, GetMessageClass(message)())
+    except _REFUSALS as error:
+        return error
+    return None
+
+
+def _field(message: Descriptor, name: str) -> FieldDescriptor | None:
+    return message.fields_by_camelcase_name.get(name) or message.fields_by_name.get(name)
+
+
+def _own(message: Descriptor) -> Descriptor | None:
+    """Return a message; None for those of protobuf itself, which have forms of their own."""
+    return None if message.full_name.startswith("google.protobuf.") else message
+
+
+def _items(field: FieldDescriptor, value: Any, path: str) -> list[tuple[str, Any]]:
+    """Return the values of a field with their paths."""
+    if field.is_repeated and isinstance(value, list):
+        return [(f"{path}[{i}]", one) for i, one in enumerate(value)]
+    return [(path, value)]
+
+
+def _unknown(message: Descriptor, path: str) -> Fault:
+    names = ", ".join(field.json_name for field in message.fields) or "none"
+    return Fault(400, f"is not a field; the fields are: {names}", field=path)
+
+
+def _said(error: Exception) -> str:
+    """Return what json_format says, without its own path."""
+    return _SUFFIX.sub("", _PREFIX.sub("", str(error))).rstrip(".")

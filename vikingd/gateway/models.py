@@ -1,0 +1,69 @@
+"""MCP for models, by streamable HTTP at /mcp: no sessions, JSON replies."""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+
+from mcp.server.mcpserver import Context
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.requests import Request
+from starlette.types import Message, Receive, Scope, Send
+
+from vikingd.client import AsyncClient
+from vikingd.gateway.callers import Callers
+from vikingd.gateway.calls import Calls
+from vikingd.gateway.rest import check_json
+from vikingd.mcp.server import PATH, http_app
+
+__all__ = ["PATH", "Models"]
+
+# Hosts and origins are checked at the door already.
+_UNCHECKED = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+
+
+class Models:
+    """The MCP server as an ASGI application; each call has the key of its request.
+
+    Args:
+        client: a client of the daemon without a key.
+        callers: finds the keys.
+        calls: reads the bodies.
+        read_only: leave out the tools that write.
+    """
+
+    def __init__(
+        self, client: AsyncClient, callers: Callers, calls: Calls, *, read_only: bool
+    ) -> None:
+        def client_of(context: Context[Any, Any]) -> AsyncClient:
+            request: Any = context.request_context.request
+            caller = callers.of(request.headers)
+            return client.with_key(caller.key, caller.tenant)
+
+        self._calls = calls
+        self._app = http_app(client_of, read_only, _UNCHECKED)
+
+    def running(self) -> AbstractAsyncContextManager[Any]:
+        """Return the context in which the server answers."""
+        return self._app.router.lifespan_context(self._app)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request."""
+        request = Request(scope, receive)
+        check_json(request)
+        async with self._calls.body(request) as (_, body):
+            await self._app(scope, _Replay(body, receive), send)
+
+
+class _Replay:
+    """What an application receives: the body that was read already, then what comes after it."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        if self._body is None:
+            return await self._receive()
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}

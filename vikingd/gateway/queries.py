@@ -1,0 +1,100 @@
+"""The parameters of a URL, read strictly."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from starlette.requests import Request
+
+from vikingd.gateway.errors import Fault
+
+DEFAULT_TIMEOUT = 30.0
+"""Seconds."""
+
+LONGEST_TIMEOUT = 24 * 3600.0
+"""Seconds."""
+
+_MOST = 100  # parameters
+
+
+class Query:
+    """The parameters of a request that nobody has taken yet.
+
+    Raises:
+        Fault: they cannot be decoded.
+    """
+
+    def __init__(self, request: Request) -> None:
+        self._values: dict[str, list[str]] = {}
+        try:
+            text = request.scope["query_string"].decode("ascii")
+            pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=_MOST)
+        except UnicodeDecodeError:
+            raise Fault(400, "is not valid UTF-8", field="query") from None
+        except ValueError:
+            raise Fault(400, f"has more than {_MOST} parameters", field="query") from None
+        for name, value in pairs:
+            self._values.setdefault(name, []).append(value)
+
+    def one(self, name: str) -> str | None:
+        """Take the only value of a parameter; None if it is not there."""
+        values = self._values.pop(name, None)
+        if values is None:
+            return None
+        if len(values) > 1:
+            raise Fault(400, "is there twice", field=name)
+        return values[0]
+
+    def flag(self, name: str) -> bool:
+        """Take a parameter that is true or false; False if it is not there."""
+        return _bool(name, self.one(name) or "false")
+
+    def timeout(self, default: float | None = DEFAULT_TIMEOUT) -> float | None:
+        """Take the seconds until the deadline of the call."""
+        text = self.one("timeout")
+        if text is None:
+            return default
+        if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,9})?", text):
+            raise Fault(400, "is not a number of seconds", field="timeout")
+        seconds = float(text)
+        if not 0 < seconds <= LONGEST_TIMEOUT:
+            raise Fault(400, f"must be above 0, at most {LONGEST_TIMEOUT:g}", field="timeout")
+        return seconds
+
+    def fields(self, message: Descriptor, aliases: dict[str, str]) -> dict[str, object]:
+        """Take the scalar fields of a message, in their JSON form.
+
+        Args:
+            message: the parameters have the names of its fields.
+            aliases: further names of fields.
+        """
+        found: dict[str, object] = {}
+        for given in list(self._values):
+            name = aliases.get(given, given)
+            field = message.fields_by_name.get(name) or message.fields_by_camelcase_name.get(name)
+            if field is None or field.message_type is not None:
+                continue
+            if field.name in found:
+                raise Fault(400, "is there twice, under two names", field=given)
+            if field.is_repeated:
+                found[field.name] = self._values.pop(given)
+            else:
+                found[field.name] = _scalar(field, given, self.one(given) or "")
+        return found
+
+    def end(self) -> None:
+        """Refuse the parameters that nobody has taken."""
+        for name in self._values:
+            raise Fault(400, "is not a parameter here: see /v1/openapi.json", field=name)
+
+
+def _scalar(field: FieldDescriptor, name: str, text: str) -> object:
+    return _bool(name, text) if field.type == FieldDescriptor.TYPE_BOOL else text
+
+
+def _bool(name: str, text: str) -> bool:
+    if text not in ("true", "false"):
+        raise Fault(400, "must be true or false", field=name)
+    return text == "true"

@@ -1,0 +1,110 @@
+"""The RPCs over HTTP: POST /v1/{rpc} in protobuf's JSON form, and some of them as GET."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from vikingd.gateway import json_form
+from vikingd.gateway.calls import Calls
+from vikingd.gateway.errors import JSON, Fault
+from vikingd.gateway.queries import Query
+from vikingd.gateway.rpcs import RPCS
+
+BY_QUERY = ("find", "tree")
+"""The RPCs that take their fields as parameters of a URL, too."""
+
+ALIASES = {"q": "query", "target": "target_uri"}
+
+_BACKUP = RPCS["backup"]
+
+
+class Rest:
+    """The handlers of the RPCs."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def post(self, request: Request) -> Response:
+        """Call an RPC with the fields in the body."""
+        rpc = RPCS[_name(request)]
+        check_json(request)
+        timeout = _only_timeout(request)
+        reply = await self._calls.send_body(request, rpc, fields_of, timeout)
+        return Response(reply.json, media_type=JSON)
+
+    async def get(self, request: Request) -> Response:
+        """Call an RPC with the fields in the parameters of the URL."""
+        rpc = RPCS[_name(request)]
+        query = Query(request)
+        timeout = query.timeout()
+        fields = query.fields(rpc.descriptor.input_type, ALIASES)
+        query.end()
+        reply = await self._calls.send(request, rpc, fields, timeout)
+        return Response(reply.json, media_type=JSON)
+
+    async def backup(self, request: Request) -> Response:
+        """Send the bytes of a backup; a response that breaks off is shorter than its length."""
+        check_json(request)
+        timeout = _only_timeout(request, None)
+        parts = self._calls.stream_body(request, _BACKUP, fields_of, timeout)
+        first = await anext(parts)
+        headers = {
+            "content-length": str(first.size),
+            "content-disposition": f'attachment; filename="vikingd-{first.revision}.backup"',
+        }
+        return StreamingResponse(
+            _bytes(first, parts), headers=headers, media_type="application/octet-stream"
+        )
+
+
+def _name(request: Request) -> str:
+    path: str = request.scope["path"]
+    return path.rpartition("/")[2]
+
+
+def check_json(request: Request) -> None:
+    """Refuse a body that is not declared as JSON.
+
+    A page of another origin can send other types without asking first.
+    """
+    kind = media_type(request)
+    if kind != JSON:
+        raise Fault(415, f"the content-type must be {JSON}, not {kind or 'absent'}")
+
+
+def media_type(request: Request) -> str:
+    """Return the media type of the body, without parameters.
+
+    Raises:
+        Fault: the body is compressed, or not UTF-8.
+    """
+    if request.headers.get("content-encoding", "identity") != "identity":
+        raise Fault(415, "a body must not be compressed")
+    kind, _, parameters = request.headers.get("content-type", "").lower().partition(";")
+    charset = parameters.partition("charset=")[2].strip(' "')
+    if charset not in ("", "utf-8", "utf8"):
+        raise Fault(415, f"the charset must be utf-8, not {charset}")
+    return kind.strip()
+
+
+def fields_of(body: bytes) -> Any:
+    """Return the fields in a body; an empty one has none."""
+    return json_form.read(body) if body.strip() else {}
+
+
+def _only_timeout(request: Request, default: float | None = 30.0) -> float | None:
+    query = Query(request)
+    timeout = query.timeout(default)
+    query.end()
+    return timeout
+
+
+async def _bytes(first: Any, parts: Any) -> Any:
+    async with aclosing(parts):
+        yield first.data
+        async for part in parts:
+            yield part.data

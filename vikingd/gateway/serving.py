@@ -1,0 +1,99 @@
+"""The running gateway, from start to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable, Iterator
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from vikingd import __version__
+from vikingd.config import Settings
+from vikingd.gateway import connections, listening
+from vikingd.gateway.app import application
+from vikingd.gateway.tls import Certificates
+
+_GRACE = 5  # seconds for running requests when the gateway stops
+_NEVER = 24 * 3600  # seconds
+_SWITCH_INTERVAL = 0.0005  # seconds; with Python's 5 ms a request waits so long for a busy thread
+
+# Handshakes count among open files, but not among connections yet.
+_FILES = 2 * connections.MOST + 64
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the gateway."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def run(
+    settings: Settings,
+    listener: socket.socket | None = None,
+    started: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C.
+
+    Args:
+        settings: of the gateway, and of the daemon that it calls.
+        listener: the socket of the address; None: it is opened here.
+        started: called with the URL when the gateway listens.
+
+    Raises:
+        ConfigError: a setting cannot be used.
+        OSError: the address cannot be used.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_FILES, hard), hard))
+    sys.setswitchinterval(_SWITCH_INTERVAL)
+    # The gateway itself logs what fails; uvicorn would add a line, and the traceback.
+    logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+    with listener or listening.listener(settings.gateway.address) as opened:
+        asyncio.run(_serve(settings, opened, started))
+
+
+async def _serve(
+    settings: Settings, listener: socket.socket, started: Callable[[str], None]
+) -> None:
+    listen = listening.taken(settings.gateway.address, listener)
+    certificates = Certificates(settings.tls) if listen.tls else None
+    async with application(settings, listen) as app:
+        server = _Server(_configuration(app, certificates))
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, setattr, server, "should_exit", True)
+        watch = asyncio.create_task(certificates.watch()) if certificates else None
+        url = listening.url(listen)
+        print(f"vikingd {__version__} gateway on {url}", flush=True)
+        started(url)
+        await server.serve([listener])
+        if watch is not None:
+            watch.cancel()
+
+
+def _configuration(app: ASGIApp, certificates: Certificates | None) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=connections.Connection,
+        h11_max_incomplete_event_size=connections.HEAD_BYTES,
+        interface="asgi3",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        loop="none",
+        proxy_headers=False,
+        server_header=False,
+        ssl_context_factory=(lambda *_: certificates.context) if certificates else None,
+        timeout_graceful_shutdown=_GRACE,
+        timeout_keep_alive=_NEVER,  # the deadline of the next head comes first
+        ws="none",
+    )

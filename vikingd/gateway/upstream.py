@@ -1,0 +1,80 @@
+"""The connection to the daemon. Requests and replies are bytes here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import grpc
+
+from vikingd.client.credentials import Credentials
+from vikingd.gateway.errors import CallFailed
+
+Metadata = Sequence[tuple[str, str]]
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", -1),  # the request decides the size of its reply
+    ("grpc.enable_http_proxy", 0),
+    # When the daemon is back, a call finds it within a second.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+)
+
+
+class Upstream:
+    """A channel to the daemon, for one event loop. It repeats no call.
+
+    Args:
+        address: of the daemon.
+        credentials: the files of TLS; they have no key.
+
+    Raises:
+        ValueError: the address or a file cannot be used.
+    """
+
+    def __init__(self, address: str, credentials: Credentials) -> None:
+        target, secure = credentials.target(address)
+        if secure is None:
+            self._channel = grpc.aio.insecure_channel(target, _OPTIONS)
+        else:
+            self._channel = grpc.aio.secure_channel(target, secure, _OPTIONS)
+        self._unary: dict[str, Any] = {}
+
+    async def call(
+        self, path: str, request: bytes, metadata: Metadata, timeout: float | None
+    ) -> bytes:
+        """Return the reply of a unary RPC; a cancellation cancels the call.
+
+        Raises:
+            CallFailed: the daemon, or the connection to it, answers with an error.
+        """
+        send = self._unary.get(path)
+        if send is None:
+            send = self._unary[path] = self._channel.unary_unary(path)
+        try:
+            reply: bytes = await send(request, metadata=metadata, timeout=timeout)
+        except grpc.aio.AioRpcError as error:
+            raise CallFailed(error) from None
+        return reply
+
+    async def stream(
+        self, path: str, request: bytes, metadata: Metadata, timeout: float | None
+    ) -> AsyncIterator[bytes]:
+        """Yield the replies of a streaming RPC; the end of the iteration cancels the call.
+
+        Raises:
+            CallFailed: the daemon, or the connection to it, answers with an error.
+        """
+        begin: Any = self._channel.unary_stream(path)
+        parts = begin(request, metadata=metadata, timeout=timeout)
+        try:
+            async for part in parts:
+                yield part
+        except grpc.aio.AioRpcError as error:
+            raise CallFailed(error) from None
+        finally:
+            parts.cancel()
+
+    async def close(self) -> None:
+        """End the connection; calls in flight fail."""
+        await self._channel.close(None)
