@@ -1,8 +1,8 @@
-"""The pictures of the README: the layers of the daemon, and the trace of one find.
+"""The pictures of the README: the layers of the daemon, the trace of one find, and the page.
 
-`python -m benchmarks.pictures` writes architecture.svg and trace.svg beside this file. The layers
-come from the import contract in pyproject.toml and the first sentence of each package, the trace
-from a daemon with the demo tree.
+`python -m benchmarks.pictures` writes architecture.svg, trace.svg, page.png and page-phone.png
+beside this file. The layers come from the import contract in pyproject.toml and the first sentence
+of each package, the others from a daemon with the demo tree. Chromium must be installed.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ import textwrap
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal, TypeAlias
+from urllib.parse import quote
 
+from playwright.sync_api import Page
 from rich.console import Console
 from rich.text import Text
 
 from benchmarks.daemon import serving, temporary_store
+from benchmarks.page import chromium, gateway
 
 _HERE = Path(__file__).parent
 _ROOT = _HERE.parent
@@ -31,15 +35,31 @@ _TARGET = "viking://resources"
 _COLUMNS = 110
 _FONT = "font-family='ui-monospace, SFMono-Regular, Menlo, Consolas, monospace'"
 
+_Theme: TypeAlias = Literal["light", "dark"]
+
+_SHOTS: tuple[tuple[str, str, _Theme, tuple[int, int], str], ...] = (
+    ("page.png", "en-US", "light", (1280, 760), "how do I extract tables from a PDF"),
+    ("page-phone.png", "zh-CN", "dark", (390, 760), "怎么从 PDF 里提取表格"),
+)
+"""File, language, theme, size and question of each screenshot."""
+
 _WIDTH, _MARGIN, _GAP, _LINE = 960, 12, 10, 17  # pixels
 _CHARACTER = 7.3  # pixels of one at 12 px
 _FILLS = ("#e8f1fb", "#eaf6ec")
 
 
 def main() -> None:
-    """Write both pictures."""
+    """Write the pictures."""
     (_HERE / "architecture.svg").write_text(architecture(), encoding="utf-8")
-    (_HERE / "trace.svg").write_text(trace(), encoding="utf-8")
+    with temporary_store() as store, serving(store, provider="e5") as server:
+        _vikingctl(server.address, "import", str(_ROOT / "vikingd/demo_tree"), "viking://")
+        (_HERE / "trace.svg").write_text(trace(server.address), encoding="utf-8")
+        with gateway(server.address) as url, chromium() as browser:
+            for name, language, theme, (width, height), question in _SHOTS:
+                context = browser.new_context(
+                    viewport={"width": width, "height": height}, locale=language, color_scheme=theme
+                )
+                shoot(context.new_page(), url, question, _HERE / name)
 
 
 def architecture() -> str:
@@ -91,13 +111,18 @@ def _lines(x: float, y: float, lines: list[str]) -> Iterator[str]:
         yield f"<text x='{x:.0f}' y='{at:.0f}'{weight}>{html.escape(line)}</text>"
 
 
-def trace() -> str:
+def shoot(page: Page, url: str, question: str, file: Path) -> None:
+    """Ask a question on the page, ask why, and take a screenshot."""
+    page.goto(f"{url}/#q={quote(question)}")
+    page.locator(".result button.small").first.click()
+    page.locator(".walk").wait_for()
+    page.locator(".live").wait_for(state="attached")
+    page.screenshot(path=file)
+
+
+def trace(address: str) -> str:
     """Ask the demo tree and draw the trace of the answer as a terminal shows it."""
-    with temporary_store() as store, serving(store, provider="e5") as server:
-        _vikingctl(server.address, "import", str(_ROOT / "vikingd/demo_tree"), "viking://")
-        shown = _vikingctl(
-            server.address, "find", _QUESTION, "--target", _TARGET, "--limit", "3", "--trace"
-        )
+    shown = _vikingctl(address, "find", _QUESTION, "--target", _TARGET, "--limit", "3", "--trace")
     console = Console(record=True, width=_COLUMNS, file=io.StringIO())
     console.print(Text.from_ansi(shown))
     drawn = console.export_svg(

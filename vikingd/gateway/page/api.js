@@ -1,0 +1,62 @@
+// The calls of the page: POST /v1/{rpc} in protobuf's JSON form, and the session.
+
+/** An error of the daemon or the gateway, or a daemon that is not reached. */
+export class Failure extends Error {
+  /**
+   * @param {number} status of HTTP; 0: there was no answer
+   * @param {string} message for people
+   * @param {string} reason for programs, such as NOT_FOUND
+   */
+  constructor(status, message, reason) {
+    super(message);
+    this.status = status;
+    this.reason = reason;
+    this.isOld = false; // a call without a key, answered after the sign-in
+  }
+}
+
+let sessions = 0; // begun by this page
+
+async function send(method, path, body, signal) {
+  const before = sessions;
+  let response;
+  try {
+    response = await fetch(path, {
+      method,
+      signal,
+      headers: body === undefined ? {} : { "content-type": "application/json" },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "same-origin",
+    });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Failure(0, "", "UNREACHABLE");
+  }
+  if (response.status === 204) return {};
+  let reply = {};
+  try {
+    reply = await response.json();
+  } catch {
+    // An answer without JSON has its status alone.
+  }
+  if (response.ok) return reply;
+  const info = (reply.details || []).find((detail) => detail.reason);
+  const failure = new Failure(response.status, reply.message || `HTTP ${response.status}`, info?.reason || "");
+  failure.isOld = response.status === 401 && before < sessions;
+  throw failure;
+}
+
+/** Call an RPC by its name, such as "find". */
+export const call = (rpc, request = {}, signal) => send("POST", `/v1/${rpc}`, request, signal);
+
+/** Begin a session with a key; the page does not keep the key. */
+export async function signIn(key, tenant) {
+  await send("POST", "/session", { key, tenant });
+  sessions += 1;
+}
+
+/** Tell whether the browser is signed in. */
+export const session = () => send("GET", "/session");
+
+/** End the session. */
+export const signOut = () => send("DELETE", "/session");

@@ -1,0 +1,78 @@
+// The answer of Recall: memories, and the parts of their salience.
+import { html, useState } from "./vendor/vendor.js";
+import { call } from "./api.js";
+import { Bar } from "./bars.js";
+import { Degraded, Summary } from "./results.js";
+import { SALIENCE } from "./scores.js";
+import { number, t } from "./texts.js";
+
+/** The memories. */
+export function Memories({ reply, taken, open, changed, fail }) {
+  const memories = reply.results || [];
+  const budget = Number(reply.totalTokens || 0) + Number(reply.budgetRemaining || 0);
+  return html`<div class="answer">
+    <${Summary} reply=${reply} count=${memories.length} taken=${taken} />
+    <p class="quiet">${t("path", { path: t(reply.path || "") })}${reply.reason ? ` · ${reply.reason}` : ""} · ${t("tokens", { used: number(reply.totalTokens), budget: number(budget) })}</p>
+    <${Degraded} reply=${reply} />
+    <${Remember} open=${open} changed=${changed} fail=${fail} />
+    ${!memories.length && html`<p class="empty">${t("noResults")}</p>`}
+    <ol class="results" aria-label=${t("results", { n: "" }).trim()}>
+      ${memories.map(
+        (memory) => html`<li key=${`${memory.uri} ${memory.id}`} class="result">
+          <div class="result-head">
+            <span class="score">${Number(memory.score || 0).toFixed(3)}</span>
+            <span class="type type-memory">${memory.memoryType || t("memory")}</span>
+            ${memory.reinforcement > 0 && html`<span class="badge">×${number(memory.reinforcement)}</span>`}
+          </div>
+          <p class="result-text is-cut"><bdi>${memory.content}</bdi></p>
+          ${memory.parts && html`<${Salience} parts=${memory.parts} />`}
+          <button type="button" class="result-uri" onClick=${() => open(memory.uri)}><bdi>${memory.uri}</bdi></button>
+        </li>`,
+      )}
+    </ol>
+  </div>`;
+}
+
+/** The parts of a salience, each from 0 to 1 before its weight. */
+function Salience({ parts }) {
+  return html`<dl class="meters">
+    ${SALIENCE.map((name) => {
+      const value = parts[name] || 0;
+      return html`<div key=${name}>
+        <dt class="quiet">${t(name)}</dt>
+        <${Bar} parts=${{ [name]: value }} most=${1} label=${`${t(name)} ${value.toFixed(2)}`} />
+        <dd>${value.toFixed(2)}</dd>
+      </div>`;
+    })}
+  </dl>`;
+}
+
+const KINDS = ["preferences", "profile", "entities", "events", "journal"];
+
+/** The form that stores a memory. */
+function Remember({ open, changed, fail }) {
+  const [text, setText] = useState("");
+  const [kind, setKind] = useState(KINDS[0]);
+  const [done, setDone] = useState(null);
+  const remember = async (event) => {
+    event.preventDefault();
+    try {
+      setDone(await call("remember", { text, memoryType: kind, scope: { withGlobal: true } }));
+      setText("");
+      changed();
+    } catch (error) {
+      fail(error);
+    }
+  };
+  return html`<details class="new"><summary>${t("remember")}</summary>
+    <form onSubmit=${remember}>
+      <textarea aria-label=${t("remember")} value=${text} onInput=${(event) => setText(event.currentTarget.value)} required></textarea>
+      <div class="actions">
+        <select aria-label=${t("kind")} value=${kind} onChange=${(event) => setKind(event.currentTarget.value)}>
+          ${KINDS.map((name) => html`<option key=${name}>${name}</option>`)}
+        </select>
+        <button class="primary">${t("save")}</button>
+      </div>
+      ${done && html`<p class="note" role="status">${t("saved")} <button type="button" class="link" onClick=${() => open(done.uri)}><bdi>${done.uri}</bdi></button></p>`}
+    </form></details>`;
+}

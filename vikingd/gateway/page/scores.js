@@ -1,0 +1,67 @@
+// The parts of a score: as shares of the final score, as a formula and in words.
+import { t } from "./texts.js";
+import { parentOf } from "./uris.js";
+
+const VISIBLE = 5e-4; // smaller differences do not show in three digits
+
+/** The names of the parts, in the order of their bars. */
+export const PARTS = ["dense", "lexical", "rerank", "neighbours", "parent", "title"];
+export const SALIENCE = ["semantic", "reinforcement", "recency", "access"];
+
+/**
+ * Return the shares of a traced score; they sum to its final score, except for a lowering by
+ * neighbours, which takes from the own parts.
+ * @param parts ScoreParts in protobuf's JSON form
+ */
+export function shares(parts) {
+  const { dense = 0, lexical = 0, denseWeight: w = 0, nodeScore = 0, smoothed = 0, parent = 0, parentWeight: b = 0, title = 0, rerank } = parts;
+  if (rerank !== undefined) return { rerank: (1 - b) * rerank, parent: b * parent };
+  const raised = Math.max(0, smoothed - nodeScore);
+  const kept = nodeScore > 0 ? Math.min(1, smoothed / nodeScore) : 1;
+  const own = w * dense + (1 - w) * lexical;
+  const scale = own > 0 ? (nodeScore / own) * kept * (1 - b) : 0;
+  return {
+    dense: w * dense * scale,
+    lexical: (1 - w) * lexical * scale,
+    neighbours: raised * (1 - b),
+    parent: b * parent,
+    title,
+  };
+}
+
+const three = (value) => Number(value || 0).toFixed(3);
+
+/** Return the formula of a score, as vikingctl writes it. */
+export function formula(parts) {
+  const { dense, lexical, denseWeight: w = 0, nodeScore, smoothed, parent, parentWeight: b = 0, title = 0, final, rerank } = parts;
+  if (rerank !== undefined) {
+    return `${three(final)} = ${(1 - b).toFixed(2)}·rerank ${three(rerank)} + ${b.toFixed(2)}·parent ${three(parent)}`;
+  }
+  const ofTitle = title >= 5e-4 ? ` + title ${three(title)}` : "";
+  return (
+    `${three(final)} = ${(1 - b).toFixed(2)}·smoothed ${three(smoothed)} + ${b.toFixed(2)}·parent ${three(parent)}${ofTitle}; ` +
+    `node ${three(nodeScore)} = ${w.toFixed(2)}·dense ${three(dense)} + ${(1 - w).toFixed(2)}·lexical ${three(lexical)}`
+  );
+}
+
+/** Return one sentence that explains a score; "" without its parts. */
+export function reason(parts, uri, identifiers) {
+  if (!parts) return "";
+  const { dense = 0, lexical = 0, denseWeight: w = 0, nodeScore = 0, smoothed = 0, parent = 0, parentWeight: b = 0, title = 0, final, rerank } = parts;
+  const values = { dense: three(dense), lexical: three(lexical), own: three(nodeScore) };
+  const clauses = [];
+  if (rerank !== undefined) clauses.push(t("because.rerank", { rerank: three(rerank) }));
+  else if (identifiers && w === 0) clauses.push(t("because.identifiers", values));
+  else if (w === 1 || lexical === 0) clauses.push(t("because.meaning", values));
+  else if (w === 0 || dense === 0) clauses.push(t("because.words", values));
+  else clauses.push(t("because.both", values));
+  if (rerank === undefined && Math.abs(smoothed - nodeScore) >= VISIBLE) {
+    clauses.push(t(smoothed > nodeScore ? "because.raised" : "because.lowered", { smoothed: three(smoothed) }));
+  }
+  const untitled = (1 - b) * smoothed + b * parent;
+  if (b > 0 && Math.abs(untitled - smoothed) >= VISIBLE) {
+    clauses.push(t("because.parent", { above: parentOf(uri), share: `${Math.round(100 * b)}%`, parent: three(parent), sum: three(untitled) }));
+  }
+  if (title >= VISIBLE) clauses.push(t("because.title", { title: three(title), final: three(final) }));
+  return clauses.join(t("because.joint")) + t("because.end");
+}
