@@ -17,38 +17,51 @@ from test_documents import BLOCK, ROOT
 from vikingd.access.keys import KeyStore
 from vikingd.domain.errors import Unauthenticated
 
-# Docker as the guide uses it, but on the network of its caller: a command with mounts and an
-# environment of its own.
+# Docker as the guide uses it, but on the network of its caller: a command with mounts, with the
+# entry point and the environment of the image. A root of its own has the directories of the machine
+# beside the mounts. The daemon's part of /tmp is elsewhere, as the machine's /tmp is in use.
 DOCKER = r"""#!/bin/bash
 set -euo pipefail
-clean=(env -i "PATH=$PATH" "HOME=$HOME" VIKINGD_EMBEDDING__PROVIDER=none)
-if [ "$1" = exec ]; then
-    exec nsenter --target "$(cat "$SCRATCH/$2")" --mount "${clean[@]}" "${@:3}"
-fi
+clean=(env -i ENVIRONMENT "PATH=$PATH" VIKINGD_EMBEDDING__PROVIDER=none)
+clean=("${clean[@]//\/tmp\/vikingd//run/container}")
+case $1 in
+    build) exec test -f "$3" ;;
+    exec) exec nsenter --target "$(cat "$SCRATCH/$2")" --mount --root "${clean[@]}" "${@:3}" ;;
+esac
 shift
 while [[ "$1" = --* ]]; do
     case $1 in
-        --detach) shift; continue ;;
+        --detach | --read-only) shift; continue ;;
         --name) name=$2 ;;
         --publish) port=${2%:*} ;;
-        --env) clean+=("$2") ;;
         --volume) mounts+=("$2") ;;
     esac
     shift 2
 done
+shift
 unshare --mount bash -euo pipefail -c '
     echo $$ > "$1"
-    mount -t tmpfs none /srv
+    mount -t tmpfs none /mnt
+    for path in /*; do
+        if [ -L "$path" ]; then
+            cp --no-dereference "$path" /mnt
+        elif [ -d "$path" ] && [ "$path" != /mnt ]; then
+            mkdir "/mnt$path"
+            mount --rbind "$path" "/mnt$path"
+        fi
+    done
     for mount in $2; do
         IFS=: read from to _ <<< "$mount"
         [[ "$from" = /* ]] || from=$SCRATCH/volumes/$from
-        mkdir -p "$from" "$to"
-        mount --bind "$from" "$to"
+        mkdir -p "$from" "/mnt$to"
+        mount --bind "$from" "/mnt$to"
     done
-    exec "${@:3}"
-' container "$SCRATCH/$name" "${mounts[*]}" "${clean[@]}" "${@:2}" > "$SCRATCH/container.log" 2>&1 &
+    exec chroot /mnt "${@:3}"
+' container "$SCRATCH/$name" "${mounts[*]}" "${clean[@]}" START \
+    "${@//\/tmp\/vikingd//run/container}" > "$SCRATCH/container.log" 2>&1 &
 wait_for_port "$port"
 """
+ENVIRONMENT = re.compile(r"^ENV PATH=\S+ \\\n((?: .*\n)+)USER", re.MULTILINE)
 
 # The guide has `&` where a reader has time; a script must wait for the daemon.
 WAIT = r"""#!/bin/bash
@@ -68,12 +81,30 @@ set -x
 """
 
 
+SECTIONS = (
+    ("README.md", "For others"),
+    ("deploy/README.md", "The image"),
+    ("deploy/README.md", "A container"),
+)
+"""The sections whose commands follow one another."""
+
+
 def guide() -> Iterator[tuple[str, str]]:
     """Yield the language and the text of each block of the guide."""
-    text = (ROOT / "vikingd" / "README.md").read_text(encoding="utf-8")
-    section = text[text.index("\n## For others\n") :]
-    section = section[: section.index("\n## ", 1)]
-    yield from ((found[1], found[2]) for found in BLOCK.finditer(section))
+    for file, heading in SECTIONS:
+        text = (ROOT / "vikingd" / file).read_text(encoding="utf-8")
+        section = text[text.index(f"\n## {heading}\n") :]
+        section = section[: section.index("\n## ", 1)]
+        yield from ((found[1], found[2]) for found in BLOCK.finditer(section))
+
+
+def docker() -> str:
+    """Return the program that stands for Docker."""
+    deploy = ROOT / "vikingd" / "deploy"
+    found = ENVIRONMENT.search((deploy / "Dockerfile").read_text())
+    assert found
+    environment = found[1].replace("\\\n", " ").strip()
+    return DOCKER.replace("ENVIRONMENT", environment).replace("START", f"sh {deploy}/start.sh")
 
 
 def program(path: Path, text: str) -> None:
@@ -104,10 +135,12 @@ def run(scratch: Path) -> tuple[Path, str]:
     programs.mkdir()
     for name, module in (("vikingd", "daemon.server"), ("vikingctl", "ctl.main")):
         program(programs / name, f'#!/bin/sh\nexec {sys.executable} -m vikingd.{module} "$@"\n')
-    program(programs / "docker", DOCKER)
+    program(programs / "docker", docker())
+    program(programs / "sudo", "#!/bin/sh\n")  # there are no other users here
     program(programs / "wait_for_port", WAIT)
     (work / "docs").mkdir(parents=True)
     (work / "docs" / "status.md").write_text("# Status\n\nReturn 418 with `abort(418)`.\n")
+    (work / "vikingd").symlink_to(ROOT / "vikingd")
     (work / "hosts").write_text("127.0.0.1 localhost vikingd.example.org\n")
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
     volume = scratch / "volumes" / "viking"

@@ -94,7 +94,7 @@ def load(source: E5File, directory: Path) -> Weights:
     An unusable cache costs only memory and time; the log reports it.
     """
     largest = _LARGEST_WITH_VNNI if _VNNI & cpu_flags() else _LARGEST
-    path = directory / f"e5-int8-{largest}-{SHA256[:16]}-{_FORMAT}.bin"
+    path = _path(directory, largest)
     try:
         if (mapped := _mapped(path)) is not None:
             return mapped
@@ -115,6 +115,17 @@ def load(source: E5File, directory: Path) -> Weights:
             error.strerror,
         )
         return weights
+
+
+def store(source: E5File, directory: Path) -> None:
+    """Make the files of the cache for processors with VNNI and without.
+
+    Raises:
+        OSError: the cache can't be written.
+    """
+    for largest in (_LARGEST, _LARGEST_WITH_VNNI):
+        path = _path(directory, largest)
+        user_cache.put(path, _packed(path, made(source, largest)))
 
 
 def joined(source: E5File, layer: int, matrix: Matrix) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -148,6 +159,10 @@ def made(source: E5File, largest: int) -> Weights:
             rounded = np.rint(rows / scale[:, None]).astype(np.int8)
             out[f"{own}.w"], out[f"{own}.scale"] = np.ascontiguousarray(rounded.T), scale
     return {name: out[name] if name in out else source.numbers(name).copy() for name in PARAMETERS}
+
+
+def _path(directory: Path, largest: int) -> Path:
+    return directory / f"e5-int8-{largest}-{SHA256[:16]}-{_FORMAT}.bin"
 
 
 def _layout() -> Iterator[tuple[str, Parameter, int]]:
