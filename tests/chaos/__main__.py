@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos import damage, disk, files, fuzz, kills, power, table
+from chaos import damage, disk, doors, files, fuzz, kills, power, table
 from chaos.common import Run
 from chaos.daemon import Nursery
 
@@ -24,9 +24,18 @@ KINDS: dict[str, Callable[[Run], None]] = {
     files.KIND: files.run,
     disk.KIND: disk.run,
     fuzz.KIND: fuzz.run,
+    doors.KIND: doors.run,
 }
 _MOST_TOLD = 30  # failures in the final report
-SHARES = {kills.KIND: 6, power.KIND: 3, damage.KIND: 6, files.KIND: 3, disk.KIND: 3, fuzz.KIND: 5}
+SHARES = {
+    kills.KIND: 6,
+    power.KIND: 3,
+    damage.KIND: 6,
+    files.KIND: 3,
+    disk.KIND: 3,
+    fuzz.KIND: 5,
+    doors.KIND: 4,
+}
 """The share of the time for each kind."""
 
 
