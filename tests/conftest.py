@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from embed_helpers import Endpoint
+from gateway_helpers import Gateway, gateway_of
 from intent_helpers import Asked, in_turn, planned
 from scripted import ScriptedServer
 from store_helpers import opened
@@ -57,6 +58,13 @@ def daemon() -> Iterator[str]:
     """Yield the address of a daemon without an embedder."""
     with serving("--provider", "none", quiet=True) as where:
         yield where
+
+
+@pytest.fixture(scope="module")
+def gateway(daemon: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """Yield a gateway of the daemon."""
+    with gateway_of(daemon, tmp_path_factory.mktemp("gateway")) as made:
+        yield made
 
 
 @pytest.fixture

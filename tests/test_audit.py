@@ -15,8 +15,8 @@ from vikingd.access.audit import MAX_CHARACTERS, MAX_OBJECTS, Audit
 
 WRITER = """
 import json, sys
-from vikingd.daemon.server import _configure_logs
-_configure_logs(sys.argv[1])
+from vikingd.daemon.logs import configure_logs
+configure_logs(sys.argv[1])
 from vikingd.access.audit import Audit
 audit = Audit()
 for line in sys.stdin:

@@ -23,7 +23,7 @@ from metrics_helpers import running
 
 from vikingd.client import Client, Draft
 from vikingd.ctl.demo import serving
-from vikingd.daemon import server, warm
+from vikingd.daemon import logs, warm
 from vikingd.system import descriptors
 from vikingd.system.private_files import keep_private
 from vikingd.system.scratch import scratch
@@ -312,8 +312,8 @@ def test_no_value_makes_a_line_of_the_log_long() -> None:
     """A value in the log has at most 1,024 characters, and a traceback stays short."""
     code = (
         "import logging, structlog\n"
-        "from vikingd.daemon.server import _configure_logs\n"
-        "_configure_logs('info')\n"
+        "from vikingd.daemon.logs import configure_logs\n"
+        "configure_logs('info')\n"
         "long = 'x' * 1_000_000\n"
         "structlog.stdlib.get_logger('vikingd.wire').info(long, value=long, of=[long])\n"
         "logging.getLogger('library').warning('%s', long)\n"
@@ -336,6 +336,6 @@ def test_a_caller_that_is_gone_is_no_fault_of_the_daemon() -> None:
         info = (type(error), error, None)
         return logging.LogRecord("grpc", logging.ERROR, "", 0, "raised", None, info)
 
-    assert not server._is_fault(record(cygrpc.ExecuteBatchError("the peer went away")))
-    assert server._is_fault(record(ValueError("a fault")))
-    assert server._is_fault(logging.LogRecord("grpc", logging.ERROR, "", 0, "said", None, None))
+    assert not logs._is_fault(record(cygrpc.ExecuteBatchError("the peer went away")))
+    assert logs._is_fault(record(ValueError("a fault")))
+    assert logs._is_fault(logging.LogRecord("grpc", logging.ERROR, "", 0, "said", None, None))
