@@ -35,7 +35,7 @@ class Site:
 
 @dataclass
 class Seen:
-    """What a browser reported: errors, refusals of the content security policy, dialogs."""
+    """The reports of a browser: errors, refusals of the content security policy, dialogs."""
 
     faults: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)

@@ -45,7 +45,7 @@ def test_systemd_knows_each_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.stem)
 def test_the_units_are_hardened(unit: Path) -> None:
-    """What a service can do beside its work is little."""
+    """A service can do little beside its work."""
     found = re.search(
         r"exposure level for \S+: ([0-9.]+)", analyze("security", "--offline=true", unit)
     )

@@ -109,7 +109,7 @@ def test_a_call_needs_a_valid_key(guarded: Gateway, keys: Keys) -> None:
 
 
 def test_rights_are_those_of_grpc(guarded: Gateway, keys: Keys) -> None:
-    """What a key may not read is 404, what it may not do is 403: the errors of gRPC."""
+    """An unreadable context is 404, and a forbidden act 403: the errors of gRPC."""
     requests: list[tuple[str, dict[str, Any]]] = [
         ("get", {"uri": OPEN}),
         ("get", {"uri": HIDDEN}),
@@ -488,7 +488,7 @@ def test_sessions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_cookies_of_any_form_are_read() -> None:
-    """What is no cookie is no session."""
+    """A malformed cookie is no session."""
     found = Callers(needs_key=False, cookie="c")
     for cookie in ("", "c", "c=", "=", ";;;", 'c="', "c=\x00", "d=e; c", "\udcff", "a=b" * 5000):
         assert found.of({"cookie": cookie}).key == ""

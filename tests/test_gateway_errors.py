@@ -91,7 +91,7 @@ def test_errors_of_the_daemon_keep_their_details(gateway: Gateway, client: Messa
 def test_a_bad_body_names_its_fault(
     gateway: Gateway, body: str | bytes, field: str, said: str
 ) -> None:
-    """What is no request is 400, and the error names the field."""
+    """A malformed request is 400, and the error names the field."""
     reply = post(gateway, body)
     assert (reply.status_code, reason(reply)) == (400, "INVALID_FIELD"), reply.text
     assert fields(reply) == [field]

@@ -56,7 +56,7 @@ class Models:
 
 
 class _Replay:
-    """What an application receives: the body that was read already, then what comes after it."""
+    """The messages for an application: the body that was read already, then those after it."""
 
     def __init__(self, body: bytes, receive: Receive) -> None:
         self._body: bytes | None = body

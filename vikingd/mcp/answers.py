@@ -279,7 +279,7 @@ class Written(Answer):
 
 
 class Forgotten(Answer):
-    """What is gone."""
+    """The removed memories."""
 
     uris: list[str] = Field(default=[], description="The removed file.")
     memories: list[str] = Field(default=[], description="The removed memories.")

@@ -28,7 +28,7 @@ _ADVICE: dict[type[ClientError], str] = {
     errors.Corrupt: _OF_THE_STORE,
     errors.Internal: "This is a bug. Other arguments or another tool may work.",
 }
-"""What to do about an error whose message says what is wrong."""
+"""The remedy for an error whose message says the fault."""
 
 
 async def explained(error: ClientError, client: AsyncClient, arguments: Container[str]) -> str:
