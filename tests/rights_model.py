@@ -11,8 +11,10 @@ the URIs that the caller may see. A write that is accepted changes the world.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+
+from grep_helpers import plain_glob
 
 ROOT = "viking://"
 OK, NOT_FOUND, DENIED = "OK", "NOT_FOUND", "PERMISSION_DENIED"
@@ -67,10 +69,12 @@ class World:
     Attributes:
         contexts: each URI, and whether it is a directory.
         links: pairs of linked URIs.
+        contents: the contents of files, as far as `put` was told.
     """
 
     contexts: dict[str, bool]
     links: set[frozenset[str]] = field(default_factory=set)
+    contents: dict[str, str] = field(default_factory=dict)
 
     def below(self, uri: str) -> list[str]:
         """Return a context and all below it."""
@@ -186,7 +190,36 @@ class Caller:
         # The target stands first; its URI is the smallest of all below it.
         return Answer(OK, sorted(below))
 
-    def put(self, contexts: Sequence[tuple[str, bool]]) -> Answer:
+    def glob(self, uri: str, pattern: str) -> Answer:
+        """Find what matches a pattern below a directory, or in its readable parts."""
+        found = self.list(uri)
+        top = split(self.full(uri) or "")
+        return self._below(uri, found.code, lambda other: bool(
+            len(split(other)) > len(top)
+            and plain_glob("/".join(split(other)[len(top) :]), pattern)
+        ))  # fmt: skip
+
+    def grep(self, uri: str, word: str, glob: str = "**") -> Answer:
+        """Find the files with a word in their content, below a directory, or one file."""
+        found = self.tree(uri)
+        top = split(self.full(uri) or "")
+
+        def matches(other: str) -> bool:
+            path, content = split(other)[len(top) :], self.world.contents.get(other)
+            return content is not None and word in content and (
+                not path or plain_glob("/".join(path), glob)
+            )  # fmt: skip
+
+        return self._below(uri, found.code, matches)
+
+    def _below(self, uri: str, code: str, matches: Callable[[str], bool]) -> Answer:
+        """Return the visible contexts below a URI that match, if the call is accepted."""
+        if code != OK:
+            return Answer(code)
+        below = set(self.world.below(self.full(uri) or "")) & self.visible()
+        return Answer(OK, sorted(filter(matches, below)))
+
+    def put(self, contexts: Sequence[tuple[str, bool]], contents: Sequence[str] = ()) -> Answer:
         """Write contexts, given as URI and whether it is a directory; all or none."""
         fulls, code = self._writable([uri for uri, _ in contexts])
         if code != OK:
@@ -209,6 +242,10 @@ class Caller:
                 return Answer(INVALID)
             after.make(segments, is_directory=is_directory)
         self.world.contexts = after.contexts
+        texts = zip(fulls, kinds, contents, strict=False)
+        self.world.contents |= {
+            full: text for full, is_directory, text in texts if not is_directory
+        }
         return Answer(OK)
 
     def delete(self, uris: Sequence[str], *, allow_missing: bool = False) -> Answer:
@@ -224,6 +261,7 @@ class Caller:
         gone = {other for full in fulls for other in self.world.below(full)}
         for uri in gone:
             del self.world.contexts[uri]
+            self.world.contents.pop(uri, None)
         self.world.links = {link for link in self.world.links if not link & gone}
         return Answer(OK)
 
@@ -250,6 +288,9 @@ class Caller:
         for uri, is_directory in kinds.items():
             self.world.make(split(uri), is_directory=is_directory)
         self.world.contexts.update(kinds)
+        self.world.contents = {
+            moved.get(uri, uri): content for uri, content in self.world.contents.items()
+        }
         self.world.links = {
             frozenset(moved.get(uri, uri) for uri in link) for link in self.world.links
         }

@@ -1,315 +1,451 @@
-"""Grep and Glob on a real daemon, beside plain twins that search each line by `re`."""
+"""Grep and Glob over gRPC: answers against plain Python, pages, limits and hostile requests."""
 
 from __future__ import annotations
 
-import base64
-import fnmatch
+import asyncio
 import random
 import re
-from collections.abc import Iterable
-from functools import cache
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import Any
 
 import grpc
 import pytest
-from attack_helpers import HIDDEN, SHARED, fort
+from grep_helpers import Found, found_in, plain_glob, plain_lines
+from patience import SECONDS, eventually
 
-from vikingd.client import Client, Draft, GlobEntry, GrepMatch, InvalidField, NodeKind, NotFound
+from vikingd.client import (
+    AsyncClient,
+    Client,
+    ContextType,
+    InvalidField,
+    NodeKind,
+    NotFound,
+    Unsendable,
+)
+from vikingd.client.messages import MessageClient
 from vikingd.client.methods import Stubs
-from vikingd.pb import contexts_pb2
+from vikingd.domain.contexts import Draft
+from vikingd.pb import admin_pb2, contexts_pb2
 
-TOP = "viking://resources/corpus"
-SEED = 2611
-Place = tuple[str, int, int]
-"""URI, line and column of a match."""
-
-NAMES = ("a", "a-b", "a.md", "B.md", "é.txt", "中.md", "[x].md", "a b", "*")
-ATOMS = ("a", "b", "ab", "é", "中", "文", ".", "x", "\\.", "\\d", "[a-c]", "[^a]", "\\w", "\\s")
-LETTERS = ("a", "b", "ab", "A", "é", "中", "文", ".", "x", " ", "7", "\t", "c", "\r", "0-0")
-ENDS = ("\n", "\n", "\n\n", "\r\n", "\r\n")
-
-
-def some_text(rng: random.Random) -> str:
-    """Return a text of short lines, long lines and empty ones, with either kind of line ends."""
-    out = ""
-    for _ in range(rng.randint(0, 8)):
-        long = rng.random() < 0.05
-        out += "".join(
-            rng.choices(LETTERS, k=rng.randint(900, 2000) if long else rng.randint(0, 9))
-        )
-        out += rng.choice(ENDS)
-    return out + rng.choice(("", "", "end a", "\r"))
-
-
-def some_pattern(rng: random.Random) -> str:
-    """Return a regular expression that `re` and RE2 read alike."""
-    out = ""
-    for _ in range(rng.randint(1, 4)):
-        atom = rng.choice(ATOMS)
-        if rng.random() < 0.2:  # not repeated: `re` would search for hours
-            out += f"({atom}|{rng.choice(ATOMS)})"
-        else:
-            out += atom + rng.choice(("", "", "", "+", "*", "?", "{2,3}", "+?"))
-    return rng.choice(("", "", "", "^", "\\b")) + out + rng.choice(("", "", "", "$", "\\b"))
-
-
-def corpus(rng: random.Random, files: int) -> dict[str, str]:
-    """Return contents by URI."""
-    found: dict[str, str] = {}
-    while len(found) < files:
-        *above, name = (rng.choice(NAMES) for _ in range(rng.randint(1, 4)))
-        path = [TOP, *(f"{one}.d" for one in above), name]  # a name never is file and directory
-        found["/".join(path)] = some_text(rng)
-    return found
-
-
-def twin_lines(content: str) -> list[str]:
-    """Return the lines of a text."""
-    lines = content.replace("\r\n", "\n").split("\n")
-    return lines if lines[-1] else lines[:-1]
-
-
-def twin_grep(
-    files: dict[str, str], pattern: str, chosen: Iterable[str], flags: int = re.ASCII
-) -> list[Place]:
-    """Search each line of each file by itself."""
-    found = []
-    for uri in sorted(chosen):
-        for number, line in enumerate(twin_lines(files[uri]), 1):
-            hit = re.search(pattern, line, flags)
-            if hit is not None:
-                found.append((uri, number, hit.start() + 1))
-    return found
-
-
-def twin_glob(pattern: str, path: str) -> bool:
-    """Match name by name, with each way to spread `**`."""
-    wanted, names = pattern.split("/"), path.split("/")
-
-    @cache
-    def match(i: int, j: int) -> bool:
-        if i == len(wanted):
-            return j == len(names)
-        if wanted[i] == "**":
-            return match(i + 1, j) or (j < len(names) and match(i, j + 1))
-        return j < len(names) and fnmatch.fnmatchcase(names[j], wanted[i]) and match(i + 1, j + 1)
-
-    return match(0, 0)
-
-
-def nodes_of(files: Iterable[str], top: str) -> dict[str, bool]:
-    """Return all nodes below a directory, and whether each is a directory."""
-    found: dict[str, bool] = {}
-    for uri in files:
-        found[uri] = False
-        while (uri := uri.rpartition("/")[0]) != top and uri.startswith(top):
-            found[uri] = True
-    return {uri: found[uri] for uri in sorted(found)}
-
-
-def places(matches: Iterable[GrepMatch]) -> list[Place]:
-    """Return where the matches are."""
-    return [(match.uri, match.line, match.column) for match in matches]
-
-
-def entries(found: Iterable[GlobEntry]) -> list[tuple[str, bool]]:
-    """Return the URIs of entries, and whether each is a directory."""
-    return [(entry.uri, entry.is_directory) for entry in found]
-
-
-def put(client: Client, files: dict[str, str]) -> None:
-    """Write files."""
-    client.put([Draft(uri, content=content) for uri, content in files.items()])
+TOP = "viking://resources/top"
+WORDS = ("oolong", "Kyoto", "E4102", "queue", "état", "状态码", "e\u0301t", "x" * 700, "a.b", "_id")
+SLOW = "[ab]*a[ab]{900}c"
+"""A pattern that takes microseconds for each byte of a text of a and b: RE2 has too many states."""
 
 
 @pytest.fixture
-def stubs(daemon: str) -> Any:
-    """Yield the stubs of the daemon."""
-    with grpc.insecure_channel(daemon) as channel:
+def stubs(client: MessageClient) -> Iterator[Stubs]:
+    """Yield the stubs of the daemon, whose tree is empty."""
+    with grpc.insecure_channel(client.address) as channel:
         yield Stubs(channel)
 
 
-def test_lines_are_those_of_a_plain_search(typed: Client) -> None:
-    """Random patterns find in random files what `re` finds line by line, in pages of any size."""
-    rng = random.Random(SEED)
-    files = corpus(rng, 120)
-    put(typed, files)
-    hits = 0
-    for case in range(150):
-        pattern, size = some_pattern(rng), rng.choice((0, 1, 7, 100))
-        wanted = twin_grep(files, pattern, files)
-        size = 0 if len(wanted) > 100 else size
-        found = places(typed.grep(pattern, TOP, page_size=size))
-        assert found == wanted, (SEED, case, pattern)
-        hits += len(wanted)
-    assert hits > 1000
-
-
-def test_case_glob_and_target_narrow_a_grep(typed: Client) -> None:
-    """The case is ignored on request; `glob` and the target choose the files."""
-    rng = random.Random(SEED)
-    files = corpus(rng, 80)
-    put(typed, files)
-    for pattern in ("é", "a.*É", "aB"):
-        wanted = twin_grep(files, pattern, files, re.IGNORECASE)
-        assert places(typed.grep(pattern, TOP, case_insensitive=True)) == wanted
-    assert len(wanted) > len(twin_grep(files, pattern, files))
-    for glob in ("*.md", "a.d/**", "[!a]*", "**/中.md", "**/*.d/a*"):
-        each = glob if "/" in glob else f"**/{glob}"
-        chosen = [uri for uri in files if twin_glob(each, uri.removeprefix(f"{TOP}/"))]
-        assert chosen, glob
-        assert places(typed.grep("a", TOP, glob=glob)) == twin_grep(files, "a", chosen), glob
-    for target in (f"{TOP}/a.d", *list(files)[:5]):
-        below = [uri for uri in files if uri == target or uri.startswith(f"{target}/")]
-        assert places(typed.grep("a", target)) == twin_grep(files, "a", below), target
-    one = next(iter(files))
-    name = one.rpartition("/")[2]
-    literal = "".join(f"[{c}]" if c in "*?[" else c for c in name)
-    assert places(typed.grep("^", one, glob=literal)) == twin_grep(files, "^", [one])
-
-
-def test_paths_are_those_of_a_plain_match(typed: Client) -> None:
-    """Random globs find what a match name by name finds, in the order of URIs, in any pages."""
-    rng = random.Random(SEED)
-    files = corpus(rng, 150)
-    put(typed, files)
-    nodes = nodes_of(files, TOP)
-    parts = ("*", "**", "**", "a*", "?.md", "*.md", "[a-c]*", "[!a-c]*", "[[]x].md", "[*]", "中.md",
-             "a.d", "*.d", "[]a]*", "[a", "é*", "[b-a-c]?", "a-b.d", "B.md", "b.md")  # fmt: skip
-    hits = 0
-    for case in range(250):
-        pattern = "/".join(rng.choices(parts, k=rng.randint(1, 4)))
-        kind = rng.choice((None, NodeKind.FILE, NodeKind.DIRECTORY))
-        if "[b-a" in pattern:  # a reversed range, which fnmatch takes for an empty one
-            continue
-        wanted = [
-            (uri, is_directory)
-            for uri, is_directory in nodes.items()
-            if twin_glob(pattern, uri.removeprefix(f"{TOP}/"))
-            and (kind is None or (kind is NodeKind.DIRECTORY) == is_directory)
-        ]
-        size = rng.choice((0, 1, 3)) if len(wanted) < 40 else 0
-        found = entries(typed.glob(pattern, TOP, kind=kind, page_size=size))
-        assert found == wanted, (SEED, case, pattern, kind)
-        hits += len(wanted)
-    assert hits > 1000
-
-
-def test_pages_hold_while_others_write(stubs: Stubs, typed: Client) -> None:
-    """Lines of files that stay are found once each, whatever is written between the pages."""
-    rng = random.Random(SEED)
-    files = {f"{TOP}/{i:03}.md": "hit\nno\nhit\n" * rng.randint(1, 3) for i in range(40)}
-    put(typed, files)
-    kept = {uri for uri in files if rng.random() < 0.6}
-    found: list[tuple[str, int]] = []
-    request = contexts_pb2.GrepRequest(pattern="hit", target_uri=TOP, page_size=3)
-    while True:
-        page = stubs.contexts.Grep(request)
-        found += [(match.uri, match.line) for match in page.matches]
-        if not page.next_page_token:
-            break
-        request.page_token = page.next_page_token
-        changed = rng.choice(sorted(files.keys() - kept))
-        if rng.random() < 0.5:
-            typed.delete(changed, allow_missing=True)
-        else:
-            put(typed, {changed: "hit\n" * rng.randint(1, 9)})
-        put(typed, {f"{TOP}/{rng.randint(0, 39):03}-new.md": "a hit"})
-    assert found == sorted(set(found))
-    wanted = [(uri, line) for uri, line, _ in twin_grep(files, "hit", kept)]
-    assert [one for one in found if one[0] in kept] == wanted
-    names = [f"{TOP}/{i:03}.md" for i in range(40)]
-    put(typed, dict.fromkeys(names, "x"))
-    seen = []
-    for entry in typed.glob("???.md", TOP, page_size=1):
-        seen.append(entry.uri)
-        typed.delete(entry.uri)
-    assert seen == names
-
-
-BAD = (r"(?=a)", r"(?<!a)b", r"(a)\1", "(", "a{1001}", "((a{100}){100}){100}", "")
-
-
-@pytest.mark.parametrize("pattern", BAD)
-def test_a_wrong_pattern_is_named(typed: Client, pattern: str) -> None:
-    """A pattern that RE2 refuses is INVALID_ARGUMENT at `pattern`."""
-    put(typed, {f"{TOP}/a.md": "a"})
-    with pytest.raises(InvalidField) as caught:
-        next(typed.grep(pattern))
-    assert [one.field for one in caught.value.field_violations] == ["pattern"]
-
-
-def test_wrong_fields_are_named(stubs: Stubs, typed: Client) -> None:
-    """Globs, sizes, tokens and targets that are wrong are named."""
-    put(typed, {f"{TOP}/a.md": "a"})
-    other = base64.urlsafe_b64encode(b"0:0:viking://user/memories/a.md").decode()
-    wrong: list[tuple[str, str, dict[str, Any]]] = [
-        ("Grep", "glob", {"glob": "x" * 1025}),
-        ("Grep", "pattern", {"pattern": "x" * 20_000}),
-        ("Grep", "page_token", {"page_token": other}),
-        ("Grep", "page_token", {"page_token": "?"}),
-        ("Grep", "target_uri", {"target_uri": "resources"}),
-        ("Glob", "pattern", {"pattern": ""}),
-        ("Glob", "pattern", {"pattern": "x" * 20_000}),
-        ("Glob", "page_token", {"page_token": "?"}),
-        ("Glob", "target_uri", {"target_uri": f"{TOP}/a.md"}),
-    ]
-    for name, field, values in wrong:
-        request = getattr(contexts_pb2, f"{name}Request")(
-            **{"pattern": "a", "target_uri": TOP} | values
+def corpus(rng: random.Random) -> dict[str, str]:
+    """Return random contents by URI, with line ends of all kinds."""
+    contents = {}
+    for _ in range(80):
+        path = "/".join(rng.choices(("a", "b", "a-b", "字", "c.d"), k=rng.randint(1, 4)))
+        lines = (
+            " ".join(rng.choices(WORDS, k=rng.randint(0, 5))) for _ in range(rng.randint(1, 9))
         )
-        with pytest.raises(grpc.RpcError) as caught:
-            getattr(stubs.contexts, name)(request)
-        error: Any = caught.value
-        assert error.code() is grpc.StatusCode.INVALID_ARGUMENT, values
-        assert field in error.details(), (values, error.details())
-    for target in (f"{TOP}/missing", "viking://user/memories"):
-        with pytest.raises(NotFound):
-            next(typed.grep("a", target))
-        with pytest.raises(NotFound):
-            next(typed.glob("*", target))
+        end = rng.choice(("\n", "\r\n", "\n\n"))
+        contents[f"{TOP}/{path}/{rng.randint(0, 9)}{rng.choice(('.md', '.txt'))}"] = end.join(
+            lines
+        ) + rng.choice(("", end))
+    return contents
 
 
-def test_text_that_is_not_utf8_is_refused(daemon: str, typed: Client) -> None:
-    """A pattern of bytes that are not UTF-8 is INVALID_ARGUMENT."""
-    put(typed, {f"{TOP}/a.md": "a"})
-    with grpc.insecure_channel(daemon) as channel:
-        for name in ("Grep", "Glob"):
-            call = channel.unary_unary(f"/viking.retrieval.v1.Contexts/{name}")
+def put(client: MessageClient, contents: dict[str, str]) -> None:
+    """Write files."""
+    client.put([Draft(uri, content=content) for uri, content in contents.items()])
+
+
+def plain(contents: dict[str, str], pattern: str, flags: int = re.ASCII) -> list[tuple[str, Found]]:
+    """Return all matches by URI and line."""
+    compiled = re.compile(pattern, flags)
+    return [(uri, one) for uri in sorted(contents) for one in plain_lines(contents[uri], compiled)]
+
+
+def shown(matches: Any) -> list[tuple[str, Found]]:
+    """Return matches in the form of `short`."""
+    return short(
+        [
+            (m.uri, found_in(m.line, m.column, m.text, m.start, m.end, m.line_length))
+            for m in matches
+        ]
+    )
+
+
+def short(found: list[tuple[str, Found]]) -> list[tuple[str, Found]]:
+    """Return matches without the lines, and the beginning of each: more of it may be cut."""
+    return [(uri, one._replace(text="", match=one.match[:100])) for uri, one in found]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_answers_are_those_of_plain_python(client: MessageClient, seed: int) -> None:
+    """Matches are those of `re`, entries those of a plain glob, in the order of URIs."""
+    rng = random.Random(seed)
+    contents = corpus(rng)
+    put(client, contents)
+    for pattern in (
+        "oolong", "^oolong", "état|状态码", r"\bx+\b", "[^ ]+$", r"E\d{4}", "^$", ".", "码 .*o",
+        "é",
+    ):  # fmt: skip
+        matches = shown(client.grep(pattern, TOP, page_size=rng.choice((0, 7))))
+        assert matches == short(plain(contents, pattern)), pattern
+    flags = re.IGNORECASE
+    matches = shown(client.grep("kYOTO|ÉTAT", TOP, case_insensitive=True))
+    assert matches == short(plain(contents, "kYOTO|ÉTAT", flags))
+    matches = shown(client.grep("A.B", TOP, case_insensitive=True, literal=True))
+    assert matches == short(plain(contents, r"A\.B", flags))
+    nodes = {node.uri: node.is_directory for node in client.tree(TOP) if node.uri != TOP}
+    for glob in ("**", "*", "**/*.md", "a/**", "*/[ab]/*", "**/a-b/**/?.txt", "字/*", "**/c.d"):
+        below = {uri: uri[len(TOP) + 1 :] for uri in nodes}
+        wanted = [uri for uri in sorted(nodes) if plain_glob(below[uri], glob)]
+        entries = list(client.glob(glob, TOP, page_size=rng.choice((0, 3))))
+        assert [entry.uri for entry in entries] == wanted
+        assert all(entry.is_directory == nodes[entry.uri] for entry in entries)
+        directories = [entry.uri for entry in client.glob(glob, TOP, kind=NodeKind.DIRECTORY)]
+        assert directories == [uri for uri in wanted if nodes[uri]]
+        assert directories == [entry.uri for entry in client.glob(f"{glob}/", TOP)]
+        files = [entry.uri for entry in client.glob(glob, TOP, kind=NodeKind.FILE)]
+        assert files == [uri for uri in wanted if not nodes[uri]]
+        within = {uri: contents[uri] for uri in files}
+        if "/" in glob:
+            matches = shown(client.grep("o+", TOP, glob=glob))
+            assert matches == short(plain(within, "o+"))
+
+
+def test_a_glob_of_grep_without_a_slash_is_for_names(client: MessageClient) -> None:
+    """`*.md` means Markdown files in any directory; a file as the target is always searched."""
+    put(client, {f"{TOP}/{path}": "tea" for path in ("a.md", "b/c.md", "b/d.txt")})
+
+    def found(target: str, glob: str) -> list[str]:
+        return [match.uri[len(TOP) + 1 :] for match in client.grep("tea", target, glob=glob)]
+
+    assert found(TOP, "*.md") == ["a.md", "b/c.md"]
+    assert found(TOP, "b/*") == ["b/c.md", "b/d.txt"]
+    assert found(f"{TOP}/a.md", "*.txt") == ["a.md"]
+    assert found(f"{TOP}/a.md", "b/c/d") == ["a.md"]
+
+
+def test_types_and_abstracts_are_searched_as_asked(client: MessageClient) -> None:
+    """Contents alone are searched unless abstracts are asked for; types select by root."""
+    client.put(
+        [
+            Draft(TOP, is_directory=True, abstract="tea of\nthe top tea"),
+            Draft(f"{TOP}/a.md", content="coffee\ntea", abstract="tea"),
+            Draft("viking://user/memories/m.md", content="- tea"),
+            Draft("viking://agent/skills/s", is_directory=True, abstract="no\ntea"),
+        ]
+    )
+
+    def found(**more: Any) -> list[tuple[str, int, int]]:
+        matches = client.grep("tea", "", **more)
+        return [(match.uri.rpartition("/")[2], match.level, match.line) for match in matches]
+
+    a, m, skill, top = ("a.md", 2, 2), ("m.md", 2, 1), ("s", 0, 2), ("top", 0, 1)
+    assert found() == [a, m]
+    every = [skill, top, ("top", 0, 2), ("a.md", 0, 1), a, ("m.md", 0, 1), m]
+    assert found(with_abstracts=True) == every
+    for size in range(1, 8):  # a page may end between the two texts of a context
+        assert found(with_abstracts=True, page_size=size) == every
+    assert found(context_types=[ContextType.MEMORY]) == [m]
+    types = [ContextType.SKILL, ContextType.RESOURCE]
+    assert found(context_types=types, with_abstracts=True) == every[:5]
+
+
+def test_the_clients_return_the_same(client: MessageClient, typed: Client) -> None:
+    """The synchronous and the asynchronous client yield equal results."""
+    put(client, {f"{TOP}/{number}.md": "tea\nno\ntea 茶" for number in range(5)})
+
+    async def asked() -> tuple[list[Any], list[Any]]:
+        async with AsyncClient(client.address) as other:
+            matches = [match async for match in other.grep("t", TOP, page_size=2)]
+            return matches, [entry async for entry in other.glob("[1-3]*", TOP, page_size=2)]
+
+    matches, entries = asyncio.run(asked())
+    assert matches == list(typed.grep("t", TOP))
+    assert entries == list(typed.glob("[1-3]*", TOP))
+    assert (len(matches), len(entries)) == (10, 3)
+    assert (matches[1].uri, matches[1].line, matches[1].text) == (f"{TOP}/0.md", 3, "tea 茶")
+    assert entries[0].context_type is ContextType.RESOURCE
+
+
+def collected(call: Callable[..., Any], request: Any, items: str, between: Any = None) -> list[Any]:
+    """Return the items of all pages; `between` is called after each page."""
+    found: list[Any] = []
+    while True:
+        page = call(request, timeout=SECONDS)
+        found += getattr(page, items)
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return found
+        if between is not None:
+            between()
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_pages_are_one_whole_pass_while_others_write(
+    client: MessageClient, stubs: Stubs, size: int
+) -> None:
+    """What is there from begin to end comes once and in order, whatever is written between."""
+    rng = random.Random(size)
+    kept = {f"{TOP}/k{number:02}/f.md": "hit\nno\nhit hit\n" for number in range(12)}
+    put(client, kept)
+    others: list[str] = []
+    numbers = count()
+
+    def write() -> None:
+        for _ in range(3):
+            directory, name = f"k{rng.randint(0, 11):02}", f"{rng.choice('az')}{next(numbers)}"
+            others.append(f"{TOP}/{directory}/{name}.md")
+            put(client, {others[-1]: "miss\n" * rng.randint(1, 4)})
+        client.delete(others.pop(rng.randrange(len(others))))
+        client.put([Draft(uri, is_directory=True, abstract=str(rng.random())) for uri in (TOP,)])
+
+    request = contexts_pb2.GrepRequest(pattern="hit", target_uri=TOP, page_size=size)
+    matches = collected(stubs.contexts.Grep, request, "matches", write)
+    assert [(m.uri, m.line) for m in matches] == [(uri, n) for uri in sorted(kept) for n in (1, 3)]
+    glob = contexts_pb2.GlobRequest(pattern="*/f.md", target_uri=TOP, page_size=size)
+    entries = collected(stubs.contexts.Glob, glob, "entries", write)
+    assert [entry.uri for entry in entries] == sorted(kept)
+    assert others
+
+
+def test_a_page_goes_on_after_a_context_that_is_gone(client: MessageClient, stubs: Stubs) -> None:
+    """A token is a place, which needs no context."""
+    put(client, {f"{TOP}/{name}.md": "hit\nhit" for name in "abc"})
+    request = contexts_pb2.GrepRequest(pattern="hit", target_uri=TOP, page_size=1)
+    request.page_token = stubs.contexts.Grep(request).next_page_token
+    client.delete(f"{TOP}/a.md")
+    matches = collected(stubs.contexts.Grep, request, "matches")
+    assert [match.uri[-4:] for match in matches] == ["b.md", "b.md", "c.md", "c.md"]
+    assert [match.uri[-4:] for match in client.grep("hit", TOP)] == [m.uri[-4:] for m in matches]
+
+
+def test_a_reply_fits_a_client_however_long_the_lines_are(
+    client: MessageClient, stubs: Stubs
+) -> None:
+    """A page ends where its bytes do, and all pages together have every line."""
+    put(client, {f"{TOP}/{'n' * 900}.md": ("字" * 600 + "\n") * 1100})
+    request = contexts_pb2.GrepRequest(pattern="字", target_uri=TOP, page_size=10_000)
+    page = stubs.contexts.Grep(request)
+    assert 1 << 20 < page.ByteSize() < 4 << 20
+    assert page.next_page_token
+    assert len(collected(stubs.contexts.Grep, request, "matches")) == 1100
+
+
+def test_a_call_has_a_limit_of_work_and_tells_how_far_it_came(
+    client: MessageClient, stubs: Stubs
+) -> None:
+    """A large pattern takes more calls; empty pages have a token, and nothing is left out."""
+    contents = {f"{TOP}/{number:03}.md": (f"{number} " * 100 + "\n") * 5 for number in range(300)}
+    put(client, contents)
+    large = "(?:" + "[αβ]{900}" * 5 + "|299)"
+    request = contexts_pb2.GrepRequest(pattern=large, target_uri=TOP)
+    pages = []
+    while True:
+        pages.append(stubs.contexts.Grep(request, timeout=SECONDS))
+        request.page_token = pages[-1].next_page_token
+        if not request.page_token:
+            break
+    assert len(pages) > 2
+    assert not pages[0].matches
+    assert 0 < pages[0].searched_files < 300
+    assert 100_000 < pages[0].searched_bytes < 600_000
+    matches = [match for page in pages for match in page.matches]
+    assert [(m.uri, m.line) for m in matches] == [(f"{TOP}/299.md", n) for n in range(1, 6)]
+    small = stubs.contexts.Grep(contexts_pb2.GrepRequest(pattern="299", target_uri=TOP))
+    assert small.searched_files == 300
+    assert small.searched_bytes == sum(map(len, contents.values()))
+    assert small.revision == stubs.admin.Stats(admin_pb2.StatsRequest()).revision
+
+
+def test_paths_have_a_limit_of_work_too(client: MessageClient, stubs: Stubs) -> None:
+    """A call looks at a limited number of paths; the next page goes on."""
+    names = [f"{'x' * 600}{number:04}" for number in range(1000)]
+    for start in range(0, 1000, 500):
+        put(client, {f"{TOP}/{'y' * 200}/{name}": "tea" for name in names[start : start + 500]})
+    large = "*/" + "?" * 590 + "*0999"
+    request = contexts_pb2.GlobRequest(pattern=large, target_uri=TOP)
+    first = stubs.contexts.Glob(request)
+    assert (len(first.entries), bool(first.next_page_token)) == (0, True)
+    entries = collected(stubs.contexts.Glob, request, "entries")
+    assert [entry.uri[-4:] for entry in entries] == ["0999"]
+    grep = contexts_pb2.GrepRequest(pattern="tea", target_uri=TOP, glob=large)
+    page = stubs.contexts.Grep(grep)
+    assert (len(page.matches), page.searched_files, bool(page.next_page_token)) == (0, 0, True)
+    assert [m.uri[-4:] for m in collected(stubs.contexts.Grep, grep, "matches")] == ["0999"]
+
+
+def line_of_letters(client: MessageClient) -> None:
+    """Write a file with one line, on which RE2 is slow."""
+    rng = random.Random(7)
+    put(client, {f"{TOP}/slow.txt": "".join(rng.choices("ab", k=1_500_000))})
+
+
+def test_a_slow_search_ends_when_nobody_waits_and_keeps_nobody_waiting(
+    client: MessageClient, stubs: Stubs
+) -> None:
+    """A deadline and a cancellation end a search; other calls go on meanwhile."""
+    line_of_letters(client)
+    slow = contexts_pb2.GrepRequest(pattern=SLOW, target_uri=TOP)
+    started = time.perf_counter()
+    with pytest.raises(grpc.RpcError) as caught:
+        stubs.contexts.Grep(slow, timeout=0.5)
+    assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert time.perf_counter() - started < 3
+    # As many as one caller may have slots: the next heavy call waits until one of them ends.
+    calls: list[Any] = [stubs.contexts.Grep.future(slow, timeout=SECONDS) for _ in range(4)]
+    longest = 0.0
+    for _ in range(60):
+        started = time.perf_counter()
+        stubs.contexts.List(contexts_pb2.ListRequest(uri=TOP, page_size=10), timeout=SECONDS)
+        longest = max(longest, time.perf_counter() - started)
+        time.sleep(0.01)
+    assert not any(call.done() for call in calls)
+    assert longest < 1
+    for call in calls:
+        call.cancel()
+    started = time.perf_counter()
+    quick = contexts_pb2.GrepRequest(pattern="c", target_uri=TOP)
+    assert not stubs.contexts.Grep(quick, timeout=SECONDS).matches
+    assert time.perf_counter() - started < 8
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["(a+)+$", "(a|a)*$", "(a*)*c", "(.*)*x", "((a{0,30}){0,30})c", "(?:a?){500}(?:a){500}",
+     r"(\w+\s?)+!", ".*.*.*.*c", "(x+x+)+y", "^(([a-z])+.)+[A-Z]([a-z])+$"],
+)  # fmt: skip
+def test_a_pattern_that_stops_other_engines_is_quick(
+    client: MessageClient, stubs: Stubs, pattern: str
+) -> None:
+    """Time is linear in the text: what takes `re` for ever takes milliseconds."""
+    put(client, {f"{TOP}/a.txt": "a" * 20_000 + " !\n" + "x" * 20_000})
+    started = time.perf_counter()
+    stubs.contexts.Grep(contexts_pb2.GrepRequest(pattern=pattern, target_uri=TOP), timeout=SECONDS)
+    assert time.perf_counter() - started < 3
+
+
+REFUSED = {
+    "pattern": [
+        {"pattern": ""},
+        {"pattern": "("},
+        {"pattern": "(?=a)"},
+        {"pattern": r"(a)\1"},
+        {"pattern": "a{1001}"},
+        {"pattern": "(?:(?:a{1000}){1000}){1000}"},
+        {"pattern": r"\pL{1000}"},
+        {"pattern": "a" * (16 << 10)},
+        {"pattern": "a\nb"},
+        {"pattern": r"a\n"},
+    ],
+    "glob": [{"glob": "a**"}, {"glob": "a//b"}, {"glob": "x" * 1025}, {"glob": "viking://a"}],
+    "page_size": [{"page_size": 10_001}],
+    "page_token": [{"page_token": "a"}, {"page_token": "MjowOmE="}, {"page_token": "Zjphxx=="}],
+    "target_uri": [{"target_uri": "resources"}, {"target_uri": "viking://~/x"}],
+    "context_types[1]": [{"context_types": [1, 9]}],
+}
+
+
+@pytest.mark.parametrize(
+    ("field", "request_fields"),
+    [(field, fields) for field, requests in REFUSED.items() for fields in requests],
+)
+def test_a_faulty_grep_is_refused_by_its_field(
+    typed: Client, field: str, request_fields: dict[str, Any], stubs: Stubs
+) -> None:
+    """The error is INVALID_ARGUMENT and names the field."""
+    request = contexts_pb2.GrepRequest(**{"pattern": "a", **request_fields})
+    with pytest.raises(grpc.RpcError) as caught:
+        stubs.contexts.Grep(request, timeout=SECONDS)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert caught.value.details().startswith(f"{field}: ")
+    if field == "pattern":
+        with pytest.raises(InvalidField) as refused:
+            list(typed.grep(request.pattern))
+        assert refused.value.field_violations[0].field == "pattern"
+
+
+@pytest.mark.parametrize(
+    ("field", "request_fields"),
+    [
+        ("pattern", {"pattern": ""}),
+        ("pattern", {"pattern": "a**"}),
+        ("pattern", {"pattern": "x" * 1025}),
+        ("pattern", {"pattern": "a/", "kind": 1}),
+        ("kind", {"kind": 3}),
+        ("page_size", {"page_size": 10_001}),
+        ("page_token", {"page_token": "a"}),
+        ("page_token", {"page_token": "Zjp2aWtpbmc6Ly91c2Vy", "target_uri": TOP}),
+        ("target_uri", {"target_uri": f"{TOP}/a.md"}),
+    ],
+)
+def test_a_faulty_glob_is_refused_by_its_field(
+    client: MessageClient, stubs: Stubs, field: str, request_fields: dict[str, Any]
+) -> None:
+    """The error is INVALID_ARGUMENT and names the field; a file is no directory."""
+    put(client, {f"{TOP}/a.md": "tea"})
+    with pytest.raises(grpc.RpcError) as caught:
+        stubs.contexts.Glob(contexts_pb2.GlobRequest(**{"pattern": "*", **request_fields}))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert caught.value.details().startswith(f"{field}: ")
+
+
+def test_what_is_not_there_is_not_found(typed: Client) -> None:
+    """A missing target is NOT_FOUND; the root and an empty directory have no matches."""
+    for call in (lambda uri: typed.grep("a", uri), lambda uri: typed.glob("*", uri)):
+        with pytest.raises(NotFound):
+            list(call(f"{TOP}/missing"))
+    assert list(typed.grep("a")) == []
+    assert list(typed.glob("**")) == []
+
+
+def test_strange_bytes_in_a_pattern(client: MessageClient) -> None:
+    """A NUL is a character that no text has; what is not Unicode is refused."""
+    put(client, {f"{TOP}/a.txt": "a\tb\nab"})
+    assert list(client.grep("a\0b", TOP)) == []
+    assert list(client.grep("a\0", TOP, literal=True)) == []
+    assert list(client.glob("a\0*", TOP)) == []
+    assert [match.line for match in client.grep("a\0?b", TOP)] == [2]
+    assert [match.line for match in client.grep(r"a[\x00\x09]b", TOP)] == [1]
+    for call in (client.grep, client.glob):
+        with pytest.raises(Unsendable):
+            list(call("a\ud800"))
+    with grpc.insecure_channel(client.address) as channel:
+        for method in ("Grep", "Glob"):
+            call = channel.unary_unary(f"/viking.retrieval.v1.Contexts/{method}")
             with pytest.raises(grpc.RpcError) as caught:
-                call(b"\x0a\x02\xff\xfe")
-            error: Any = caught.value
-            assert error.code() is grpc.StatusCode.INVALID_ARGUMENT
+                call(b"\x0a\x02a\xff")
+            assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+            assert caught.value.details().startswith("pattern: ")
 
 
-def test_no_pattern_takes_more_than_linear_time(typed: Client) -> None:
-    """A pattern that keeps a backtracking search busy for years ends within the deadline."""
-    put(typed, {f"{TOP}/a.md": "a" * 500_000 + "b"})
-    for pattern in ("(a+)+$", "(a*)*c", "(a|aa)+$", "(.*)(.*)(.*)(.*)(.*)x"):
-        assert not list(typed.grep(pattern, TOP)), pattern
+def test_a_search_sees_the_revision_that_it_asks_for(client: MessageClient, stubs: Stubs) -> None:
+    """With min_revision a search waits for a write, and tells the revision that it saw."""
+    revision = client.put([Draft(f"{TOP}/a.md", content="tea")]).revision
+    page = stubs.contexts.Grep(contexts_pb2.GrepRequest(pattern="tea", min_revision=revision))
+    assert (len(page.matches), page.revision >= revision) == (1, True)
+    for call, request in (
+        (stubs.contexts.Grep, contexts_pb2.GrepRequest(pattern="a", min_revision=revision + 9)),
+        (stubs.contexts.Glob, contexts_pb2.GlobRequest(pattern="*", min_revision=revision + 9)),
+    ):
+        with pytest.raises(grpc.RpcError) as caught:
+            call(request, timeout=0.3)
+        assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-def test_a_key_searches_what_it_may_read(tmp_path: Path) -> None:
-    """Lines and paths of hidden files are not there, and a hidden target is NOT_FOUND."""
-    with fort(tmp_path) as target:
-        for name, hidden_too in (("ana", False), ("bob", True)):
-            found = target.stubs.contexts.Grep(
-                contexts_pb2.GrepRequest(pattern="oolong"), metadata=target.metadata(name)
-            )
-            uris = {match.uri for match in found.matches}
-            assert (HIDDEN in uris, SHARED in uris) == (hidden_too, True)
-            paths = target.stubs.contexts.Glob(
-                contexts_pb2.GlobRequest(pattern="**"), metadata=target.metadata(name)
-            )
-            assert (HIDDEN in {entry.uri for entry in paths.entries}) == hidden_too
-        missing = "viking://users/bux/memories"
-        for method, kind in (
-            ("Grep", contexts_pb2.GrepRequest),
-            ("Glob", contexts_pb2.GlobRequest),
-        ):
-            hidden = target.tries(
-                "ana", "contexts", method, kind(pattern="a", target_uri="viking://users/bob")
-            )
-            gone = target.tries("ana", "contexts", method, kind(pattern="a", target_uri=missing))
-            assert hidden[0] == gone[0] == "NOT_FOUND"
+def test_a_search_that_ends_early_holds_no_old_revision(
+    client: MessageClient, stubs: Stubs
+) -> None:
+    """After a search without an end, later calls see what was written."""
+    line_of_letters(client)
+    for number in range(6):
+        with pytest.raises(grpc.RpcError):
+            stubs.contexts.Grep(contexts_pb2.GrepRequest(pattern=SLOW, target_uri=TOP), timeout=0.3)
+        put(client, {f"{TOP}/{number}.md": "tea"})
+        eventually(lambda wanted=number + 1: len(list(client.grep("tea", TOP))) == wanted)

@@ -119,6 +119,12 @@ def test_own_uris_are_replaced_everywhere() -> None:
     check("BuildContext", build, ana)
     assert build.retrieve.target_uri == "viking://users/ana/"
     assert build.retrieve.boosts[0].uri_prefix == "viking://users/ana/memories"
+    grep = contexts_pb2.GrepRequest(target_uri="viking://~/memories", glob="~/*", pattern="~")
+    check("Grep", grep, ana)
+    assert (grep.target_uri, grep.glob) == ("viking://users/ana/memories", "~/*")
+    glob = contexts_pb2.GlobRequest(target_uri="viking://~", pattern="~/*")
+    check("Glob", glob, ana)
+    assert (glob.target_uri, glob.pattern) == ("viking://users/ana", "~/*")
     with pytest.raises(InvalidField):
         check("Delete", contexts_pb2.DeleteRequest(uris=["viking://~"]), LOCAL)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import grpc
@@ -32,6 +33,7 @@ _ROOTS = (
     "viking://projects/p/memories",
     "viking://~/memories",
 )
+_GLOBS = ("**", "*", "**/a", "*/*.md", "a/**", "resources/**/[bc]*", "**/a-b/*", "memories/b", "*/")
 _WORDS = ("oolong", "kyoto", "lantern", "queue")
 
 
@@ -97,7 +99,8 @@ def pages(call: Callable[..., Any], request: Any, of: Sender) -> tuple[str, list
         code, reply, message = sent(call, request, of)
         if code != "OK":
             return code, found, message
-        found.append([context.uri for context in reply.contexts])
+        found.append([item.uri for field, items in reply.ListFields()
+                      if field.is_repeated for item in items])  # fmt: skip
         request.page_token = reply.next_page_token
         if not request.page_token:
             return code, found, message
@@ -116,8 +119,8 @@ def one_call(stubs: Stubs, rng: random.Random, of: Sender) -> tuple[Any, Any, st
         other = rng.choice(known)
     uri = "viking://" if uri == "viking:///" else uri
     contexts = stubs.contexts
-    name = rng.choice(("get", "get", "list", "list", "tree", "tree", "put", "put", "delete",
-                       "move", "link", "link", "unlink"))  # fmt: skip
+    name = rng.choice(("get", "get", "list", "list", "tree", "tree", "glob", "grep", "grep",
+                       "put", "put", "delete", "move", "link", "link", "unlink"))  # fmt: skip
     if name == "get":
         code, reply, message = sent(contexts.Get, contexts_pb2.GetRequest(uri=uri), of)
         expected = of.model.get(uri)
@@ -134,16 +137,29 @@ def one_call(stubs: Stubs, rng: random.Random, of: Sender) -> tuple[Any, Any, st
         code, found, message = pages(getattr(contexts, name.title()), request, of)
         wanted = expected.pages(size) if expected.code == "OK" else []
         return (code, found), (expected.code, wanted), message, {uri, other}
+    if name == "glob":
+        pattern = rng.choice(_GLOBS)
+        request = contexts_pb2.GlobRequest(
+            pattern=pattern, target_uri=uri, page_size=rng.choice((1, 3, 1000))
+        )
+        code, found, message = pages(contexts.Glob, request, of)
+        expected = of.model.glob(uri, pattern)
+        return (code, [*chain(*found)]), (expected.code, expected.uris), message, {uri, other}
+    if name == "grep":
+        return grep(stubs, rng, of, uri)
     if name == "put":
         is_directory = rng.random() < 0.4
         one = {"uri": uri, "is_directory": is_directory}
         if not is_directory:
             one["content"] = f"{rng.choice(_WORDS)} {rng.choice(_WORDS)} of {uri}"
-        batch = [one]
+        batch: list[dict[str, Any]] = [one]
         if rng.random() < 0.2 and other != uri:
             batch.append({"uri": other, "content": f"{rng.choice(_WORDS)} of {other}"})
         code, _, message = sent(contexts.Put, contexts_pb2.PutRequest(contexts=batch), of)
-        wanted = of.model.put([(each["uri"], each.get("is_directory", False)) for each in batch])
+        wanted = of.model.put(
+            [(each["uri"], each.get("is_directory", False)) for each in batch],
+            [each.get("content", "") for each in batch],
+        )
         return code, wanted.code, message, {uri, other}
     if name == "delete":
         missing = rng.random() < 0.3
@@ -163,6 +179,28 @@ def one_call(stubs: Stubs, rng: random.Random, of: Sender) -> tuple[Any, Any, st
         contexts.Unlink, contexts_pb2.UnlinkRequest(uri=uri, other_uri=other), of
     )
     return code, of.model.unlink(uri, other).code, message, {uri, other}
+
+
+def grep(stubs: Stubs, rng: random.Random, of: Sender, uri: str) -> tuple[Any, Any, str, set[str]]:
+    """Search for a word, in pages, or in one page with its figures; see `one_call`."""
+    word, glob = rng.choice(_WORDS), rng.choice(("", "", *_GLOBS))
+    request = contexts_pb2.GrepRequest(pattern=word, target_uri=uri, glob=glob)
+    expected = of.model.grep(uri, word, ("" if "/" in glob else "**/") + glob if glob else "**")
+    if rng.random() < 0.5:
+        request.page_size = rng.choice((1, 2))
+        code, found, message = pages(stubs.contexts.Grep, request, of)
+        return (code, [*chain(*found)]), (expected.code, expected.uris), message, {uri}
+    code, reply, message = sent(stubs.contexts.Grep, request, of)
+    if code != "OK":
+        return code, expected.code, message, {uri}
+    searched = of.model.grep(uri, "", ("" if "/" in glob else "**/") + glob if glob else "**")
+    contents = [of.model.world.contents[one].encode() for one in searched.uris]
+    return (
+        (code, [match.uri for match in reply.matches], reply.searched_files, reply.searched_bytes),
+        (expected.code, expected.uris, len(contents), sum(map(len, contents))),
+        message,
+        {uri},
+    )
 
 
 def uris_in(message: Any) -> Iterator[str]:
@@ -257,7 +295,8 @@ def test_no_call_sees_or_changes_more_than_its_rights(
             if "~" not in uri:
                 content = f"{rng.choice(_WORDS)} {rng.choice(_WORDS)} of {uri}"
                 put = contexts_pb2.PutRequest(contexts=[{"uri": uri, "content": content}])
-                assert sent(made.contexts.Put, put, root)[0] == root.model.put([(uri, False)]).code
+                wanted = root.model.put([(uri, False)], [content]).code
+                assert sent(made.contexts.Put, put, root)[0] == wanted
         senders = [sender(made, operator, rng, world) for _ in range(6)]
         for case in range(CASES // ROUNDS):
             of = rng.choice(senders)

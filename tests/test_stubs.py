@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from vikingd.domain.contexts import MAX_DIMENSION
+from vikingd.domain.patterns import MAX_GLOB_BYTES, MAX_PATTERN_BYTES, MAX_SHOWN
 from vikingd.domain.uri import MAX_BYTES
 from vikingd.index.metadata.where import MAX_CLAUSES
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES
@@ -43,6 +44,10 @@ def test_a_fresh_generation_is_identical() -> None:
         ("Passage", "section", MAX_SECTION_BYTES),
         ("Passage", "vector", MAX_DIMENSION),
         ("LinkRequest", "reason", MAX_REASON_BYTES),
+        ("GlobRequest", "pattern", MAX_GLOB_BYTES),
+        ("GrepRequest", "glob", MAX_GLOB_BYTES),
+        ("GrepRequest", "pattern", MAX_PATTERN_BYTES),
+        ("GrepMatch", "text", MAX_SHOWN),
     ],
 )
 def test_the_proto_says_how_many_a_list_may_have(message: str, field: str, limit: int) -> None:

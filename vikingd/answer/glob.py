@@ -40,7 +40,9 @@ def find_paths(
     kind = NodeKind.DIRECTORY if glob.is_for_directories else query.kind
     found: list[GlobEntry] = []
     work, last = Work(), query.after
-    with store.walking(target, parts, is_directory=True) as walk:
+    with store.walking(target, parts) as walk:
+        if walk.is_of_file:
+            raise InvalidField("target_uri", f"{target} is a file; name a directory")
         since = f"{last}\0" if last else ""
         for node in walk.nodes(since, glob.top(target), directories=kind is not NodeKind.FILE):
             pace.step()

@@ -81,6 +81,8 @@ class _Grep:
     def run(self, walk: Walk) -> bool:
         """Search on from the begin of the page; return True at the end of the tree."""
         query = self._query
+        if walk.is_of_file:
+            self._glob = None
         top = self._glob.top(query.target_uri) if self._glob else query.target_uri
         uri, level, _ = query.after
         since = uri if level <= CONTENT else f"{uri}\0"

@@ -29,8 +29,8 @@ class LineSearch:
     """A search with one pattern.
 
     RE2 cannot be interrupted. So a text is searched in slices that end at line ends. A line that
-    is longer than a slice is searched in windows. Each has a quarter in common with the next one,
-    and a longer match may be missed.
+    is longer than a slice is searched in windows. Each has a quarter in common with the next one.
+    A longer match may be missed there, or cut.
     """
 
     def __init__(self, pattern: Pattern, work: Work) -> None:
@@ -57,7 +57,7 @@ class LineSearch:
             end, following = self._slice_at(text, at)
             found = self._pattern.search(text, at, end)
             self._work.take_text((found[1] if found else end) - at, self._pattern.size)
-            if found:
+            if found and found[0] < following:  # else the next window has all of it
                 number += text.count(b"\n", at, found[0])
                 first = text.rfind(b"\n", 0, found[0]) + 1
                 last = text.find(b"\n", found[1])

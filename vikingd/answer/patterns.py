@@ -117,8 +117,8 @@ class Glob(NamedTuple):
         return uris.join(target, self.base) if self.base else target
 
     def matches(self, uri: str, target: str) -> bool:
-        """Return True if the path of a URI below a target matches; if both are one, its name."""
-        path = uris.name(uri) if uri == target else uri[len(uris.join(target, "")) :]
+        """Return True if the path of a URI below a target matches."""
+        path = uri[len(uris.join(target, "")) :]
         return self.pattern.matches(f"{path}/".encode())
 
 

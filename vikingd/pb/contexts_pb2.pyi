@@ -938,7 +938,8 @@ class GrepRequest(_message.Message):
     """The pattern in the syntax of RE2, at most 4,096 bytes: https://github.com/google/re2/wiki/Syntax.
     RE2 has no lookaround and no backreferences; its time is linear in the text. Each line is
     searched by itself, so a line feed never matches; a carriage return before it is no part of the
-    line. `^` and `$` are the ends of a line. Required.
+    line. `^` and `$` are the ends of a line. In a line of more than 3,000 bytes, a match of more
+    than 800 may be missed or cut, if the pattern is very large. Required.
     """
     target_uri: _builtins.str
     """Search this file, or the files below this directory. Empty: viking://."""
@@ -947,8 +948,9 @@ class GrepRequest(_message.Message):
     literal: _builtins.bool
     """The pattern is a text, not a regular expression."""
     glob: _builtins.str
-    """Search only files whose path below target_uri matches this pattern; see GlobRequest.pattern. A
-    pattern without a slash is for the name alone, in any directory. At most 1,024 bytes. Empty: all.
+    """If target_uri is a directory: search only what has a path below it that matches this pattern, of
+    at most 1,024 bytes; see GlobRequest.pattern. A pattern without a slash is for the name alone, in
+    any directory. Empty: all.
     """
     with_abstracts: _builtins.bool
     """Search the abstracts of files and directories too. The abstract of a file without one of its own is
@@ -1052,9 +1054,9 @@ class GrepResponse(_message.Message):
     may have fewer matches than page_size, or none, and still have a token.
     """
     searched_files: _builtins.int
-    """The number of files that this call searched."""
+    """The number of files that this call read."""
     searched_bytes: _builtins.int
-    """The number of bytes that this call searched."""
+    """The number of bytes of the texts that this call read."""
     revision: _builtins.int
     """The revision that was searched. The next page may be of a later one."""
     @_builtins.property

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from vikingd.domain.errors import InvalidField
 from vikingd.domain.uri import is_within
 from vikingd.store.reads.contexts import check_any, ranges
 from vikingd.store.reads.database import DatabaseReads, revision_of
@@ -37,12 +36,15 @@ class Walk:
 
     Attributes:
         revision: the revision that it sees.
+        is_of_file: it is not of a directory, but of one file.
     """
 
-    def __init__(self, db: sqlite3.Connection, parts: Sequence[str]) -> None:
+    def __init__(self, db: sqlite3.Connection, uri: str, parts: Sequence[str]) -> None:
         self._db = db
         self._parts = parts
         self.revision = revision_of(db)
+        top = next(self.nodes(uri, uri), None)
+        self.is_of_file = top is not None and top.uri == uri and not top.is_directory
 
     def nodes(self, since: str, within: str, *, directories: bool = True) -> Iterator[Node]:
         """Yield the nodes by URI.
@@ -70,24 +72,16 @@ class WalkReads(DatabaseReads):
     """Walks over the tree."""
 
     @contextmanager
-    def walking(
-        self, uri: str, parts: Sequence[str], *, is_directory: bool = False
-    ) -> Iterator[Walk]:
+    def walking(self, uri: str, parts: Sequence[str]) -> Iterator[Walk]:
         """Begin a walk; it is over at the end of the block.
 
         Args:
             uri: a directory, or a file.
             parts: the readable subtrees of it, or itself.
-            is_directory: it must be a directory.
 
         Raises:
             NotFound: it does not exist, or none of its parts does.
-            InvalidField: it is a file and must be a directory.
         """
         with self._snapshot() as db:
             check_any(db, uri, parts)
-            walk = Walk(db, parts)
-            top = next(walk.nodes(uri, uri), None) if is_directory and uri in parts else None
-            if top is not None and top.uri == uri and not top.is_directory:
-                raise InvalidField("target_uri", f"{uri} is a file; name a directory")
-            yield walk
+            yield Walk(db, uri, parts)

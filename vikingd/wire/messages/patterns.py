@@ -14,7 +14,7 @@ from vikingd.pb import contexts_pb2
 from vikingd.wire.messages import decode
 from vikingd.wire.messages.encode import fields_of
 
-_POSITION = re.compile(r"([023]):(0|[1-9]\d{0,9}):(.+)", re.DOTALL)
+_POSITION = re.compile(r"([023]):(0|[1-9]\d{0,9}):(viking://.*)", re.DOTALL)
 
 
 def glob_query(request: contexts_pb2.GlobRequest) -> GlobQuery:
