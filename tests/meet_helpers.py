@@ -260,11 +260,15 @@ class Walker:
             self._found_at[uri] = reply.context.revision
 
     def _listing(self) -> None:
-        name = self._random.choice(("List", "Tree"))
-        kind: Any = contexts_pb2.ListRequest if name == "List" else contexts_pb2.TreeRequest
-        request = kind(uri=self._target(), page_size=self._random.choice((2, 5, 1000)))
-        if name == "Tree":
-            request.depth = self._random.choice((0, 1, 2))
+        uri, depth = self._target(), self._random.choice((0, 1, 2))
+        requests: dict[str, Any] = {
+            "List": contexts_pb2.ListRequest(uri=uri),
+            "Tree": contexts_pb2.TreeRequest(uri=uri, depth=depth),
+            "Glob": contexts_pb2.GlobRequest(pattern="**", target_uri=uri),
+            "Grep": contexts_pb2.GrepRequest(pattern="a|e", target_uri=uri),
+        }
+        name, request = self._random.choice(list(requests.items()))
+        request.page_size = self._random.choice((2, 5, 1000))
         for _ in range(4):
             reply = self.call("contexts", name, request)
             if reply is None or not reply.next_page_token:

@@ -119,7 +119,7 @@ def test_unusual_names_of_tenants_in_requests(target: Fort) -> None:
 
 def _calls(uri: str) -> list[tuple[str, str, Any]]:
     """Return calls that name a URI."""
-    directory = uri.rpartition("/")[0]
+    directory, path = uri.rpartition("/")[0], uri.removeprefix("viking://")
     find = retrieval_pb2.FindRequest(query="oolong", target_uri=directory)
     return [
         ("contexts", "Get", get(uri)),
@@ -127,6 +127,12 @@ def _calls(uri: str) -> list[tuple[str, str, Any]]:
         ("contexts", "Get", contexts_pb2.GetRequest(uri=uri, min_revision=1 << 40)),
         ("contexts", "List", contexts_pb2.ListRequest(uri=directory)),
         ("contexts", "Tree", contexts_pb2.TreeRequest(uri=directory)),
+        ("contexts", "Glob", contexts_pb2.GlobRequest(pattern="*", target_uri=directory)),
+        ("contexts", "Glob", contexts_pb2.GlobRequest(pattern="*", target_uri=uri)),
+        ("contexts", "Glob", contexts_pb2.GlobRequest(pattern=path)),
+        ("contexts", "Grep", contexts_pb2.GrepRequest(pattern=".", target_uri=directory)),
+        ("contexts", "Grep", contexts_pb2.GrepRequest(pattern=".", target_uri=uri)),
+        ("contexts", "Grep", contexts_pb2.GrepRequest(pattern=".", glob=path)),
         ("contexts", "Delete", contexts_pb2.DeleteRequest(uris=[uri])),
         ("contexts", "Delete", contexts_pb2.DeleteRequest(uris=[uri], allow_missing=True)),
         ("contexts", "Move", contexts_pb2.MoveRequest(source_uri=uri, destination_uri=SHARED)),
@@ -177,6 +183,8 @@ def test_hidden_and_missing_contexts_take_the_same_time(target: Fort) -> None:
     pairs: list[tuple[str, str, Callable[[str], Any]]] = [
         ("contexts", "Get", lambda uri: get(f"{uri}/7.md")),
         ("contexts", "List", lambda uri: contexts_pb2.ListRequest(uri=uri)),
+        ("contexts", "Glob", lambda uri: contexts_pb2.GlobRequest(pattern="*", target_uri=uri)),
+        ("contexts", "Grep", lambda uri: contexts_pb2.GrepRequest(pattern="0", target_uri=uri)),
         ("retrieval", "Find", lambda uri: retrieval_pb2.FindRequest(query="a", target_uri=uri)),
     ]
     for service, method, request in pairs:
@@ -203,19 +211,23 @@ def test_keys_with_a_known_id_and_others_are_refused_alike(target: Fort) -> None
 def test_page_tokens_tell_nothing(target: Fort) -> None:
     """Forged tokens with hidden and missing URIs, and those of other listings, show no URI."""
     urls = [HIDDEN, MISSING, "viking://users/bob", "viking://users/bux", "viking://users/a"]
+    of_lines = ("0:1:", "2:3:", "3:0:")
+    kinds: list[tuple[str, Any, str, tuple[str, ...], dict[str, str]]] = [
+        ("List", contexts_pb2.ListRequest, "uri", ("d:", "f:"), {}),
+        ("Tree", contexts_pb2.TreeRequest, "uri", ("d:", "f:"), {}),
+        ("Glob", contexts_pb2.GlobRequest, "target_uri", ("d:", "f:"), {"pattern": "**"}),
+        ("Grep", contexts_pb2.GrepRequest, "target_uri", of_lines, {"pattern": "."}),
+    ]
     for uri in ("viking://", "viking://users", "viking://users/ana"):
-        for method, kind in (
-            ("List", contexts_pb2.ListRequest),
-            ("Tree", contexts_pb2.TreeRequest),
-        ):
+        for method, kind, field, prefixes, more in kinds:
             answers = {}
             for last in urls:
-                for prefix in ("d:", "f:"):
+                for prefix in prefixes:
                     token = base64.urlsafe_b64encode((prefix + last).encode()).decode()
-                    request = kind(uri=uri, page_token=token)
+                    request = kind(**{field: uri, "page_token": token, **more})
                     answers[prefix, last] = target.tries("ana", "contexts", method, request)
                     assert "bob" not in answers[prefix, last][1]
-            for prefix in ("d:", "f:"):
+            for prefix in prefixes:
                 assert answers[prefix, HIDDEN] == answers[prefix, MISSING]
                 assert answers[prefix, urls[2]] == answers[prefix, urls[3]]
 

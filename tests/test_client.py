@@ -29,6 +29,7 @@ from vikingd.client import (
     InvalidField,
     Levels,
     Method,
+    NodeKind,
     NotFound,
     Passage,
     PutOutcome,
@@ -174,6 +175,28 @@ def test_a_find_request_carries_every_argument() -> None:
     assert {f.name for f, _ in request.ListFields()} == set(request.DESCRIPTOR.fields_by_name)
     unset = find_request("q")
     assert not any(unset.HasField(name) for name in ("score_threshold", "alpha", "where"))
+
+
+def test_requests_with_a_pattern_carry_every_argument() -> None:
+    """The requests of glob and grep carry every argument; pages are asked for one by one."""
+    glob = client_requests.glob(
+        "*", "viking://resources", kind=NodeKind.DIRECTORY, page_size=3, min_revision=4
+    )
+    grep = client_requests.grep(
+        "a",
+        "viking://resources",
+        case_insensitive=True,
+        literal=True,
+        glob="*",
+        context_types=[ContextType.SKILL],
+        with_abstracts=True,
+        page_size=3,
+        min_revision=4,
+    )
+    for request in (glob, grep):
+        names = set(request.DESCRIPTOR.fields_by_name) - {"page_token"}
+        assert {field.name for field, _ in request.ListFields()} == names
+    assert not client_requests.glob("*").kind
 
 
 def test_a_search_request_carries_every_argument() -> None:

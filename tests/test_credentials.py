@@ -110,6 +110,45 @@ def test_each_call_of_each_client_carries_key_and_tenant(
     assert {call[1:] for call in listener.calls} == {(f"Bearer {KEY}", "acme")}
 
 
+def test_one_connection_serves_several_keys(listener: Listener) -> None:
+    """with_key changes the key and the tenant of one client, on the channels of the other."""
+    address = plain(listener)
+    with Client(address, key=KEY, tenant="acme") as first:
+        second = first.with_key("vk_bob", "other")
+        third = second.with_key("")
+        assert second._channel is first._channel
+        for client in (first, second, third, first):
+            with suppress(ClientError):
+                client.stats()
+        for key, tenant in (("a b", ""), ("é", ""), ("", "a b")):
+            with pytest.raises(ValueError, match="printable ASCII") as caught:
+                first.with_key(key, tenant)
+            assert repr(key) not in str(caught.value)
+    sent = [("Stats", f"Bearer {KEY}", "acme"), ("Stats", "Bearer vk_bob", "other")]
+    assert listener.calls == [*sent, ("Stats", None, None), sent[0]]
+
+    async def awaited() -> None:
+        async with AsyncClient(address, key=KEY, timeout=7) as client:
+            other = client.with_key("vk_bob")
+            assert other.timeout == 7
+            with suppress(ClientError):
+                await other.stats()
+
+    listener.calls.clear()
+    asyncio.run(awaited())
+    assert listener.calls == [("Stats", "Bearer vk_bob", None)]
+
+
+def test_another_key_is_not_sent_in_plain_text_either() -> None:
+    """with_key refuses a key for another machine without TLS, unless the network is trusted."""
+    with Client("10.0.0.1:7716", key="", tenant="") as client:
+        with pytest.raises(ValueError, match="is not sent"):
+            client.with_key(KEY)
+        assert client.with_key("", "acme")._metadata == (("vikingd-tenant", "acme"),)
+    with Client("10.0.0.1:7716", key="", trust_network=True) as trusting:
+        trusting.with_key(KEY)
+
+
 def test_nothing_is_sent_that_was_not_given(listener: Listener) -> None:
     """A client without a key sends none."""
     with Client(plain(listener)) as client, pytest.raises(ClientError):

@@ -87,7 +87,8 @@ def test_every_reading_command_prints_one_json_object(ctl: Ctl) -> None:
     assert [match.uri for match in found.resources] == [uri]
     assert found.HasField("trace")
     assert Parse(ctl("get", uri, "--json")[1], GetResponse()).context.content == "Oolong"
-    for command in (["ls"], ["tree"], ["stats"], ["verify"], ["optimize"]):
+    grep, glob = ["grep", "o+"], ["glob", "**"]
+    for command in (["ls"], ["tree"], grep, glob, ["stats"], ["verify"], ["optimize"]):
         code, out, err = ctl(*command, "--json")
         assert (code, err) == (0, "")
         assert isinstance(json.loads(out), dict)
@@ -332,6 +333,9 @@ SHOWING = [
     ["get", "{uri}", "--overview"],
     ["ls", "viking://user/memories"],
     ["tree"],
+    ["grep", "hostile", "--abstracts"],
+    ["glob", "**"],
+    ["glob", "**", "--json"],
     ["retrieve", "hostile"],
     ["context", "hostile"],
     ["recall", "hostile", "--global"],
@@ -377,7 +381,7 @@ def test_no_command_prints_what_acts_on_a_terminal(
     os.close(ours)
     assert run.wait() == 0
     shown = printed.decode().replace("\r\n", "\n")
-    assert "hostile" in shown
+    assert ("ote.md" if command[0] == "glob" else "hostile") in shown
     assert set(HOSTILE).isdisjoint(shown), sorted(set(HOSTILE) & set(shown))
 
 

@@ -43,7 +43,7 @@ HTTP: Final[dict[grpc.StatusCode, int]] = {
     _Code.UNAUTHENTICATED: 401,
 }
 
-_OF_HTTP: Final[dict[int, tuple[grpc.StatusCode, str]]] = {
+OWN: Final[dict[int, tuple[grpc.StatusCode, str]]] = {
     400: (_Code.INVALID_ARGUMENT, "INVALID_FIELD"),
     401: (_Code.UNAUTHENTICATED, "UNAUTHENTICATED"),
     403: (_Code.PERMISSION_DENIED, "ORIGIN_NOT_ALLOWED"),
@@ -124,7 +124,7 @@ class Fault(HttpError):
         retry_after: float | None = None,
     ) -> None:
         field, message = _sendable(field), _sendable(message)
-        code, reason = _OF_HTTP[http]
+        code, reason = OWN[http]
         text = f"{field}: {message}" if field else message
         info = ErrorInfo(reason=reason, domain=DOMAIN, metadata={"field": field} if field else {})
         status = Status(code=code.value[0], message=text)
