@@ -11,7 +11,7 @@ from starlette.requests import Request
 from vikingd.gateway.errors import Fault
 
 LARGE = 64 << 10
-"""Bytes; larger bodies are counted, and parsed on a thread."""
+"""Bytes; larger bodies are counted, and need a key that the daemon accepts."""
 
 MOST_HELD = 64 << 20
 """Bytes of large bodies in memory; a single one may be larger."""

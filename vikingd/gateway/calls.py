@@ -23,6 +23,9 @@ from vikingd.pb.contexts_pb2 import ListRequest
 Fields = Callable[[bytes], Any]
 """Makes the fields of a request, in their JSON form, of a body."""
 
+INLINE = 16 << 10
+"""Bytes of a body; what is no larger is parsed on the event loop, within some 20 ms at worst."""
+
 _CHECK = RPCS["list"], ListRequest(page_size=1).SerializeToString()
 _CHECK_TIMEOUT = 10.0  # seconds; a wrong key waits up to two
 
@@ -118,7 +121,7 @@ class Calls:
             return json_form.fill(rpc.request(), fields(body))
 
         async with self.body(request) as (caller, body):
-            data = await self._threaded(read, body)
+            data = await self._threaded(read, body, INLINE)
             if len(data) > self._most:
                 raise too_large(self._most)
             yield caller, data
@@ -139,11 +142,13 @@ class Calls:
 
         call = self._upstream.call(rpc.path, data, caller.metadata, timeout)
         reply = await while_connected(request, call)
-        return await self._threaded(write, reply)
+        return await self._threaded(write, reply, LARGE)
 
-    async def _threaded(self, function: Callable[[bytes], Result], data: bytes) -> Result:
-        """Return what a function makes of a text; a large one is worked on by the thread."""
-        if len(data) <= LARGE:
+    async def _threaded(
+        self, function: Callable[[bytes], Result], data: bytes, most: int
+    ) -> Result:
+        """Return what a function makes of data; the thread works on more than `most` bytes."""
+        if len(data) <= most:
             return function(data)
         return await asyncio.get_running_loop().run_in_executor(self._thread, function, data)
 

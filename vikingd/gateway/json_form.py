@@ -15,6 +15,11 @@ from vikingd.gateway.errors import Fault
 
 BODY = "body"
 
+MOST_VALUES = 200_000
+"""Values in a request, objects and lists included; the largest that the daemon takes has fewer."""
+
+_TRIED = 1000  # items of a list among which a fault is looked for
+
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 _PREFIX = re.compile(r"^(Failed to parse \S+ field: )+")
 _SUFFIX = re.compile(r" at [\w.\[\]]+\.*$")
@@ -53,6 +58,7 @@ def fill(message: Message, value: Any) -> bytes:
     if not isinstance(value, dict):
         raise Fault(400, "must be an object", field=BODY)
     descriptor: Any = message.DESCRIPTOR
+    _check_size(value)
     try:
         _check(descriptor, value, "")
         ParseDict(value, message)
@@ -87,6 +93,19 @@ def _not_a_number(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number of JSON")
 
 
+def _check_size(value: dict[str, Any]) -> None:
+    """Refuse a value of very many parts: json_format takes some microseconds for each."""
+    count = 0
+    waiting: list[Any] = [value]
+    while waiting:
+        one = waiting.pop()
+        count += len(one)
+        if count > MOST_VALUES:
+            raise Fault(413, f"the body has more than {MOST_VALUES:,} values; send less at once")
+        inner = one.values() if isinstance(one, dict) else one
+        waiting += [part for part in inner if isinstance(part, dict | list)]
+
+
 def _check(message: Descriptor, value: dict[str, Any], path: str) -> None:
     """Refuse what json_format would pass: a field under both names, and what is no base64."""
     seen = set()
@@ -116,7 +135,7 @@ def _fault(message: Descriptor, value: dict[str, Any], path: str, error: Excepti
         if refusal is None:
             continue
         below = None if field.message_type is None else _own(field.message_type)
-        for place, one in _items(field, given, path + name):
+        for place, one in _items(field, given, path + name)[:_TRIED]:
             if below and isinstance(one, dict) and (inner := _refusal(below, one)):
                 return _fault(below, one, f"{place}.", inner)
             if field.is_repeated and (inner := _refusal(message, {name: [one]})):
