@@ -37,6 +37,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "put": ([],),
     "get": ("u",),
     "move": ("u", "v"),
+    "glob": ("*",),
+    "grep": ("p",),
     "link": ("u", "v"),
     "unlink": ("u", "v"),
     "find": ("q",),
