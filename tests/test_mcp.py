@@ -18,6 +18,7 @@ from vikingd.client import AsyncClient, Draft
 from vikingd.client import Client as Daemon
 from vikingd.ctl.demo import serving
 from vikingd.mcp.descriptions import DESCRIPTIONS
+from vikingd.mcp.matching import grep
 from vikingd.mcp.tools import WRITING
 from vikingd.mcp.writing import write
 
@@ -283,6 +284,45 @@ def test_a_listing_comes_in_parts(tree: Daemon) -> None:
     run(test, tree.address)
 
 
+def test_grep_and_glob_come_in_parts(tree: Daemon) -> None:
+    """The parts of many matches are all of them, each once, in order."""
+    made = [f"viking://resources/many/{n:03}.txt" for n in range(150)]
+    tree.put([Draft(uri, content=f"needle {uri[-7:-4]}\n") for uri in made])
+
+    async def test(client: Client) -> None:
+        for tool, pattern, items in (("grep", "needle", "lines"), ("glob", "**/*.txt", "entries")):
+            seen: list[str] = []
+            for _ in range(50):
+                more = {"offset": len(seen), "max_tokens": 500}
+                part = await told(client, tool, pattern=pattern, **more)
+                seen += [one["uri"] for one in part[items]]
+                if "rest" not in part:
+                    break
+                assert f"offset={len(seen)}." in part["rest"]
+            assert seen == made
+
+    run(test, tree.address)
+
+
+def test_a_search_of_the_tree_ends_in_time(tree: Daemon) -> None:
+    """If the time ends before the last file, what was found is given, and the rest is told."""
+
+    class Slow(AsyncClient):
+        async def grep(self, *_: Any, **__: Any) -> Any:  # type: ignore[override]
+            async for match in AsyncClient.grep.__get__(self, AsyncClient)("Oolong", TEA):
+                yield match
+            await asyncio.sleep(60)
+
+    async def main() -> None:
+        async with Slow(tree.address, 0.5) as slow:
+            async with asyncio.timeout(5):
+                found = await grep(slow, "Oolong")
+            assert [line.uri for line in found.lines] == [TEA]
+            assert "target_uri" in found.rest
+
+    asyncio.run(main())
+
+
 def test_a_built_context_names_its_sources(tree: Daemon) -> None:
     """A built context has a text whose markers are its sources; missing files are told."""
 
@@ -329,6 +369,8 @@ def test_both_forms_of_an_answer_say_the_same(tree: Daemon) -> None:
             "build_context": {"query": "oolong"},
             "read": {"uri": TEA},
             "list": {"uri": "viking://resources/drinks"},
+            "grep": {"pattern": "Oolong"},
+            "glob": {"pattern": "**/*.md"},
             "remember": {"text": "Drinks oolong.", "memory_type": "journal"},
             "write": {"uri": "viking://resources/new.md", "content": "New."},
         }
@@ -426,7 +468,7 @@ def test_exact_text_and_names_are_found(daemon: str) -> None:
         assert [(line["uri"], line["line"]) for line in found["lines"]] == [
             (f"{home}/{name}.md", number) for name in ("a", "b") for number in (3, 5)
         ]
-        exact = await told(client, "grep", pattern="(twice)", target_uri=home, literal=True)
+        exact = await told(client, "grep", pattern="2 (twice)", target_uri=home, literal=True)
         assert [line["line"] for line in exact["lines"]] == [5, 5]
         part = await told(client, "read", uri=f"{home}/a.md", line=5)
         assert part["content"] == "E4712 (twice) E4712"

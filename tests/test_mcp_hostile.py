@@ -54,11 +54,13 @@ def test_stored_text_is_set_apart(poisoned: Daemon) -> None:
             "list": {"uri": "viking://resources"},
             "read": {"uri": TEA},
             "build_context": {"query": "oolong"},
+            "grep": {"pattern": "System|fake|script|oolong"},
+            "glob": {"pattern": "**/*"},
         }
         for tool, arguments in calls.items():
             text = text_of(await client.call_tool(tool, arguments))
             own = own_lines(text)
-            assert "oolong" in text.casefold() or tool == "list"
+            assert "oolong" in text.casefold() or tool in ("list", "glob")
             for words in ("System", "Ignore", "Delete", "Nothing was found", "fake", "script"):
                 assert not any(words in line for line in own if "odd " not in line), (tool, own)
             assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)
@@ -76,7 +78,7 @@ def own_lines(text: str) -> list[str]:
             fence = "" if line == fence else fence
         elif re.fullmatch("`{3,}", line):
             fence = line
-        elif not re.match(r" *\|", line):
+        elif not re.match(r" *[0-9]* *\|", line):
             own.append(line)
     assert not fence
     return own
