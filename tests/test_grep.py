@@ -131,7 +131,7 @@ def test_a_glob_of_grep_without_a_slash_is_for_names(client: MessageClient) -> N
     assert found(f"{TOP}/a.md", "b/c/d") == ["a.md"]
 
 
-def test_types_and_abstracts_are_searched_as_asked(client: MessageClient) -> None:
+def test_types_and_abstracts_are_searched_as_asked(client: MessageClient, stubs: Stubs) -> None:
     """Contents alone are searched unless abstracts are asked for; types select by root."""
     client.put(
         [
@@ -155,6 +155,12 @@ def test_types_and_abstracts_are_searched_as_asked(client: MessageClient) -> Non
     assert found(context_types=[ContextType.MEMORY]) == [m]
     types = [ContextType.SKILL, ContextType.RESOURCE]
     assert found(context_types=types, with_abstracts=True) == every[:5]
+    request = contexts_pb2.GrepRequest(pattern="tea", with_abstracts=True, target_uri=TOP)
+    page = stubs.contexts.Grep(request)
+    assert (page.searched_files, page.searched_bytes) == (
+        1,
+        len("tea of\nthe top teateacoffee\ntea"),
+    )
 
 
 def test_the_clients_return_the_same(client: MessageClient, typed: Client) -> None:

@@ -54,6 +54,16 @@ def test_a_long_line_is_searched_in_windows(pattern: str, text: str, slice_bytes
     assert list(found(search_of(pattern, slice_bytes), text)) == list(expected)
 
 
+@pytest.mark.parametrize("pattern", ["a+b+", "b{1,3}", "aabbb|b", "b+$|a", "字", "[^-]+", "bb?"])
+def test_a_match_is_whole_wherever_a_window_ends(pattern: str) -> None:
+    """The first match of a long line is found, with its full length, at each place."""
+    for before in range(120):
+        text = "é" * (before // 3) + "-" * before + "aabbb字" + "-" * 70
+        expected = plain_lines(text, re.compile(pattern.replace("-", "-é"), re.ASCII))
+        search = search_of(pattern.replace("-", "-é"), 64)
+        assert list(found(search, text)) == list(expected), before
+
+
 @pytest.mark.parametrize("pattern", [r"^b", r"b$", r"\bb", r"b\b", r"\Ab", r"b\z", r"\Bb"])
 def test_the_edge_of_a_window_is_no_edge_of_a_line(pattern: str) -> None:
     """What stands beside a window is seen by anchors and word boundaries."""
@@ -104,9 +114,10 @@ def test_what_is_not_utf8_is_replaced() -> None:
     assert (line.column, line.text, line.start, line.end) == (3, "\ufffd\ufffdbb\ufffd", 2, 4)
 
 
-def test_a_text_goes_on_where_the_work_ran_out(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("each", [2, 3, 7, 11, 40])
+def test_a_text_goes_on_where_the_work_ran_out(monkeypatch: pytest.MonkeyPatch, each: int) -> None:
     """The search stops at the end of a line, tells which one, and goes on after it."""
-    text = "".join(f"line {number} {'hit' * (number % 7 == 0)}\n" for number in range(1, 200))
+    text = "".join(f"line {number} {'hit' * (number % each == 0)}\n" for number in range(1, 200))
     expected = [one.line for one in plain_lines(text, re.compile("hit"))]
     monkeypatch.setattr(work, "MAX_WORK", 32 * 300)
     came, after, calls = [], 0, 0

@@ -53,6 +53,37 @@ def test_a_new_store_has_the_root(store: Store) -> None:
     assert (changes, revision) == (list(store.scan()), 1)
 
 
+def test_a_walk_over_parts_is_in_the_order_of_uris(store: Store) -> None:
+    """Subtrees interleave: a-b sorts between a and a/c. Texts come in the order of their ids."""
+    names = ("a/c", "a-b/c", "a-b", "ab", "a", "a/0")
+    put(store, *(file(f"{DOCS}/{name}/{name[-1]}.md", name, abstract="é") for name in names))
+    parts = (f"{DOCS}/a-b", f"{DOCS}/a", f"{DOCS}/missing")
+    below = [uri for uri in uris(store.tree(DOCS, 0, "", 99)) if f"{uri}/".startswith(
+        tuple(f"{part}/" for part in parts))]  # fmt: skip
+    with store.walking(DOCS, parts) as walk:
+        nodes = list(walk.nodes("", DOCS))
+        assert [node.uri for node in nodes] == below
+        assert [node.uri for node in nodes if not node.is_directory] == [
+            node.uri for node in walk.nodes("", DOCS, directories=False)
+        ]
+        for since in (*below, f"{DOCS}/a.", f"{DOCS}/b"):
+            rest = [uri for uri in below if uri >= since]
+            assert [node.uri for node in walk.nodes(since, DOCS)] == rest
+        within = [uri for uri in below if f"{uri}/".startswith(f"{DOCS}/a/c/")]
+        assert [node.uri for node in walk.nodes("", f"{DOCS}/a/c")] == within
+        files = [node for node in nodes if not node.is_directory][::-1]
+        texts = [store.get(node.uri) for node in files]
+        assert list(walk.texts([node.id for node in files])) == [
+            (text.abstract.encode(), text.content.encode()) for text in texts
+        ]
+        assert (walk.revision, walk.is_of_file) == (store.revision, False)
+    with store.walking(files[0].uri, (files[0].uri,)) as walk:
+        assert walk.is_of_file
+    for missing in ((), (f"{DOCS}/missing",)):
+        with pytest.raises(NotFound), store.walking(DOCS, missing):
+            pass
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, RuntimeError, DeadlinePassed])
 def test_a_read_that_ends_midway_leaves_no_old_revision(
     store: Store, error: type[BaseException]

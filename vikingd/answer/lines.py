@@ -65,7 +65,7 @@ class LineSearch:
                 yield _line(number, text[first:last], found[0] - first, found[1] - first)
                 following = last + 1
                 number += 1
-            else:
+            elif following <= len(text):
                 number += text.count(b"\n", at, following)
             at = following
             pace.step()

@@ -34,4 +34,4 @@ class Work:
 
     def take_text(self, size: int, instructions: int) -> None:
         """Count the bytes of a text that were searched."""
-        self._texts -= size * max(instructions, _LEAST_SIZE)
+        self._texts -= size * (instructions if instructions > _LEAST_SIZE else _LEAST_SIZE)
