@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
+from patience import SECONDS
 
+from vikingd.client.messages import MessageClient
+from vikingd.domain.contexts import Draft
 from vikingd.domain.patterns import MAX_SHOWN
+
+TOP = "viking://resources/top"
 
 
 class Found(NamedTuple):
@@ -19,6 +24,24 @@ class Found(NamedTuple):
     column: int
     match: str
     text: str
+
+
+def put(client: MessageClient, contents: dict[str, str]) -> None:
+    """Write files."""
+    client.put([Draft(uri, content=content) for uri, content in contents.items()])
+
+
+def collected(call: Callable[..., Any], request: Any, items: str, between: Any = None) -> list[Any]:
+    """Return the items of all pages; `between` is called after each page."""
+    found: list[Any] = []
+    while True:
+        page = call(request, timeout=SECONDS)
+        found += getattr(page, items)
+        request.page_token = page.next_page_token
+        if not request.page_token:
+            return found
+        if between is not None:
+            between()
 
 
 def lines_of(text: str) -> list[str]:

@@ -15,7 +15,7 @@ TOP = "viking://resources/t"
 PATHS = st.lists(NAMES, min_size=1, max_size=5).map("/".join)
 
 
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=800, deadline=None)
 @given(GLOBS, PATHS)
 @example("a/**", "a")
 @example("**", "a/b")

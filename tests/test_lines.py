@@ -14,6 +14,7 @@ from vikingd.answer import work
 from vikingd.answer.lines import LineSearch
 from vikingd.answer.patterns import MAX_PROGRAM, line_pattern
 from vikingd.answer.work import Work
+from vikingd.domain import pace
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.patterns import MAX_SHOWN
 
@@ -140,6 +141,31 @@ def test_a_line_is_never_left_in_its_middle(monkeypatch: pytest.MonkeyPatch) -> 
     assert list(search_of("b", 40).lines(text.encode(), 0)) == [1]
     [line, reached] = search_of("b", 40).lines(text.encode(), 1)
     assert (line[:2], reached) == ((2, 1001), 2)
+
+
+@pytest.mark.parametrize("text", ["ab" * 500_000, "ab\n" * 300_000], ids=["a line", "lines"])
+@pytest.mark.parametrize("pattern", ["c", "[ab]{900}c", r"(?:\pL.){7}c"])
+def test_no_search_is_long_without_a_step(pattern: str, text: str) -> None:
+    """RE2 is never called with more than its share of the work, and there is a step after it."""
+    search, called, steps = search_of(pattern), [], 0
+    compiled = search._pattern
+
+    class Counted:
+        size = compiled.size
+
+        def search(self, _: bytes, start: int, end: int) -> None:
+            called.append((end - start) * self.size)
+
+    def look() -> None:
+        nonlocal steps
+        steps += 1
+
+    search._pattern = Counted()  # type: ignore[assignment]
+    with pace.Looking(look):
+        assert all(isinstance(line, int) for line in search.lines(text.encode(), 0))
+    assert max(called) <= 1 << 25
+    assert steps == len(called)
+    assert sum(called) < 2 * len(text) * compiled.size
 
 
 @pytest.mark.parametrize("text", ["", "\n", "\n\n", "a", "a\n", "\r\n", "\n\r\n\n", "\r", "a\r"])
