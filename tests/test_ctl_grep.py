@@ -79,9 +79,9 @@ def test_paths_are_printed_line_by_line(ctl: Ctl) -> None:
         (["grep", "a", f"{TOP}/none"], 4),
         (["glob", "*", f"{TOP}/none"], 4),
         (["grep", "a", "--address", "127.0.0.1:1"], 3),
-        (["grep", "a", "--timeout", "0.001"], 6),
-        (["glob", "*", "--timeout", "0.001"], 6),
-        (["ls", "--timeout", "0.001"], 1),
+        (["grep", "a", "--timeout", "0.000001"], 6),
+        (["glob", "*", "--timeout", "0.000001"], 6),
+        (["ls", "--timeout", "0.000001"], 1),
     ],
 )
 def test_exit_codes_tell_nothing_found_from_a_failure(
