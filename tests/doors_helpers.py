@@ -4,30 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import re
-import shutil
 import subprocess
-import sys
 from abc import ABC, abstractmethod
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import google.rpc
 import httpx2
-import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_helpers import over_stdio, text_of
+from node_helpers import node
 from page_helpers import Browser, Page, Site, page
 from playwright.sync_api import expect
 from programs import needed
 
-_ROOT = Path(__file__).parent.parent
-_NODE = Path(__file__).parent / "node"
-_SOURCES = ("package.json", "package-lock.json", "tsconfig.json", "door.ts")
 _SECONDS = 120
 
 
@@ -74,76 +67,33 @@ class Door(ABC):
     def _recall(self, query: str) -> list[str]: ...
 
 
-def node_client(directory: Path) -> Path:
-    """Build the typed client in a directory; return its program.
-
-    The packages come from npm, or from its cache. The stubs are made of the protos.
-    """
-    node, npm = needed("node"), needed("npm")
-    for name in _SOURCES:
-        shutil.copy(_NODE / name, directory)
-    install = [npm, "ci", "--prefer-offline", "--no-audit", "--no-fund", "--ignore-scripts"]
-    installed = subprocess.run(install, cwd=directory, capture_output=True, timeout=_SECONDS)
-    if installed.returncode and not os.environ.get("TEST_REQUIRE"):
-        pytest.skip(f"npm cannot install the packages of the client: {installed.stderr[-200:]!r}")
-    assert installed.returncode == 0, installed.stderr
-    common = Path(next(iter(google.rpc.__path__))).parent.parent
-    protos = sorted((_ROOT / "proto").rglob("*.proto"))
-    (directory / "gen").mkdir()
-    plugin = directory / "node_modules" / ".bin" / "protoc-gen-es"
-    for command in (
-        [
-            *(sys.executable, "-m", "grpc_tools.protoc", f"-I{_ROOT / 'proto'}", f"-I{common}"),
-            *(f"--plugin=protoc-gen-es={plugin}", f"--es_out={directory / 'gen'}"),
-            *("--es_opt=target=ts,import_extension=js", *map(str, protos)),
-            str(common / "google" / "rpc" / "error_details.proto"),
-        ],
-        [node, str(directory / "node_modules" / "typescript" / "bin" / "tsc")],
-    ):
-        made = subprocess.run(command, cwd=directory, capture_output=True, timeout=_SECONDS)
-        assert made.returncode == 0, made.stdout + made.stderr
-    return directory / "dist" / "door.js"
-
-
-class Node(Door):
+class NodeDoor(Door):
     """gRPC by Connect's typed client for Node."""
 
-    def __init__(self, program: Path, url: str, key: str, **environment: str) -> None:
-        own = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
-        self._environment = own | {"VIKINGD_URL": url, "VIKINGD_KEY": key} | environment
-        self._program = program
+    def __init__(self, directory: Path, address: str, key: str) -> None:
+        self._directory, self._address, self._key = directory, address, key
 
-    def step(self, name: str, argument: str) -> dict[str, Any]:
-        """Return {"ok": ...}, or the parts of an error."""
-        done = subprocess.run(
-            [needed("node"), str(self._program), name, argument],
-            capture_output=True,
-            env=self._environment,
-            timeout=_SECONDS,
-        )
-        answer: dict[str, Any] = json.loads(done.stdout)
-        return answer
-
-    def _done(self, name: str, argument: str) -> Any:
-        answer = self.step(name, argument)
-        if "ok" not in answer:
-            raise Refused(f"{answer['code']}: {answer['message']}")
-        return answer["ok"]
+    def _done(self, name: str, **fields: str) -> dict[str, Any]:
+        with node(self._directory, self._address, key=self._key) as client:
+            outcome = client.outcome(name, **fields)
+        if error := outcome.get("error"):
+            raise Refused(f"{error['code']}: {error['message']}")
+        return dict(outcome["reply"])
 
     def _find(self, query: str) -> list[str]:
-        return list(self._done("find", query))
+        return list(self._done("find", text=query)["uris"])
 
     def _read(self, uri: str) -> str:
-        return str(self._done("read", uri))
+        return str(self._done("read", uri=uri)["content"])
 
     def _write(self, uri: str, content: str) -> None:
-        assert self._done("write", f"{uri}={content}")
+        self._done("write", uri=uri, text=content)
 
     def _remember(self, text: str) -> None:
-        assert self._done("remember", text)
+        self._done("remember", text=text)
 
     def _recall(self, query: str) -> list[str]:
-        return list(self._done("recall", query))
+        return [memory["content"] for memory in self._done("recall", text=query)["memories"]]
 
 
 class Curl(Door):

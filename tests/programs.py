@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -31,11 +32,18 @@ def needed(name: str) -> str:
     Without it the test is skipped. With TEST_REQUIRE=1 it fails.
     """
     beside = str(Path(sys.executable).parent)  # also if the environment is not activated
-    if path := shutil.which(name, path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}"):
-        return path
-    package = _PYTHON.get(name)
-    install = f"pip install {package}" if package else f"apt-get install {_DEBIAN.get(name, name)}"
-    message = f"{name} is not installed: {install}"
+    path = shutil.which(name, path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
+    if path is None:
+        package = _PYTHON.get(name)
+        install = (
+            f"pip install {package}" if package else f"apt-get install {_DEBIAN.get(name, name)}"
+        )
+        lacking(f"{name} is not installed: {install}")
+    return path
+
+
+def lacking(message: str) -> NoReturn:
+    """Skip the test for a reason, or fail it with TEST_REQUIRE=1."""
     if os.environ.get("TEST_REQUIRE") == "1":
         pytest.fail(message)
     pytest.skip(message)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from doors_helpers import Chromium, Curl, Door, McpHttp, McpStdio, Node, Refused, node_client
+from doors_helpers import Chromium, Curl, Door, McpHttp, McpStdio, NodeDoor, Refused
+from node_helpers import built
 from page_helpers import Browser, Site, chromium, site
 
 from vikingd.client import Client, Draft
@@ -36,7 +37,7 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterator[House]:
     """Yield a daemon with the keys of an operator, a user, a revoked one and a reader."""
-    program = node_client(tmp_path_factory.mktemp("node"))
+    client_directory = built(tmp_path_factory.mktemp("node"))
     with site(tmp_path_factory.mktemp("doors") / "store") as at:
         operator = at.client.create_key(operator=True).secret
         with Client(at.address, key=operator) as client:
@@ -52,7 +53,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterato
             client.revoke_key(gone.key.id)
             keys |= {"revoked": gone.secret, "wrong": WRONG, "none": ""}
         doors: dict[str, Callable[[str], Door]] = {
-            "node": lambda key: Node(program, f"http://{at.address}", key),
+            "node": lambda key: NodeDoor(client_directory, at.address, key),
             "curl": lambda key: Curl(at.url, key),
             "mcp-stdio": lambda key: McpStdio(at.address, key),
             "mcp-http": lambda key: McpHttp(at.url, key),
@@ -99,11 +100,3 @@ def test_a_door_holds_the_rights_of_the_key(house: House, name: str) -> None:
         reader.write(uri, "forbidden")
     with pytest.raises(Refused):
         reader.read(uri)
-
-
-def test_node_gets_typed_errors(house: House) -> None:
-    """An error has its code and its reason as a typed detail."""
-    door = house.doors["node"](house.keys["user"])
-    assert isinstance(door, Node)
-    answer = door.step("read", f"{HOME}/missing.md")
-    assert (answer["code"], answer["reason"]) == ("NotFound", "NOT_FOUND")

@@ -1,58 +1,74 @@
-// One step through the gRPC door, by a typed client: node dist/door.js STEP ARGUMENT
-import { readFileSync } from "node:fs";
-import { Code, ConnectError, createClient, type Interceptor } from "@connectrpc/connect";
-import { createGrpcTransport } from "@connectrpc/connect-node";
-import { ErrorInfoSchema } from "./gen/google/rpc/error_details_pb.js";
-import { Contexts } from "./gen/viking/retrieval/v1/contexts_pb.js";
-import { Memories } from "./gen/viking/retrieval/v1/memories_pb.js";
-import { Retrieval } from "./gen/viking/retrieval/v1/retrieval_pb.js";
+// Calls a daemon as its tests say: a JSON object on each line of stdin is a call, and each line of stdout is
+// the outcome of one, in their order. A bigint is written as its digits and an "n".
 
-const { VIKINGD_URL: baseUrl = "", VIKINGD_KEY: key, VIKINGD_CA: ca } = process.env;
+import { createInterface } from "node:readline";
+import { Code, ConnectError } from "@connectrpc/connect";
+import { BadRequestSchema, ErrorInfoSchema } from "./gen/google/rpc/error_details_pb.js";
+import { connect, type Options, type Vikingd } from "./vikingd.js";
 
-const withKey: Interceptor = (next) => (request) => {
-  if (key) request.header.set("authorization", `Bearer ${key}`);
-  return next(request);
-};
+interface Call extends Options {
+  url: string;
+  name: "find" | "read" | "write" | "remember" | "recall";
+  uri?: string;
+  text?: string;
+  minRevision?: string;
+  expectedRevision?: string;
+}
 
-const transport = createGrpcTransport({
-  baseUrl,
-  interceptors: [withKey],
-  nodeOptions: ca ? { ca: readFileSync(ca) } : {},
-});
-const retrieval = createClient(Retrieval, transport);
-const contexts = createClient(Contexts, transport);
-const memories = createClient(Memories, transport);
+async function answer(to: Vikingd, call: Call): Promise<unknown> {
+  const text = call.text ?? "";
+  const uri = call.uri ?? "";
+  const minRevision = BigInt(call.minRevision ?? 0);
+  switch (call.name) {
+    case "find": {
+      const found = await to.retrieval.find({ query: text, targetUri: uri, minRevision });
+      return {
+        uris: [...found.memories, ...found.resources, ...found.skills].map((match) => match.uri),
+        revision: found.revision,
+      };
+    }
+    case "read": {
+      const { context } = await to.contexts.get({ uri, minRevision });
+      return { content: context?.content, revision: context?.revision };
+    }
+    case "write":
+      return await to.contexts.put({ contexts: [{ uri, content: text, ...expected(call) }] });
+    case "remember":
+      return await to.memories.remember({ text, memoryType: "preferences" });
+    case "recall": {
+      const scope = { withGlobal: true };
+      const recalled = await to.memories.recall({ query: text, minRevision, scope });
+      return { memories: recalled.results.map(({ id, content }) => ({ id, content })) };
+    }
+  }
+}
 
-const steps: Record<string, (argument: string) => Promise<unknown>> = {
-  async find(query) {
-    const reply = await retrieval.find({ query });
-    const matches = [...reply.memories, ...reply.resources, ...reply.skills];
-    return matches.map((match) => match.uri);
-  },
-  async read(uri) {
-    return (await contexts.get({ uri })).context?.content;
-  },
-  async write(argument) {
-    const [uri, content] = argument.split("=");
-    const reply = await contexts.put({ contexts: [{ uri, content }] });
-    const revision: bigint = reply.revision;
-    return revision > 0n;
-  },
-  async remember(text) {
-    return (await memories.remember({ text, memoryType: "preferences", scope: { withGlobal: true } })).uri;
-  },
-  async recall(query) {
-    const reply = await memories.recall({ query, scope: { withGlobal: true } });
-    return reply.results.map((memory) => memory.content);
-  },
-};
+function expected({ expectedRevision }: Call): { expectedRevision?: bigint } {
+  return expectedRevision === undefined ? {} : { expectedRevision: BigInt(expectedRevision) };
+}
 
-const [step = "", argument = ""] = process.argv.slice(2);
-try {
-  console.log(JSON.stringify({ ok: await steps[step](argument) }));
-} catch (error) {
-  const failed = ConnectError.from(error);
-  const [info] = failed.findDetails(ErrorInfoSchema);
-  const code = Code[failed.code];
-  console.log(JSON.stringify({ code, reason: info?.reason, message: failed.rawMessage }));
+/** Returns an error as the client sees it; any other failure is thrown. */
+function failure(error: unknown): unknown {
+  if (!(error instanceof ConnectError)) throw error;
+  const [info] = error.findDetails(ErrorInfoSchema);
+  const [faults] = error.findDetails(BadRequestSchema);
+  return {
+    code: Code[error.code],
+    message: error.rawMessage,
+    reason: info?.reason,
+    domain: info?.domain,
+    metadata: info?.metadata,
+    violations: faults?.fieldViolations.map(({ field, description }) => ({ field, description })),
+  };
+}
+
+const digits = (_: string, value: unknown): unknown => (typeof value === "bigint" ? `${value}n` : value);
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const call = JSON.parse(line) as Call;
+  const outcome = await answer(connect(call.url, call), call).then(
+    (reply) => ({ reply }),
+    (error) => ({ error: failure(error) }),
+  );
+  console.log(JSON.stringify(outcome, digits));
 }

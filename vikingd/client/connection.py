@@ -111,7 +111,7 @@ class _Connected(Methods):
         return other
 
     def with_key(self, key: str, tenant: str = "") -> Self:
-        """Return the same connection with another key; whoever closes one closes both.
+        """Return the same connection with another key; closing one closes both.
 
         Args:
             key: sent with each call; "": none.

@@ -168,7 +168,7 @@ def _table(value: Any, name: str) -> Any:
 
 
 def _copied(path: Path) -> Path:
-    """Copy a file to a new name beside it."""
+    """Copy a file to a backup, and return the path of the backup."""
     number, backup = 1, path.with_name(f"{path.name}.bak")
     while backup.exists():
         number += 1
