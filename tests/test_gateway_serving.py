@@ -320,8 +320,10 @@ def test_settings_that_cannot_be_used_are_told(monkeypatch: pytest.MonkeyPatch) 
 
     assert "https://0.0.0.0:80" in refused(listen="0.0.0.0:80")
     assert "needs a certificate" in refused(listen="https://127.0.0.1:0")
-    for listen in ("unix:/tmp/a", "nothing", "vikings://127.0.0.1:0", "https://example.org:80"):
-        assert refused(listen=listen).startswith("gateway.listen: "), listen
+    for listen in ("unix:/tmp/a", "nothing", "vikings://127.0.0.1:0", "http://a", ""):
+        says = f"gateway.listen: {listen!r} is not HOST:PORT or https://HOST:PORT"
+        assert refused(listen=listen).startswith(says), listen
+    assert "example.org is not an IP address" in refused(listen="https://example.org:80")
     assert "vikings://10.0.0.1:7716" in refused(daemon="10.0.0.1:7716")
     assert refused(daemon="viking://resources").startswith("gateway.daemon: ")
     for host in ("http://b", "b:80", "*", "a b"):

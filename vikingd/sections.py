@@ -163,9 +163,10 @@ class Gateway(_Section):
     @field_validator("listen")
     @classmethod
     def _is_an_own_address(cls, value: str) -> str:
-        address = own_address(value.removeprefix(HTTPS).removeprefix("http://"))
-        if address.tls or address.path:
-            raise ValueError(f"{value} is not HOST:PORT or {HTTPS}HOST:PORT")
+        text = value.removeprefix(HTTPS).removeprefix("http://")
+        if "/" in text or not re.search(r"[^:]:[0-9]+$", text):  # no path, no vikings://
+            raise ValueError(f"{value!r} is not HOST:PORT or {HTTPS}HOST:PORT")
+        address = own_address(text)
         return f"{HTTPS if value.startswith(HTTPS) else ''}{address}"
 
     @field_validator("daemon")
