@@ -8,15 +8,41 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
-from vikingd.client import AsyncClient
+from vikingd.client import AsyncClient, Draft
+from vikingd.client import Client as Daemon
+from vikingd.ctl.demo import serving
 from vikingd.mcp.server import server
 
+TEA = "viking://resources/tea.md"
 VIKINGCTL = ("-m", "vikingd.ctl.main")
+
+
+class Keyed(NamedTuple):
+    """A daemon with keys: its address, the key of an operator and that of a reader."""
+
+    address: str
+    operator: str
+    reader: str
+
+
+@contextmanager
+def keyed(*options: str) -> Iterator[Keyed]:
+    """Run a daemon with keys, a tenant beside the first, and TEA in both."""
+    with serving("--provider", "none", *options, quiet=True) as address:
+        with Daemon(address) as first:
+            operator = first.create_key(operator=True).secret
+        with Daemon(address, key=operator) as client:
+            client.put([Draft(TEA, content="Oolong.")])
+            reader = client.create_key(read=["viking://resources"]).secret
+            client.put_tenant("acme", create=True)
+        with Daemon(address, key=operator, tenant="acme") as client:
+            client.put([Draft(TEA, content="Acme's tea.")])
+        yield Keyed(address, operator, reader)
 
 
 def environment(**more: str) -> dict[str, str]:

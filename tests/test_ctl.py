@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-import pty
 import socket
-import struct
 import subprocess
 import sys
-import termios
 import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from io import BytesIO, StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+from commands import on_a_terminal
 from google.protobuf.json_format import Parse
 
 import vikingd
@@ -364,23 +359,8 @@ def test_no_command_prints_what_acts_on_a_terminal(
     client.put([draft])
     client.link(uri, "viking://user", text)
     arguments = [argument.replace("{uri}", uri) for argument in command]
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 4000, 0, 0))
-    run = subprocess.Popen(
-        [sys.executable, "-m", "vikingd.ctl.main", "--address", daemon, *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        stderr=theirs,
-        env={**os.environ, "TERM": "dumb", "NO_COLOR": "1"},
-    )
-    os.close(theirs)
-    printed = b""
-    with suppress(OSError):  # a read at the end of a pty fails
-        while some := os.read(ours, 1 << 16):
-            printed += some
-    os.close(ours)
-    assert run.wait() == 0
-    shown = printed.decode().replace("\r\n", "\n")
+    printed = on_a_terminal(["--address", daemon, *arguments], 4000, TERM="dumb", NO_COLOR="1")
+    shown = printed.replace("\r\n", "\n")
     assert ("ote.md" if command[0] == "glob" else "hostile") in shown
     assert set(HOSTILE).isdisjoint(shown), sorted(set(HOSTILE) & set(shown))
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import subprocess
-import sys
+import socket
 from collections.abc import Callable
-from contextlib import suppress
 
 import pytest
+from commands import on_a_terminal
 from google.protobuf.json_format import ParseDict
 
 from vikingd.client import Draft
@@ -19,6 +16,8 @@ from vikingd.pb import contexts_pb2
 
 Ctl = Callable[..., tuple[int, str, str]]
 TOP = "viking://resources/notes"
+SILENT = "SILENT"
+"""The address of a socket that never answers."""
 
 
 @pytest.fixture(autouse=True)
@@ -79,16 +78,18 @@ def test_paths_are_printed_line_by_line(ctl: Ctl) -> None:
         (["grep", "a", f"{TOP}/none"], 4),
         (["glob", "*", f"{TOP}/none"], 4),
         (["grep", "a", "--address", "127.0.0.1:1"], 3),
-        (["grep", "a", "--timeout", "0.000001"], 6),
-        (["glob", "*", "--timeout", "0.000001"], 6),
-        (["ls", "--timeout", "0.000001"], 1),
+        (["grep", "a", "--address", SILENT, "--timeout", "0.1"], 6),
+        (["glob", "*", "--address", SILENT, "--timeout", "0.1"], 6),
+        (["ls", "--address", SILENT, "--timeout", "0.1"], 1),
     ],
 )
 def test_exit_codes_tell_nothing_found_from_a_failure(
     ctl: Ctl, arguments: list[str], expected: int
 ) -> None:
     """1 means that nothing matches; a failure without a code of its own is 6."""
-    code, out, err = ctl(*arguments)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        there = f"127.0.0.1:{silent.getsockname()[1]}"
+        code, out, err = ctl(*(there if each == SILENT else each for each in arguments))
     assert code == expected
     assert bool(err) == (expected > 1 or arguments[0] == "ls")
     assert bool(out) == (expected == 0 or (expected == 1 and "--json" in arguments))
@@ -105,22 +106,8 @@ def test_json_has_all_fields(ctl: Ctl) -> None:
 
 def test_a_terminal_has_colours(daemon: str) -> None:
     """On a terminal the match is bold and red, and a long line is not wrapped."""
-    ours, theirs = pty.openpty()
-    run = subprocess.Popen(
-        [sys.executable, "-m", "vikingd.ctl.main", "--address", daemon, "grep", "oolong", TOP],
-        stdin=subprocess.DEVNULL,
-        stdout=theirs,
-        env={key: value for key, value in os.environ.items() if key != "NO_COLOR"}
-        | {"TERM": "xterm-256color", "COLUMNS": "80"},
-    )
-    os.close(theirs)
-    printed = b""
-    with suppress(OSError):  # a read at the end of a pty fails
-        while some := os.read(ours, 1 << 16):
-            printed += some
-    os.close(ours)
-    assert run.wait() == 0
-    lines = printed.decode().splitlines()
+    arguments = ["--address", daemon, "grep", "oolong", TOP]
+    lines = on_a_terminal(arguments, 80, TERM="xterm-256color").splitlines()
     assert len(lines) == 2
     assert all("\x1b[1;31moolong\x1b[0m" in line for line in lines)
     assert f"\x1b[35m{TOP}/tea.md\x1b[0m" in lines[1]

@@ -14,12 +14,8 @@ import pytest
 from gateway_helpers import Gateway, gateway_of, reason
 from mcp import Client as Models
 from mcp.client.streamable_http import streamable_http_client
-from mcp_helpers import failed, told
+from mcp_helpers import TEA, failed, keyed, told
 
-from vikingd.client import Client, Draft
-from vikingd.ctl.demo import serving
-
-TEA = "viking://resources/tea.md"
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
@@ -35,17 +31,8 @@ class Door(NamedTuple):
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Door]:
     """Yield a gateway of a daemon with keys and two tenants."""
-    with serving("--provider", "none", quiet=True) as where:
-        with Client(where) as first:
-            operator = first.create_key(operator=True).secret
-        with Client(where, key=operator) as client:
-            client.put([Draft(TEA, content="Oolong.")])
-            reader = client.create_key(read=["viking://resources"]).secret
-            client.put_tenant("acme", create=True)
-        with Client(where, key=operator, tenant="acme") as client:
-            client.put([Draft(TEA, content="Acme's tea.")])
-        with gateway_of(where, tmp_path_factory.mktemp("mcp")) as gateway:
-            yield Door(gateway, where, operator, reader)
+    with keyed() as daemon, gateway_of(daemon.address, tmp_path_factory.mktemp("mcp")) as gateway:
+        yield Door(gateway, *daemon)
 
 
 def call(gateway: Gateway, name: str, arguments: Any, **more: str) -> httpx.Response:

@@ -17,26 +17,18 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_helpers import failed, told
+from mcp_helpers import TEA, failed, keyed, told
 
-from vikingd.client import AsyncClient, Draft
-from vikingd.client import Client as Daemon
-from vikingd.ctl.demo import serving
+from vikingd.client import AsyncClient
 from vikingd.mcp.server import PATH, http_app
 
-TEA = "viking://resources/tea.md"
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 
 
 @pytest.fixture(scope="module")
 def door() -> Iterator[tuple[str, str, str]]:
     """Yield the URL of a server, the key of an operator and that of a reader."""
-    with serving("--provider", "none", quiet=True) as where:
-        with Daemon(where) as first:
-            operator = first.create_key(operator=True).secret
-        with Daemon(where, key=operator) as client:
-            client.put([Draft(TEA, content="Oolong.")])
-            reader = client.create_key(read=["viking://resources"]).secret
+    with keyed() as daemon:
         clients: dict[str, AsyncClient] = {}
 
         def client_of(context: Context[Any, Any]) -> AsyncClient:
@@ -45,11 +37,11 @@ def door() -> Iterator[tuple[str, str, str]]:
             if not key:
                 raise ToolError("There is no key.")
             if key not in clients:
-                clients[key] = AsyncClient(where, key=key.removeprefix("Bearer "))
+                clients[key] = AsyncClient(daemon.address, key=key.removeprefix("Bearer "))
             return clients[key]
 
         with running(client_of) as url:
-            yield url, operator, reader
+            yield url, daemon.operator, daemon.reader
 
 
 @contextmanager

@@ -16,14 +16,9 @@ from typing import Any
 import pytest
 from conftest import Ctl
 from mcp import Client
-from mcp_helpers import failed, over_stdio, served, told
+from mcp_helpers import TEA, failed, keyed, over_stdio, served, told
 from tls_helpers import Authority
 
-from vikingd.client import Client as Daemon
-from vikingd.client import Draft
-from vikingd.ctl.demo import serving
-
-TEA = "viking://resources/tea.md"
 HELLO = b"""\
 {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", \
 "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}}
@@ -52,20 +47,12 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
         made.bind(("127.0.0.1", 0))
         tls = f"vikings://127.0.0.1:{made.getsockname()[1]}"
     options = ("--listen", tls, "--tls-certificate", str(certificate), "--tls-key", str(key))
-    with serving("--provider", "none", *options, quiet=True) as plain:
-        with Daemon(plain) as first:
-            operator = first.create_key(operator=True).secret
-        with Daemon(plain, key=operator) as client:
-            client.put([Draft(TEA, content="Oolong of the first tenant.")])
-            reader = client.create_key(read=["viking://resources"]).secret
-            client.put_tenant("acme", create=True)
-        with Daemon(plain, key=operator, tenant="acme") as client:
-            client.put([Draft(TEA, content="Oolong of acme.")])
+    with keyed(*options) as daemon:
         files = []
-        for name, secret in (("operator", operator), ("reader", reader)):
+        for name, secret in (("operator", daemon.operator), ("reader", daemon.reader)):
             files.append(directory / f"{name}.secret")
             files[-1].write_text(f"{secret}\n")
-        yield Guarded(plain, tls, authority.certificate, *files)
+        yield Guarded(daemon.address, tls, authority.certificate, *files)
 
 
 async def content(client: Client) -> str:
@@ -82,9 +69,9 @@ def test_options_and_variables_choose_daemon_key_and_tenant(guarded: Guarded) ->
         async with over_stdio(*address) as client:
             assert "VIKINGD_KEY_FILE" in await failed(client, "read", uri=TEA)
         async with over_stdio(*address, *key) as client:
-            assert await content(client) == "Oolong of the first tenant."
+            assert await content(client) == "Oolong."
         async with over_stdio(*address, *key, "--tenant", "acme") as client:
-            assert await content(client) == "Oolong of acme."
+            assert await content(client) == "Acme's tea."
         variables = {
             "VIKINGCTL_ADDRESS": guarded.tls,
             "VIKINGD_CA": str(guarded.authority),
@@ -92,14 +79,14 @@ def test_options_and_variables_choose_daemon_key_and_tenant(guarded: Guarded) ->
             "VIKINGD_TENANT": "acme",
         }
         async with over_stdio(**variables) as client:
-            assert await content(client) == "Oolong of acme."
+            assert await content(client) == "Acme's tea."
         async with over_stdio("--address", guarded.tls, *key) as client:
             text = await failed(client, "read", uri=TEA)
             assert "its certificate is refused" in text
             assert "--ca FILE" in text
         reader = guarded.reader.read_text().strip()
         async with over_stdio(*address, "--read-only", VIKINGD_KEY=reader) as client:
-            assert await content(client) == "Oolong of the first tenant."
+            assert await content(client) == "Oolong."
             text = await failed(client, "write", uri=TEA, content="x")
             assert text == "This server only reads: write is switched off."
 
