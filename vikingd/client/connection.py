@@ -9,9 +9,11 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import grpc
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
+from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from vikingd.client.credentials import Credentials
-from vikingd.client.errors import from_rpc_error, sendable
+from vikingd.client.errors import ClientError, from_rpc_error, sendable
 from vikingd.client.methods import RETRIED, Described, Method, Methods, Pages, Stream, Stubs
 
 DEFAULT_ADDRESS = "127.0.0.1:7716"
@@ -153,6 +155,24 @@ class Connection(_Connected):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def health(self, service: str = "") -> str:
+        """Return the state of a service: SERVING, NOT_SERVING or SERVICE_UNKNOWN. It needs no key.
+
+        Args:
+            service: "" for the daemon, "viking.embedder" for the embedder.
+
+        Raises:
+            ClientError: the daemon cannot be reached.
+        """
+        try:
+            stub: Any = HealthStub(self._channel)
+            reply = self._send(stub.Check, HealthCheckRequest(service=service))
+        except ClientError as error:
+            if error.code is grpc.StatusCode.NOT_FOUND:
+                return "SERVICE_UNKNOWN"
+            raise
+        return str(HealthCheckResponse.ServingStatus.Name(reply.status))
 
     def _send(self, rpc: grpc.UnaryUnaryMultiCallable[Any, Any], request: Any) -> Any:
         try:

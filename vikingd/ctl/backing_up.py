@@ -86,9 +86,9 @@ def _make(session: Session, target: Path, keep: int) -> None:
     with meter(session, "bytes", 0) as shown:
         label = fetch(session.client, path, shown.update)
     gone = remove_older(target, keep) if keep else []
-    if session.as_json:
+    if session.is_structured:
         record = {"path": str(path), **asdict(label), "removed": [str(one) for one in gone]}
-        session.show_json(json.dumps(record, ensure_ascii=False))
+        session.show_line(record)
         return
     session.out.print(
         f"{path}: revision {label.revision:,}, {label.contexts:,} contexts, {label.texts:,} texts, "
@@ -102,11 +102,11 @@ def _tell(session: Session, error: ClientError | OSError, pause: float) -> None:
         code, message = error.code, error.message
     else:
         code, message = grpc.StatusCode.FAILED_PRECONDITION, str(error)
-    if session.as_json:
+    if session.is_structured:
         record = {"code": code.name, "message": message, "retryAfter": pause}
         session.err.file.write(json.dumps(record, ensure_ascii=False) + "\n")
         return
-    session.note(f"no backup: {message}; trying again in {pause:g} s", "yellow")
+    session.warn(f"no backup: {message}; trying again in {pause:g} s")
 
 
 def fetch(client: MessageClient, path: Path, advance: Callable[[int, int], None]) -> Label:

@@ -22,9 +22,10 @@ from rich.text import Text
 from vikingd.client import DEFAULT_TIMEOUT, ClientError
 from vikingd.client.importing import Importer
 from vikingd.ctl import render
-from vikingd.ctl.options import AsJson, Common
+from vikingd.ctl.options import AsJson, Common, Output, Quiet
+from vikingd.ctl.output import Form
 from vikingd.ctl.progress import meter, wait_for_vectors
-from vikingd.ctl.session import Session, console, failures_told, opened
+from vikingd.ctl.session import Session, console, failures_told, opened, usable
 from vikingd.ctl.trace import reason
 from vikingd.domain import uri as uris
 from vikingd.ingest.files import read_tree
@@ -61,7 +62,9 @@ With your own files:
 """
 
 
-def demo(ctx: typer.Context, as_json: AsJson = False) -> None:
+def demo(
+    ctx: typer.Context, output: Output = None, as_json: AsJson = False, quiet: Quiet = False
+) -> None:
     """Show vikingd at work: a temporary daemon, a small tree, five questions.
 
     The daemon gets a free port and a temporary store; both are gone afterwards. It reads VIKINGD_*
@@ -72,14 +75,18 @@ def demo(ctx: typer.Context, as_json: AsJson = False) -> None:
 
     Example: vikingctl demo
     """
-    common: Common = ctx.obj
-    as_json = as_json or common.as_json
+    common = Common(output=output, as_json=as_json, quiet=quiet).over(ctx.obj)
+    with usable():
+        common = common.over(Common.from_environment())
+        form = common.form()
+        if form is Form.URI:
+            raise ValueError(f"-o {form}: the results of this command have no URIs")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     with (
-        failures_told(as_json),
-        serving(quiet=as_json) as address,
-        opened(address, DEFAULT_TIMEOUT, as_json) as session,
+        failures_told(form),
+        serving(quiet=common.quiet or form is not Form.TEXT) as address,
+        opened(address, DEFAULT_TIMEOUT, form, quiet=common.quiet) as session,
     ):
         _show(session)
 
@@ -98,9 +105,9 @@ def _show(session: Session) -> None:
     for question, about in QUESTIONS:
         reply = session.client.find(question, limit=3, trace=True)
         replies.append(reply)
-        if not session.as_json:
+        if not session.is_structured:
             _show_answer(session.out, question, about, reply)
-    if session.as_json:
+    if session.is_structured:
         session.show(BatchFindResponse(responses=replies))
     else:
         session.out.print(_GO_ON, end="")

@@ -20,8 +20,9 @@ from vikingd.client import NotFound
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
 from vikingd.client.replies import context_of
+from vikingd.ctl.output import escaped_json
 from vikingd.ctl.progress import meter
-from vikingd.ctl.session import Session, escaped_json, not_written
+from vikingd.ctl.session import Session, not_written
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Context
 from vikingd.domain.errors import InvalidField
@@ -60,7 +61,7 @@ def export(
 
     Example: vikingctl export viking://user/memories --to memories.jsonl
     """
-    if to == _STDOUT and session.as_json:
+    if to == _STDOUT and session.is_structured:
         raise typer.BadParameter("- and --json would both write to stdout", param_hint="--to")
     exporter = Exporter(session.client, uri)
     try:
@@ -76,15 +77,15 @@ def export(
 
 
 def _report(session: Session, to: Path, summary: Summary) -> None:
-    if session.as_json:
-        session.show_json(json.dumps({"path": str(to), **asdict(summary)}, ensure_ascii=False))
+    if session.is_structured:
+        session.show_value({"path": str(to), **asdict(summary)})
         return
     session.note(
         f"{summary.files:,} files in {summary.directories:,} directories, {summary.memories:,} "
         f"memories and {summary.links:,} links in {summary.seconds:.1f} s"
     )
     for left_out in summary.left_out:
-        session.note(f"left out, as no file can have this name: {left_out}", "yellow")
+        session.warn(f"left out, as no file can have this name: {left_out}")
     if to == _STDOUT:
         return
     is_lines = to.suffix == ".jsonl"

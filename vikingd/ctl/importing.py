@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from pathlib import Path
@@ -103,8 +102,8 @@ def _count(path: Path) -> int:
 
 
 def _report(session: Session, summary: ImportSummary) -> None:
-    if session.as_json:
-        session.show_json(json.dumps(asdict(summary), ensure_ascii=False, indent=2))
+    if session.is_structured:
+        session.show_value(asdict(summary))
         return
     for change, uri in summary.planned:
         session.out.print(Text(f"{change} {uri}", overflow="fold"))
@@ -125,6 +124,6 @@ def _report(session: Session, summary: ImportSummary) -> None:
 
 def _list(session: Session, what: str, faults: list[tuple[str, str]], style: str) -> None:
     if faults:
-        session.note(f"{what}: {len(faults):,}", style)
+        session.warn(f"{what}: {len(faults):,}", style)
     for name, reason in faults:
-        session.note(f"  {snippet(name, _SHOWN)}: {snippet(reason, _SHOWN)}")
+        session.warn(f"  {snippet(name, _SHOWN)}: {snippet(reason, _SHOWN)}", "")

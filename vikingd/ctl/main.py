@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
+from itertools import pairwise
 from typing import Annotated, Any
 
 import typer
@@ -12,56 +14,69 @@ import typer
 import vikingd
 from vikingd.ctl import keys, matching, reading, remembering, retrieving, running, tenants, writing
 from vikingd.ctl.backing_up import backup
+from vikingd.ctl.completing import completion, prepare_completion
 from vikingd.ctl.demo import demo
 from vikingd.ctl.exporting import export
 from vikingd.ctl.importing import import_
 from vikingd.ctl.mcp import mcp
 from vikingd.ctl.options import Common, declare
+from vikingd.ctl.output import Form, escaped_json, is_structured
 from vikingd.ctl.session import (
     OTHER_OF_SEARCH,
     USAGE,
     connected,
     escape_what_cannot_be_encoded,
-    escaped_json,
 )
 
 app = typer.Typer(
     name="vikingctl",
     no_args_is_help=True,
+    add_completion=False,  # `vikingctl completion` shows the script
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-app.command("demo")(demo)
-app.command("import")(connected(import_, deadline=None))
-app.command("export")(connected(export))
-app.command("find")(connected(reading.find))
-app.command("search")(connected(reading.search))
-app.command("retrieve")(connected(retrieving.retrieve))
-app.command("context")(connected(retrieving.context))
-app.command("recall")(connected(remembering.recall))
-app.command("remember")(connected(remembering.remember))
-app.command("reinforce")(connected(remembering.reinforce))
-app.command("forget")(connected(remembering.forget))
-app.command("put")(connected(writing.put))
-app.command("get")(connected(reading.get))
-app.command("ls")(connected(reading.ls))
-app.command("tree")(connected(reading.tree))
-app.command("grep")(connected(matching.grep, other=OTHER_OF_SEARCH))
-app.command("glob")(connected(matching.glob, other=OTHER_OF_SEARCH))
-app.command("rm")(connected(writing.rm))
-app.command("mv")(connected(writing.mv))
-app.command("link")(connected(writing.link))
-app.command("unlink")(connected(writing.unlink))
-app.command("stats")(connected(running.stats))
-app.command("verify")(connected(running.verify, deadline=None))
-app.command("optimize")(connected(running.optimize, deadline=None))
-app.command("reembed")(connected(running.reembed, deadline=None))
-app.command("backup")(connected(backup, deadline=None))
-app.command("mcp")(mcp)
-app.add_typer(keys.app, name="keys")
-app.add_typer(tenants.app, name="tenants")
+_START, _ASK, _MEMORIES = "Start", "Ask", "Memories"
+_TREE, _OPERATE = "Read and write the tree", "Operate"
+
+
+def _add(name: str, panel: str, run: Callable[..., None]) -> None:
+    app.command(name, rich_help_panel=panel)(run)
+
+
+_add("demo", _START, demo)
+_add("import", _START, connected(import_, deadline=None))
+_add("export", _START, connected(export))
+_add("mcp", _START, mcp)
+_add("completion", _START, completion)
+_add("find", _ASK, connected(reading.find, has_uris=True))
+_add("search", _ASK, connected(reading.search, has_uris=True))
+_add("retrieve", _ASK, connected(retrieving.retrieve, has_uris=True))
+_add("context", _ASK, connected(retrieving.context, has_uris=True))
+_add("recall", _MEMORIES, connected(remembering.recall, has_uris=True))
+_add("remember", _MEMORIES, connected(remembering.remember))
+_add("reinforce", _MEMORIES, connected(remembering.reinforce))
+_add("forget", _MEMORIES, connected(remembering.forget, has_uris=True))
+_add("put", _TREE, connected(writing.put))
+_add("get", _TREE, connected(reading.get, has_uris=True))
+_add("ls", _TREE, connected(reading.ls, has_uris=True))
+_add("tree", _TREE, connected(reading.tree, has_uris=True))
+_add("grep", _TREE, connected(matching.grep, other=OTHER_OF_SEARCH, has_uris=True))
+_add("glob", _TREE, connected(matching.glob, other=OTHER_OF_SEARCH, has_uris=True))
+_add("rm", _TREE, connected(writing.rm))
+_add("mv", _TREE, connected(writing.mv))
+_add("link", _TREE, connected(writing.link))
+_add("unlink", _TREE, connected(writing.unlink))
+_add("health", _OPERATE, connected(running.health))
+_add("version", _OPERATE, connected(running.version))
+_add("stats", _OPERATE, connected(running.stats))
+_add("verify", _OPERATE, connected(running.verify, deadline=None))
+_add("optimize", _OPERATE, connected(running.optimize, deadline=None))
+_add("reembed", _OPERATE, connected(running.reembed, deadline=None))
+_add("backup", _OPERATE, connected(backup, deadline=None))
+app.add_typer(keys.app, name="keys", rich_help_panel=_OPERATE)
+app.add_typer(tenants.app, name="tenants", rich_help_panel=_OPERATE)
 
 # The base of BadParameter, which typer itself does not export.
 _UsageError: Any = typer.BadParameter.__mro__[1]
@@ -92,12 +107,24 @@ declare(_common, _common)
 app.callback()(_common)
 
 
+def _wants_structure(arguments: list[str]) -> bool:
+    """Return True if errors of usage must be JSON, as far as the arguments can be read."""
+    forms = [form for form in Form if is_structured(form)]
+    given = {f"-o{form}" for form in forms} | {f"--output={form}" for form in forms} | {"--json"}
+    return (
+        not given.isdisjoint(arguments)
+        or any(one in ("-o", "--output") and after in forms for one, after in pairwise(arguments))
+        or os.environ.get("VIKINGCTL_OUTPUT") in forms
+    )
+
+
 def main() -> None:
     """Runs the command line and exits."""
     escape_what_cannot_be_encoded()
     # Otherwise gRPC logs failed handshakes, which the error explains.
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")
-    if "--json" not in sys.argv:
+    prepare_completion()
+    if not _wants_structure(sys.argv[1:]):
         app()
     try:
         sys.exit(app(standalone_mode=False))

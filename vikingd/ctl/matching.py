@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from enum import StrEnum
-from itertools import islice
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
-from google.protobuf.json_format import MessageToDict
 from rich.text import Text
 
 from vikingd.client import NodeKind
-from vikingd.ctl.reading import Kinds, types_of
+from vikingd.ctl.output import Form, value_of
+from vikingd.ctl.reading import Kinds, Limit, first, types_of
 from vikingd.ctl.session import OTHER, Session
 from vikingd.domain import uri as uris
 from vikingd.pb.contexts_pb2 import GlobEntry, GlobResponse, GrepMatch
 
 NodeName = StrEnum("NodeName", ["FILE", "DIRECTORY"])
 
-Limit = Annotated[int, typer.Option(min=0, help="Show at most this many; 0: all.")]
-
 _MOST = 10_000  # of a page
-_Item = TypeVar("_Item")
 
 
 def grep(
@@ -66,19 +60,23 @@ def grep(
         with_abstracts=abstracts,
         page_size=min(limit, _MOST),
     )
-    shown = _first(matches, limit)
-    if session.as_json:
-        found = [MessageToDict(match, always_print_fields_with_no_presence=True) for match in shown]
-        session.show_json(json.dumps({"matches": found}, ensure_ascii=False, indent=2))
+    shown = first(matches, limit)
+    if session.is_structured:
+        found = [value_of(match) for match in shown]
+        session.show_value(*found if session.form is Form.JSONL else [{"matches": found}])
         _end(len(found))
         return
-    count = 0
+    count, last = 0, ""
     for count, match in enumerate(shown, 1):  # noqa: B007
         line = _match_line(match)
-        if session.out.is_terminal:
+        if session.form is Form.URI:
+            if match.uri != last:
+                session.write(f"{match.uri}\n")
+        elif session.out.is_terminal:
             session.out.print(line, soft_wrap=True)
         else:
             session.write(f"{line.plain}\n")  # with its tabs
+        last = match.uri
     _end(count)
 
 
@@ -103,8 +101,8 @@ def glob(
     entries = session.client.glob(
         pattern, uri, kind=NodeKind[kind.name] if kind else None, page_size=min(limit, _MOST)
     )
-    shown = _first(entries, limit)
-    if session.as_json:
+    shown = first(entries, limit)
+    if session.form is not Form.TEXT:
         reply = GlobResponse(entries=shown)
         session.show(reply)
         _end(len(reply.entries))
@@ -113,10 +111,6 @@ def glob(
     for count, entry in enumerate(shown, 1):  # noqa: B007
         session.write(f"{_name(entry)}\n")
     _end(count)
-
-
-def _first(items: Iterable[_Item], limit: int) -> Iterable[_Item]:
-    return islice(items, limit or None)
 
 
 def _end(count: int) -> None:

@@ -57,7 +57,9 @@ def _mcp(
     """
     if write and install is None:
         raise typer.BadParameter("--write needs --install")
-    with failures_told(common.as_json):
+    with usable():
+        form = common.form()
+    with failures_told(form):
         if missing := [name for name in ("mcp", "tomlkit") if not importlib.util.find_spec(name)]:
             raise ClientError(
                 grpc.StatusCode.FAILED_PRECONDITION,

@@ -13,8 +13,10 @@ import typer
 
 from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
 from vikingd.client.credentials import Credentials, key_from
+from vikingd.ctl.output import Form
 
 _ADDRESS_VARIABLE = "VIKINGCTL_ADDRESS"
+_SHORTEST = 0.001  # seconds
 
 _PANEL = "Common options"
 
@@ -34,16 +36,36 @@ Address = Annotated[
 Timeout = Annotated[
     float | None,
     _option(
-        f"Deadline of each call; {DEFAULT_TIMEOUT:g} otherwise, none for long work.",
+        "Deadline of each call; default: VIKINGCTL_TIMEOUT, else "
+        f"{DEFAULT_TIMEOUT:g}, and none for long work.",
         "SECONDS",
-        min=0.001,
+        min=_SHORTEST,
+    ),
+]
+Output = Annotated[
+    Form | None,
+    typer.Option(
+        "--output",
+        "-o",
+        help="Form of stdout; jsonl and uri: a line for each result; default: VIKINGCTL_OUTPUT, "
+        "else text.",
+        rich_help_panel=_PANEL,
     ),
 ]
 AsJson = Annotated[
     bool,
     typer.Option(
         "--json",
-        help="One JSON object on stdout (protobuf's form), an error as JSON on stderr.",
+        help="As -o json: one object on stdout (protobuf's form), an error as JSON on stderr.",
+        rich_help_panel=_PANEL,
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "--quiet",
+        "-q",
+        help="Print results, warnings and errors alone; default: VIKINGCTL_QUIET.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -70,7 +92,7 @@ TrustNetwork = Annotated[
     bool,
     typer.Option(
         "--trust-network",
-        help="Send the key to another machine in plain text too.",
+        help="Send the key to another machine in plain text too; default: VIKINGCTL_TRUST_NETWORK.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -82,7 +104,9 @@ class Common:
 
     address: Address = None
     timeout: Timeout = None
+    output: Output = None
     as_json: AsJson = False
+    quiet: Quiet = False
     key: Key = field(default=None, repr=False)
     key_file: KeyFile = None
     tenant: Tenant = None
@@ -96,7 +120,36 @@ class Common:
         given = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name)}
         if self.key or self.key_file:
             given = {"key": None, "key_file": None} | given
+        if self.output or self.as_json:
+            given = {"output": None, "as_json": False} | given
         return replace(other, **given)
+
+    @classmethod
+    def from_environment(cls) -> Common:
+        """Return the options of VIKINGCTL_* in the environment, without the address.
+
+        Raises:
+            ValueError: a value cannot be used; the message names its variable.
+        """
+        timeout, output = os.environ.get("VIKINGCTL_TIMEOUT"), os.environ.get("VIKINGCTL_OUTPUT")
+        if output and output not in list(Form):
+            raise ValueError(f"VIKINGCTL_OUTPUT is {output!r}, not one of {', '.join(Form)}")
+        return cls(
+            timeout=_seconds(timeout) if timeout else None,
+            output=Form(output) if output else None,
+            quiet=_is_on("VIKINGCTL_QUIET"),
+            trust_network=_is_on("VIKINGCTL_TRUST_NETWORK"),
+        )
+
+    def form(self) -> Form:
+        """Return the form of the output.
+
+        Raises:
+            ValueError: two forms are given.
+        """
+        if self.as_json and self.output not in (None, Form.JSON):
+            raise ValueError(f"--json and -o {self.output} exclude each other")
+        return Form.JSON if self.as_json else self.output or Form.TEXT
 
     def where(self) -> str:
         """Return the address of the daemon."""
@@ -116,6 +169,23 @@ class Common:
             private_key=self.cert_key,
             trust_network=self.trust_network,
         )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds >= _SHORTEST:
+        raise ValueError(f"VIKINGCTL_TIMEOUT is {text!r}, not {_SHORTEST} seconds or more")
+    return seconds
+
+
+def _is_on(variable: str) -> bool:
+    value = os.environ.get(variable, "")
+    if value.lower() not in ("", "0", "1", "false", "true"):
+        raise ValueError(f"{variable} is {value!r}, not 1 or 0")
+    return value.lower() in ("1", "true")
 
 
 _HINTS = get_type_hints(Common, include_extras=True)

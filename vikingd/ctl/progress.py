@@ -75,8 +75,8 @@ class Meter:
 
 @contextmanager
 def meter(session: Session, what: str, total: int) -> Iterator[Meter]:
-    """Show a meter for the context; with --json show nothing."""
-    if session.as_json or not session.err.is_terminal:
+    """Show a meter for the context; show nothing if programs read the output, or with --quiet."""
+    if session.is_structured or session.quiet or not session.err.is_terminal:
         yield Meter(session, what, total, None)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), _Figures())
@@ -113,7 +113,7 @@ def wait_for_vectors(session: Session) -> None:
                 left=time_left(embedder.backlog_characters, embedder.characters_per_second),
             )
             if embedder.stalled and not stalled:
-                session.note(embedder.stalled, "yellow")
+                session.warn(embedder.stalled)
             stalled = embedder.stalled
             if embedder.backlog < least:
                 least, since = embedder.backlog, time.monotonic()
@@ -126,5 +126,5 @@ def wait_for_vectors(session: Session) -> None:
         session.note(f"the vectors are complete after {time.monotonic() - started:.1f} s more")
         return
     reason = f"the embedder fails: {embedder.last_error}" if embedder.last_error else why
-    session.note(f"{embedder.backlog:,} texts have no vector yet, {reason}", "yellow")
+    session.warn(f"{embedder.backlog:,} texts have no vector yet, {reason}")
     session.note("the daemon tries again; until then these texts are found by words alone")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.tree import Tree
 
 from vikingd.client import ContextType, Levels, Method, SearchMode
 from vikingd.client import Session as Said
 from vikingd.ctl import render
+from vikingd.ctl.output import Form
 from vikingd.ctl.session import Session
 from vikingd.ctl.trace import add_plan, search_tree, trace_tree
 from vikingd.domain import uri as uris
@@ -62,6 +65,15 @@ Threshold = Annotated[
     float | None, typer.Option(min=0.0, max=1.0, help="Only results that score more than this.")
 ]
 
+Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most this many; 0: all.")]
+
+_Item = TypeVar("_Item")
+
+
+def first(items: Iterable[_Item], limit: int) -> Iterator[_Item]:
+    """Return the first items; with a limit of 0 all of them."""
+    return islice(items, limit or None)
+
 
 def types_of(kinds: Kinds) -> list[ContextType]:
     """Return the types as the client's enums."""
@@ -74,7 +86,7 @@ def find(
     target: Target = "",
     kinds: Kinds = None,
     limit: Annotated[
-        int, typer.Option(min=1, max=1000, help="Show at most this many results.")
+        int, typer.Option("--limit", "-n", min=1, max=1000, help="Show at most this many results.")
     ] = 10,
     threshold: Threshold = None,
     where: Where = None,
@@ -113,13 +125,13 @@ def find(
         method=Method[method.name],
         mode=SearchMode.THINKING if think else SearchMode.QUICK,
     )
-    shown: list[RenderableType] = [render.find_table(reply)] if reply.total else []
-    shown.append(render.find_footer(reply))
+    footer: list[RenderableType] = [render.find_footer(reply)]
     if trace:
-        shown.append(trace_tree(reply, target))
+        footer.append(trace_tree(reply, target))
     elif timings:
-        shown.append(render.timings_line(reply.timings))
-    session.show(reply, *shown)
+        footer.append(render.timings_line(reply.timings))
+    table = render.find_table(reply) if reply.total else None
+    session.show(reply, table, footer=Group(*footer))
 
 
 def read_session(path: str) -> Said:
@@ -149,7 +161,12 @@ def search(
     kinds: Kinds = None,
     limit: Annotated[
         int,
-        typer.Option(min=1, max=1000, help="Show at most this many results; 100 unless --quick."),
+        typer.Option(
+            *("--limit", "-n"),
+            min=1,
+            max=1000,
+            help="Show at most this many results; 100 unless --quick.",
+        ),
     ] = 10,
     threshold: Threshold = None,
     where: Where = None,
@@ -184,8 +201,7 @@ def search(
         plan = Tree("", hide_root=True)
         add_plan(plan, reply.query_plan)
         shown.append(plan)
-    shown.append(render.find_footer(reply))
-    session.show(reply, *shown)
+    session.show(reply, *shown, footer=render.find_footer(reply))
 
 
 def get(
@@ -207,7 +223,7 @@ def get(
     if overview and content:
         raise typer.BadParameter("--overview and --content exclude each other")
     reply = session.client.get(uri)
-    if (overview or content) and not session.as_json:
+    if (overview or content) and session.form is Form.TEXT:
         session.write(reply.context.overview if overview else reply.context.content)
     else:
         session.show(reply, render.context_details(reply.context))
@@ -216,6 +232,7 @@ def get(
 def ls(
     session: Session,
     uri: Annotated[str, typer.Argument(help="The directory to list.")] = uris.ROOT,
+    limit: Limit = 0,
 ) -> None:
     """List the children of a directory, files first.
 
@@ -223,7 +240,7 @@ def ls(
 
     Example: vikingctl ls viking://resources
     """
-    reply = ListResponse(contexts=session.client.list(uri))
+    reply = ListResponse(contexts=first(session.client.list(uri), limit))
     session.show(reply, render.children_table(reply.contexts))
 
 
@@ -233,6 +250,7 @@ def tree(
     depth: Annotated[
         int, typer.Option(min=0, help="The number of levels below the top; 0: all levels.")
     ] = 0,
+    limit: Limit = 0,
 ) -> None:
     """Show a subtree with the abstracts.
 
@@ -240,6 +258,6 @@ def tree(
 
     Example: vikingctl tree viking://resources --depth 2
     """
-    reply = TreeResponse(contexts=session.client.tree(uri, depth=depth))
+    reply = TreeResponse(contexts=first(session.client.tree(uri, depth=depth), limit))
     top = reply.contexts[0].uri if reply.contexts else uri
     session.show(reply, render.context_tree(top, reply.contexts))

@@ -61,7 +61,13 @@ def recall(
     ] = 0,
     tokenizer: Tokenizer = "",
     top_k: Annotated[
-        int, typer.Option(min=0, max=500, help="Show at most this many; 0: the daemon's default.")
+        int,
+        typer.Option(
+            *("--top-k", "--limit", "-n"),
+            min=0,
+            max=500,
+            help="Show at most this many; 0: the daemon's default.",
+        ),
     ] = 0,
     profile: Annotated[
         str, typer.Option(help="Weights by name: salience, or relevance for questions of fact.")
@@ -98,7 +104,8 @@ def recall(
         now=now,
         time_zone=time_zone,
     )
-    session.show(reply, _memories(reply.results) if reply.results else None, _footer(reply))
+    shown = _memories(reply.results) if reply.results else None
+    session.show(reply, shown, footer=_footer(reply))
 
 
 def remember(
@@ -212,7 +219,7 @@ def forget(
     reply = asked(dry_run=dry_run)
     done = "would forget" if dry_run else "forgot"
     end = Text(f"{done} {len(reply.forgotten):,} memories at revision {reply.revision}")
-    session.show(reply, _memories(reply.forgotten) if reply.forgotten else None, end)
+    session.show(reply, _memories(reply.forgotten) if reply.forgotten else None, footer=end)
 
 
 def _memories(memories: Iterable[memories_pb2.Memory]) -> Table:

@@ -19,6 +19,7 @@ from vikingd.client import (
     find_request,
     retrieve_request,
 )
+from vikingd.ctl.output import Form
 from vikingd.ctl.reading import Target, Tokenizer, Where
 from vikingd.ctl.render import degraded_lines, milliseconds, passage_line
 from vikingd.ctl.session import Session
@@ -46,7 +47,13 @@ def retrieve(
     target: Target = "",
     where: Where = None,
     top_k: Annotated[
-        int, typer.Option(min=0, max=1000, help="Show at most this many; 0: the daemon's default.")
+        int,
+        typer.Option(
+            *("--top-k", "--limit", "-n"),
+            min=0,
+            max=1000,
+            help="Show at most this many; 0: the daemon's default.",
+        ),
     ] = 0,
     threshold: Annotated[
         float | None, typer.Option(help="Only items above this score, on the mode's scale.")
@@ -81,7 +88,8 @@ def retrieve(
         degrade=degrade,
         trace=trace,
     )
-    session.show(reply, _items_table(reply, trace) if reply.items else None, _items_footer(reply))
+    shown = _items_table(reply, trace) if reply.items else None
+    session.show(reply, shown, footer=_items_footer(reply))
 
 
 def context(
@@ -130,12 +138,13 @@ def context(
         order=ContextOrder[order.name],
         full_text_only=full,
     )
-    if session.as_json:
+    if session.form is not Form.TEXT:
         session.show(reply)
         return
     if reply.text:
         session.write(f"{reply.text}\n")
-    session.err.print(_sources(reply))
+    if not session.quiet:
+        session.err.print(_sources(reply))
 
 
 def _items_table(reply: RetrieveResponse, trace: bool) -> Table:

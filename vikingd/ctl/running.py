@@ -8,10 +8,14 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+import vikingd
 from vikingd.ctl import render
 from vikingd.ctl.session import OTHER, Session
 from vikingd.ctl.writing import Yes
 from vikingd.domain import uri as uris
+
+_HEALTH = {"daemon": "", "embedder": "viking.embedder"}
+"""The services of health by what they are to people."""
 
 
 def stats(session: Session) -> None:
@@ -23,6 +27,43 @@ def stats(session: Session) -> None:
     """
     reply = session.client.stats()
     session.show(reply, render.stats_table(reply))
+
+
+def version(session: Session) -> None:
+    """Print the versions of vikingctl and of the daemon.
+
+    RPC: viking.retrieval.v1.Admin/Stats
+
+    Example: vikingctl version
+    """
+    versions = {"vikingctl": vikingd.__version__, "daemon": session.client.stats().version}
+    if session.is_structured:
+        session.show_value(versions)
+        return
+    for name, number in versions.items():
+        session.out.print(f"{name} {number}")
+
+
+def health(session: Session) -> None:
+    """Show if the daemon and its embedder work; exit code 1 if the daemon does not serve.
+
+    An embedder that does not serve is a warning: texts are then found by their words alone. No key
+    is needed.
+
+    RPC: grpc.health.v1.Health/Check
+
+    Example: vikingctl health -q
+    """
+    found = {name: session.client.health(service) for name, service in _HEALTH.items()}
+    if session.is_structured:
+        session.show_value(found)
+    elif not session.quiet:
+        for name, state in found.items():
+            session.out.print(f"{name} {state.lower().replace('_', ' ')}")
+    if found["embedder"] == "NOT_SERVING":
+        session.warn("texts are found by words alone until the embedder serves again")
+    if found["daemon"] != "SERVING":
+        raise typer.Exit(OTHER)
 
 
 def verify(session: Session) -> None:

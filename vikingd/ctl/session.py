@@ -14,7 +14,6 @@ from typing import Any, BinaryIO
 
 import grpc
 import typer
-from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import Message
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -25,7 +24,15 @@ from vikingd.client.credentials import Credentials
 from vikingd.client.messages import MessageClient
 from vikingd.client.reasons import unreachable
 from vikingd.ctl.options import Common, declare
-from vikingd.domain.text import UNSAFE, clean
+from vikingd.ctl.output import (
+    Form,
+    escaped_json,
+    is_structured,
+    results_of,
+    value_of,
+    written,
+)
+from vikingd.domain.text import clean
 
 OTHER, USAGE, UNREACHABLE, NOT_FOUND, REFUSED, INTERRUPTED = 1, 2, 3, 4, 5, 130
 """The exit codes other than 0; 130 is a shell's 128 + SIGINT."""
@@ -52,25 +59,56 @@ class Session:
     """A run of one command."""
 
     client: MessageClient
-    as_json: bool
+    form: Form
+    quiet: bool
     out: Console
     err: Console
     of_tenant: Callable[[str], MessageClient]  # opens another client, for an operator
 
-    def show(self, reply: Message, *renderables: RenderableType | None) -> None:
-        """Print the reply as JSON, or as text for people; None prints nothing."""
-        if self.as_json:
-            self.show_json(
-                MessageToJson(reply, ensure_ascii=False, always_print_fields_with_no_presence=True)
-            )
-            return
-        for renderable in renderables:
-            if renderable is not None:
-                self.out.print(renderable)
+    @property
+    def is_structured(self) -> bool:
+        """True if programs read the output."""
+        return is_structured(self.form)
 
-    def show_json(self, text: str) -> None:
-        """Print JSON without wrapping."""
-        self.out.file.write(escaped_json(text) + "\n")
+    def show(
+        self,
+        reply: Message,
+        *renderables: RenderableType | None,
+        footer: RenderableType | None = None,
+    ) -> None:
+        """Print the reply in the form of the output.
+
+        Args:
+            reply: of the daemon.
+            renderables: the reply as text for people; None prints nothing.
+            footer: what follows them, except with --quiet.
+        """
+        if self.form is Form.URI:
+            self._put("".join(f"{one.uri}\n" for one in results_of(reply)))
+        elif self.form is Form.JSONL:
+            self.show_value(*map(value_of, results_of(reply) or [reply]))
+        elif self.is_structured:
+            self.show_value(value_of(reply))
+        else:
+            shown = renderables if self.quiet else (*renderables, footer)
+            for renderable in shown:
+                if renderable is not None:
+                    self.out.print(renderable)
+        if self.form is Form.URI or self.quiet:  # texts for people tell it themselves
+            for one in getattr(reply, "degraded", ()):
+                self.warn(f"degraded: {one.detail}")
+
+    def show_value(self, *values: Any) -> None:
+        """Print a value in the structured form; of JSON lines a line for each value."""
+        self._put(written(values, self.form))
+
+    def show_line(self, value: Any) -> None:
+        """Print one of several values that come one by one; with -o json as a line of JSON."""
+        self._put(written([value], Form.JSONL if self.form is Form.JSON else self.form))
+
+    def _put(self, text: str) -> None:
+        """Write a text without wrapping."""
+        self.out.file.write(text)
         self.out.file.flush()
 
     def write(self, text: str) -> None:
@@ -80,8 +118,13 @@ class Session:
         self.out.file.write(text)
 
     def note(self, text: str, style: str = "") -> None:
-        """Print a note on stderr; nothing with --json."""
-        if not self.as_json:
+        """Print a note on stderr, unless programs read the output or --quiet is given."""
+        if not self.quiet:
+            self.warn(text, style)
+
+    def warn(self, text: str, style: str = "yellow") -> None:
+        """Print a warning on stderr, unless programs read the output."""
+        if not self.is_structured:
             self.err.print(Text(text, style))
 
 
@@ -90,6 +133,7 @@ def connected(
     *,
     deadline: float | None = DEFAULT_TIMEOUT,
     other: int = OTHER,
+    has_uris: bool = False,
 ) -> Callable[..., None]:
     """Make a command of a function: add the common options, connect, and report failures.
 
@@ -97,15 +141,18 @@ def connected(
         function: takes the session, then its own options with typer's annotations.
         deadline: the default deadline of each call in seconds; None: no deadline.
         other: the exit code of failures that have none of their own.
+        has_uris: the results have URIs, so that -o uri can print them.
     """
 
     def run(ctx: typer.Context, **given: Any) -> None:
         common = Common(**{name: given.pop(name) for name in shared}).over(ctx.obj)
-        address = common.where()
         with usable():
-            credentials = common.credentials()
-        timeout = common.timeout or deadline
-        with opened(address, timeout, common.as_json, credentials, other) as session:
+            common = common.over(Common.from_environment())
+            form, credentials = common.form(), common.credentials()
+            if form is Form.URI and not has_uris:
+                raise ValueError(f"-o {form}: the results of this command have no URIs")
+        address, timeout = common.where(), common.timeout or deadline
+        with opened(address, timeout, form, credentials, other, quiet=common.quiet) as session:
             function(session, **given)
 
     shared = declare(run, function)
@@ -116,9 +163,11 @@ def connected(
 def opened(
     address: str,
     timeout: float | None,
-    as_json: bool,
+    form: Form,
     credentials: Credentials | None = None,
     other: int = OTHER,
+    *,
+    quiet: bool = False,
 ) -> Iterator[Session]:
     """Open a session for the context, and report failures at its end; no credentials: no key."""
     used = credentials or Credentials()
@@ -127,8 +176,8 @@ def opened(
         with usable():
             return MessageClient(address, timeout, **asdict(replace(used, tenant=tenant)))
 
-    with failures_told(as_json, address, other), client_of(used.tenant) as client:
-        yield Session(client, as_json, console(), console(stderr=True), client_of)
+    with failures_told(form, address, other), client_of(used.tenant) as client:
+        yield Session(client, form, quiet, console(), console(stderr=True), client_of)
 
 
 @contextmanager
@@ -141,12 +190,12 @@ def usable() -> Iterator[None]:
 
 
 @contextmanager
-def failures_told(as_json: bool, address: str = "", other: int = OTHER) -> Iterator[None]:
+def failures_told(form: Form, address: str = "", other: int = OTHER) -> Iterator[None]:
     """Report client errors on stderr; turn them, and Ctrl-C, into exit codes; see `connected`."""
     try:
         yield
     except ClientError as error:
-        _tell(error, address, as_json)
+        _tell(error, address, form)
         raise typer.Exit(_EXIT_CODES.get(error.code, other)) from None
     except Unsendable as error:
         raise typer.BadParameter(f"an argument can't be sent: {error}") from None
@@ -155,7 +204,7 @@ def failures_told(as_json: bool, address: str = "", other: int = OTHER) -> Itera
     except BrokenPipeError:  # the reader of stdout has ended
         raise
     except OSError as error:
-        _tell(ClientError(_NOT_DONE, f"can't read or write: {error.strerror}", "IO"), "", as_json)
+        _tell(ClientError(_NOT_DONE, f"can't read or write: {error.strerror}", "IO"), "", form)
         with suppress(OSError):  # do not write the rest of stdout's buffer again at the end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(other) from None
@@ -198,11 +247,6 @@ class SafeConsole(Console):
             yield segment if segment.control else Segment(clean(segment.text), segment.style)
 
 
-def escaped_json(text: str) -> str:
-    """Return the same JSON with its unsafe characters as escapes."""
-    return UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
 def console(*, stderr: bool = False) -> Console:
     """Return a console for plain text; it wraps on a terminal only."""
     made = SafeConsole(stderr=stderr, markup=False, highlight=False, emoji=False)
@@ -211,9 +255,9 @@ def console(*, stderr: bool = False) -> Console:
     return made
 
 
-def _tell(error: ClientError, address: str, as_json: bool) -> None:
+def _tell(error: ClientError, address: str, form: Form) -> None:
     err = console(stderr=True)
-    if not as_json:
+    if not is_structured(form):
         for line in _explain(error, address):
             err.print(line)
         return
