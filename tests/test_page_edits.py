@@ -1,4 +1,4 @@
-"""The page of the gateway, in a real browser: edits that lose nothing, texts that mislead nobody."""
+"""The page of the gateway, in a real browser: safe edits, texts that deceive nobody."""
 
 from __future__ import annotations
 
