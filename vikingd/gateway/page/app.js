@@ -3,6 +3,7 @@ import { html, render, useEffect, useRef, useState } from "./vendor/vendor.js";
 import { call, session, signOut } from "./api.js";
 import { Built } from "./built.js";
 import { Context } from "./context.js";
+import { keep, kept } from "./kept.js";
 import { Live } from "./live.js";
 import { Memories } from "./memories.js";
 import { Results } from "./results.js";
@@ -10,6 +11,8 @@ import { go, read } from "./route.js";
 import { SignIn } from "./sign_in.js";
 import { current, t, use } from "./texts.js";
 import { Tree } from "./tree.js";
+import { hasUnsaved, isDropping, Question, release } from "./unsaved.js";
+import { visible } from "./visible.js";
 
 const LIMIT = 20;
 
@@ -17,7 +20,7 @@ const LIMIT = 20;
 const CALLS = {
   find: ["find", (q, targetUri) => ({ query: q, targetUri, limit: LIMIT, trace: true })],
   search: ["search", (q, targetUri) => ({ query: q, targetUri, limit: LIMIT, trace: true })],
-  recall: ["recall", (q) => ({ query: q, noTouch: true, scope: { withGlobal: true } })],
+  recall: ["recall", (q, _, project) => ({ query: q, noTouch: true, scope: { withGlobal: true, project } })],
   context: ["build_context", (q, targetUri) => ({ find: { query: q, targetUri, limit: LIMIT } })],
 };
 const VIEWS = { find: Results, search: Results, recall: Memories, context: Built };
@@ -39,7 +42,10 @@ function App() {
   const [changes, setChanges] = useState(0);
   const [drawer, setDrawer] = useState(false);
   const [, redraw] = useState(0);
+  const [leaving, setLeaving] = useState(null); // a step that waits until a person drops a text
   const box = useRef(null);
+  const project = useRef(null);
+  const shown = useRef(route);
 
   const fail = (failure) => {
     if (failure.name === "AbortError" || failure.isOld) return;
@@ -69,8 +75,18 @@ function App() {
   };
 
   useEffect(() => {
-    const follow = () => setRoute(read());
+    const show = (next) => {
+      shown.current = next;
+      setLeaving(null);
+      setRoute(next);
+    };
+    const follow = () => {
+      const next = read();
+      if (isDropping(next)) setLeaving({ drop: () => show(next), keep: () => go(shown.current) });
+      else show(next);
+    };
     const onKey = (event) => {
+      if (document.querySelector("dialog[open]")) return;
       const isTyping = /^(input|textarea|select)$/i.test(event.target.tagName);
       if (event.key === "/" && !isTyping) {
         event.preventDefault();
@@ -91,34 +107,38 @@ function App() {
 
   useEffect(() => {
     box.current.value = route.q;
-  }, [route.q]);
+    if (project.current) project.current.value = route.project;
+  }, [route.q, route.project]);
 
   useEffect(() => {
     setError("");
     if (!route.q || !isReady) {
-      setAnswer(null);
+      if (!route.q || !hasUnsaved()) setAnswer(null);
       return undefined;
     }
     const [rpc, request] = CALLS[route.mode] || CALLS.find;
     const abort = new AbortController();
     const started = performance.now();
     setBusy(true);
-    call(rpc, request(route.q, route.target || undefined), abort.signal)
-      .then((reply) => setAnswer({ mode: route.mode, reply, taken: performance.now() - started }))
+    call(rpc, request(route.q, route.target || undefined, route.project || undefined), abort.signal)
+      .then((reply) => setAnswer({ mode: route.mode, project: route.project, reply, taken: performance.now() - started }))
       .catch(fail)
       .finally(() => setBusy(false));
     return () => abort.abort();
-  }, [route.mode, route.q, route.target, isReady]);
+  }, [route.mode, route.q, route.target, route.project, isReady]);
 
   const ask = (event) => {
     event.preventDefault();
-    go({ q: box.current.value.trim(), why: "", uri: matchMedia("(max-width: 60rem)").matches ? "" : route.uri });
+    go({ q: box.current.value.trim(), project: project.current?.value.trim() || "", why: "", uri: matchMedia("(max-width: 60rem)").matches ? "" : route.uri });
   };
   const leave = async () => {
+    release();
     await signOut().catch(() => {});
-    location.hash = "";
+    history.replaceState(null, "", location.pathname);
+    release();
     location.reload();
   };
+  const askedToLeave = () => (hasUnsaved() ? setLeaving({ drop: leave, keep: () => setLeaving(null) }) : leave());
   const View = answer && (VIEWS[answer.mode] || Results);
   return html`<div class=${`page ${drawer ? "has-drawer" : ""} ${route.uri ? "has-context" : ""}`}>
     <header class="top">
@@ -134,6 +154,7 @@ function App() {
           <option value="context">${t("context")}</option>
         </select>
         <input ref=${box} type="search" aria-label=${t("search")} placeholder=${t("searchHint")} defaultValue=${route.q} autocomplete="off" enterkeyhint="search" />
+        ${route.mode === "recall" && html`<input ref=${project} class="project" aria-label=${t("project")} placeholder=${t("project")} title=${t("projectHint")} defaultValue=${route.project} autocomplete="off" />`}
         <button class="primary">${t("go")}</button>
       </form>
       <div class="tools">
@@ -141,7 +162,7 @@ function App() {
           <svg viewBox="0 0 16 16"><circle cx="8" cy="8" r="5.5" /><path class="half" d="M8 2.5a5.5 5.5 0 0 1 0 11z" /></svg>
         </button>
         <button type="button" class="small" lang=${current() === "zh" ? "en" : "zh-CN"} onClick=${() => (use(current() === "zh" ? "en" : "zh"), redraw((n) => n + 1))}>${t("language")}</button>
-        ${signedIn && html`<button type="button" class="small" onClick=${leave}>${t("signOut")}</button>`}
+        ${signedIn && html`<button type="button" class="small" onClick=${askedToLeave}>${t("signOut")}</button>`}
       </div>
     </header>
     <nav class="side" aria-label=${t("tree")}>
@@ -150,14 +171,15 @@ function App() {
     </nav>
     ${drawer && html`<div class="shade" onClick=${() => setDrawer(false)}></div>`}
     <main class="main" aria-busy=${busy}>
-      ${route.target && route.mode !== "recall" && html`<p class="target"><span class="quiet">${t("in")}</span> <bdi>${route.target}</bdi> <button type="button" class="small" onClick=${() => go({ target: "" })}>${t("clearTarget")}</button></p>`}
-      ${error && html`<div class="note is-warning" role="alert">${error} <button type="button" class="small" onClick=${() => setError("")}>${t("close")}</button></div>`}
+      ${route.target && route.mode !== "recall" && html`<p class="target"><span class="quiet">${t("in")}</span> <bdi>${visible(route.target)}</bdi> <button type="button" class="small" onClick=${() => go({ target: "" })}>${t("clearTarget")}</button></p>`}
+      ${error && html`<div class="note is-warning" role="alert">${visible(error)} <button type="button" class="small" onClick=${() => setError("")}>${t("close")}</button></div>`}
       ${View
-        ? html`<${View} reply=${answer.reply} taken=${answer.taken} why=${route.why} uri=${route.uri} open=${open} changed=${changed} fail=${fail} explain=${(why) => go({ why })} />`
+        ? html`<${View} reply=${answer.reply} taken=${answer.taken} project=${answer.project} why=${route.why} uri=${route.uri} open=${open} changed=${changed} fail=${fail} explain=${(why) => go({ why })} />`
         : !busy && html`<div class="welcome"><h1>${t("welcome")}</h1><p class="quiet">${t("welcomeAbout")}</p><p class="quiet keys">${t("help")}</p></div>`}
     </main>
-    ${route.uri && isReady && html`<aside class="detail"><${Context} uri=${route.uri} open=${open} target=${(target) => go({ target, uri: "" })} changed=${changed} fail=${fail} close=${() => go({ uri: "" })} /></aside>`}
+    ${route.uri && (isReady || hasUnsaved()) && html`<aside class="detail"><${Context} key=${route.uri} uri=${route.uri} open=${open} target=${(target) => go({ target, uri: "" })} changed=${changed} fail=${fail} close=${() => go({ uri: "" })} /></aside>`}
     ${needsKey && html`<${SignIn} describe=${describe} done=${begin} />`}
+    ${leaving && html`<${Question} drop=${() => (release(), leaving.drop())} keep=${leaving.keep} />`}
   </div>`;
 }
 
@@ -165,9 +187,9 @@ function switchTheme() {
   const root = document.documentElement;
   const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = isDark ? "light" : "dark";
-  localStorage.setItem("theme", root.dataset.theme);
+  keep("theme", root.dataset.theme);
 }
 
-const theme = localStorage.getItem("theme");
+const theme = kept("theme");
 if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 render(html`<${App} />`, document.getElementById("app"));

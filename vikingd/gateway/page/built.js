@@ -2,6 +2,7 @@
 import { html } from "./vendor/vendor.js";
 import { Degraded } from "./results.js";
 import { number, t } from "./texts.js";
+import { visible } from "./visible.js";
 
 /** The built context. */
 export function Built({ reply, taken, open }) {
@@ -16,7 +17,7 @@ export function Built({ reply, taken, open }) {
         <h3>${t("taken")} (${(reply.citations || []).length})</h3>
         <ul class="plain">
           ${(reply.citations || []).map(
-            (one, index) => html`<li key=${index}><span class="badge">${one.marker}</span> <button type="button" class="link" onClick=${() => open(one.uri)}><bdi>${one.uri}</bdi></button> <span class="quiet">${one.section}</span></li>`,
+            (one, index) => html`<li key=${index}><span class="badge">${one.marker}</span> <button type="button" class="link" onClick=${() => open(one.uri)}><bdi>${visible(one.uri)}</bdi></button> <span class="quiet">${visible(one.section)}</span></li>`,
           )}
         </ul>
       </section>
@@ -25,11 +26,11 @@ export function Built({ reply, taken, open }) {
         <h3>${t("dropped")} (${reply.dropped.length})</h3>
         <ul class="plain">
           ${reply.dropped.map(
-            (one, index) => html`<li key=${index}><span class="badge is-off">${t(one.reason)}</span> <button type="button" class="link" onClick=${() => open(one.uri)}><bdi>${one.uri}</bdi></button> <span class="quiet">${one.section}</span></li>`,
+            (one, index) => html`<li key=${index}><span class="badge is-off">${t(one.reason)}</span> <button type="button" class="link" onClick=${() => open(one.uri)}><bdi>${visible(one.uri)}</bdi></button> <span class="quiet">${visible(one.section)}</span></li>`,
           )}
         </ul>
       </section>`}
     </div>
-    <pre class="prompt" tabindex="0"><bdi>${reply.text || ""}</bdi></pre>
+    <pre class="prompt" tabindex="0"><bdi>${visible(reply.text)}</bdi></pre>
   </div>`;
 }

@@ -1,10 +1,12 @@
 // One context: read, edited, created and deleted.
 import { html, useEffect, useState } from "./vendor/vendor.js";
 import { call } from "./api.js";
-import { markdown } from "./markdown.js";
 import { typeName } from "./results.js";
+import { asTyped, lineEndOf, Stored } from "./stored.js";
 import { current, number, t } from "./texts.js";
-import { below, parentOf, ROOT } from "./uris.js";
+import { useUnsaved } from "./unsaved.js";
+import { below, nameOf, parentOf, ROOT } from "./uris.js";
+import { spelled, visible } from "./visible.js";
 
 /**
  * A context.
@@ -16,6 +18,7 @@ export function Context({ uri, open, target, changed, fail, close }) {
   const [draft, setDraft] = useState(null);
   const [note, setNote] = useState("");
   const [isRaw, setRaw] = useState(false);
+  const [isOverviewRaw, setOverviewRaw] = useState(false);
   const [asked, setAsked] = useState(false);
   const load = async () => {
     setNote("");
@@ -29,12 +32,15 @@ export function Context({ uri, open, target, changed, fail, close }) {
     }
   };
   useEffect(() => {
-    setContext(null);
     load();
-  }, [uri]);
+  }, []);
+  const content = context?.content || "";
+  const isChanged = draft !== null && draft !== asTyped(content);
+  useUnsaved(isChanged, (next) => next.uri !== uri);
 
   const save = async () => {
-    const write = { uri, content: draft, updateMask: "content", expectedRevision: context.revision };
+    const text = isChanged ? asTyped(draft).replace(/\n/g, lineEndOf(content) || "\n") : content;
+    const write = { uri, content: text, updateMask: "content", expectedRevision: context.revision };
     try {
       await call("put", { contexts: [write] });
       await load();
@@ -47,45 +53,48 @@ export function Context({ uri, open, target, changed, fail, close }) {
   };
   const remove = async () => {
     try {
-      await call("delete", { uris: [uri] });
+      await call("delete", { uris: [uri], expectedRevision: context.revision });
       changed();
       open(parentOf(uri) === ROOT ? "" : parentOf(uri));
     } catch (error) {
-      fail(error);
+      if (error.reason !== "REVISION_DIFFERS") return fail(error);
+      setAsked(false);
+      setNote("conflictDelete");
     }
   };
   if (!context) return html`<article class="context" aria-busy="true"><p class="quiet">${t("loading")}</p></article>`;
   const isFile = !context.isDirectory && !context.missing;
-  return html`<article class="context" aria-label=${uri}>
+  return html`<article class="context" aria-label=${spelled(uri)}>
     <header>
-      <h2><bdi>${context.title || uri.slice(uri.lastIndexOf("/") + 1)}</bdi></h2>
+      <h2><bdi>${visible(context.title || nameOf(uri))}</bdi></h2>
       <button type="button" class="icon" aria-label=${t("close")} title=${t("close")} onClick=${close}>×</button>
     </header>
-    <p class="quiet uri"><bdi>${uri}</bdi></p>
+    <p class="quiet uri"><bdi>${visible(uri)}</bdi></p>
     <p class="quiet">
       ${context.contextType && html`<span class=${`type type-${context.contextType.slice(13).toLowerCase()}`}>${typeName(context.contextType)}</span> `}
       ${context.updateTime && html`${t("updated", { time: new Date(context.updateTime).toLocaleString(current() === "zh" ? "zh-CN" : "en") })} · `}${t("revision")} ${number(context.revision)}
     </p>
     <div class="actions">
       ${context.isDirectory && html`<button type="button" onClick=${() => target(uri)}>${t("askBelow")}</button>`}
-      ${isFile && draft === null && html`<button type="button" onClick=${() => setDraft(context.content || "")}>${t("edit")}</button>`}
+      ${isFile && draft === null && html`<button type="button" onClick=${() => setDraft(asTyped(content))}>${t("edit")}</button>`}
       ${isFile && draft === null && html`<button type="button" aria-pressed=${isRaw} onClick=${() => setRaw(!isRaw)}>${isRaw ? t("rendered") : t("raw")}</button>`}
       ${!context.missing && draft === null && html`<button type="button" class="danger" onClick=${() => setAsked(!asked)}>${t("remove")}</button>`}
     </div>
-    ${asked && html`<div class="note is-warning" role="alertdialog" aria-label=${t("remove")}><p>${t("removeAsk", { uri })}</p>
+    ${asked && html`<div class="note is-warning" role="alertdialog" aria-label=${t("remove")}><p>${t("removeAsk", { uri: spelled(uri) })}</p>
       <button type="button" class="danger" onClick=${remove}>${t("remove")}</button> <button type="button" onClick=${() => setAsked(false)}>${t("cancel")}</button></div>`}
     ${note === "saved" && html`<p class="note" role="status">${t("saved")}</p>`}
-    ${note === "conflict" && html`<div class="note is-warning" role="alert"><p>${t("conflict")}</p><button type="button" onClick=${load}>${t("reload")}</button></div>`}
-    ${context.abstract && draft === null && html`<section><h3>${t("abstract")}</h3><p><bdi>${context.abstract}</bdi></p></section>`}
-    ${context.overview && draft === null && html`<section><h3>${t("overview")}</h3><div class="text">${markdown(context.overview, open)}</div></section>`}
+    ${note.startsWith("conflict") && html`<div class="note is-warning" role="alert"><p>${t(note)}</p><button type="button" onClick=${load}>${t("reload")}</button></div>`}
+    ${context.abstract && draft === null && html`<section><h3>${t("abstract")}</h3><p><bdi>${visible(context.abstract)}</bdi></p></section>`}
+    ${context.overview && draft === null && html`<section><h3>${t("overview")}</h3><${Stored} text=${context.overview} isRaw=${isOverviewRaw} setRaw=${setOverviewRaw} open=${open} /></section>`}
     ${draft !== null
-      ? html`<textarea aria-label=${t("content")} value=${draft} onInput=${(event) => setDraft(event.currentTarget.value)}></textarea>
+      ? html`${!lineEndOf(content) && html`<p class="note is-warning">${t("mixedEnds")}</p>`}
+          <textarea aria-label=${t("content")} value=${draft} onInput=${(event) => setDraft(event.currentTarget.value)}></textarea>
           <div class="actions"><button type="button" class="primary" onClick=${save}>${t("save")}</button><button type="button" onClick=${load}>${t("cancel")}</button></div>`
-      : context.content &&
-        html`<section><h3>${t("content")}</h3>${isRaw ? html`<pre class="text" tabindex="0"><bdi>${context.content}</bdi></pre>` : html`<div class="text">${markdown(context.content, open)}</div>`}</section>`}
-    ${context.metadata && html`<section><h3>${t("metadata")}</h3><pre class="text">${JSON.stringify(context.metadata, null, 2)}</pre></section>`}
+      : content &&
+        html`<section><h3>${t("content")}</h3><${Stored} text=${content} isRaw=${isRaw} setRaw=${setRaw} open=${open} /></section>`}
+    ${context.metadata && html`<section><h3>${t("metadata")}</h3><pre class="text">${visible(JSON.stringify(context.metadata, null, 2))}</pre></section>`}
     ${(context.relations || []).length > 0 &&
-    html`<section><h3>${t("relations")}</h3><ul class="plain">${context.relations.map((one) => html`<li key=${one.uri}><button type="button" class="link" onClick=${() => open(one.uri)}><bdi>${one.uri}</bdi></button> <span class="quiet">${one.reason}</span></li>`)}</ul></section>`}
+    html`<section><h3>${t("relations")}</h3><ul class="plain">${context.relations.map((one) => html`<li key=${one.uri}><button type="button" class="link" onClick=${() => open(one.uri)}><bdi>${visible(one.uri)}</bdi></button> <span class="quiet">${visible(one.reason)}</span></li>`)}</ul></section>`}
     ${context.isDirectory && html`<${NewFile} directory=${uri} open=${open} changed=${changed} fail=${fail} />`}
   </article>`;
 }
@@ -93,11 +102,13 @@ export function Context({ uri, open, target, changed, fail, close }) {
 function NewFile({ directory, open, changed, fail }) {
   const [name, setName] = useState("");
   const [content, setContent] = useState("");
+  useUnsaved(content !== "", (next) => next.uri !== directory);
   const create = async (event) => {
     event.preventDefault();
     const uri = below(directory, name.trim());
     try {
       await call("put", { contexts: [{ uri, content, expectedRevision: "0" }] });
+      setContent("");
       changed();
       open(uri);
     } catch (error) {

@@ -5,16 +5,18 @@ import { Bar } from "./bars.js";
 import { Degraded, Summary } from "./results.js";
 import { SALIENCE } from "./scores.js";
 import { number, t } from "./texts.js";
+import { useUnsaved } from "./unsaved.js";
+import { spelled, visible } from "./visible.js";
 
 /** The memories. */
-export function Memories({ reply, taken, open, changed, fail }) {
+export function Memories({ reply, taken, project, open, changed, fail }) {
   const memories = reply.results || [];
   const budget = Number(reply.totalTokens || 0) + Number(reply.budgetRemaining || 0);
   return html`<div class="answer">
     <${Summary} reply=${reply} count=${memories.length} taken=${taken} />
     <p class="quiet">${t("path", { path: t(reply.path || "") })}${reply.reason ? ` · ${reply.reason}` : ""} · ${t("tokens", { used: number(reply.totalTokens), budget: number(budget) })}</p>
     <${Degraded} reply=${reply} />
-    <${Remember} open=${open} changed=${changed} fail=${fail} />
+    <${Remember} project=${project} open=${open} changed=${changed} fail=${fail} />
     ${!memories.length && html`<p class="empty">${t("noResults")}</p>`}
     <ol class="results" aria-label=${t("results", { n: "" }).trim()}>
       ${memories.map(
@@ -24,9 +26,9 @@ export function Memories({ reply, taken, open, changed, fail }) {
             <span class="type type-memory">${memory.memoryType || t("memory")}</span>
             ${memory.reinforcement > 0 && html`<span class="badge">×${number(memory.reinforcement)}</span>`}
           </div>
-          <p class="result-text is-cut"><bdi>${memory.content}</bdi></p>
+          <p class="result-text is-cut"><bdi>${visible(memory.content)}</bdi></p>
           ${memory.parts && html`<${Salience} parts=${memory.parts} />`}
-          <button type="button" class="result-uri" onClick=${() => open(memory.uri)}><bdi>${memory.uri}</bdi></button>
+          <button type="button" class="result-uri" onClick=${() => open(memory.uri)}><bdi>${visible(memory.uri)}</bdi></button>
         </li>`,
       )}
     </ol>
@@ -49,30 +51,32 @@ function Salience({ parts }) {
 
 const KINDS = ["preferences", "profile", "entities", "events", "journal"];
 
-/** The form that stores a memory. */
-function Remember({ open, changed, fail }) {
+/** The form that stores a memory: of a project, or of none. */
+function Remember({ project, open, changed, fail }) {
   const [text, setText] = useState("");
   const [kind, setKind] = useState(KINDS[0]);
   const [done, setDone] = useState(null);
+  const name = project ? t("rememberIn", { project: spelled(project) }) : t("remember");
+  useUnsaved(text !== "", (next) => next.mode !== "recall" || !next.q);
   const remember = async (event) => {
     event.preventDefault();
     try {
-      setDone(await call("remember", { text, memoryType: kind, scope: { withGlobal: true } }));
+      setDone(await call("remember", { text, memoryType: kind, scope: project ? { project } : { withGlobal: true } }));
       setText("");
       changed();
     } catch (error) {
       fail(error);
     }
   };
-  return html`<details class="new"><summary>${t("remember")}</summary>
+  return html`<details class="new"><summary>${name}</summary>
     <form onSubmit=${remember}>
-      <textarea aria-label=${t("remember")} value=${text} onInput=${(event) => setText(event.currentTarget.value)} required></textarea>
+      <textarea aria-label=${name} value=${text} onInput=${(event) => setText(event.currentTarget.value)} required></textarea>
       <div class="actions">
         <select aria-label=${t("kind")} value=${kind} onChange=${(event) => setKind(event.currentTarget.value)}>
           ${KINDS.map((name) => html`<option key=${name}>${name}</option>`)}
         </select>
         <button class="primary">${t("save")}</button>
       </div>
-      ${done && html`<p class="note" role="status">${t("saved")} <button type="button" class="link" onClick=${() => open(done.uri)}><bdi>${done.uri}</bdi></button></p>`}
+      ${done && html`<p class="note" role="status">${t("saved")} <button type="button" class="link" onClick=${() => open(done.uri)}><bdi>${visible(done.uri)}</bdi></button></p>`}
     </form></details>`;
 }

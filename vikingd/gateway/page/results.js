@@ -3,6 +3,7 @@ import { html } from "./vendor/vendor.js";
 import { Bar, spoken } from "./bars.js";
 import { shares } from "./scores.js";
 import { number, t } from "./texts.js";
+import { visible } from "./visible.js";
 import { Walk } from "./walk.js";
 
 const TYPES = { CONTEXT_TYPE_MEMORY: "memory", CONTEXT_TYPE_RESOURCE: "resource", CONTEXT_TYPE_SKILL: "skill" };
@@ -60,8 +61,8 @@ function Result({ match, most, chosen, isWhy, reply, matches, open, explain }) {
       <span class=${`type type-${TYPES[match.contextType]}`}>${typeName(match.contextType)}</span>
       ${trace && html`<button type="button" class="small" aria-expanded=${isWhy} onClick=${() => explain(isWhy ? "" : match.uri)}>${isWhy ? t("hideWhy") : t("why")}</button>`}
     </div>
-    <button type="button" class="result-uri" onClick=${() => open(match.uri)}><bdi>${match.uri}</bdi></button>
-    <p class="result-text is-cut"><bdi>${textOf(match)}</bdi></p>
+    <button type="button" class="result-uri" onClick=${() => open(match.uri)}><bdi>${visible(match.uri)}</bdi></button>
+    <p class="result-text is-cut"><bdi>${visible(textOf(match))}</bdi></p>
     ${isWhy && trace && html`<${Walk} trace=${trace} matches=${matches} chosen=${match.uri} open=${open} />`}
   </li>`;
 }
@@ -85,7 +86,7 @@ function Plan({ plan }) {
     <summary>${t("plan")}: ${(plan.queries || []).length}${plan.reason ? ` · ${plan.reason}` : ""}</summary>
     <ul>
       ${(plan.queries || []).map(
-        (query, index) => html`<li key=${index}><span class="quiet">${typeName(query.contextType)}</span> <bdi>${query.query}</bdi>${query.intent ? html` <span class="quiet">${query.intent}</span>` : ""}</li>`,
+        (query, index) => html`<li key=${index}><span class="quiet">${typeName(query.contextType)}</span> <bdi>${visible(query.query)}</bdi>${query.intent ? html` <span class="quiet">${visible(query.intent)}</span>` : ""}</li>`,
       )}
     </ul>
   </details>`;

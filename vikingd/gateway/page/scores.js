@@ -1,6 +1,7 @@
 // The parts of a score: as shares of the final score, as a formula and in words.
 import { t } from "./texts.js";
 import { parentOf } from "./uris.js";
+import { spelled } from "./visible.js";
 
 const VISIBLE = 5e-4; // smaller differences do not show in three digits
 
@@ -60,7 +61,7 @@ export function reason(parts, uri, identifiers) {
   }
   const untitled = (1 - b) * smoothed + b * parent;
   if (b > 0 && Math.abs(untitled - smoothed) >= VISIBLE) {
-    clauses.push(t("because.parent", { above: parentOf(uri), share: `${Math.round(100 * b)}%`, parent: three(parent), sum: three(untitled) }));
+    clauses.push(t("because.parent", { above: spelled(parentOf(uri)), share: `${Math.round(100 * b)}%`, parent: three(parent), sum: three(untitled) }));
   }
   if (title >= VISIBLE) clauses.push(t("because.title", { title: three(title), final: three(final) }));
   return clauses.join(t("because.joint")) + t("because.end");

@@ -16,7 +16,11 @@ export function SignIn({ done, describe }) {
       form.reset();
       done();
     } catch (failure) {
-      setError(describe(failure));
+      const isRefused = [400, 401, 403].includes(failure.status);
+      setError(isRefused ? t("keyRefused", { message: describe(failure) }) : describe(failure));
+      if (!isRefused) return;
+      form.elements.key.value = "";
+      form.elements.key.focus();
     }
   };
   return html`<dialog ref=${dialog} class="sign-in" aria-label=${t("signIn")} onCancel=${(event) => event.preventDefault()}>

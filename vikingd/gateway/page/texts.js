@@ -1,4 +1,5 @@
 // All texts of the page, in English and Chinese.
+import { keep, kept } from "./kept.js";
 
 export const TEXTS = {
   en: {
@@ -71,7 +72,10 @@ export const TEXTS = {
     RECALL_PATH_FAST: "a known file",
     RECALL_PATH_TIMELINE: "the days of the journal",
     RECALL_PATH_HYBRID: "a search by salience",
+    project: "Project",
+    projectHint: "Project: empty = shared memories alone",
     remember: "Remember",
+    rememberIn: "Remember in the project {project}",
     kind: "Kind of memory",
     edit: "Edit",
     save: "Save",
@@ -83,18 +87,30 @@ export const TEXTS = {
     create: "Create",
     saved: "Saved.",
     conflict: "Someone changed this context meanwhile. Nothing was written. Load it again to see the change; your text stays in the box until then.",
+    conflictDelete: "Someone changed this context meanwhile. Nothing was deleted. Load it again to see the change.",
     reload: "Load again",
+    mixedEnds: "This text has line ends of several kinds. If you save a change, all become LF.",
+    unsaved: "Text is not saved",
+    unsavedAsk: "You typed a text and did not save it. It is lost if you go on.",
+    keepText: "Keep the text",
+    dropText: "Drop the text",
     abstract: "Abstract",
     overview: "Overview",
     content: "Content",
     raw: "Plain text",
     rendered: "Formatted",
+    cut: "The first {n} of {all} characters are shown.",
+    part: "Characters {from} to {to} of {all}",
+    before: "Previous",
+    after: "Next",
+    unseen: "A character that does not show, or that turns the direction of the text",
     metadata: "Metadata",
     updated: "Changed {time}",
     close: "Close",
     signIn: "Sign in",
     signOut: "Sign out",
     signInAbout: "This daemon asks for a key. The page sends it once and does not keep it.",
+    keyRefused: "The key was refused and is cleared: {message}",
     key: "Key",
     tenant: "Tenant (operators only)",
     theme: "Light or dark",
@@ -180,7 +196,10 @@ export const TEXTS = {
     RECALL_PATH_FAST: "已知文件",
     RECALL_PATH_TIMELINE: "日志中的日期",
     RECALL_PATH_HYBRID: "按显著度搜索",
+    project: "项目",
+    projectHint: "项目：留空则只用共享记忆",
     remember: "记住",
+    rememberIn: "记入项目 {project}",
     kind: "记忆类型",
     edit: "编辑",
     save: "保存",
@@ -192,18 +211,30 @@ export const TEXTS = {
     create: "创建",
     saved: "已保存。",
     conflict: "此上下文已被他人修改，未写入任何内容。请重新加载以查看改动；在此之前，您的文本保留在框中。",
+    conflictDelete: "此上下文已被他人修改，未删除任何内容。请重新加载以查看改动。",
     reload: "重新加载",
+    mixedEnds: "此文本含有多种换行符。保存改动后将全部变为 LF。",
+    unsaved: "文本尚未保存",
+    unsavedAsk: "您输入的文本尚未保存，继续操作将会丢失。",
+    keepText: "保留文本",
+    dropText: "放弃文本",
     abstract: "摘要",
     overview: "概览",
     content: "内容",
     raw: "纯文本",
     rendered: "排版",
+    cut: "仅显示前 {n} 个字符，共 {all} 个。",
+    part: "第 {from} 至 {to} 个字符，共 {all} 个",
+    before: "上一段",
+    after: "下一段",
+    unseen: "不可见或会改变文字方向的字符",
     metadata: "元数据",
     updated: "修改于 {time}",
     close: "关闭",
     signIn: "登录",
     signOut: "退出",
     signInAbout: "此服务需要密钥。页面只发送一次，不会保存。",
+    keyRefused: "密钥被拒绝，已清除：{message}",
     key: "密钥",
     tenant: "租户（仅限运维人员）",
     theme: "浅色或深色",
@@ -221,7 +252,7 @@ export const TEXTS = {
   },
 };
 
-let language = localStorage.getItem("language");
+let language = kept("language");
 if (!TEXTS[language]) language = navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en";
 
 /** The language in use: "en" or "zh". */
@@ -230,7 +261,7 @@ export const current = () => language;
 /** Use a language from now on. */
 export function use(name) {
   language = name;
-  localStorage.setItem("language", name);
+  keep("language", name);
   document.documentElement.lang = name === "zh" ? "zh-CN" : "en";
 }
 

@@ -3,6 +3,7 @@ import { html, useEffect, useMemo, useRef, useState } from "./vendor/vendor.js";
 import { call } from "./api.js";
 import { t } from "./texts.js";
 import { ancestorsOf, nameOf, ROOT } from "./uris.js";
+import { spelled, visible } from "./visible.js";
 
 const ROW = 26; // pixels
 const PAGE = 500; // contexts of a page
@@ -170,7 +171,7 @@ export function Tree({ uri, changes, open, fail }) {
           ${row.isDirectory
             ? html`<span class="twist" onClick=${(event) => (event.stopPropagation(), setFocus(row.uri), toggle(row))}><svg viewBox="0 0 10 10" class=${isOpen ? "is-open" : ""}><path d="M3 1.5 7 5 3 8.5" /></svg></span>`
             : html`<span class="twist"></span>`}
-          <bdi class="tree-name" title=${row.note ? undefined : row.uri}>${row.note || nameOf(row.uri)}</bdi>
+          <bdi class="tree-name" title=${row.note ? undefined : spelled(row.uri)}>${row.note || visible(nameOf(row.uri))}</bdi>
         </div>`;
       })}
     </div>

@@ -4,6 +4,7 @@ import { Bar, Legend, spoken } from "./bars.js";
 import { formula, PARTS, reason, shares } from "./scores.js";
 import { number, t } from "./texts.js";
 import { ancestorsOf, nameOf, parentOf, ROOT } from "./uris.js";
+import { spelled, visible } from "./visible.js";
 
 const SHOWN = 40; // directories
 const VISIBLE = 5e-4; // a smaller score does not show in three digits
@@ -68,7 +69,7 @@ export function Walk({ trace, matches, chosen, open }) {
         return html`<li key=${uri} class=${`walk-row ${kind} ${uri === chosen ? "is-chosen" : ""} ${onPath.has(uri) ? "is-on-path" : ""}`}>
           <button type="button" class="walk-line" aria-expanded=${shown === uri} onClick=${() => show(shown === uri ? "" : uri)}>
             <${Lines} node=${node} onPath=${onPath} />
-            <span class="walk-name" title=${uri}><bdi>${node === root ? uri : nameOf(uri)}</bdi>${!match && uri !== ROOT && node !== root ? "/" : ""}</span>
+            <span class="walk-name" title=${spelled(uri)}><bdi>${visible(node === root ? uri : nameOf(uri))}</bdi>${!match && uri !== ROOT && node !== root ? "/" : ""}</span>
             ${directory?.startPoint && html`<span class="badge">${t("start")}</span>`}
             ${directory?.round > 0 && html`<span class="badge">${t("round", { n: directory.round })}</span>`}
             ${parts &&
@@ -77,9 +78,9 @@ export function Walk({ trace, matches, chosen, open }) {
           </button>
           ${shown === uri &&
           html`<div class="walk-numbers">
-            ${parts ? html`<code>${formula(parts)}</code>` : html`<span class="quiet">${uri}</span>`}
+            ${parts ? html`<code>${formula(parts)}</code>` : html`<span class="quiet">${visible(uri)}</span>`}
             ${directory && html`<span class="quiet">${t("files", { n: number(directory.files) })}</span>`}
-            <button type="button" class="link" onClick=${() => open(uri)}>${uri}</button>
+            <button type="button" class="link" onClick=${() => open(uri)}><bdi>${visible(uri)}</bdi></button>
           </div>`}
         </li>`;
       })}
