@@ -52,7 +52,9 @@ def parse(uri: str, field: str = "uri") -> str:
         InvalidField: naming `field`, if this is no valid URI.
     """
     if not uri.startswith(ROOT):
-        raise InvalidField(field, f"must begin with {ROOT}, not {uri[:32]!r}")
+        raise InvalidField(
+            field, f"must begin with {ROOT}, not {uri[:32]!r}; such as {ROOT}resources/notes/tea.md"
+        )
     try:
         size = len(uri.encode())
     except UnicodeEncodeError:
