@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import grpc
 
 from vikingd.client.credentials import Credentials, check_address
-from vikingd.client.errors import from_rpc_error, sendable
+from vikingd.client.errors import Unreachable, from_rpc_error, sendable
 from vikingd.client.methods import RETRIED, Described, Method, Methods, Pages, Stream, Stubs
+from vikingd.client.reasons import unreached
 from vikingd.client.words import unknown_method
 
 ADDRESS_VARIABLE = "VIKINGD_ADDRESS"
@@ -149,7 +150,10 @@ class _Connected(Methods):
     def _failure(self, error: Exception) -> Exception:
         """Return the error of a call as its caller sees it."""
         if isinstance(error, grpc.RpcError):
-            return from_rpc_error(error)
+            found = from_rpc_error(error)
+            if isinstance(found, Unreachable):
+                found.args = (f"{found.code.name}: {unreached(found.message, self.address)}",)
+            return found
         if "closed" in str(error).lower():
             return ValueError(
                 "the client is closed; make a new one, and call it before close() or inside `with`"

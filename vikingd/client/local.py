@@ -99,8 +99,8 @@ def _started(
     if "://" in os.fspath(path):
         raise ValueError(
             f"path is {os.fspath(path)!r}, and open() takes a directory, such as "
-            f'vikingd.open("./data"); Client("{os.fspath(path).partition("://")[2]}") connects to a '
-            "daemon that runs"
+            f'vikingd.open("./data"); Client("{os.fspath(path).partition("://")[2]}") connects to '
+            "a daemon that runs"
         )
     where = Path(path).expanduser().absolute()
     if where.exists() and not where.is_dir():

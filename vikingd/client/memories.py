@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING
 
 from vikingd.client.calls import checked, described
 from vikingd.client.contexts import Context, ContextPassage
 from vikingd.client.documents import Document
 from vikingd.client.errors import InvalidField, NotFound, RevisionDiffers
+from vikingd.client.methods import AwaitedResults, BlockingResults
 from vikingd.client.results import ForgetResult
 from vikingd.client.steps import Call, Steps, arun, run
 from vikingd.client.values import micros_of
 from vikingd.domain.contexts import Entry, Passage
 from vikingd.memory.model import SHARED_ROOTS, memory_type_of, own_root, project_root
-
-if TYPE_CHECKING:
-    from vikingd.client.clients import AsyncClient, Client
 
 _OWN = own_root("~").replace("users/~", "~")
 _TRIES = 5
@@ -82,7 +79,7 @@ class Memories(_Scope):
     An iteration reads the files one by one, so it may be long, and it may be ended early.
     """
 
-    def __init__(self, client: Client, user: str, project: str, kind: str) -> None:
+    def __init__(self, client: BlockingResults, user: str, project: str, kind: str) -> None:
         super().__init__(user, project, kind)
         self._client = client
 
@@ -136,7 +133,7 @@ class Memories(_Scope):
 class AsyncMemories(_Scope):
     """The same memories for an AsyncClient: `async for memory in client.memories()`."""
 
-    def __init__(self, client: AsyncClient, user: str, project: str, kind: str) -> None:
+    def __init__(self, client: AwaitedResults, user: str, project: str, kind: str) -> None:
         super().__init__(user, project, kind)
         self._client = client
 

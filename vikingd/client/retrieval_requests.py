@@ -1,4 +1,4 @@
-"""The requests of the service Retrieval: one function for each RPC. The daemon checks the values."""
+"""The requests of the service Retrieval, one for each RPC. The daemon checks the values."""
 
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ def check_documents(documents: Any) -> None:
     Raises:
         TypeError: it is one document, a text, or no iterable.
     """
-    if isinstance(documents, DOCUMENTS) or isinstance(documents, Mapping):
+    if isinstance(documents, (*DOCUMENTS, Mapping)):
         raise TypeError(
             f"documents is one {type(documents).__name__}; give several, such as "
             "put_many([document]), or put one with put(document)"
