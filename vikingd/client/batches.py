@@ -71,7 +71,9 @@ def put_in_parts(contexts: list[ContextInput]) -> Steps[Sent]:
         except ClientError as error:
             at = _faulty(error)
             if at is not None:
-                sent.failed.append(Failure(part[at].uri, error.message))
+                # Its place in this request tells the caller nothing.
+                reason = _FAULTY.sub("", error.message, 1).lstrip(".: ")
+                sent.failed.append(Failure(part[at].uri, reason))
                 if len(part) > 1:
                     unsent.append(part[:at] + part[at + 1 :])
             elif len(part) > 1 and _is_too_much(error):

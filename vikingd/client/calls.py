@@ -116,9 +116,10 @@ def checked(function: Callable[P, T], name: str = "") -> Callable[P, T]:
         if not kwargs.keys() <= known:
             raise unknown_argument(call, next(k for k in kwargs if k not in known), named)
         if len(given) > len(positional) and not rest:
+            by_name = ", ".join(k for k in named if k not in positional)
             raise TypeError(
                 f"{call}() takes {_counted(positional)} without a name, and {len(given)} are "
-                f"given; give the others by name: {', '.join(k for k in named)}"
+                f"given; give the others by name: {by_name or 'there are none'}"
             )
         for i, value in enumerate(given):
             check(positional[i] if i < len(positional) else rest, value)

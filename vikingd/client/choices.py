@@ -61,7 +61,7 @@ def each(values: Any, one: type[T] | tuple[type[T], ...], name: str, wanted: str
     """
     if isinstance(values, one):
         return [values]
-    if not isinstance(values, Iterable):
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(f"{name} is {described(values)}; give {wanted}")
     out = list(values)
     for i, value in enumerate(out):

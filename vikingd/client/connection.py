@@ -6,10 +6,12 @@ import copy
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import grpc
 
+from vikingd.client.calls import checked
 from vikingd.client.credentials import Credentials, check_address
 from vikingd.client.errors import Unreachable, from_rpc_error, sendable
 from vikingd.client.methods import RETRIED, Described, Method, Methods, Pages, Stream, Stubs
@@ -67,6 +69,7 @@ class _Connected(Methods):
     _plain: ClassVar[Callable[..., Any]]
     _secure: ClassVar[Callable[..., Any]]
 
+    @partial(checked, name="Client")
     def __init__(
         self,
         address: str | None = None,

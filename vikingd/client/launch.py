@@ -11,7 +11,7 @@ import sys
 import threading
 import weakref
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import BinaryIO
 
 import grpc
@@ -42,7 +42,7 @@ class Daemon:
     Args:
         options: options of `vikingd serve`.
         said: called on a thread with each event of the log until the daemon serves.
-        log: a file for the log; None: it is dropped.
+        log: a file for the log, which is closed in the end; None: the log is dropped.
 
     Raises:
         ClientError: the daemon is not installed (SERVER_NOT_INSTALLED) or does not start
@@ -97,7 +97,7 @@ def _let_go() -> None:
     for process in list(_children):
         if process.stdin is not None:
             with suppress(OSError):
-                os.close(process.stdin.fileno())
+                process.stdin.close()
 
 
 os.register_at_fork(after_in_child=_let_go)
@@ -112,14 +112,15 @@ def _address(
 
     def listen() -> None:
         assert process.stderr is not None
-        for line in process.stderr:
-            if log is not None:
-                log.write(line.encode())
-                log.flush()
-            if not serves.is_set():
-                event = _EVENT.search(line)
-                last.append((event[1] or event[2]) if event else line.strip())
-                said(last[-1])
+        with process.stderr, log or nullcontext():
+            for line in process.stderr:
+                if log is not None:
+                    log.write(line.encode())
+                    log.flush()
+                if not serves.is_set():
+                    event = _EVENT.search(line)
+                    last.append((event[1] or event[2]) if event else line.strip())
+                    said(last[-1])
 
     listener = threading.Thread(target=listen, daemon=True)
     listener.start()

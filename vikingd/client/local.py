@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
 import sys
 import threading
@@ -121,6 +122,8 @@ def _started(
         except ClientError as error:
             if error.reason == "SERVER_NOT_STARTED":
                 _check_free(where)  # another process may have been faster
+                if _is_locked(where):
+                    raise _in_use(where, "another process") from None
             raise
 
 
@@ -163,13 +166,29 @@ def _check_free(path: Path) -> None:
         words = line.split()
         if device in words and "FLOCK" in words and "->" not in words:
             holder = int(words[words.index(device) - 1])
-            raise StoreInUse(
-                grpc.StatusCode.FAILED_PRECONDITION,
-                f"{path} is in use by {_holder(holder)}; end it, or let several programs share one "
-                f"daemon: `vikingd serve --path {path}`, and Client() in each of them",
-                "STORE_IN_USE",
-                {"path": str(path), "pid": str(holder)},
-            )
+            raise _in_use(path, _holder(holder), holder)
+
+
+def _is_locked(path: Path) -> bool:
+    """Return True if a process holds the lock; not every file system names it in /proc/locks."""
+    try:
+        with (path / _LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _in_use(path: Path, holder: str, pid: int = 0) -> StoreInUse:
+    return StoreInUse(
+        grpc.StatusCode.FAILED_PRECONDITION,
+        f"{path} is in use by {holder}; end it, or let several programs share one daemon: "
+        f"`vikingd serve --path {path}`, and Client() in each of them",
+        "STORE_IN_USE",
+        {"path": str(path), **({"pid": str(pid)} if pid else {})},
+    )
 
 
 def _holder(pid: int) -> str:

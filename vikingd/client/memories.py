@@ -174,7 +174,7 @@ def entries_of(file: Context) -> list[MemoryEntry]:
         MemoryEntry(
             state.id,
             file.uri,
-            file.content[passage.start : passage.end],
+            _text(file.content, passage),
             passage.section,
             kind,
             state.time,
@@ -185,6 +185,16 @@ def entries_of(file: Context) -> list[MemoryEntry]:
         for passage in file.passages
         if (state := passage.memory)
     ]
+
+
+def _text(content: str, passage: ContextPassage) -> str:
+    """Return the text of a memory, without the indentation of its further lines."""
+    indent = " " * _column(content, passage)
+    return content[passage.start : passage.end].replace(f"\n{indent}", "\n")
+
+
+def _column(content: str, passage: ContextPassage) -> int:
+    return passage.start - (content.rfind("\n", 0, passage.start) + 1)
 
 
 def _ids(memories: Sequence[int | MemoryEntry]) -> list[int]:
@@ -230,8 +240,7 @@ def _edit(memory: int | MemoryEntry, text: str) -> Steps[MemoryEntry]:
 def _rewritten(file: Context, at: ContextPassage, text: str) -> Document:
     """Return a file with another text of a memory, which keeps its counters and times."""
     assert at.memory is not None
-    start_of_line = file.content.rfind("\n", 0, at.start) + 1
-    indent = " " * (at.start - start_of_line)  # further lines of an item are indented to match
+    indent = " " * _column(file.content, at)  # further lines of an item are indented to match
     lines = [line.strip() for line in text.strip().splitlines()]
     body = f"\n{indent}".join(line for line in lines if line)
     grown = len(body) - (at.end - at.start)

@@ -48,10 +48,11 @@ class Rows(Generic[T]):
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the hits as dicts that json.dumps takes.
 
-        Enums are their names in lower case, times ISO 8601 text, durations seconds, and vectors
-        lists of floats. Parts and traces are left out where there are none.
+        Each has a `text`, or a `content` if it is a memory. Enums are their names in lower case,
+        times ISO 8601 text, durations seconds, and vectors lists of floats. Parts and traces are
+        left out where there are none.
         """
-        return [_plain(hit) for hit in self]
+        return [_row(hit) for hit in self]
 
     def to_pandas(self) -> pandas.DataFrame:
         """Return the hits as a DataFrame: a row for each hit, a column for each attribute.
@@ -72,6 +73,13 @@ class Rows(Generic[T]):
 
 
 _OPTIONAL = ("parts", "trace")
+
+
+def _row(hit: Any) -> dict[str, Any]:
+    row: dict[str, Any] = _plain(hit)
+    if "content" not in row:
+        row.setdefault("text", hit.text)
+    return row
 
 
 def _plain(value: Any) -> Any:
