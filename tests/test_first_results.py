@@ -47,7 +47,8 @@ def test_the_text_of_a_match_is_its_best_passage(filled: Client) -> None:
     best = filled.find("oolong", target_uri=NOTES)[0]
     assert best.text == best.passages[0].text != ""
     filled.put(Document("viking://resources/cups", is_directory=True, abstract="Cups of clay."))
-    [cups] = filled.find("clay", levels="directories")
+    found = {match.uri: match for match in filled.find("clay", levels="directory")}
+    cups = found["viking://resources/cups"]
     assert (cups.text, cups.passages) == ("Cups of clay.", ())
 
 

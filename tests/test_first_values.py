@@ -115,6 +115,8 @@ def test_a_type_is_named_in_any_case_and_number(given: str) -> None:
 def test_memories_are_memory_in_the_plural() -> None:
     """The plural of memory is known; each member of each enum is found by its own name."""
     assert one_of(ContextType, "memories", "x") is ContextType.MEMORY
+    assert one_of(Levels, "directory", "x") is Levels.DIRECTORIES
+    assert one_of(Levels, "file", "x") is Levels.FILES
     for kind in (ContextType, Levels, Method, Mode, SearchMode, NodeKind, CitationStyle):
         for member in kind:
             for name in (member.name, member.name.lower(), member.name.replace("_", "-")):
@@ -133,7 +135,7 @@ def test_each_request_takes_names() -> None:
         "x",
         mode="keyword",
         include="metadata",
-        boosts=Boost("viking://resources", factor=2),
+        boosts=Boost(2, "viking://resources"),
         optional_clauses="year",
     )
     assert retrieved.mode == Mode.KEYWORD
@@ -143,7 +145,7 @@ def test_each_request_takes_names() -> None:
     assert list(built.uris.uris) == [URI]
     assert built.citation == CitationStyle.NONE
     assert requests.glob("*", kind="files").kind == NodeKind.FILE
-    assert list(memory_requests.recall("x", without="search").without) == [RecallPath.SEARCH]
+    assert list(memory_requests.recall("x", without="timeline").without) == [RecallPath.TIMELINE]
 
 
 def test_one_value_stands_for_several() -> None:
@@ -183,9 +185,8 @@ def test_a_document_keeps_its_values() -> None:
     assert Document(URI, metadata=None).metadata == {}  # type: ignore[arg-type]
 
 
-def test_a_path_of_pathlib_is_imported(client: Client, daemon: str, tmp_path: Path) -> None:
-    """import_path takes a Path; the empty tree is that of the fixture."""
+def test_a_path_of_pathlib_is_imported(typed: Client, tmp_path: Path) -> None:
+    """import_path takes a Path."""
     (tmp_path / "tea.md").write_text("Oolong: 90 degrees.")
-    with Client(daemon) as typed:
-        assert typed.import_path(tmp_path, "viking://resources/docs").created == 2
-        assert typed.exists("viking://resources/docs/tea.md")
+    assert typed.import_path(tmp_path, "viking://resources/docs").created == 2
+    assert typed.exists("viking://resources/docs/tea.md")

@@ -137,7 +137,7 @@ def test_an_update_writes_the_given_fields(typed: Client) -> None:
 
 
 def test_a_listing_fails_where_it_is_called(typed: Client) -> None:
-    """list, tree, glob and grep of a missing directory raise at the call; else they are iterators."""
+    """A listing of a missing directory raises at the call; any other is an iterator."""
     typed.add("Oolong.", at=f"{NOTES}tea.md")
     for call in (typed.list, typed.tree):
         with pytest.raises(NotFound):

@@ -34,6 +34,8 @@ _EXAMPLES = {
     "max_tokens": "2000",
     "score_threshold": "0.3",
     "title": '"Tea"',
+    "address": '"127.0.0.1:7716"',
+    "key": '"vk_..."',
 }
 _BY_KIND = {"str": '"..."', "int": "1", "float": "0.5", "bool": "True"}
 _KINDS: dict[str, type] = {"str": str, "int": int, "float": float, "bool": bool}

@@ -21,7 +21,7 @@ def one_of(kind: type[E], value: E | str | int, name: str) -> E:
 
     Args:
         kind: the enum.
-        value: a member, its name in any case ("resource", "Best-First"; a plural is its singular),
+        value: a member, its name in any case ("resource", "Best-First"; singular and plural are one),
             or its number.
         name: the argument, for errors.
 
@@ -33,7 +33,9 @@ def one_of(kind: type[E], value: E | str | int, name: str) -> E:
         return value
     if isinstance(value, str):
         wanted = re.sub(r"[\s-]+", "_", value.strip()).upper()
-        for form in (wanted, wanted.removesuffix("S"), re.sub("IES$", "Y", wanted)):
+        singular = wanted.removesuffix("S"), re.sub("IES$", "Y", wanted)
+        plural = f"{wanted}S", re.sub("Y$", "IES", wanted)
+        for form in (wanted, *singular, *plural):
             for member in kind:
                 if form in (member.name, f"{kind.__name__.upper()}.{member.name}"):
                     return member

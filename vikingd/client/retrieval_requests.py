@@ -214,7 +214,9 @@ def retrieve(
                 where=None if boost.where is None else struct(boost.where, "where"),
                 factor=boost.factor,
             )
-            for boost in each(boosts, Boost, "boosts", 'Boost("viking://resources", factor=2)')
+            for boost in each(
+                boosts, Boost, "boosts", 'Boosts, such as Boost(2, uri_prefix="viking://resources")'
+            )
         ],
         optional_clauses=each(optional_clauses, str, "optional_clauses", "keys of where"),
         degrade=degrade,
