@@ -21,8 +21,8 @@ def one_of(kind: type[E], value: E | str | int, name: str) -> E:
 
     Args:
         kind: the enum.
-        value: a member, its name in any case ("resource", "Best-First"; singular and plural are one),
-            or its number.
+        value: a member, its number, or its name in any case ("resource", "Best-First"); singular
+            and plural are one.
         name: the argument, for errors.
 
     Raises:
