@@ -18,7 +18,7 @@ from benchmarks.data import HARD, MEDIUM, TOP
 from benchmarks.measure import Load, Row, drive, interleaved, latency, percentiles, throughput
 from benchmarks.writes import load_tree
 from vikingd.access.keys import FILE
-from vikingd.client import Draft, Method, Mode, find_request
+from vikingd.client import Document, Method, Mode, find_request
 from vikingd.client.messages import MessageClient
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed.open import open_provider
@@ -251,10 +251,10 @@ def reader_lag(bench: Bench) -> Iterator[Row]:
         MessageClient(server.address) as writer,
         MessageClient(other.address) as reader,
     ):
-        writer.put([Draft(below, is_directory=True)])
+        writer.put([Document(below, is_directory=True)])
         end = time.perf_counter() + bench.seconds
         while time.perf_counter() < end or len(lags) < LEAST_LAGS:
-            draft = Draft(f"{below}/{len(lags)}.md", content=f"lagging{len(lags)}")
+            draft = Document(f"{below}/{len(lags)}.md", content=f"lagging{len(lags)}")
             revision = writer.put([draft]).revision
             acknowledged = time.perf_counter()
             while reader.find(draft.content, limit=1).revision < revision:

@@ -12,9 +12,10 @@ from benchmarks.bench import QUERIES, RETRIEVE, Bench, echo_of
 from benchmarks.daemon import Server, say, temporary_store
 from benchmarks.data import Query, Tree
 from benchmarks.measure import Load, Row, latency, percentiles
-from vikingd.client import Draft, Passage, WeightedSum, retrieve_request
+from vikingd.client import Document, Passage, WeightedSum, retrieve_request
 from vikingd.client.memory_requests import recall as recall_request
 from vikingd.client.messages import MessageClient
+from vikingd.domain.contexts import Draft
 
 RECALL = "/viking.retrieval.v1.Memories/Recall"
 ROOT = "viking://user/memories"
@@ -71,7 +72,7 @@ def _load(server: Server, tree: Tree) -> None:
         client.optimize()
 
 
-def _memories(number: int, texts: Sequence[Draft]) -> Draft:
+def _memories(number: int, texts: Sequence[Draft]) -> Document:
     content = ""
     passages = []
     for text in texts:
@@ -79,7 +80,7 @@ def _memories(number: int, texts: Sequence[Draft]) -> Draft:
         content += f"- {text.content}\n"
         vector = next(iter(text.passages or ())).vector
         passages.append(Passage("", start, len(content) - 1, vector))
-    return Draft(
+    return Document(
         f"{ROOT}/{number % 100}/m{number}.md",
         abstract="Some memories.",
         content=content,

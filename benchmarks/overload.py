@@ -25,7 +25,7 @@ from google.rpc import error_details_pb2, status_pb2
 from benchmarks import data
 from benchmarks.daemon import Server, serving, temporary_store
 from benchmarks.measure import Samples, percentiles
-from vikingd.client import Draft, Passage
+from vikingd.client import Document, Passage
 from vikingd.client.messages import MessageClient
 from vikingd.pb import memories_pb2, retrieval_pb2
 
@@ -108,11 +108,11 @@ def load(server: Server, tree: data.Tree, *, long: bool) -> None:
             text = "\n".join(
                 f"- entry {i} {j}: {tree.text(i * _ENTRIES + j)}\n" for j in range(_ENTRIES)
             )
-            client.put([Draft(f"viking://user/memories/m{i}.md", content=text)])
+            client.put([Document(f"viking://user/memories/m{i}.md", content=text)])
         for i in range(_LONG_FILES if long else 0):
             content = f"long {i} " + "word " * (_LONG // 5)
             passages = [Passage("", 0, len(content))]
-            client.put([Draft(f"{_LONG_AT}/{i}.txt", content=content, passages=passages)])
+            client.put([Document(f"{_LONG_AT}/{i}.txt", content=content, passages=passages)])
         client.optimize()
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
 from benchmarks.daemon import running, say, serving, temporary_store
-from vikingd.client import Client, Draft
+from vikingd.client import Client, Document
 
 _ROOT = "viking://resources/harbours"
 _BATCH = 1000
@@ -78,13 +78,13 @@ def chromium() -> Iterator[Browser]:
         browser.close()
 
 
-def _batches(directories: int, files: int) -> Iterator[list[Draft]]:
+def _batches(directories: int, files: int) -> Iterator[list[Document]]:
     batch = []
     for d in range(directories):
         for f in range(files):
             uri = f"{_ROOT}/g{d // _GROUP:02}/d{d:04}/f{f:02}.md"
             text = f"Harbour {d} keeps the lantern {f} at pier {d % 97}."
-            batch.append(Draft(uri, content=text))
+            batch.append(Document(uri, content=text))
             if len(batch) == _BATCH:
                 yield batch
                 batch = []

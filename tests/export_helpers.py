@@ -10,11 +10,11 @@ from typing import Any
 from google.protobuf.json_format import MessageToDict
 from patience import eventually
 
-from vikingd.client import Draft
 from vikingd.client.importing import Importer, ImportSummary
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.exporting import Exporter
 from vikingd.domain import uri as uris
+from vikingd.domain.contexts import Draft
 from vikingd.ingest.files import read_tree
 from vikingd.ingest.jsonl import read_jsonl
 

@@ -10,15 +10,11 @@ import grpc
 import pytest
 from write_helpers import DOCS, NOTES, TEA, put
 
-from vikingd.client import (
-    Client,
-    ClientError,
-    Draft,
-    RevisionDiffers,
-)
+from vikingd.client import Client, ClientError, RevisionDiffers
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
 from vikingd.domain.changes import PutOutcome
+from vikingd.domain.contexts import Draft
 from vikingd.ingest.prepare import prepare
 from vikingd.store import Store
 

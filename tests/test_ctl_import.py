@@ -19,11 +19,12 @@ import pytest
 from google.protobuf.json_format import Parse
 from patience import eventually
 
-from vikingd.client import Draft, importing
+from vikingd.client import batches
 from vikingd.client.importing import Importer
 from vikingd.client.messages import MessageClient
 from vikingd.ctl import main, progress
 from vikingd.ctl.demo import serving
+from vikingd.domain.contexts import Draft
 from vikingd.ingest.files import Unreadable
 from vikingd.pb import contexts_pb2
 from vikingd.pb.retrieval_pb2 import BatchFindResponse
@@ -35,15 +36,15 @@ def test_batches_are_bounded_by_count_and_by_bytes() -> None:
     """Every batch is as large as the bounds allow; only a single context may exceed them."""
     sizes = [10] * 250 + [1 << 20] * 9 + [5 << 20, 10]
     made = [contexts_pb2.ContextInput(content="x" * size) for size in sizes]
-    batches = list(importing._batches(made))
-    assert [context for batch in batches for context in batch] == made
+    made_batches = list(batches.batches(made))
+    assert [context for batch in made_batches for context in batch] == made
 
     def fits(batch: list[contexts_pb2.ContextInput]) -> bool:
         size = sum(context.ByteSize() for context in batch)
-        return len(batch) <= importing.MAX_COUNT and size <= importing.MAX_BYTES
+        return len(batch) <= batches.MAX_COUNT and size <= batches.MAX_BYTES
 
-    assert all(fits(batch) or len(batch) == 1 for batch in batches)
-    assert not any(fits([*batch, after[0]]) for batch, after in pairwise(batches))
+    assert all(fits(batch) or len(batch) == 1 for batch in made_batches)
+    assert not any(fits([*batch, after[0]]) for batch, after in pairwise(made_batches))
 
 
 @pytest.fixture

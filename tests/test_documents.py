@@ -99,20 +99,26 @@ def answered(request: Request) -> Reply:
 
 @pytest.mark.parametrize("code", blocks("python"))
 def test_python_blocks_run(
-    code: str, daemon: str, client: MessageClient, monkeypatch: pytest.MonkeyPatch
+    code: str,
+    daemon: str,
+    client: MessageClient,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each Python block runs against a daemon and a scripted model."""
     del client  # the fixture has emptied the tree
     if "create_key(" in code:  # then each call needs a key, so others have another daemon
         with serving("--provider", "none", quiet=True) as daemon:
-            run_block(code, daemon, monkeypatch)
+            run_block(code, daemon, tmp_path, monkeypatch)
     else:
-        run_block(code, daemon, monkeypatch)
+        run_block(code, daemon, tmp_path, monkeypatch)
 
 
-def run_block(code: str, daemon: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def run_block(code: str, daemon: str, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Run a Python block with the address of a daemon in place of the default one."""
     code = code.replace('Client("127.0.0.1:7716")', f'Client("{daemon}")')
+    code = code.replace('vikingd.open("./data")', 'vikingd.open("./data", provider="none")')
+    monkeypatch.chdir(directory)
     code = re.sub(r'\bClient\((?!")', f'Client("{daemon}", ', code)
     with ScriptedServer(answered) as model:
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")

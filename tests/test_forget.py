@@ -24,8 +24,9 @@ from remember_helpers import (
 )
 
 from vikingd.answer.forget import ForgetQuery, chosen, forgetting
-from vikingd.client import ClientError, Draft
+from vikingd.client import ClientError
 from vikingd.client.messages import MessageClient
+from vikingd.domain.contexts import Draft
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.memory.model import Salience

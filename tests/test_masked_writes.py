@@ -12,17 +12,11 @@ from hypothesis import strategies as st
 from store_helpers import opened
 from write_helpers import DOCS, NOTES, ONE, TEA, TEXT, TWO, put, text_rows, told
 
-from vikingd.client import (
-    Client,
-    Draft,
-    InvalidField,
-    NotFound,
-    RevisionDiffers,
-)
+from vikingd.client import Client, InvalidField, NotFound, RevisionDiffers
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
 from vikingd.domain.changes import PutOutcome
-from vikingd.domain.contexts import Entry, Passage
+from vikingd.domain.contexts import Draft, Entry, Passage
 from vikingd.ingest.masks import FIELDS
 from vikingd.ingest.prepare import prepare
 from vikingd.ingest.written import as_put

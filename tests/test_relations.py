@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from trees import LARGE, asked, build, room, sampled, shapes, terms_of
 from viking_kernels import find as kernel
 
-from vikingd.client import Draft, Levels, Method
+from vikingd.client import Levels, Method
 from vikingd.client.messages import MessageClient
-from vikingd.domain.contexts import MAX_RELATIONS, ContextType, Prepared
+from vikingd.domain.contexts import MAX_RELATIONS, ContextType, Draft, Prepared
 from vikingd.domain.find import FindQuery, Match
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare

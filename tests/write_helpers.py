@@ -6,11 +6,8 @@ from typing import Any
 
 from store_helpers import vector
 
-from vikingd.client import (
-    Draft,
-)
 from vikingd.domain.changes import Committed
-from vikingd.domain.contexts import Context
+from vikingd.domain.contexts import Context, Draft
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
 from vikingd.store import Store

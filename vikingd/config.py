@@ -52,7 +52,8 @@ DEFAULT_FILE = "~/.config/vikingd/config.toml"
 
 # Variables with our prefix that the clients read, or that name the file.
 _NOT_SETTINGS = frozenset(
-    PREFIX + name for name in ("CONFIG", "KEY", "KEY_FILE", "TENANT", "CA", "CERT", "CERT_KEY")
+    PREFIX + name
+    for name in ("CONFIG", "ADDRESS", "KEY", "KEY_FILE", "TENANT", "CA", "CERT", "CERT_KEY")
 )
 
 

@@ -20,7 +20,8 @@ _LOOPBACK = ("unix:", "ipv4:127.", "ipv6:[::1]:", "ipv6:%5B::1%5D:")
 _NO_LIMITS = Limits()
 
 _KEY_NEEDED = (
-    "a key is needed: send it as `authorization: Bearer KEY` (vikingctl: VIKINGD_KEY); "
+    "a key is needed: send it as `authorization: Bearer KEY` (vikingctl: VIKINGD_KEY; Python: "
+    'Client(key="vk_...") or VIKINGD_KEY); '
     "an operator creates keys with `vikingctl keys create`"
 )
 _FIRST_KEY = (

@@ -1,10 +1,10 @@
 """The Python client, synchronous and asynchronous.
 
-    from vikingd.client import Client, Draft, Session
+    from vikingd.client import Client, Document, Session
 
     session = Session()
     with Client() as client:
-        client.put([Draft("viking://resources/notes/tea.md", content="Oolong: 90 degrees.")])
+        client.put([Document("viking://resources/notes/tea.md", "Oolong: 90 degrees.")])
         for match in client.find("how hot for oolong?", target_uri="viking://resources/"):
             print(f"{match.score:.3f}", match.uri)
         session.add("user", "My tea was bitter again.")
@@ -27,9 +27,11 @@ from vikingd.client.access import (
     Tenant,
     TenantList,
 )
+from vikingd.client.batches import Failure
 from vikingd.client.clients import AsyncClient, Client
 from vikingd.client.connection import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
 from vikingd.client.contexts import (
+    AddResult,
     Context,
     ContextPassage,
     DeleteResult,
@@ -38,6 +40,7 @@ from vikingd.client.contexts import (
     MoveResult,
     PutResult,
 )
+from vikingd.client.documents import Document, context_input
 from vikingd.client.errors import (
     AlreadyExists,
     ClientError,
@@ -68,8 +71,8 @@ from vikingd.client.errors import (
     Unreachable,
     Unsendable,
 )
-from vikingd.client.importing import Failure, ImportSummary
-from vikingd.client.requests import context_input
+from vikingd.client.importing import ImportSummary
+from vikingd.client.memories import AsyncMemories, Memories, MemoryEntry
 from vikingd.client.requests import find as find_request
 from vikingd.client.requests import retrieve as retrieve_request
 from vikingd.client.results import (
@@ -106,9 +109,10 @@ from vikingd.client.status import (
     VerifyReport,
 )
 from vikingd.client.values import vector_bytes
+from vikingd.client.writing import PutSummary
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.changes import PutOutcome
-from vikingd.domain.contexts import ContextType, Draft, Entry, Passage, Relation
+from vikingd.domain.contexts import ContextType, Entry, Passage, Relation
 from vikingd.domain.find import (
     FindTrace,
     Levels,
@@ -135,11 +139,16 @@ from vikingd.ingest.files import Unreadable
 from vikingd.memory.model import Remembered as RememberOutcome
 from vikingd.memory.model import SalienceParts
 
+Draft = Document
+"""The former name of Document."""
+
 __all__ = [
     "DEFAULT_ADDRESS",
     "DEFAULT_TIMEOUT",
+    "AddResult",
     "AlreadyExists",
     "AsyncClient",
+    "AsyncMemories",
     "BackupPiece",
     "Boost",
     "BuiltContext",
@@ -160,6 +169,7 @@ __all__ = [
     "DeleteResult",
     "DeletedTenant",
     "DiskFull",
+    "Document",
     "Draft",
     "DropReason",
     "DroppedPiece",
@@ -189,7 +199,9 @@ __all__ = [
     "LinkResult",
     "MatchedContext",
     "MatchedPassage",
+    "Memories",
     "Memory",
+    "MemoryEntry",
     "MemoryState",
     "Method",
     "Mode",
@@ -204,6 +216,7 @@ __all__ = [
     "PlanSource",
     "PutOutcome",
     "PutResult",
+    "PutSummary",
     "QueryHit",
     "QueryPlan",
     "QueryResult",

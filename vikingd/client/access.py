@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from vikingd.client.choices import each
 from vikingd.domain.rights import Right
 from vikingd.pb import access_pb2
 
@@ -105,9 +106,9 @@ class DeletedTenant:
 def create_key(
     *,
     user: str = "",
-    read: tuple[str, ...] = (),
-    write: tuple[str, ...] = (),
-    admin: tuple[str, ...] = (),
+    read: str | Iterable[str] = (),
+    write: str | Iterable[str] = (),
+    admin: str | Iterable[str] = (),
     operator: bool = False,
     expires_in: timedelta | None = None,
     limits: Mapping[str, int] | None = None,
@@ -130,7 +131,7 @@ def create_key(
     granted = [
         access_pb2.Grant(right=access_pb2.Right.ValueType(right), uri_prefix=prefix)
         for right, prefixes in ((Right.READ, read), (Right.WRITE, write), (Right.ADMIN, admin))
-        for prefix in prefixes
+        for prefix in each(prefixes, str, "read, write and admin", "URIs")
     ]
     return access_pb2.CreateKeyRequest(
         user=user,

@@ -5,18 +5,30 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import grpc
 
+from vikingd.client import writing
+from vikingd.client.calls import checked
 from vikingd.client.connection import AsyncConnection, Connection
+from vikingd.client.contexts import AddResult, PutResult
+from vikingd.client.documents import Given
 from vikingd.client.errors import FieldViolation, InvalidField
 from vikingd.client.importing import Importer, ImportSummary, items_of
+from vikingd.client.memories import AsyncMemories, Memories
 from vikingd.client.messages import MessageClient
 from vikingd.client.methods import AwaitedResults, BlockingResults
+from vikingd.client.steps import arun, run
+from vikingd.client.values import When
+from vikingd.client.writing import Progress, PutSummary
 from vikingd.domain import errors
+
+if TYPE_CHECKING:
+    from vikingd.client.values import Vector
 
 
 class Client(Connection, BlockingResults):
@@ -26,7 +38,8 @@ class Client(Connection, BlockingResults):
     raise ClientError or one of its subclasses in vikingd.client.errors.
 
     Args:
-        address: of the daemon: HOST:PORT, unix:PATH, or vikings://HOST:PORT for TLS.
+        address: of the daemon: HOST:PORT, unix:PATH, or vikings://HOST:PORT for TLS; None:
+            VIKINGD_ADDRESS in the environment, else 127.0.0.1:7716.
         timeout: deadline of each call in seconds, retries included; None: no deadline.
         retries: send a call again when the daemon is unavailable, up to three times within about
             a second, if the method's documentation allows it. False: raise the error at once.
@@ -37,8 +50,8 @@ class Client(Connection, BlockingResults):
         certificate, private_key: PEM files of the client's certificate, if the daemon wants one.
         trust_network: send the key in plain text too.
 
-    All but the last come from the environment if they are None: VIKINGD_KEY or VIKINGD_KEY_FILE,
-    VIKINGD_TENANT, VIKINGD_CA, VIKINGD_CERT and VIKINGD_CERT_KEY.
+    Key, tenant and files come from the environment if they are None: VIKINGD_KEY or
+    VIKINGD_KEY_FILE, VIKINGD_TENANT, VIKINGD_CA, VIKINGD_CERT and VIKINGD_CERT_KEY.
 
     Raises:
         ValueError: the address, the key or a file cannot be used, or the key would cross the
@@ -49,6 +62,114 @@ class Client(Connection, BlockingResults):
     """
 
     _converts = True
+
+    @checked
+    def add(
+        self,
+        text: str,
+        at: str,
+        *,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        time: When | None = None,
+        wait_for_vectors: bool = False,
+    ) -> AddResult:
+        """Writes one text; the result has its URI.
+
+        Args:
+            text: the text.
+            at: the URI of the file, or of a directory with a slash at its end. In a directory the
+                file is named by the first words of the title or the text, and by a hash of the
+                text, so that the same text is written once. An existing file is replaced.
+            title: the title; "": none.
+            metadata: a JSON object for `where` filters.
+            time: the time of the described event; None: now.
+            wait_for_vectors: wait until the text is found by meaning too, not by its words alone.
+
+        Raises:
+            TypeError: an argument has a wrong type.
+            ClientError: the daemon refuses the text.
+        """
+        return run(self, writing.add(text, at, title, metadata, time, wait_for_vectors))
+
+    @checked
+    def put_many(self, documents: Iterable[Given], *, progress: Progress = False) -> PutSummary:
+        """Writes any number of documents, in batches.
+
+        The daemon writes each batch at once. A refused document is in `failed` of the summary, and
+        the others are written. After an error the earlier batches stay; a repetition of the call
+        leaves them unchanged.
+
+        Args:
+            documents: Documents, or dicts with their fields, each URI once.
+            progress: True shows a bar on stderr; a function is called with the number of documents
+                just finished.
+
+        Raises:
+            TypeError: something is no document.
+            ClientError: the daemon cannot be reached, or refuses the calls.
+        """
+        writing.check_documents(documents)
+        with writing.advancing(progress, documents) as advance:
+            return run(self, writing.put_many(documents, PutSummary(), advance))
+
+    @checked
+    def update(
+        self,
+        uri: str,
+        *,
+        content: str | None = None,
+        title: str | None = None,
+        abstract: str | None = None,
+        overview: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        time: When | None = None,
+        vector: Vector | None = None,
+        expected_revision: int | None = None,
+    ) -> PutResult:
+        """Changes the given fields of a context; the others stay.
+
+        Args:
+            uri: the URI of the context.
+            content, title, abstract, overview: the new texts; "" removes one.
+            metadata: the new metadata, which replaces the old one whole; {} removes it.
+            time: the new time of the described event.
+            vector: the new embedding of the abstract.
+            expected_revision: the revision that the context must have; None: any revision.
+
+        Raises:
+            ValueError: no field is given.
+            NotFound: there is no such context.
+            RevisionDiffers: the context has another revision.
+        """
+        fields = {
+            "content": content,
+            "title": title,
+            "abstract": abstract,
+            "overview": overview,
+            "metadata": metadata,
+            "time": time,
+            "vector": vector,
+        }
+        return run(self, writing.update(uri, expected_revision, fields))
+
+    @checked
+    def exists(self, uri: str) -> bool:
+        """Returns True if there is a file or directory that the caller may read."""
+        return run(self, writing.exists(uri))
+
+    @checked
+    def memories(self, *, user: str = "", project: str = "", kind: str = "") -> Memories:
+        """Returns the memories, to list, edit and delete: `for memory in client.memories()`.
+
+        Args:
+            user: those of this user; "~": the user of the client's key.
+            project: those of this project.
+            kind: those of this type only, such as "preferences"; "": all types.
+
+        Without user and project these are the shared memories and the caller's own.
+        """
+        return Memories(self, user, project, kind)
 
     def import_path(
         self,
@@ -86,6 +207,68 @@ class AsyncClient(AsyncConnection, AwaitedResults):
     """
 
     _converts = True
+
+    @checked
+    async def add(
+        self,
+        text: str,
+        at: str,
+        *,
+        title: str = "",
+        metadata: Mapping[str, Any] | None = None,
+        time: When | None = None,
+        wait_for_vectors: bool = False,
+    ) -> AddResult:
+        """Writes one text; see Client.add."""
+        return await arun(self, writing.add(text, at, title, metadata, time, wait_for_vectors))
+
+    @checked
+    async def put_many(
+        self, documents: Iterable[Given], *, progress: Progress = False
+    ) -> PutSummary:
+        """Writes any number of documents; see Client.put_many.
+
+        `documents` is read on the event loop, and a `progress` function is called there.
+        """
+        writing.check_documents(documents)
+        with writing.advancing(progress, documents) as advance:
+            return await arun(self, writing.put_many(documents, PutSummary(), advance))
+
+    @checked
+    async def update(
+        self,
+        uri: str,
+        *,
+        content: str | None = None,
+        title: str | None = None,
+        abstract: str | None = None,
+        overview: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        time: When | None = None,
+        vector: Vector | None = None,
+        expected_revision: int | None = None,
+    ) -> PutResult:
+        """Changes the given fields of a context; see Client.update."""
+        fields = {
+            "content": content,
+            "title": title,
+            "abstract": abstract,
+            "overview": overview,
+            "metadata": metadata,
+            "time": time,
+            "vector": vector,
+        }
+        return await arun(self, writing.update(uri, expected_revision, fields))
+
+    @checked
+    async def exists(self, uri: str) -> bool:
+        """Returns True if there is a file or directory that the caller may read."""
+        return await arun(self, writing.exists(uri))
+
+    @checked
+    def memories(self, *, user: str = "", project: str = "", kind: str = "") -> AsyncMemories:
+        """Returns the memories: `async for memory in client.memories()`; see Client.memories."""
+        return AsyncMemories(self, user, project, kind)
 
     async def import_path(
         self,

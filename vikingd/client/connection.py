@@ -6,16 +6,21 @@ import copy
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from vikingd.client.credentials import Credentials
-from vikingd.client.errors import ClientError, from_rpc_error, sendable
+from vikingd.client.calls import checked
+from vikingd.client.credentials import Credentials, check_address
+from vikingd.client.errors import ClientError, Unreachable, from_rpc_error, sendable
 from vikingd.client.methods import RETRIED, Described, Method, Methods, Pages, Stream, Stubs
+from vikingd.client.reasons import unreached
+from vikingd.client.words import unknown_method
 
+ADDRESS_VARIABLE = "VIKINGD_ADDRESS"
 DEFAULT_ADDRESS = "127.0.0.1:7716"
 DEFAULT_TIMEOUT = 30.0
 
@@ -66,9 +71,10 @@ class _Connected(Methods):
     _plain: ClassVar[Callable[..., Any]]
     _secure: ClassVar[Callable[..., Any]]
 
+    @partial(checked, name="Client")
     def __init__(
         self,
-        address: str = DEFAULT_ADDRESS,
+        address: str | None = None,
         timeout: float | None = DEFAULT_TIMEOUT,
         *,
         retries: bool = True,
@@ -79,6 +85,9 @@ class _Connected(Methods):
         private_key: str | os.PathLike[str] | None = None,
         trust_network: bool = False,
     ) -> None:
+        if address is None:
+            address = os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS
+        check_address(address)
         self.address = address
         self.timeout = timeout
         self.retries = retries
@@ -135,6 +144,27 @@ class _Connected(Methods):
     def _begin(self, rpc: Any, request: Any) -> Any:
         return rpc(request, timeout=self._deadline, metadata=self._metadata)
 
+    if not TYPE_CHECKING:  # a checker must still see that a method does not exist
+
+        def __getattr__(self, name: str) -> Any:
+            known = [one for one in dir(type(self)) if not one.startswith("_")]
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            raise unknown_method(type(self).__name__, name, known)
+
+    def _failure(self, error: Exception) -> Exception:
+        """Return the error of a call as its caller sees it."""
+        if isinstance(error, grpc.RpcError):
+            found = from_rpc_error(error)
+            if isinstance(found, Unreachable):
+                found.args = (f"{found.code.name}: {unreached(found.message, self.address)}",)
+            return found
+        if "closed" in str(error).lower():
+            return ValueError(
+                "the client is closed; make a new one, and call it before close() or inside `with`"
+            )
+        return error
+
     def _stubs_for(self, method: Described[..., Any, Any, Any], request: Any) -> Stubs:
         return self._stubs if method.is_repeatable(request) else self._stubs_once
 
@@ -177,8 +207,8 @@ class Connection(_Connected):
     def _send(self, rpc: grpc.UnaryUnaryMultiCallable[Any, Any], request: Any) -> Any:
         try:
             return self._begin(rpc, request)
-        except grpc.RpcError as error:
-            raise from_rpc_error(error) from None
+        except (grpc.RpcError, ValueError) as error:
+            raise self._failure(error) from None
 
     @classmethod
     def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:
@@ -191,15 +221,25 @@ class Connection(_Connected):
 
         def pages(self: Connection, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
             request = build(*args, **kwargs)
+            # The first page is read here, so that an error comes from the line of the call.
+            return rest(self, request, self._send(rpc(self._stubs), request))
+
+        def rest(self: Connection, request: Any, page: Any) -> Iterator[Any]:
             while True:
-                page = self._send(rpc(self._stubs), request)
                 yield from map(convert, getattr(page, items))
                 request.page_token = page.next_page_token
                 if not request.page_token:
                     return
+                page = self._send(rpc(self._stubs), request)
 
         def stream(self: Connection, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
-            parts = self._begin(rpc(self._stubs), build(*args, **kwargs))
+            request = build(*args, **kwargs)
+            try:
+                return received(self._begin(rpc(self._stubs), request))
+            except ValueError as error:
+                raise self._failure(error) from None
+
+        def received(parts: Any) -> Iterator[Any]:
             try:
                 yield from map(convert, parts)
             except grpc.RpcError as error:
@@ -230,8 +270,8 @@ class AsyncConnection(_Connected):
     async def _send(self, rpc: Any, request: Any) -> Any:
         try:
             return await self._begin(rpc, request)
-        except grpc.RpcError as error:
-            raise from_rpc_error(error) from None
+        except (grpc.RpcError, grpc.aio.UsageError) as error:
+            raise self._failure(error) from None
 
     @classmethod
     def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:
@@ -242,8 +282,11 @@ class AsyncConnection(_Connected):
             request = build(*args, **kwargs)
             return convert(await self._send(rpc(self._stubs_for(method, request)), request))
 
-        async def pages(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            request = build(*args, **kwargs)
+        def pages(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            # A wrong argument is an error of this call; the daemon is asked by the first `anext`.
+            return read(self, build(*args, **kwargs))
+
+        async def read(self: AsyncConnection, request: Any) -> AsyncIterator[Any]:
             while True:
                 page = await self._send(rpc(self._stubs), request)
                 for item in getattr(page, items):
@@ -252,13 +295,16 @@ class AsyncConnection(_Connected):
                 if not request.page_token:
                     return
 
-        async def stream(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            parts: Any = self._begin(rpc(self._stubs), build(*args, **kwargs))
+        def stream(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            return received(self, build(*args, **kwargs))
+
+        async def received(self: AsyncConnection, request: Any) -> AsyncIterator[Any]:
+            parts: Any = self._begin(rpc(self._stubs), request)
             try:
                 async for part in parts:
                     yield convert(part)
-            except grpc.RpcError as error:
-                raise from_rpc_error(error) from None
+            except (grpc.RpcError, grpc.aio.UsageError) as error:
+                raise self._failure(error) from None
             finally:
                 parts.cancel()
 

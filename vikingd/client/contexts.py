@@ -86,6 +86,15 @@ class PutResult:
 
 
 @dataclass(frozen=True, slots=True)
+class AddResult:
+    """The outcome of an add, and the URI of the document; it is visible from `revision` on."""
+
+    uri: str
+    outcome: PutOutcome
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteResult:
     """The number of removed directories and files; they are gone from `revision` on."""
 

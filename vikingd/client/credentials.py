@@ -10,6 +10,7 @@ from typing import Self
 
 import grpc
 
+from vikingd.client.calls import described
 from vikingd.domain.addresses import Address, parse
 from vikingd.system import pem
 
@@ -115,6 +116,30 @@ class Credentials:
                 f"a key is not sent to {address} in plain text: connect to vikings://{address}, "
                 "or trust the network by name (trust_network, --trust-network)"
             )
+
+
+def check_address(address: str) -> None:
+    """Raise an error that says how to write an address, for a text that is clearly something else.
+
+    Raises:
+        TypeError: it is no text.
+        ValueError: it is a URL, a path or a host without a port.
+    """
+    forms = 'give HOST:PORT, such as Client("127.0.0.1:7716")'
+    if not isinstance(address, str):
+        raise TypeError(f"address is {described(address)}; {forms}")
+    if found := re.match(r"(https?|grpcs?|tcp|wss?|vikingd)://(.*)", address):
+        tls = found[1] in ("https", "grpcs", "wss")
+        rest = found[2].rstrip("/")
+        right = f"vikings://{rest}" if tls else rest
+        raise ValueError(f'address is {address!r}; without {found[1]}:// it is Client("{right}")')
+    if address.startswith(("/", "./", "../", "~")):
+        raise ValueError(
+            f"address is {address!r}, a path: vikingd.open({address!r}) opens a directory, and "
+            f'Client("unix:{address}") connects to the socket of a daemon'
+        )
+    if ":" not in address:
+        raise ValueError(f"address is {address!r}, without a port; {forms}")
 
 
 def _or_variable(value: str | os.PathLike[str] | None, variable: str) -> str:

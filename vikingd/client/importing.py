@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from collections import defaultdict, deque
@@ -15,12 +14,14 @@ from typing import TypeAlias
 
 import grpc
 
+from vikingd.client.batches import Failure, Sent, batches, put_in_parts
+from vikingd.client.documents import context_input
 from vikingd.client.errors import ClientError, NotFound
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
 from vikingd.client.removing import MAX_DELETES, delete_in_parts, outermost
 from vikingd.client.replies import entry_of, micros
-from vikingd.client.requests import context_input
+from vikingd.client.steps import run
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Linked
 from vikingd.domain.contexts import Draft, Entry
@@ -32,22 +33,11 @@ from vikingd.ingest.jsonl import is_jsonl, read_jsonl
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.masks import ALL
 from vikingd.ingest.written import is_written
-from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput, PutOutcome
+from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput
 
-MAX_COUNT = 100  # contexts in a batch; with small batches, reading and writing overlap
-MAX_BYTES = 3 << 20  # below the daemon's limits.max_message_bytes
 IN_FLIGHT = 3
-_FAULTY = re.compile(r"contexts\[(\d+)\]")
 
 Item: TypeAlias = Draft | Unreadable | Linked
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """A context that failed, and the reason."""
-
-    uri: str
-    reason: str
 
 
 @dataclass(slots=True)
@@ -86,16 +76,6 @@ class _Present:
     time: int
 
 
-@dataclass(slots=True)
-class _Sent:
-    """The result of a batch; `written` has the URIs with their outcomes."""
-
-    written: list[tuple[str, PutOutcome.ValueType]] = field(default_factory=list)
-    revision: int = 0
-    failed: list[Failure] = field(default_factory=list)
-    unreachable: ClientError | None = None
-
-
 class Importer:
     """One import below one URI.
 
@@ -125,7 +105,7 @@ class Importer:
         self._present: dict[str, _Present] = {}
         self._seen: set[str] = set()
         self._links: list[Linked] = []
-        self._pending: set[Future[_Sent]] = set()
+        self._pending: set[Future[Sent]] = set()
 
     def run(self, items: Iterable[Item], advance: Callable[[int], None]) -> None:
         """Import all items; Ctrl-C ends the import after the batches in flight.
@@ -142,7 +122,7 @@ class Importer:
         with ThreadPoolExecutor(IN_FLIGHT) as pool:
             try:
                 self._read_present()
-                for batch in _batches(self._changed(items)):
+                for batch in batches(self._changed(items)):
                     if len(self._pending) == IN_FLIGHT:
                         self._collect(wait(self._pending, return_when=FIRST_COMPLETED).done)
                     with held_back():
@@ -295,45 +275,19 @@ class Importer:
                 self.summary.linked += 1
                 self.summary.revision = max(self.summary.revision, reply.revision)
 
-    def _put(self, contexts: list[ContextInput]) -> _Sent:
-        """Send a batch. If the daemon refuses a context, send the others again without it.
+    def _put(self, contexts: list[ContextInput]) -> Sent:
+        return run(self._client, put_in_parts(contexts))
 
-        A batch that is too large for one request is sent in two parts.
-        """
-        sent = _Sent()
-        unsent = [contexts]
-        while unsent:
-            part = unsent.pop()
-            try:
-                reply = self._client.put(part)
-            except ClientError as error:
-                at = _faulty(error)
-                if at is not None:
-                    sent.failed.append(Failure(part[at].uri, error.message))
-                    if len(part) > 1:
-                        unsent.append(part[:at] + part[at + 1 :])
-                elif len(part) > 1 and _is_too_much(error):
-                    half = len(part) // 2
-                    unsent += [part[half:], part[:half]]
-                else:
-                    sent.failed += [Failure(context.uri, error.message) for context in part]
-                    if error.code is grpc.StatusCode.UNAVAILABLE:
-                        sent.unreachable = sent.unreachable or error
-            else:
-                sent.revision = max(sent.revision, reply.revision)
-                sent.written += zip((one.uri for one in part), reply.outcomes, strict=True)
-        return sent
-
-    def _collect(self, done: set[Future[_Sent]]) -> None:
+    def _collect(self, done: set[Future[Sent]]) -> None:
         self._pending -= done
         results = [future.result() for future in done]
         for sent in results:
             self._count(sent)
         for sent in results:
-            if sent.unreachable:
-                raise sent.unreachable
+            if sent.error and sent.error.code is grpc.StatusCode.UNAVAILABLE:
+                raise sent.error
 
-    def _count(self, sent: _Sent) -> None:
+    def _count(self, sent: Sent) -> None:
         summary = self.summary
         summary.failed += sent.failed
         self._advance(len(sent.written) + len(sent.failed))
@@ -379,39 +333,9 @@ def _read_lines(path: Path, top: str) -> Iterator[Item]:
         yield replace(item, uri=top) if lost else item
 
 
-def _batches(contexts: Iterable[ContextInput]) -> Iterator[list[ContextInput]]:
-    """Yield batches of at most MAX_COUNT contexts and MAX_BYTES, or of one larger context."""
-    batch: list[ContextInput] = []
-    size = 0
-    for context in contexts:
-        more = context.ByteSize()
-        if batch and (len(batch) == MAX_COUNT or size + more > MAX_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(context)
-        size += more
-    if batch:
-        yield batch
-
-
 def _fault(draft: Draft) -> str:
     """Return the reason why front matter of a Markdown file became text; "" if it did not."""
     return fault(draft.content) if kind_of(uris.name(draft.uri)) is Kind.MARKDOWN else ""
-
-
-def _is_too_much(error: ClientError) -> bool:
-    """Return True if the batch is too large, so that its parts may succeed."""
-    if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-        return not error.reason  # gRPC refused the size of the message
-    return any(violation.field == "contexts" for violation in error.field_violations)
-
-
-def _faulty(error: ClientError) -> int | None:
-    """Return the index of the refused context; None if the error names none."""
-    for violation in error.field_violations:
-        if found := _FAULTY.match(violation.field):
-            return int(found[1])
-    return None
 
 
 def _more(given: Entry, known: Entry) -> Entry:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable
-from datetime import datetime
 from typing import TYPE_CHECKING
 
-from vikingd.client.values import count_of, moment, set_fusion, vector_bytes
+from vikingd.client.choices import Many, flat, many_of
+from vikingd.client.values import When, count_of, moment, set_fusion, vector_bytes
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve import Rrf, WeightedSum
 from vikingd.pb import memories_pb2
@@ -26,12 +26,12 @@ def recall(
     tokenizer: str = "",
     top_k: int | None = None,
     limit: int | None = None,
-    without: Iterable[RecallPath] = (),
+    without: Many[RecallPath] = (),
     fusion: Rrf | WeightedSum | None = None,
     profile: str = "",
     weights: tuple[float, float, float, float] | None = None,
     half_life_days: float | None = None,
-    now: datetime | None = None,
+    now: When | None = None,
     time_zone: str = "",
     skip_oversize: bool = False,
     no_touch: bool = False,
@@ -67,10 +67,13 @@ def recall(
         max_tokens=max_tokens,
         tokenizer=tokenizer,
         top_k=count_of(limit, top_k),
-        without=[memories_pb2.RecallPath.ValueType(path) for path in without],
+        without=[
+            memories_pb2.RecallPath.ValueType(path)
+            for path in many_of(RecallPath, without, "without")
+        ],
         profile=profile,
         half_life_days=half_life_days,
-        now=moment(now),
+        now=moment(now, "now"),
         time_zone=time_zone,
         skip_oversize=skip_oversize,
         no_touch=no_touch,
@@ -90,7 +93,7 @@ def remember(
     section: str = "",
     project: str = "",
     uri: str = "",
-    time: datetime | None = None,
+    time: When | None = None,
     time_zone: str = "",
     exact: bool = False,
     request_id: str | None = None,
@@ -123,16 +126,16 @@ def remember(
 
 
 def reinforce(
-    *ids: int, by: int = 1, request_id: str | None = None
+    *ids: int | Iterable[int], by: int = 1, request_id: str | None = None
 ) -> memories_pb2.ReinforceRequest:
     """Reinforce memories that proved true or useful, by their ids.
 
     Args:
-        ids: the ids of the memories.
+        ids: the ids of the memories, one by one or as a list.
         by: the amount that is added to each counter.
         request_id: as in `remember`.
     """
-    return memories_pb2.ReinforceRequest(ids=ids, by=by, request_id=_request_id(request_id))
+    return memories_pb2.ReinforceRequest(ids=_ids(ids), by=by, request_id=_request_id(request_id))
 
 
 def _request_id(given: str | None) -> str:
@@ -140,18 +143,18 @@ def _request_id(given: str | None) -> str:
 
 
 def forget(
-    *ids: int,
+    *ids: int | Iterable[int],
     project: str = "",
     with_global: bool = False,
-    older_than: datetime | None = None,
+    older_than: When | None = None,
     below_salience: float | None = None,
     dry_run: bool = False,
-    now: datetime | None = None,
+    now: When | None = None,
 ) -> memories_pb2.ForgetRequest:
     """Remove memories by their ids, or all memories of a scope that meet every criterion.
 
     Args:
-        ids: the ids of the memories.
+        ids: the ids of the memories, one by one or as a list.
         project: the project of the memories; "": the memories of no project.
         with_global: include the memories of no project, beside the project's.
         older_than: criterion: the memory was last said before this time.
@@ -160,14 +163,18 @@ def forget(
         now: the reference time of ages; None: the clock.
     """
     return memories_pb2.ForgetRequest(
-        ids=ids,
+        ids=_ids(ids),
         scope=None if ids else _scope(project, with_global),
-        older_than=moment(older_than),
+        older_than=moment(older_than, "older_than"),
         below_salience=below_salience,
         dry_run=dry_run,
-        now=moment(now),
+        now=moment(now, "now"),
     )
 
 
 def _scope(project: str, with_global: bool) -> memories_pb2.MemoryScope:
     return memories_pb2.MemoryScope(project=project, with_global=with_global or not project)
+
+
+def _ids(given: Iterable[int | Iterable[int]]) -> list[int]:
+    return flat(given, int, "ids", "ids of memories, such as 17")

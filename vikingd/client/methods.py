@@ -23,6 +23,7 @@ from typing import (
 import grpc
 
 from vikingd.client import access, contexts, memory_requests, replies, requests, results, status
+from vikingd.client.calls import checked
 from vikingd.client.errors import sendable
 from vikingd.domain.patterns import GlobEntry, GrepMatch
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
@@ -100,7 +101,7 @@ class Described(Generic[P, Request, Reply, Result]):
         part: str = "",
         retried: bool | If,
     ) -> None:
-        self.build = sendable()(build)
+        self._given = build
         self.rpc: Callable[[Stubs], Any] = rpc
         self.result = result
         self.retried = retried
@@ -109,6 +110,7 @@ class Described(Generic[P, Request, Reply, Result]):
 
     def __set_name__(self, _: type[Methods], name: str) -> None:
         self._name = name
+        self.build = sendable()(checked(self._given, name))
 
     def is_repeatable(self, request: Any) -> bool:
         """Return True if this request of a `retried` method may be sent again."""
@@ -143,10 +145,9 @@ class Described(Generic[P, Request, Reply, Result]):
         else:
             message = self._message()
             returns = f"{PurePath(message.file.name).stem}_pb2.{message.name}"
-        if inspect.isasyncgenfunction(function):
-            returns = f"AsyncIterator[{returns}]"
-        elif inspect.isgeneratorfunction(function):
-            returns = f"Iterator[{returns}]"
+        if isinstance(self, _Yielding):
+            kind = "AsyncIterator" if issubclass(owner, AwaitedResults) else "Iterator"
+            returns = f"{kind}[{returns}]"
         signature = inspect.signature(self.build)
         itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
         function.__name__ = self._name

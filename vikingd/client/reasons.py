@@ -32,6 +32,8 @@ _PLAIN_FAULTS = (
     ),
 )
 
+_START = "start one with `vikingd serve`, or say where it is with --address HOST:PORT"
+
 
 def unreachable(message: str, address: str) -> tuple[str, str]:
     """Return the reason of a failed connection, and a hint with options of vikingctl.
@@ -48,7 +50,21 @@ def unreachable(message: str, address: str) -> tuple[str, str]:
     for part, reason, hint in _TLS_FAULTS if address.startswith(TLS) else _PLAIN_FAULTS:
         if part in message:
             return reason, hint
+    return message.rsplit(": ", 1)[-1], _START
+
+
+def unreached(message: str, address: str) -> str:
+    """Return the error of a failed connection in a program.
+
+    Args:
+        message: gRPC's message.
+        address: the address of the daemon.
+    """
+    reason, hint = unreachable(message, address)
+    fault = f"no daemon answers at {address}: {reason}"
+    if hint is not _START:
+        return f"{fault} ({message})"
     return (
-        message.rsplit(": ", 1)[-1],
-        "start one with `vikingd serve`, or say where it is with --address HOST:PORT",
+        f'{fault}; start one with `vikingd serve`, name another with Client("HOST:PORT") or '
+        'VIKINGD_ADDRESS, or open a directory with its own: vikingd.open("./data")'
     )

@@ -1,6 +1,7 @@
 """The results of the clients. Attributes have the names of the replies' fields in the proto.
 
-Times are datetimes in UTC. Durations of stages are in seconds.
+Times are datetimes in UTC. Durations of stages are in seconds. The results of find, search,
+retrieve and recall are sequences of their hits; see vikingd.client.rows.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, TypeAlias
 
+from vikingd.client.rows import Rows
 from vikingd.domain.answers import Degraded
 from vikingd.domain.contexts import ContextType, Relation
 from vikingd.domain.find import FindTrace, RerankStatus, ScoreParts
@@ -65,6 +67,11 @@ class MatchedContext:
     passages: tuple[MatchedPassage, ...] = ()
     parts: ScoreParts | None = None
 
+    @property
+    def text(self) -> str:
+        """The text that matched best: the best passage, else the abstract."""
+        return self.passages[0].text if self.passages else self.abstract
+
 
 @dataclass(frozen=True, slots=True)
 class RerankRound:
@@ -89,8 +96,8 @@ class Rerank:
     rounds: tuple[RerankRound, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _ByType:
+@dataclass(frozen=True, slots=True, repr=False)
+class _ByType(Rows[MatchedContext]):
     """Matches in three lists, each by falling score; an iteration merges them by score."""
 
     memories: tuple[MatchedContext, ...]
@@ -110,7 +117,7 @@ class _ByType:
         return tuple(self)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FindResult(_ByType):
     """Results by type, each by falling score, ties by URI; `contexts` has all in one order.
 
@@ -154,7 +161,7 @@ class QueryResult:
     trace: FindTrace | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class SearchResult(_ByType):
     """The results of all queries of a plan, each URI once with its best score; see FindResult.
 
@@ -193,8 +200,8 @@ class RetrievedItem:
     trace: ItemTrace | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RetrieveResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class RetrieveResult(Rows[RetrievedItem]):
     """Items by falling score, ties by URI and passage; iteration and len() are over the items.
 
     Attributes:
@@ -308,8 +315,8 @@ class Memory:
     time: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class RecallResult:
+@dataclass(frozen=True, slots=True, repr=False)
+class RecallResult(Rows[Memory]):
     """The recalled memories; iteration and len() are over `results`.
 
     Attributes:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from array import array
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from datetime import time as clock
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from google.protobuf import struct_pb2, timestamp_pb2
 
+from vikingd.client.calls import described, wrong_type
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.retrieve import Rrf, WeightedSum
 from vikingd.ingest.limits import check_number
@@ -19,6 +21,12 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     Vector: TypeAlias = Buffer | Sequence[float]
+
+When: TypeAlias = datetime | date | str | int
+"""A time: a datetime, the beginning of a day, ISO 8601 text, or microseconds since 1970 in UTC.
+
+A time without a zone is local time.
+"""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -34,13 +42,17 @@ def vector_bytes(vector: Vector) -> bytes:
     """
     if isinstance(vector, (bytes, bytearray)):
         return bytes(vector)
+    wanted = "a row of floats or their little-endian float32 bytes, such as vector=[0.1, 0.2]"
     try:
         view = memoryview(cast("Buffer", vector))
     except TypeError:
-        packed = array("f", cast("Sequence[float]", vector))
+        try:
+            packed = array("f", cast("Sequence[float]", vector))
+        except (TypeError, UnicodeError):
+            raise TypeError(f"vector is {described(vector)}; give {wanted}") from None
     else:
         if view.ndim != 1 or view.format not in ("f", "<f", "d", "<d"):
-            raise TypeError(f"a vector is one row of floats, not {view.ndim}-d {view.format!r}")
+            raise TypeError(f"vector is {view.ndim}-d {view.format!r}; give {wanted}")
         packed = array("f", array(view.format[-1], view.tobytes()))
     if sys.byteorder == "big":
         packed.byteswap()
@@ -51,21 +63,51 @@ def count_of(limit: int | None, top_k: int | None) -> int:
     """Return the maximum number of results; 0: the daemon's default.
 
     Raises:
-        ValueError: both arguments are given, and they differ.
+        ValueError: both arguments are given, and they differ, or one is negative.
     """
     if limit is not None and top_k is not None and limit != top_k:
         raise ValueError(f"limit is {limit} and top_k is {top_k}; they are one argument, give one")
-    given = top_k if limit is None else limit
+    name, given = ("top_k", top_k) if limit is None else ("limit", limit)
+    if given is not None and given < 0:
+        raise ValueError(f"{name} is {given}; give a number above 0, such as {name}=10")
     return given or 0
 
 
-def moment(time: datetime | None) -> timestamp_pb2.Timestamp | None:
-    """Return a time as a message; a time without a zone is local time."""
-    if time is None:
-        return None
-    aware = time.astimezone() if time.tzinfo is None else time
+def micros_of(time: When, name: str = "time") -> int:
+    """Return a time in microseconds since the epoch.
+
+    Args:
+        time: the time; without a zone it is local time.
+        name: the argument, for errors.
+
+    Raises:
+        TypeError: the value is no time.
+        ValueError: the text is no time.
+    """
+    wanted = "a datetime, a date, ISO 8601 text or microseconds since 1970 as an int"
+    example = 'datetime.now(), or "2026-05-01T09:30:00+02:00"'
+    if isinstance(time, int) and not isinstance(time, bool):
+        return time
+    if isinstance(time, str):
+        try:
+            read = datetime.fromisoformat(time)
+        except ValueError:
+            shown = f"{name} is {time[:40]!r}; give {wanted}, such as {name}={example}"
+            raise ValueError(shown) from None
+    elif isinstance(time, datetime):
+        read = time
+    elif isinstance(time, date):
+        read = datetime.combine(time, clock())
+    else:
+        raise wrong_type(name, time, wanted, example)
+    aware = read.astimezone() if read.tzinfo is None else read
     # timestamp() returns a float, which loses the microseconds of distant years.
-    return timestamp((aware - _EPOCH) // timedelta(microseconds=1))
+    return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+def moment(time: When | None, name: str = "time") -> timestamp_pb2.Timestamp | None:
+    """Return a time as a message; see `micros_of`."""
+    return None if time is None else timestamp(micros_of(time, name))
 
 
 def set_fusion(
@@ -82,34 +124,57 @@ def set_fusion(
         request.rrf.keyword_weight = fusion.keyword_weight
 
 
-def struct(value: Mapping[str, Any]) -> struct_pb2.Struct:
+def struct(value: Mapping[str, Any], name: str = "metadata") -> struct_pb2.Struct:
     """Return a JSON object as a Struct.
 
+    Args:
+        value: the object; numbers of numpy are numbers.
+        name: the argument, for errors.
+
     Raises:
-        ValueError: a double cannot hold an integer; the message names the key. Floats are not
-            checked here; the daemon checks them.
+        TypeError: a value is not JSON.
+        ValueError: a double cannot hold an integer. Floats are not checked here; the daemon checks
+            them.
     """
-    _check_integers(value, "")
+    if not isinstance(value, Mapping):
+        raise wrong_type(name, value, "a dict")
     struct = struct_pb2.Struct()
-    struct.update(dict(value))
+    struct.update(_json(value, "", name))
     return struct
 
 
-def _check_integers(value: Any, key: str) -> None:
+def _json(value: Any, key: str, name: str) -> Any:
+    """Return a value as Struct takes it. `key` is its path, such as "kinds[0]"."""
     match value:
-        case bool():
-            return
+        case None | bool() | str() | float():
+            return value
         case int():
             try:
                 check_number(value, key)
             except InvalidField as error:
                 raise ValueError(str(error)) from None
+            return value
         case Mapping():
-            for name, item in value.items():
-                _check_integers(item, f"{key}.{name}" if key else str(name))
+            for one in value:
+                if not isinstance(one, str):
+                    raise TypeError(f"{_path(name, key)} has the key {described(one)}; give a str")
+            return {k: _json(v, f"{key}.{k}" if key else k, name) for k, v in value.items()}
         case list() | tuple():
-            for i, item in enumerate(value):
-                _check_integers(item, f"{key}[{i}]")
+            return [_json(item, f"{key}[{i}]", name) for i, item in enumerate(value)]
+        case datetime() | date():
+            hint = f"give text, such as {value.isoformat()!r}"
+        case set() | frozenset():
+            hint = "give a list"
+        case _:
+            plain = getattr(value, "tolist", None)  # numpy's arrays and numbers
+            if plain is not None and isinstance(found := plain(), list | int | float | bool):
+                return _json(found, key, name)
+            hint = "give JSON: text, numbers, True, False, None, lists and dicts"
+    raise TypeError(f"{_path(name, key)} is {described(value)}, which JSON does not have; {hint}")
+
+
+def _path(name: str, key: str) -> str:
+    return f"{name}.{key}" if key else name
 
 
 def timestamp(micros: int) -> timestamp_pb2.Timestamp:

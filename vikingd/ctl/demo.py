@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import collections
 import importlib.resources
-import importlib.util
 import os
-import re
 import signal
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import grpc
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from vikingd.client import DEFAULT_TIMEOUT, ClientError
+from vikingd.client import DEFAULT_TIMEOUT
 from vikingd.client.importing import Importer
+from vikingd.client.launch import Daemon
 from vikingd.ctl import render
 from vikingd.ctl.options import AsJson, Common, Output, Quiet
 from vikingd.ctl.output import Form
@@ -40,20 +34,6 @@ QUESTIONS = (
     ("怎么从 PDF 里提取表格？", "asked in Chinese, answered in English"),
 )
 
-_SERVER_MODULES = (
-    "faiss",
-    "grpc_health",
-    "grpc_reflection",
-    "numba",
-    "numpy",
-    "prometheus_client",
-    "pydantic_settings",
-    "re2",
-    "Stemmer",
-    "structlog",
-)
-_SERVING = re.compile(r"vikingd \S+ serving on (\S+)")
-_EVENT = re.compile(r'\bevent=(?:"((?:[^"\\]|\\.)*)"|(\S+))')
 _GO_ON = """
 With your own files:
   vikingd serve                                        in one terminal
@@ -134,60 +114,13 @@ def serving(*options: str, quiet: bool) -> Iterator[str]:
     Raises:
         ClientError: the daemon is not installed or does not start.
     """
-    if not all(map(importlib.util.find_spec, _SERVER_MODULES)):
-        raise ClientError(
-            grpc.StatusCode.FAILED_PRECONDITION,
-            "the daemon is not installed; install it with: pip install 'vikingd[server]'",
-            "SERVER_NOT_INSTALLED",
-        )
-    with scratch("demo") as store:
-        command = [sys.executable, "-P", "-m", "vikingd.ctl.daemon", "serve"]
-        command += ["--path", str(store), "--listen", "127.0.0.1:0", "--config", os.devnull]
-        # Ctrl-C reaches only this process, which then shuts the daemon down.
-        daemon = subprocess.Popen(
-            [*command, *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        try:
-            yield _address(daemon, quiet=quiet)
-        finally:
-            _stop(daemon)
-
-
-def _address(daemon: subprocess.Popen[str], *, quiet: bool) -> str:
-    """Wait until the daemon serves, and show its log until then."""
-    assert daemon.stdout is not None
-    said: collections.deque[str] = collections.deque(maxlen=10)
     err = console(stderr=True)
     err.quiet = quiet
-    with err.status("starting the daemon") as status:
-
-        def listen() -> None:
-            assert daemon.stderr is not None
-            for line in daemon.stderr:
-                event = _EVENT.search(line)
-                said.append((event[1] or event[2]) if event else line.strip())
-                status.update(Text(said[-1]))
-
-        listener = threading.Thread(target=listen, daemon=True)
-        listener.start()
-        found = _SERVING.match(daemon.stdout.readline())
-    if found is None:
-        daemon.wait()
-        listener.join()
-        lines = "\n  ".join(["the daemon did not start", *said])
-        raise ClientError(grpc.StatusCode.FAILED_PRECONDITION, lines, "SERVER_NOT_STARTED")
-    return found[1]
-
-
-def _stop(daemon: subprocess.Popen[str]) -> None:
-    daemon.terminate()
-    try:
-        daemon.wait(10)
-    except (subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C does not wait
-        daemon.kill()
-        daemon.wait()
+    with scratch("demo") as store:
+        where = ["--path", str(store), "--listen", "127.0.0.1:0", "--config", os.devnull]
+        with err.status("starting the daemon") as status:
+            daemon = Daemon([*where, *options], said=lambda event: status.update(Text(event)))
+        try:
+            yield daemon.address
+        finally:
+            daemon.stop()

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
+from vikingd.client.connection import ADDRESS_VARIABLE
 from vikingd.client.credentials import Credentials, key_from
 from vikingd.ctl.output import Form
 
@@ -29,7 +30,7 @@ Address = Annotated[
     str | None,
     _option(
         "HOST:PORT, unix:PATH or vikings://HOST:PORT of the daemon; default: "
-        f"{_ADDRESS_VARIABLE}, else {DEFAULT_ADDRESS}.",
+        f"{_ADDRESS_VARIABLE}, else {ADDRESS_VARIABLE}, else {DEFAULT_ADDRESS}.",
         "ADDRESS",
     ),
 ]
@@ -153,7 +154,8 @@ class Common:
 
     def where(self) -> str:
         """Return the address of the daemon."""
-        return self.address or os.environ.get(_ADDRESS_VARIABLE) or DEFAULT_ADDRESS
+        named = (os.environ.get(name) for name in (_ADDRESS_VARIABLE, ADDRESS_VARIABLE))
+        return self.address or next(filter(None, named), DEFAULT_ADDRESS)
 
     def credentials(self) -> Credentials:
         """Return the credentials of the options and of the environment.

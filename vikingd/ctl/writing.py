@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from vikingd.client import Draft
+from vikingd.client import Document
 from vikingd.client.removing import delete_in_parts
 from vikingd.ctl.reading import json_object
 from vikingd.ctl.session import Session, text_of
@@ -58,17 +58,17 @@ def put(
         raise typer.BadParameter(
             "nothing to write: --file FILE (- is stdin), --content TEXT, --directory or a field"
         )
-    draft = Draft(
+    document = Document(
         uri,
-        directory,
-        abstract or "",
-        overview or "",
         content or "",
-        title or "",
-        metadata or {},
+        is_directory=directory,
+        abstract=abstract or "",
+        overview=overview or "",
+        title=title or "",
+        metadata=metadata or {},
         update_mask=None if is_whole else given,
     )
-    reply = session.client.put([draft])
+    reply = session.client.put([document])
     outcome = PutOutcome.Name(reply.outcomes[0]).removeprefix("PUT_OUTCOME_").lower()
     session.show(reply, Text(f"{outcome} {uri} at revision {reply.revision}"))
 

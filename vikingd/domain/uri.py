@@ -52,7 +52,8 @@ def parse(uri: str, field: str = "uri") -> str:
         InvalidField: naming `field`, if this is no valid URI.
     """
     if not uri.startswith(ROOT):
-        raise InvalidField(field, f"must begin with {ROOT}, not {uri[:32]!r}")
+        such = f"such as {ROOT}resources/notes/tea.md"
+        raise InvalidField(field, f"must begin with {ROOT}, not {uri[:32]!r}; {such}")
     try:
         size = len(uri.encode())
     except UnicodeEncodeError:

@@ -7,7 +7,7 @@ from typing import Annotated
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from vikingd.client import AsyncClient, Draft, RevisionDiffers
+from vikingd.client import AsyncClient, Document, RevisionDiffers
 from vikingd.mcp.answers import Forgotten, Remembered, Written, note_of
 from vikingd.mcp.arguments import MAX_INTEGER, MAX_URI, WHOLE, MemoryType, Project
 
@@ -81,7 +81,7 @@ async def write(
     """Create a file, or replace the text of one that has the expected revision."""
     given = {"content": content, "title": title, "abstract": abstract}
     mask = {name for name, value in given.items() if value}
-    draft = Draft(
+    draft = Document(
         uri,
         content=content,
         title=title,

@@ -58,6 +58,16 @@ def own_root(user: str) -> str:
     return f"{uris.user_root(user)}/memories"
 
 
+def memory_type_of(uri: str) -> str:
+    """Return the type of the memories of a file: the name below memories/ and agent/."""
+    segments = uri.removeprefix(uris.ROOT).split("/")
+    below = segments[3 if segments[0] in ("users", "projects") else 2 :]
+    if len(below) > 1 and below[0] == "agent" and segments[0] == "projects":
+        del below[0]
+    name = below[0] if below else ""
+    return name.rpartition(".")[0].lower() or name.lower() if len(below) == 1 else name.lower()
+
+
 def project_root(project: str) -> str:
     """Return the root of the memories of a project."""
     return f"viking://projects/{project}/memories"
@@ -134,12 +144,7 @@ class Memory:
     @property
     def memory_type(self) -> str:
         """The type of the memory: the name below memories/ and agent/, without a suffix."""
-        segments = self.uri.removeprefix(uris.ROOT).split("/")
-        below = segments[3 if segments[0] in ("users", "projects") else 2 :]
-        if len(below) > 1 and below[0] == "agent" and segments[0] == "projects":
-            del below[0]
-        name = below[0] if below else ""
-        return name.rpartition(".")[0].lower() or name.lower() if len(below) == 1 else name.lower()
+        return memory_type_of(self.uri)
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,9 +65,12 @@ def write(work: Transaction, contexts: Sequence[Prepared]) -> Committed:
             upsert = _insert(work, context, make_directory(work, parent(draft.uri), f"{field}.uri"))
             outcomes[i] = PutOutcome.CREATED
         elif old.is_directory != draft.is_directory:
-            kind = "directory" if old.is_directory else "file"
             raise InvalidField(
-                f"{field}.uri", f"is a {kind}; delete it before you write the other kind"
+                f"{field}.uri",
+                f"is a directory; write a file below it, such as {draft.uri}/tea.md, or delete it "
+                "first"
+                if old.is_directory
+                else "is a file; delete it before you write a directory",
             )
         elif _is_unchanged(work, context, old, before.get(old.id)):
             unchanged.append(old.id)

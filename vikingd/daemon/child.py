@@ -1,4 +1,4 @@
-"""The daemon of vikingctl demo: it ends when the process at the other end of its stdin ends."""
+"""The daemon as a child: it ends when the process at the other end of its stdin ends."""
 
 from __future__ import annotations
 

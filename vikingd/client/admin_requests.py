@@ -1,0 +1,33 @@
+"""The requests of the service Admin: one function for each RPC. The daemon checks the values."""
+
+from __future__ import annotations
+
+from vikingd.pb import admin_pb2
+
+
+def stats() -> admin_pb2.StatsRequest:
+    """Return the state of the daemon."""
+    return admin_pb2.StatsRequest()
+
+
+def verify() -> admin_pb2.VerifyRequest:
+    """Compare the whole index with the store."""
+    return admin_pb2.VerifyRequest()
+
+
+def optimize() -> admin_pb2.OptimizeRequest:
+    """Compact the index now."""
+    return admin_pb2.OptimizeRequest()
+
+
+def reembed(target_uri: str = "") -> admin_pb2.ReembedRequest:
+    """Drop the vectors below `target_uri`, or all vectors; the present model makes new ones."""
+    return admin_pb2.ReembedRequest(target_uri=target_uri)
+
+
+def backup() -> admin_pb2.BackupRequest:
+    """Copy the store while the daemon serves, and yield the bytes of the file in pieces.
+
+    Each piece has the size of the whole file. With fewer bytes the copy is incomplete.
+    """
+    return admin_pb2.BackupRequest()

@@ -1,0 +1,215 @@
+"""Clients with a daemon of their own for a directory: `vikingd.open("./data")`."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import grpc
+
+from vikingd.client.calls import wrong_type
+from vikingd.client.clients import AsyncClient, Client
+from vikingd.client.connection import DEFAULT_TIMEOUT
+from vikingd.client.errors import ClientError, StoreInUse
+from vikingd.client.launch import Daemon
+from vikingd.domain.addresses import LONGEST_PATH
+
+_SOCKET = "socket"
+_LOCK = "lock"
+_PATIENCE = 1.0  # seconds before a note
+
+
+class LocalClient(Client):
+    """A Client with a daemon of its own; see vikingd.open.
+
+    The daemon ends with `close`, with the end of `with`, when the client is garbage, and with this
+    process.
+
+    Attributes:
+        path: the directory.
+    """
+
+    path: Path
+
+    def __init__(self, path: Path, daemon: Daemon, timeout: float | None) -> None:
+        # The key and the tenant of the environment are for other daemons.
+        super().__init__(daemon.address, timeout, key="", tenant="")
+        self.path = path
+        self._daemon = daemon  # copies of this client share it
+
+    def close(self) -> None:
+        """Ends the connection and the daemon."""
+        super().close()
+        self._daemon.stop()
+
+
+class AsyncLocalClient(AsyncClient):
+    """An AsyncClient with a daemon of its own; see vikingd.open_async."""
+
+    path: Path
+
+    def __init__(self, path: Path, daemon: Daemon, timeout: float | None) -> None:
+        super().__init__(daemon.address, timeout, key="", tenant="")
+        self.path = path
+        self._daemon = daemon
+
+    async def close(self) -> None:
+        """Ends the connection and the daemon."""
+        await super().close()
+        await asyncio.to_thread(self._daemon.stop)
+
+
+def open_client(
+    path: str | os.PathLike[str],
+    provider: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    log: str | os.PathLike[str] | None = None,
+    timeout: float | None = DEFAULT_TIMEOUT,
+) -> LocalClient:
+    """Open a directory; see vikingd.open."""
+    where, daemon = _started(path, provider, config, log)
+    return LocalClient(where, daemon, timeout)
+
+
+async def open_async_client(
+    path: str | os.PathLike[str],
+    provider: str | None = None,
+    config: str | os.PathLike[str] | None = None,
+    log: str | os.PathLike[str] | None = None,
+    timeout: float | None = DEFAULT_TIMEOUT,
+) -> AsyncLocalClient:
+    """Open a directory; see vikingd.open_async."""
+    where, daemon = await asyncio.to_thread(_started, path, provider, config, log)
+    return AsyncLocalClient(where, daemon, timeout)
+
+
+def _started(
+    path: str | os.PathLike[str],
+    provider: str | None,
+    config: str | os.PathLike[str] | None,
+    log: str | os.PathLike[str] | None,
+) -> tuple[Path, Daemon]:
+    if not isinstance(path, (str, os.PathLike)):
+        raise wrong_type("path", path, "a str or a Path", '"./data"')
+    if "://" in os.fspath(path):
+        raise ValueError(
+            f"path is {os.fspath(path)!r}, and open() takes a directory, such as "
+            f'vikingd.open("./data"); Client("{os.fspath(path).partition("://")[2]}") connects to '
+            "a daemon that runs"
+        )
+    where = Path(path).expanduser().absolute()
+    if where.exists() and not where.is_dir():
+        raise ValueError(f"path is the file {where}; open() takes a directory for the data")
+    _check_free(where)
+    socket = where / _SOCKET
+    short = len(os.fsencode(socket)) <= LONGEST_PATH
+    # Only the owner reaches a socket. Its path may be too long; any user reaches a port.
+    options = ["--path", str(where), "--listen", f"unix:{socket}" if short else "127.0.0.1:0"]
+    options += ["--config", os.devnull if config is None else os.fspath(config)]
+    if provider is not None:
+        options += ["--provider", provider]
+    with ExitStack() as stack:
+        file = None if log is None else Path(log).expanduser().open("ab")  # its thread closes it
+        said = stack.enter_context(_note(where))
+        try:
+            return where, Daemon(options, said=said, log=file)
+        except ClientError as error:
+            if error.reason == "SERVER_NOT_STARTED":
+                _check_free(where)  # another process may have been faster
+                if _is_locked(where):
+                    raise _in_use(where, "another process") from None
+            raise
+
+
+@contextmanager
+def _note(path: Path) -> Iterator[Callable[[str], None]]:
+    """Tell on a terminal's stderr that the start takes long, and what the daemon does."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    last = "the first start compiles its kernels, which takes up to a minute"
+    shown = threading.Event()
+
+    def tell() -> None:
+        print(f"vikingd: starting a daemon for {path}: {last}", file=sys.stderr, flush=True)
+        shown.set()
+
+    def said(event: str) -> None:
+        if shown.is_set():
+            print(f"vikingd: {event}", file=sys.stderr, flush=True)
+
+    timer = threading.Timer(_PATIENCE, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield said
+    finally:
+        timer.cancel()
+
+
+def _check_free(path: Path) -> None:
+    """Raise StoreInUse, which names the holder, if a process holds the lock of the directory."""
+    try:
+        status = (path / _LOCK).stat()
+        locks = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:  # a new directory
+        return
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    for line in locks.splitlines():
+        # 1: FLOCK  ADVISORY  WRITE 4711 08:01:131077 0 EOF
+        words = line.split()
+        if device in words and "FLOCK" in words and "->" not in words:
+            holder = int(words[words.index(device) - 1])
+            raise _in_use(path, _holder(holder), holder)
+
+
+def _is_locked(path: Path) -> bool:
+    """Return True if a process holds the lock; not every file system names it in /proc/locks."""
+    try:
+        with (path / _LOCK).open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _in_use(path: Path, holder: str, pid: int = 0) -> StoreInUse:
+    return StoreInUse(
+        grpc.StatusCode.FAILED_PRECONDITION,
+        f"{path} is in use by {holder}; end it, or let several programs share one daemon: "
+        f"`vikingd serve --path {path}`, and Client() in each of them",
+        "STORE_IN_USE",
+        {"path": str(path), **({"pid": str(pid)} if pid else {})},
+    )
+
+
+def _holder(pid: int) -> str:
+    """Return the process that holds a store in words; of a child, its parent."""
+    command = _command(pid)
+    if "vikingd.daemon.child" not in command:
+        return f"process {pid}" + (f" ({command})" if command else "")
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        parent = int(stat.rpartition(")")[2].split()[1])
+    except (OSError, ValueError, IndexError):
+        return f"process {pid} ({command})"
+    if parent == os.getpid():
+        return "this process, which has opened it already"
+    return f"process {parent} ({_command(parent) or 'unknown'}), which opened it (daemon {pid})"
+
+
+def _command(pid: int) -> str:
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    text = " ".join(word.decode(errors="replace") for word in words if word)
+    return text if len(text) <= 80 else f"{text[:80]}..."

@@ -1,0 +1,269 @@
+"""The memories of a tree, one by one: `for memory in client.memories()`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from vikingd.client.calls import checked, described
+from vikingd.client.contexts import Context, ContextPassage
+from vikingd.client.documents import Document
+from vikingd.client.errors import InvalidField, NotFound, RevisionDiffers
+from vikingd.client.methods import AwaitedResults, BlockingResults
+from vikingd.client.results import ForgetResult
+from vikingd.client.steps import Call, Steps, arun, run
+from vikingd.client.values import micros_of
+from vikingd.domain.contexts import Entry, Passage
+from vikingd.memory.model import SHARED_ROOTS, memory_type_of, own_root, project_root
+
+_OWN = own_root("~").replace("users/~", "~")
+_TRIES = 5
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEntry:
+    """One memory: an entry of a memory file.
+
+    Attributes:
+        id: the id for `edit`, `delete`, `reinforce` and `forget`.
+        uri: the URI of its file.
+        text: the text of the memory.
+        section: the headings above it, joined by " > ".
+        kind: the type of its file: "preferences", "journal", ...
+        time: the time when it was last said.
+        create_time: the time of its first write.
+        reinforcement: the number of times that it was said again or reinforced.
+        access_count: the number of recalls that returned it.
+    """
+
+    id: int
+    uri: str
+    text: str
+    section: str
+    kind: str
+    time: datetime | None
+    create_time: datetime | None
+    reinforcement: int
+    access_count: int
+
+
+class _Scope:
+    def __init__(self, user: str, project: str, kind: str) -> None:
+        if user and project:
+            raise ValueError(
+                f"user is {user!r} and project is {project!r}; give one of them: memories "
+                "belong to a user or to a project"
+            )
+        self._kind = kind.lower()
+        self._is_all = not (user or project)
+        if user:
+            self._roots = [_OWN if user == "~" else own_root(user)]
+        elif project:
+            self._roots = [project_root(project)]
+        else:
+            self._roots = [_OWN, *SHARED_ROOTS]
+
+    def _wants(self, file: Context) -> bool:
+        kind = self._kind
+        return not file.is_directory and (not kind or memory_type_of(file.uri) == kind)
+
+    def _is_no_user(self, root: str, error: InvalidField) -> bool:
+        """Return True if the caller has no memories of its own, since it has no user."""
+        return root == _OWN and self._is_all and "has no user" in error.message
+
+
+class Memories(_Scope):
+    """The memories of a user, of a project, or of neither.
+
+    An iteration reads the files one by one, so it may be long, and it may be ended early.
+    """
+
+    def __init__(self, client: BlockingResults, user: str, project: str, kind: str) -> None:
+        super().__init__(user, project, kind)
+        self._client = client
+
+    def __iter__(self) -> Iterator[MemoryEntry]:
+        return self.list()
+
+    def list(self) -> Iterator[MemoryEntry]:
+        """Yields the memories, by file and place.
+
+        Raises:
+            ClientError: the daemon refuses a call.
+        """
+        for root in self._roots:
+            try:
+                files = self._client.tree(root)
+            except NotFound:
+                continue
+            except InvalidField as error:
+                if self._is_no_user(root, error):
+                    continue
+                raise
+            for file in files:
+                if self._wants(file):
+                    try:
+                        yield from entries_of(self._client.get(file.uri))
+                    except NotFound:  # it was deleted during the iteration
+                        continue
+
+    def edit(self, memory: int | MemoryEntry, text: str) -> MemoryEntry:
+        """Replaces the text of a memory; its counters and times stay, and it gets a new id.
+
+        Args:
+            memory: the memory, or its id.
+            text: the new text.
+
+        Raises:
+            NotFound: there is no such memory.
+            RevisionDiffers: others change the file again and again.
+        """
+        return run(self._client, _edit(memory, text))
+
+    def delete(self, *memories: int | MemoryEntry) -> ForgetResult:
+        """Deletes memories, given by their ids or themselves.
+
+        Raises:
+            NotFound: one of them does not exist; nothing was deleted.
+        """
+        return self._client.forget(*_ids(memories))
+
+
+class AsyncMemories(_Scope):
+    """The same memories for an AsyncClient: `async for memory in client.memories()`."""
+
+    def __init__(self, client: AwaitedResults, user: str, project: str, kind: str) -> None:
+        super().__init__(user, project, kind)
+        self._client = client
+
+    def __aiter__(self) -> AsyncIterator[MemoryEntry]:
+        return self.list()
+
+    async def list(self) -> AsyncIterator[MemoryEntry]:
+        """Yields the memories; see Memories.list."""
+        for root in self._roots:
+            try:
+                async for file in self._client.tree(root):
+                    if self._wants(file):
+                        try:
+                            context = await self._client.get(file.uri)
+                        except NotFound:
+                            continue
+                        for entry in entries_of(context):
+                            yield entry
+            except NotFound:
+                continue
+            except InvalidField as error:
+                if not self._is_no_user(root, error):
+                    raise
+
+    async def edit(self, memory: int | MemoryEntry, text: str) -> MemoryEntry:
+        """Replaces the text of a memory; see Memories.edit."""
+        return await arun(self._client, _edit(memory, text))
+
+    async def delete(self, *memories: int | MemoryEntry) -> ForgetResult:
+        """Deletes memories; see Memories.delete."""
+        return await self._client.forget(*_ids(memories))
+
+
+def entries_of(file: Context) -> list[MemoryEntry]:
+    """Return the memories of a file, in their order."""
+    kind = memory_type_of(file.uri)
+    return [
+        MemoryEntry(
+            state.id,
+            file.uri,
+            _text(file.content, passage),
+            passage.section,
+            kind,
+            state.time,
+            state.create_time,
+            state.reinforcement,
+            state.access_count,
+        )
+        for passage in file.passages
+        if (state := passage.memory)
+    ]
+
+
+def _text(content: str, passage: ContextPassage) -> str:
+    """Return the text of a memory, without the indentation of its further lines."""
+    indent = " " * _column(content, passage)
+    return content[passage.start : passage.end].replace(f"\n{indent}", "\n")
+
+
+def _column(content: str, passage: ContextPassage) -> int:
+    return passage.start - (content.rfind("\n", 0, passage.start) + 1)
+
+
+def _ids(memories: Sequence[int | MemoryEntry]) -> list[int]:
+    if not memories:
+        raise TypeError("delete() has no memory; give ids, such as delete(17)")
+    return [_id(memory) for memory in memories]
+
+
+def _id(memory: int | MemoryEntry) -> int:
+    if isinstance(memory, MemoryEntry):
+        return memory.id
+    if isinstance(memory, bool) or not isinstance(memory, int):
+        raise TypeError(f"memory is {described(memory)}; give a MemoryEntry, or its id, such as 17")
+    return memory
+
+
+@checked
+def _edit(memory: int | MemoryEntry, text: str) -> Steps[MemoryEntry]:
+    number = _id(memory)
+    if not text.strip():
+        raise ValueError(f"text is empty; delete({number}) removes the memory")
+    for left in reversed(range(_TRIES)):
+        # The daemon knows the file of an id.
+        found: ForgetResult = yield Call("forget", (number,), {"dry_run": True})
+        file: Context = yield Call("get", (found.forgotten[0].uri,))
+        at = next((p for p in file.passages if p.memory and p.memory.id == number), None)
+        if at is None:
+            continue  # it moved between the two calls
+        try:
+            reply = yield Call("put", (_rewritten(file, at, text),))
+        except RevisionDiffers:
+            if not left:
+                raise
+            continue
+        file = yield Call("get", (file.uri,), {"min_revision": reply.revision})
+        changed = next((p for p in file.passages if p.start == at.start), None)
+        if changed is None or changed.memory is None:
+            raise RuntimeError(f"{file.uri} was changed by others after the edit; list it again")
+        return next(one for one in entries_of(file) if one.id == changed.memory.id)
+    raise RuntimeError(f"memory {number} moves again and again; edit it later")
+
+
+def _rewritten(file: Context, at: ContextPassage, text: str) -> Document:
+    """Return a file with another text of a memory, which keeps its counters and times."""
+    assert at.memory is not None
+    indent = " " * _column(file.content, at)  # further lines of an item are indented to match
+    lines = [line.strip() for line in text.strip().splitlines()]
+    body = f"\n{indent}".join(line for line in lines if line)
+    grown = len(body) - (at.end - at.start)
+    state = at.memory
+    entry = Entry(
+        0,
+        state.reinforcement,
+        state.access_count,
+        None if state.time is None else micros_of(state.time),
+        None if state.create_time is None else micros_of(state.create_time),
+    )
+    passages = [
+        Passage(at.section, at.start, at.start + len(body), entry=entry)
+        if p is at
+        else Passage(p.section, p.start + grown, p.end + grown)
+        if p.start >= at.end
+        else Passage(p.section, p.start, p.end)
+        for p in file.passages
+    ]
+    return Document(
+        file.uri,
+        file.content[: at.start] + body + file.content[at.end :],
+        passages=passages,
+        update_mask=("content", "passages"),
+        expected_revision=file.revision,
+    )
