@@ -160,9 +160,8 @@ def _read(
                     + (["embeddings"] if with_vectors else []),
                 )
             except Exception as error:
-                raise stopped(
-                    f"{where} cannot be read from record {offset:,} on: {error}"
-                ) from None
+                reason = f"{where} cannot be read from record {offset:,} on: {error}"
+                raise stopped(reason) from None
             identifiers = page["ids"]
             for i, identifier in enumerate(identifiers):
                 record = {key: page[key][i] for key in _columns(page)}

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from os.path import commonprefix
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +100,7 @@ def _records(asked: Asked) -> list[Any]:
     if isinstance(data, dict):
         if data.get("next"):
             asked.notes.add(
-                "the file is one page of several, for mem0 names a next one; its memories are missing",
+                "the file is one page of several: it names a next one, which is missing",
                 0,
             )
         data = data.get("results", data.get("memories"))
@@ -131,7 +130,7 @@ def _memory(record: Any, top: str, asked: Asked) -> _Memory:
     more = {key: value for key, value in record.items() if key not in _KEYS | _SCORES}
     category = next((c for c in (*categories, metadata.get("category")) if c), _UNSORTED)
     more |= {
-        key: value for key, value in metadata.items() if value != category or key != "category"
+        key: metadata[key] for key in metadata if (key, metadata[key]) != ("category", category)
     }
     if categories[1:]:
         more["categories"] = categories
@@ -169,8 +168,8 @@ def _time(record: Mapping[str, Any], key: str) -> int | None:
 
 def _above(directories: Sequence[str]) -> str:
     """Return the deepest directory above all of these; the root for none."""
-    segments = commonprefix([uri.removeprefix(uris.ROOT).split("/") for uri in directories])
-    return uris.ROOT + "/".join(segments)
+    above = [set(uris.ancestors(uri)) for uri in directories]
+    return max(set.intersection(*above), key=len) if above else uris.ROOT
 
 
 def _items(asked: Asked, memories: list[_Memory], faulty: list[Unreadable]) -> Iterator[Item]:
@@ -212,8 +211,7 @@ def _file(asked: Asked, memory: _Memory, uri: str, tree: Tree) -> Item:
 def _list(asked: Asked, some: Sequence[_Memory], uri: str, title: str, tree: Tree) -> Item:
     """Return a file with a list of memories."""
     content = _content(some, title)
-    of_memories = [passage for passage in default_passages(uri, content)]
-    stated = zip(of_memories, some, strict=True)
+    stated = zip(default_passages(uri, content), some, strict=True)
     return checked(
         asked.place,
         Draft(

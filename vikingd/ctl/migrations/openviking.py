@@ -52,11 +52,9 @@ def opened(asked: Asked) -> Source:
     top = uris.parse(asked.uri or uris.ROOT)
     if asked.delete and not asked.uri:
         raise InvalidField("delete", "needs a URI")
-    place: Place
-    if is_url(asked.place):
-        place = Server(asked.place, asked.key)
-    else:
-        place = opened_workspace(asked.place)
+    place: Place = (
+        Server(asked.place, asked.key) if is_url(asked.place) else opened_workspace(asked.place)
+    )
     return Source(top, _Reading(place, asked, top).items(), place.count())
 
 

@@ -86,6 +86,7 @@ def _table(asked: Asked, path: Path) -> _Table:
     except (ArrowException, OSError) as error:
         raise InvalidField("path", f"{path} is not readable as Parquet: {error}") from None
     columns = {}
+    free = {*schema.names}.difference(asked.columns.values())
     for field, names in FIELDS.items():
         if chosen := asked.columns.get(field):
             if chosen not in schema.names:
@@ -95,9 +96,8 @@ def _table(asked: Asked, path: Path) -> _Table:
                     f"its columns are: {', '.join(schema.names)}",
                 )
             columns[field] = chosen
-        elif found := next((name for name in names if name in schema.names), ""):
-            if found not in asked.columns.values():
-                columns[field] = found
+        elif found := free.intersection(names):
+            columns[field] = min(found, key=names.index)
     for wanted in (("text",), ("uri", "id")):
         if not any(field in columns for field in wanted):
             names_of = " or ".join(wanted)

@@ -1,8 +1,8 @@
 """The choice of given vectors: only those of the daemon's own model serve its queries.
 
-A vector of another model has the same form, but its directions mean something else. A search with it
-finds garbage, and nothing would tell. So a vector is used if the source names the daemon's model, or
-if the user says so.
+A vector of another model has the same form, but its directions mean something else. A search with
+it finds garbage, and nothing would tell. So a vector is used if the source names the daemon's
+model, or if the user says so.
 """
 
 from __future__ import annotations
