@@ -177,12 +177,13 @@ def _items(asked: Asked, memories: list[_Memory], faulty: list[Unreadable]) -> I
     yield from faulty
     files: dict[str, list[_Memory]] = defaultdict(list)
     titles: dict[str, str] = {}
-    seen: set[str] = set()
+    seen: dict[str, _Memory] = {}
     for memory in sorted(memories, key=attrgetter("order")):
-        if memory.id in seen:
-            yield Unreadable(f"{asked.place}: {memory.id}", "id: occurs twice")
+        if (same := seen.setdefault(memory.id, memory)) is not memory:
+            if same != memory:  # Answers for a user and for an agent can have the same memory.
+                reason = "id: occurs twice, with another text or state"
+                yield Unreadable(f"{asked.place}: {memory.id}", reason)
             continue
-        seen.add(memory.id)
         path = uris.join(memory.directory, name_of(memory.category))
         titles[path] = memory.category
         try:

@@ -76,15 +76,12 @@ class Vectors:
             return True
         if same and fits:
             return True
-        if same:
-            made += f", with {dimension} numbers in place of {self.dimension}"
-            notes.add(f"{what}: the vectors are not used: they are {made}", 0)
-            return False
-        notes.add(
-            f"{what}: the vectors are not used: they are {made}, {own}. If the model is the same "
-            "nevertheless, --vectors keep takes them",
-            0,
-        )
+        remark = f"{what}: the vectors are not used: they are {made}, {own}"
+        if fits:
+            remark += ". If the model is the same nevertheless, --vectors keep takes them"
+        else:
+            remark += f", and have {dimension} numbers in place of {self.dimension}"
+        notes.add(remark, 0)
         return False
 
     def packed(self, numbers: Iterable[float], notes: Notes) -> bytes:

@@ -6,11 +6,12 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
-from urllib.request import Request, urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from vikingd.ctl.migrations.source import stopped
 from vikingd.domain.errors import InvalidField
@@ -20,6 +21,16 @@ from vikingd.ingest.files import printable, text_of_file
 _SCOPES = ("resources", "user", "agent")
 _ALL = 1_000_000  # entries of one directory in one answer
 _TIMEOUT = 60  # seconds
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """Follows no redirect, which would send the key to another server."""
+
+    def redirect_request(self, *_: object) -> None:
+        """Return None, so that the redirect is an error."""
+
+
+_OPENER = build_opener(_NoRedirect)
 
 
 class Unavailable(Exception):
@@ -172,10 +183,12 @@ class Server:
         if self.key:
             request.add_header("X-API-Key", self.key)
         try:
-            with urlopen(request, timeout=_TIMEOUT) as answer:
+            with _OPENER.open(request, timeout=_TIMEOUT) as answer:
                 body = answer.read()
         except HTTPError as error:
             raise Unavailable(_message(error)) from None
+        except HTTPException as error:
+            raise OSError(f"the answer is not HTTP: {error!r}") from None
         try:
             return json.loads(body)["result"]
         except (ValueError, TypeError, KeyError):
