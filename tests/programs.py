@@ -1,11 +1,13 @@
-"""Programs of the machine that some tests need."""
+"""Programs and packages that some tests need."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -35,7 +37,16 @@ def needed(name: str) -> str:
         return path
     package = _PYTHON.get(name)
     install = f"pip install {package}" if package else f"apt-get install {_DEBIAN.get(name, name)}"
-    message = f"{name} is not installed: {install}"
+    return _missing(f"{name} is not installed: {install}")
+
+
+def needed_package(module: str, extra: str) -> None:
+    """Skip the test if the package of an extra is not installed; with TEST_REQUIRE=1 fail."""
+    if importlib.util.find_spec(module) is None:
+        _missing(f"{module} is not installed: pip install -e '.[{extra}]'")
+
+
+def _missing(message: str) -> NoReturn:
     if os.environ.get("TEST_REQUIRE") == "1":
         pytest.fail(message)
     pytest.skip(message)

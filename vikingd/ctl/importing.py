@@ -131,7 +131,7 @@ def _files(asked: Asked, vectors: Choice) -> Source:
         if is_given:
             raise InvalidField(field, "needs --from")
     if not path.exists():
-        raise InvalidField("path", f"{path} does not exist; a URL needs --from")
+        raise InvalidField("path", f"{asked.place} does not exist; a URL needs --from")
     top, items = items_of(path, asked.uri, delete=asked.delete)
     return Source(top, items, _count(path))
 

@@ -101,9 +101,10 @@ def _client(asked: Asked) -> ClientAPI:
             **{key: query[key][0] for key in ("tenant", "database") if key in query},
         )
     except Exception as error:
+        reason = str(error).rstrip(".?")
         raise InvalidField(
             "path",
-            f"no Chroma server answers at {asked.place}: {error}. `chroma run --path DIR` starts "
+            f"no Chroma server answers at {asked.place}: {reason}. `chroma run --path DIR` starts "
             "one; the key of a server is read from VIKINGCTL_SOURCE_KEY",
         ) from None
 

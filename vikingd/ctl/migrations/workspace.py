@@ -122,7 +122,7 @@ class Server:
     def __post_init__(self) -> None:
         self.url = self.url.rstrip("/")
         try:
-            self._ask("fs/ls", uri=ROOT)
+            self._ask("fs/ls", **_listing(ROOT))
         except Unavailable as error:
             raise InvalidField(
                 "path",
@@ -142,13 +142,7 @@ class Server:
 
     def entries(self, parts: Sequence[str]) -> list[Entry]:
         """Return the children of a directory."""
-        found = self._answer(
-            "fs/ls",
-            uri=self.name(parts),
-            output="original",
-            show_all_hidden="true",
-            node_limit=str(_ALL),
-        )
+        found = self._answer("fs/ls", **_listing(self.name(parts)))
         try:
             return [Entry(str(one["name"]), bool(one["isDir"])) for one in found]
         except (TypeError, KeyError):
@@ -224,6 +218,12 @@ def _accounts(path: Path) -> list[Path]:
 
 def _is_one(path: Path) -> bool:
     return any((path / scope).is_dir() for scope in _SCOPES)
+
+
+def _listing(uri: str) -> dict[str, str]:
+    """Return the parameters that list all children of a directory."""
+    form = {"output": "original", "show_all_hidden": "true", "node_limit": str(_ALL)}
+    return {"uri": uri, **form}
 
 
 def _reason(error: OSError) -> str:
