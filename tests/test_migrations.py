@@ -95,8 +95,8 @@ def test_memories_become_entries_with_their_times(ctl: Ctl, client: MessageClien
     assert sorted(files) == [
         "viking://agent/memories/mem0/memories.md",
         f"{ALICE}/memories.md",
-        next(uri for uri in files if uri.startswith(f"{ALICE}/preferences/")),
         f"{ALICE}/preferences.md",
+        next(uri for uri in files if uri.startswith(f"{ALICE}/preferences/")),
         "viking://users/bob/memories/mem0/personal details.md",
     ]
     preferences = client.get(f"{ALICE}/preferences.md").context
@@ -355,9 +355,10 @@ def _server(version: str, last: int = 1 << 30) -> Iterator[tuple[str, list[str]]
         thread.join()
 
 
+@pytest.mark.usefixtures("client")
 @pytest.mark.parametrize("version", OPENVIKING)
 def test_a_server_gives_what_its_workspace_has(
-    ctl: Ctl, client: MessageClient, version: str, monkeypatch: pytest.MonkeyPatch
+    ctl: Ctl, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After an import from the workspace, one from the server changes nothing."""
     monkeypatch.setenv("VIKINGCTL_SOURCE_KEY", "secret")

@@ -56,7 +56,9 @@ class Vectors:
         if not dimension or self.choice is Choice.DROP:
             return False
         fits = self.dimension in (0, dimension)
-        same = bool(model) and model in (self.model, self.model.partition("/")[2])
+        same = (
+            self._has_model and bool(model) and model in (self.model, self.model.partition("/")[2])
+        )
         made = f"made by {model}" if model else "of a model that the source does not name"
         own = f"the daemon's are of {self.model}" if self._has_model else "the daemon has no model"
         if self.choice is Choice.KEEP:
