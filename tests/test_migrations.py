@@ -80,6 +80,7 @@ def test_names_are_changed_only_where_a_uri_needs_it() -> None:
         ("a b:c~é.md", "a b:c~é.md"),
         ("b/c", "b%2Fc"),
         ("b%2Fc", "b%252Fc"),
+        (".", "%2E"),
         ("..", "%2E%2E"),
         ("x\x85", "x%C2%85"),
         ("\ud800", "%ED%A0%80"),
@@ -110,6 +111,7 @@ def test_memories_become_entries_with_their_times(ctl: Ctl, client: MessageClien
         microseconds(tea["updated_at"]),
         microseconds(tea["created_at"]),
     )
+    assert dict(preferences.metadata) == {"role": "user"}
     memories = client.get(f"{ALICE}/memories.md").context
     assert dict(memories.metadata) == {"agent_id": "helper", "role": "user"}
     alone = client.get(next(u for u in files if u.startswith(f"{ALICE}/preferences/"))).context
@@ -278,6 +280,7 @@ def test_fields_of_a_memory_become_metadata_and_times(
     }
     tea = client.get(f"{top}/tea.md").context
     made = microseconds("2026-01-02T03:04:05Z")
+    assert tea.content == "Likes tea.\n"
     assert _memories(tea) == {"Likes tea.": (made, made)}
     assert dict(tea.metadata) == fields
     assert "{odd}" in client.get(f"{top}/odd.md").context.content
@@ -326,7 +329,7 @@ def test_a_wrong_workspace_is_refused(ctl: Ctl, tmp_path: Path) -> None:
 def _server(version: str, last: int = 1 << 30) -> Iterator[tuple[str, list[str]]]:
     """Replay the answers of a real server; yield its URL and the keys that it was sent.
 
-    After `last` answers it closes each connection without one.
+    After `last` answers it answers with a line that is not HTTP.
     """
     answers = json.loads((FILES / version / "answers.json").read_text())
     keys: list[str] = []
@@ -335,6 +338,7 @@ def _server(version: str, last: int = 1 << 30) -> Iterator[tuple[str, list[str]]
         def do_GET(self) -> None:
             keys.append(self.headers.get("X-API-Key", ""))
             if len(keys) > last:
+                self.wfile.write(b"gone\r\n")
                 return
             status, body = answers[self.path]
             self.send_response(status)

@@ -41,8 +41,8 @@ plain = client.create_collection("plain", embedding_function=None, metadata={"ab
 plain.add(
     ids=["a", "b/c", "100%", "d.md"],
     documents=["The harbour opens at nine.", None, "Two\\n\\nparts", "# Boats\\n\\nThey float."],
-    metadatas=[{"year": 2024, "ok": True, "rate": 1.5, "tags": ["x", "y"]}, None, {"big": 1 << 60},
-               {"chroma_id": "mine"}],
+    metadatas=[{"year": 2024, "ok": True, "rate": 1.5, "tags": ["x", "y"]}, None,
+               {"big": 1 << 60, "chroma_id": "mine"}, {"year": 2025}],
     embeddings=[[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 2]],
 )
 function = OpenAIEmbeddingFunction(api_key_env_var="OPENAI_API_KEY", model_name="MODEL")
@@ -111,10 +111,11 @@ def test_each_record_of_chroma_is_a_file(ctl: Ctl, client: MessageClient, chroma
         "tags": ["x", "y"],
     }
     assert _metadata(client, f"{TOP}/plain/b%2Fc") == {"chroma_id": "b/c"}
-    assert _metadata(client, f"{TOP}/plain/100%25") == {"big": str(1 << 60), "chroma_id": "100%"}
-    assert _metadata(client, f"{TOP}/plain/d.md") == {"chroma_id": "mine"}
+    assert _metadata(client, f"{TOP}/plain/100%25") == {"big": str(1 << 60), "chroma_id": "mine"}
+    assert _metadata(client, f"{TOP}/plain/d.md") == {"year": 2025}
     assert _metadata(client, f"{TOP}/plain") == {"about": "notes"}
     notes = "\n".join(summary["notes"])
+    assert "records with 'chroma_id' in their own metadata, which is kept: 1" in notes
     assert "metadata 'big': numbers that metadata cannot have are now strings: 1" in notes
     assert "records without a document, of which the metadata alone is imported: 1" in notes
     assert "collection plain: the vectors are not used: they are of a model that" in notes

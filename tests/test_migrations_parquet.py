@@ -148,6 +148,13 @@ def test_columns_of_other_names_are_mapped(ctl: Ctl, client: MessageClient, tmp_
     context = client.get(f"{TOP}/7").context
     assert context.content == "text of 7"
     assert MessageToDict(context.metadata) == {"text": "a remark"}
+    pages = {"uri": ["https://example.com/a"], "text": ["a page"]}
+    page = _write(tmp_path / "pages.parquet", pages)
+    assert _import(ctl, page, TOP, code=1)["unreadable"][0]["reason"].startswith(
+        "uri: must begin with"
+    )
+    _import(ctl, page, TOP, "--map", "id=uri")
+    assert client.get(f"{TOP}/https:%2F%2Fexample.com%2Fa").context.content == "a page"
     assert "no column for uri or id; --map id=COLUMN" in _refused(ctl, path, TOP)
     message = _refused(ctl, path, TOP, "--map", "id=none")
     assert "no column 'none' for id; its columns are: key, body, text" in message

@@ -190,7 +190,7 @@ def _draft(asked: Asked, uri: str, identifier: str, record: Mapping[str, Any]) -
     own = {_ADDRESS: record.get("uris"), _ID: identifier if uris.name(uri) != identifier else None}
     for key, value in own.items():
         if value is not None and metadata.setdefault(key, value) != value:
-            asked.notes.add(f"metadata {key!r} is the record's own, so Chroma's is left out")
+            asked.notes.add(f"records with {key!r} in their own metadata, which is kept")
     if not content:
         asked.notes.add("records without a document, of which the metadata alone is imported")
     given = record.get("embeddings")

@@ -155,7 +155,7 @@ def _item(
         text = _string(given, "text")
         metadata = fitted(row, asked.notes)
         if changed and metadata.setdefault("id", changed) != changed:
-            asked.notes.add("metadata 'id' is the row's own, so the changed id is left out")
+            asked.notes.add("rows with 'id' in their own metadata, which is kept")
         vector = given.get("vector")
         packed = b"" if vector is None else asked.vectors.packed(vector, asked.notes)
         draft = Draft(
