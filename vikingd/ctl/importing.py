@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,9 @@ import typer
 from rich.text import Text
 
 from vikingd.client.importing import Importer, ImportSummary, items_of
+from vikingd.ctl.migrations.opening import Program, columns_of, opened
+from vikingd.ctl.migrations.source import Asked, Source
+from vikingd.ctl.migrations.vectors import Choice, Vectors
 from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.render import snippet
 from vikingd.ctl.session import INTERRUPTED, OTHER, Session
@@ -20,22 +24,41 @@ from vikingd.ingest.files import SKIPPED_DIRECTORIES
 from vikingd.ingest.jsonl import is_jsonl
 
 _ENDS = {"done": "the text is in after", "interrupted": "stopped after", "failed": "failed after"}
-_OPTIONS = {"uri": "URI", "path": "PATH", "delete": "--delete"}
+_OPTIONS = {"uri": "URI", "path": "PATH"}  # by field; the others are --FIELD
+_SOURCE_KEY = "VIKINGCTL_SOURCE_KEY"
 _SHOWN = 500  # characters of a name or a reason, which may come from a file
 
 
 def import_(
     session: Session,
     path: Annotated[
-        Path,
+        str,
         typer.Argument(
-            exists=True,
-            help="A directory of Markdown, text and source code, one such file, or JSON lines.",
+            help="A directory of Markdown, text and source code, one such file, or JSON lines; "
+            "with --from also the URL of a server.",
         ),
     ],
     uri: Annotated[
         str, typer.Argument(help="The URI of PATH; JSON lines have URIs of their own.")
     ] = "",
+    source: Annotated[
+        Program | None,
+        typer.Option("--from", help="Import the data of another program from PATH."),
+    ] = None,
+    collection: Annotated[
+        list[str] | None,
+        typer.Option(help="Of chroma: import this collection; repeatable. Default: all."),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--map", metavar="FIELD=COLUMN", help="Of parquet: the column of a field; repeatable."
+        ),
+    ] = None,
+    vectors: Annotated[
+        Choice,
+        typer.Option(help="Use given vectors: if the source names the daemon's model, or always."),
+    ] = Choice.AUTO,
     delete: Annotated[
         bool,
         typer.Option(
@@ -56,23 +79,33 @@ def import_(
     directories.jsonl. Each line is an object with uri and text, or uri and abstract. A memory with
     unchanged text keeps its counters and times. After Ctrl-C the same command continues.
 
+    --from reads the directory or server of chroma, the export of mem0, the workspace or server of
+    openviking, or parquet. The key of a server is read from VIKINGCTL_SOURCE_KEY.
+
     RPC: viking.retrieval.v1.Contexts/Tree, .../Get, .../Put, .../Delete, .../Link;
     viking.retrieval.v1.Admin/Stats
 
     Example: vikingctl import ./docs viking://resources/docs
     """
+    asked = Asked(path, uri, delete, collection or (), key=os.environ.get(_SOURCE_KEY, ""))
     try:
-        top, items = items_of(path, uri, delete=delete)
+        asked.columns = columns_of(columns or ())
+        if source is None:
+            found = _files(asked, vectors)
+        else:
+            embedder = session.client.stats().embedder
+            asked.vectors = Vectors(vectors, embedder.model, embedder.dimension)
+            found = opened(source, asked)
     except InvalidField as error:
         raise typer.BadParameter(
-            clean(error.description), param_hint=_OPTIONS[error.field]
+            clean(error.description), param_hint=_OPTIONS.get(error.field, f"--{error.field}")
         ) from None
-    importer = Importer(session.client, top, delete=delete, dry_run=dry_run)
+    importer = Importer(session.client, found.top, delete=delete, dry_run=dry_run)
     try:
-        with meter(session, "text", _count(path)) as shown:
-            importer.run(items, shown.advance)
+        with meter(session, "text", found.count) as shown:
+            importer.run(found.items, shown.advance)
     finally:
-        _report(session, importer.summary)
+        _report(session, importer.summary, asked.notes.lines())
     if importer.summary.end == "interrupted":
         raise typer.Exit(INTERRUPTED)
     if not (dry_run or no_wait):
@@ -84,6 +117,22 @@ def import_(
     nothing = not (summary.created or summary.updated or summary.unchanged)
     if summary.failed or (summary.unreadable and nothing):
         raise typer.Exit(OTHER)
+
+
+def _files(asked: Asked, vectors: Choice) -> Source:
+    """Open the files at a path."""
+    path = Path(asked.place)
+    for field, is_given in (
+        ("collection", asked.collections),
+        ("map", asked.columns),
+        ("vectors", vectors is not Choice.AUTO),
+    ):
+        if is_given:
+            raise InvalidField(field, "needs --from")
+    if not path.exists():
+        raise InvalidField("path", f"{asked.place} does not exist; a URL needs --from")
+    top, items = items_of(path, asked.uri, delete=asked.delete)
+    return Source(top, items, _count(path))
 
 
 def _count(path: Path) -> int:
@@ -101,9 +150,9 @@ def _count(path: Path) -> int:
     return count
 
 
-def _report(session: Session, summary: ImportSummary) -> None:
+def _report(session: Session, summary: ImportSummary, notes: Sequence[str]) -> None:
     if session.is_structured:
-        session.show_value(asdict(summary))
+        session.show_value({**asdict(summary), "notes": list(notes)})
         return
     for change, uri in summary.planned:
         session.out.print(Text(f"{change} {uri}", overflow="fold"))
@@ -118,6 +167,8 @@ def _report(session: Session, summary: ImportSummary) -> None:
     _list(session, "not imported", [(u.path, u.reason) for u in summary.unreadable], "yellow")
     _list(session, "refused", [(f.uri, f.reason) for f in summary.failed], "red")
     _list(session, "front matter as text", [(f.uri, f.reason) for f in summary.as_text], "yellow")
+    for note in notes:
+        session.warn(f"note: {snippet(note, _SHOWN)}")
     if summary.end != "done":
         session.note("the imported contexts stay; the same command continues")
 

@@ -196,7 +196,7 @@ def _description(directory: Path) -> tuple[str, str]:
         if (directory / name).is_symlink():
             continue
         try:
-            content = _read_text(directory / name)
+            content = text_of_file(directory / name)
         except OSError:
             continue  # The fault is reported when the file itself is read.
         return derive_title(content, name), (
@@ -219,7 +219,7 @@ def _listing(first: Iterable[Draft | Unreadable], subdirectories: Iterable[Path]
 
 def _read_file(path: Path, uri: str) -> Draft | Unreadable:
     try:
-        content = _read_text(path)
+        content = text_of_file(path)
     except OSError as error:
         return Unreadable(printable(path), error.strerror or str(error), _uri_of_a_context(uri))
     metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}
@@ -234,7 +234,12 @@ def _read_file(path: Path, uri: str) -> Draft | Unreadable:
     return _checked(draft, path)
 
 
-def _read_text(path: Path) -> str:
+def text_of_file(path: Path) -> str:
+    """Return the text of a file in UTF-8 or UTF-16.
+
+    Raises:
+        OSError: the file cannot be read, is too large, or is no text.
+    """
     with open_regular(path, follow=True) as file:
         data = file.read(MAX_CONTENT_BYTES + 1)
     if len(data) > MAX_CONTENT_BYTES:

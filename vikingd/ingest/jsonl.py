@@ -70,7 +70,7 @@ def read_jsonl(path: Path) -> Iterator[Draft | Unreadable | Linked]:
     reported by its number and left out. Links come last.
     """
     links: list[Linked] = []
-    tree = _Tree()
+    tree = Tree()
     for file in (path / _DIRECTORIES, path / _DOCUMENTS) if path.is_dir() else (path,):
         is_named = file == path  # by the caller: a link or a pipe is fine then
         try:
@@ -116,7 +116,7 @@ def record_of(context: Context, exported: Collection[str]) -> dict[str, Any]:
     return {"uri": context.uri, **text, **filled}
 
 
-class _Tree:
+class Tree:
     """The URIs of one reading; it refuses those that no tree can have together."""
 
     def __init__(self) -> None:
@@ -139,7 +139,7 @@ class _Tree:
         (self._directories if draft.is_directory else self._files).add(draft.uri)
 
 
-def _read_line(line: bytes, where: str, tree: _Tree, links: list[Linked]) -> Draft | Unreadable:
+def _read_line(line: bytes, where: str, tree: Tree, links: list[Linked]) -> Draft | Unreadable:
     uri = ""
     try:
         record = json.loads(line.decode("utf-8-sig"))

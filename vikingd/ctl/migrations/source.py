@@ -1,0 +1,152 @@
+"""The common parts of all sources: options, names, metadata and checked drafts."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date, time
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import grpc
+
+from vikingd.client.errors import ClientError
+from vikingd.client.importing import Item
+from vikingd.ctl.migrations.notes import Notes
+from vikingd.ctl.migrations.vectors import Vectors
+from vikingd.domain import uri as uris
+from vikingd.domain.contexts import Draft
+from vikingd.domain.errors import InvalidField
+from vikingd.ingest.files import Unreadable
+from vikingd.ingest.jsonl import Tree
+from vikingd.ingest.limits import MAX_EXACT
+from vikingd.ingest.prepare import check
+
+_FORBIDDEN = re.compile(r"[/%\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+@dataclass(slots=True)
+class Asked:
+    """The arguments of a migration.
+
+    Attributes:
+        place: a path or a URL.
+        uri: the URI to import to; "" for the default of the source.
+        collections: names of collections of Chroma; none: all.
+        columns: the columns of a table by the field that they hold.
+        key: the key of a server; "" for none.
+        vectors: decides which given vectors are used.
+        notes: remarks, which are complete after the last item.
+    """
+
+    place: str
+    uri: str = ""
+    delete: bool = False
+    collections: Sequence[str] = ()
+    columns: Mapping[str, str] = field(default_factory=dict)
+    key: str = field(default="", repr=False)
+    vectors: Vectors = field(default_factory=Vectors)
+    notes: Notes = field(default_factory=Notes)
+
+
+@dataclass(slots=True)
+class Source:
+    """An opened source: the top URI of its items, the items, and an estimate of their number."""
+
+    top: str
+    items: Iterator[Item]
+    count: int
+
+
+def name_of(identifier: str) -> str:
+    """Return a segment of a URI for an id; different ids have different segments.
+
+    Control characters, "/", "%" and a whole "." or ".." are percent-encoded.
+    """
+    if identifier in (".", ".."):
+        return identifier.replace(".", "%2E")
+    return _FORBIDDEN.sub(
+        lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode(errors="surrogatepass")),
+        identifier,
+    )
+
+
+def fitted(values: Mapping[str, Any], notes: Notes) -> dict[str, Any]:
+    """Return metadata that can be stored; `notes` tells of each value that is changed or left out.
+
+    Values of None are left out without a note. Times become ISO 8601.
+    """
+    kept = {}
+    for key, value in values.items():
+        if value is not None:
+            fits = _fitted(value, f"metadata {key!r}", notes)
+            if fits is not None:
+                kept[str(key)] = fits
+    return kept
+
+
+def checked(where: str, draft: Draft, tree: Tree) -> Draft | Unreadable:
+    """Return a checked draft that fits into the tree, or the reason why it is not imported.
+
+    Args:
+        where: the name of the record for the user.
+        draft: the draft of the record.
+        tree: the drafts before it; the draft is added.
+    """
+    try:
+        draft = check(draft)
+        tree.add(draft)
+    except InvalidField as error:
+        return Unreadable(where, str(error), valid(draft.uri))
+    return draft
+
+
+def is_url(place: str) -> bool:
+    """Return True for the URL of a server."""
+    return place.startswith(("http://", "https://"))
+
+
+def missing(package: str, extra: str) -> InvalidField:
+    """Return the error for a package that is not installed."""
+    return InvalidField("from", f"needs {package}; install it with: pip install 'vikingd[{extra}]'")
+
+
+def stopped(message: str) -> ClientError:
+    """Return the error for a source that cannot be read to its end."""
+    return ClientError(
+        grpc.StatusCode.FAILED_PRECONDITION,
+        f"{message}. What was read is imported; the same command continues",
+        "NOT_READ",
+    )
+
+
+def valid(uri: str) -> str:
+    """Return the URI, "" if it is none."""
+    try:
+        return uris.parse(uri)
+    except InvalidField:
+        return ""
+
+
+def _fitted(value: Any, what: str, notes: Notes) -> Any:
+    """Return a value of JSON; None, with a note, for a value that has no form there."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float):
+        if abs(value) <= MAX_EXACT and math.isfinite(value):
+            return value
+        notes.add(f"{what}: numbers that metadata cannot have are now strings")
+        return str(value)
+    if isinstance(value, date | time):  # a datetime is a date
+        return value.isoformat()
+    if isinstance(value, Decimal | UUID):
+        return str(value)
+    if isinstance(value, Mapping):
+        return {str(key): _fitted(item, what, notes) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_fitted(item, what, notes) for item in value]
+    notes.add(f"{what}: values of the type {type(value).__name__} are left out")
+    return None
