@@ -25,10 +25,10 @@ from export_helpers import (
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from vikingd.client import Draft, Passage
+from vikingd.client import Passage
 from vikingd.client.messages import MessageClient
 from vikingd.domain import uri as uris
-from vikingd.domain.contexts import ContextType, Entry
+from vikingd.domain.contexts import ContextType, Draft, Entry
 from vikingd.ingest.abstracts import derive_abstract
 from vikingd.ingest.passages import split
 

@@ -44,8 +44,11 @@ def test_results_are_sequences(filled: Client) -> None:
 
 def test_the_text_of_a_match_is_its_best_passage(filled: Client) -> None:
     """`text` is the best passage, or the abstract where no passage matched."""
-    best = filled.find("oolong", target_uri=NOTES)[0]
-    assert best.text == best.passages[0].text != ""
+    words = "# Cups\n\nOf clay.\n\n# Kettles\n\nOf iron, with a spout like a heron.\n"
+    filled.put(Document(f"{NOTES}ware.md", words, abstract="Of ware."))
+    best = filled.find("heron")[0]
+    assert best.text == best.passages[0].text
+    assert "heron" in best.text
     filled.put(Document("viking://resources/cups", is_directory=True, abstract="Cups of clay."))
     found = {match.uri: match for match in filled.find("clay", levels="directory")}
     cups = found["viking://resources/cups"]

@@ -7,7 +7,7 @@ from array import array
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from google.protobuf import struct_pb2, timestamp_pb2
 
@@ -20,7 +20,12 @@ from vikingd.pb import memories_pb2, retrieval_pb2
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    Vector: TypeAlias = Buffer | Sequence[float]
+    class Array(Protocol):
+        """An array of numpy, whose type is no Buffer before Python 3.12."""
+
+        def __array__(self, *args: Any, **named: Any) -> Any: ...
+
+    Vector: TypeAlias = Buffer | Sequence[float] | Array
 
 When: TypeAlias = datetime | date | str | int
 """A time: a datetime, the beginning of a day, ISO 8601 text, or microseconds since 1970 in UTC.
