@@ -152,40 +152,29 @@ def scores(run: str, results: Sequence[tuple[Talk, Sequence[Taken]]]) -> list[Sc
     The part `outright` counts the labels that are said outright, and all memories.
     """
 
-    def score(
-        part: str,
-        of_talk: Callable[[Talk], bool] = lambda _: True,
-        of_label: Callable[[Label], bool] = lambda _: True,
-        of_memory: Callable[[Taken], bool] = lambda _: True,
-    ) -> Score:
+    def score(part: str, of: Callable[[Talk, Label | Taken], bool]) -> Score:
         labels = found = memories = correct = 0
         for talk, taken in results:
-            if not of_talk(talk):
-                continue
-            wanted = [label for label in talk.labels if of_label(label)]
+            wanted = [label for label in talk.labels if of(talk, label)]
             labels += len(wanted)
             found += sum(any(map(label.matches, taken)) for label in wanted)
-            hits = [
-                hit
-                for one, hit in zip(taken, right(talk.labels, taken), strict=True)
-                if of_memory(one)
-            ]
-            memories += len(hits)
-            correct += sum(hits)
+            hits = right(talk.labels, taken)
+            counted = [hit for one, hit in zip(taken, hits, strict=True) if of(talk, one)]
+            memories += len(counted)
+            correct += sum(counted)
         return Score(run, part, labels, found, memories, correct)
 
+    def in_language(name: str) -> Callable[[Talk, Label | Taken], bool]:
+        return lambda talk, _: talk.language == name
+
+    def of_kind(name: str) -> Callable[[Talk, Label | Taken], bool]:
+        return lambda _, one: one.kind == name
+
     return [
-        score(ALL),
-        score(OUTRIGHT, of_label=lambda label: label.outright),
-        *(score(name, of_talk=lambda talk, n=name: talk.language == n) for name in LANGUAGES),
-        *(
-            score(
-                name,
-                of_label=lambda label, n=name: label.kind == n,
-                of_memory=lambda memory, n=name: memory.kind == n,
-            )
-            for name in KINDS
-        ),
+        score(ALL, lambda *_: True),
+        score(OUTRIGHT, lambda _, one: isinstance(one, Taken) or one.outright),
+        *(score(name, in_language(name)) for name in LANGUAGES),
+        *(score(name, of_kind(name)) for name in KINDS),
     ]
 
 
