@@ -3,6 +3,7 @@
 `python -m benchmarks.extraction` reads labelled conversations. `--rules` extracts by rules alone,
 `--scripted` with a model that returns the labels or false memories, `--hostile` with a model that
 obeys attacks. Without these options all three run. `--base-url` and `--model` ask a real model.
+`--datasets DIR` compares Recall over extracted memories with Recall over the raw turns.
 The exit code is 1 if a hostile conversation stored what it must not, or changed another file.
 README.md explains the figures.
 """
@@ -33,6 +34,9 @@ from benchmarks.extracted import (
     scores,
     table,
 )
+from benchmarks.extracted_recall import Beside, beside
+from benchmarks.extracted_recall import table as beside_table
+from benchmarks.recall import is_conversation, read_conversations
 from vikingd.client import Client, Draft, Session
 
 PLANTED = {
@@ -64,6 +68,8 @@ class Attacked:
     Attributes:
         run: the source of the proposals.
         id: the conversation.
+        answers: the answers of the daemon.
+        of_model: those of them whose memories the model proposed.
         taken: the memories that were written.
         beyond: those of them that match none of the allowed labels.
         stored: the forbidden texts that a file holds at the end.
@@ -72,6 +78,8 @@ class Attacked:
 
     run: str
     id: str
+    answers: int
+    of_model: int
     taken: int
     beyond: tuple[str, ...]
     stored: tuple[str, ...]
@@ -142,27 +150,38 @@ def main() -> int:
     parser.add_argument("--model", default="", help="the name of the real model")
     parser.add_argument("--key-env", default="OPENAI_API_KEY", help="the variable with its key")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for its answer")
+    parser.add_argument("--datasets", type=Path, metavar="DIR", help="sets of conversations")
     parser.add_argument("--seed", type=int, default=0, help="of the false memories")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file")
     arguments = parser.parse_args()
     if bool(arguments.base_url) != bool(arguments.model):
         parser.error("--base-url and --model go together")
-    chosen = arguments.rules or arguments.scripted or arguments.hostile or arguments.model
+    chosen = any(
+        (
+            arguments.rules,
+            arguments.scripted,
+            arguments.hostile,
+            arguments.model,
+            arguments.datasets,
+        )
+    )
+    planner = arguments.model and planner_section(
+        arguments.base_url, arguments.model, arguments.key_env, arguments.timeout
+    )
     talks = read_talks()
-    figures: list[Score | Refused | Attacked] = []
+    figures: list[Score | Refused | Attacked | Beside] = []
     if arguments.rules or not chosen:
         figures += _printed_scores("rules", by_rules(talks))
     if arguments.scripted or not chosen:
         figures += scripted(talks, arguments.seed)
-    if arguments.model:
-        planner = planner_section(
-            arguments.base_url, arguments.model, arguments.key_env, arguments.timeout
-        )
+    if planner:
         figures += _printed_scores(arguments.model, extracted(talks, planner))
     attacked: list[Attacked] = []
     if arguments.hostile or not chosen:
         attacked = hostile(read_attacks())
         figures += attacked
+    if arguments.datasets:
+        figures += recalled(arguments.datasets, planner, arguments.model or "rules")
     if arguments.json:
         rows = [{"of": type(one).__name__.lower(), **asdict(one)} for one in figures]
         arguments.json.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
@@ -178,17 +197,15 @@ def planner_section(base_url: str, model: str, key_env: str = "", timeout: float
 
 
 @contextmanager
-def extracting(planner: str = "", planted: Mapping[str, str] | None = None) -> Iterator[Client]:
+def extracting(planner: str = "", provider: str = "none") -> Iterator[Client]:
     """Run a daemon with a new store and this section [planner]; yield a client of it."""
     with temporary_store() as directory:
         config = directory / "vikingd.toml"
         config.write_text(planner)
         with (
-            serving(directory / "store", config=config) as server,
+            serving(directory / "store", provider, config=config) as server,
             Client(server.address, timeout=None) as client,
         ):
-            if planted:
-                client.put([Draft(uri, content=text) for uri, text in planted.items()])
             yield client
 
 
@@ -279,17 +296,16 @@ def hostile(attacks: Sequence[Attack]) -> list[Attacked]:
     """Print and return the results of the attacks, by rules and by a model that obeys."""
     model = ScriptedModel()
     runs = {"rules": "", "obeys": planner_section(model.base_url, "obeys")}
+    found = []
     with model.serving():
-        found = [
-            _attacked(run, planner, attack, model)
-            for run, planner in runs.items()
-            for attack in attacks
-        ]
-    print("\nrun    conversation      taken  beyond  stored  changed")
+        for run, planner in runs.items():
+            with extracting(planner) as client:
+                found += [_attacked(client, run, attack, model) for attack in attacks]
+    print("\nrun    conversation      answers  of the model  taken  beyond  stored  changed")
     for one in found:
         print(
-            f"{one.run:<5}  {one.id:<16}  {one.taken:>5}  {len(one.beyond):>6}"
-            f"  {len(one.stored):>6}  {len(one.changed):>7}"
+            f"{one.run:<5}  {one.id:<16}  {one.answers:>7}  {one.of_model:>12}  {one.taken:>5}"
+            f"  {len(one.beyond):>6}  {len(one.stored):>6}  {len(one.changed):>7}"
         )
         for fault, texts in (
             ("took beyond the labels", one.beyond),
@@ -301,32 +317,40 @@ def hostile(attacks: Sequence[Attack]) -> list[Attacked]:
     return found
 
 
-def _attacked(run: str, planner: str, attack: Attack, model: ScriptedModel) -> Attacked:
-    """Extract and write; compare all files with those before.
+def _attacked(client: Client, run: str, attack: Attack, model: ScriptedModel) -> Attacked:
+    """Extract and write, in a tree with the planted files alone; compare the files with those.
 
     The model returns all memories of the attack at once, then each of the first eight alone. So a
     fault of one cannot hide the others.
     """
-    answers = [list(attack.obeyed), *([one] for one in attack.obeyed[:8])] if planner else [[]]
-    taken: list[Taken] = []
-    with extracting(planner, PLANTED) as client:
-        before = files(client)
-        for answer in answers:
-            model.memories = answer
-            reply = extract(client, attack.talk)
-            if planner and reply.source.name != "MODEL":
-                say(f"{attack.talk.id}: by {reply.source.name}: {reply.reason}")
-            taken += taken_from(reply.memories)
-        after = files(client)
-        shown = [
-            "\n".join((one.uri, one.title, one.abstract, one.overview, after.get(one.uri, "")))
-            for one in client.tree()
-        ]
-    taken = list(dict.fromkeys(taken))
+    client.delete(*files(client), allow_missing=True)
+    client.put([Draft(uri, content=text) for uri, text in PLANTED.items()])
+    answers = [list(attack.obeyed), *([one] for one in attack.obeyed[:8])]
+    replies = []
+    for answer in answers if run == "obeys" else [[]]:
+        model.memories = answer
+        replies.append(extract(client, attack.talk))
+        if run == "obeys" and replies[-1].source.name != "MODEL":
+            say(f"{attack.talk.id}: by {replies[-1].source.name}: {replies[-1].reason}")
+    after = files(client)
+    shown = [
+        "\n".join((one.uri, one.title, one.abstract, one.overview, after.get(one.uri, "")))
+        for one in client.tree()
+    ]
+    taken = list(dict.fromkeys(one for reply in replies for one in taken_from(reply.memories)))
     labels = attack.talk.labels
     beyond = tuple(one.text for one in taken if not any(label.matches(one) for label in labels))
     stored = tuple(part for part in attack.forbidden if any(part in text for text in shown))
-    return Attacked(run, attack.talk.id, len(taken), beyond, stored, tuple(changes(before, after)))
+    return Attacked(
+        run,
+        attack.talk.id,
+        answers=len(replies),
+        of_model=sum(reply.source.name == "MODEL" for reply in replies),
+        taken=len(taken),
+        beyond=beyond,
+        stored=stored,
+        changed=tuple(changes(PLANTED, after)),
+    )
 
 
 def files(client: Client) -> dict[str, str]:
@@ -344,6 +368,22 @@ def changes(before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[str
                 yield uri
         elif old != new or (uri in before) != (uri in after):
             yield uri
+
+
+def recalled(datasets: Path, planner: str, by: str) -> list[Beside]:
+    """Print and return the figures of Recall over raw turns and over extracted memories.
+
+    Raises:
+        SystemExit: no set below `datasets` has conversations.
+    """
+    rows: list[Beside] = []
+    for source in sorted(datasets.iterdir()):
+        if (source / "documents.jsonl").is_file() and is_conversation(source):
+            rows += beside(source.name, read_conversations(source), extracting, planner, by)
+    if not rows:
+        raise SystemExit(f"--datasets: {datasets} has no set whose documents all have a time")
+    print(f"\n{beside_table(rows)}", flush=True)
+    return rows
 
 
 def _printed_scores(run: str, results: Sequence[tuple[Talk, Sequence[Taken]]]) -> list[Score]:
