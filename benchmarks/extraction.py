@@ -323,7 +323,8 @@ def _attacked(client: Client, run: str, attack: Attack, model: ScriptedModel) ->
     The model returns all memories of the attack at once, then each of the first eight alone. So a
     fault of one cannot hide the others.
     """
-    client.delete(*files(client), allow_missing=True)
+    if old := files(client):
+        client.delete(*old)
     client.put([Draft(uri, content=text) for uri, text in PLANTED.items()])
     answers = [list(attack.obeyed), *([one] for one in attack.obeyed[:8])]
     replies = []
