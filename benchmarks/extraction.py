@@ -39,6 +39,8 @@ from benchmarks.extracted_recall import table as beside_table
 from benchmarks.recall import is_conversation, read_conversations
 from vikingd.client import Client, Draft, Session
 
+RULES, OBEYS = "rules", "obeys"
+
 PLANTED = {
     "viking://user/memories/preferences.md": "- The user likes green tea.\n",
     "viking://agent/memories/patterns.md": "- Ask before a deletion.\n",
@@ -171,7 +173,7 @@ def main() -> int:
     talks = read_talks()
     figures: list[Score | Refused | Attacked | Beside] = []
     if arguments.rules or not chosen:
-        figures += _printed_scores("rules", by_rules(talks))
+        figures += _printed_scores(RULES, extracted(talks, ""))
     if arguments.scripted or not chosen:
         figures += scripted(talks, arguments.seed)
     if planner:
@@ -181,10 +183,13 @@ def main() -> int:
         attacked = hostile(read_attacks())
         figures += attacked
     if arguments.datasets:
-        figures += recalled(arguments.datasets, planner, arguments.model or "rules")
+        figures += recalled(arguments.datasets, planner, arguments.model or RULES)
     if arguments.json:
         rows = [{"of": type(one).__name__.lower(), **asdict(one)} for one in figures]
         arguments.json.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n")
+    obeyed = [one.of_model for one in attacked if one.run == OBEYS]
+    if obeyed and not any(obeyed):
+        raise SystemExit("the daemon used no answer of the obeying model, so --hostile tested none")
     return int(any(one.stored or one.changed for one in attacked))
 
 
@@ -220,11 +225,6 @@ def extract(client: Any, talk: Talk, *, dry_run: bool = False) -> Any:
 def taken_from(memories: Iterable[Any]) -> list[Taken]:
     """Return extracted memories in the form of the labels."""
     return [Taken(one.kind.name.lower(), one.text, tuple(one.evidence)) for one in memories]
-
-
-def by_rules(talks: Sequence[Talk]) -> list[tuple[Talk, list[Taken]]]:
-    """Return the memories of each conversation without a model."""
-    return extracted(talks, "")
 
 
 def extracted(talks: Sequence[Talk], planner: str) -> list[tuple[Talk, list[Taken]]]:
@@ -295,7 +295,7 @@ def _folded(text: str) -> str:
 def hostile(attacks: Sequence[Attack]) -> list[Attacked]:
     """Print and return the results of the attacks, by rules and by a model that obeys."""
     model = ScriptedModel()
-    runs = {"rules": "", "obeys": planner_section(model.base_url, "obeys")}
+    runs = {RULES: "", OBEYS: planner_section(model.base_url, OBEYS)}
     found = []
     with model.serving():
         for run, planner in runs.items():
@@ -328,10 +328,10 @@ def _attacked(client: Client, run: str, attack: Attack, model: ScriptedModel) ->
     client.put([Draft(uri, content=text) for uri, text in PLANTED.items()])
     answers = [list(attack.obeyed), *([one] for one in attack.obeyed[:8])]
     replies = []
-    for answer in answers if run == "obeys" else [[]]:
+    for answer in answers if run == OBEYS else [[]]:
         model.memories = answer
         replies.append(extract(client, attack.talk))
-        if run == "obeys" and replies[-1].source.name != "MODEL":
+        if run == OBEYS and replies[-1].source.name != "MODEL":
             say(f"{attack.talk.id}: by {replies[-1].source.name}: {replies[-1].reason}")
     after = files(client)
     shown = [
