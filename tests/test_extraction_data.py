@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tomllib
 import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
@@ -37,8 +37,8 @@ from benchmarks.extracted_recall import Known, answered, sessions, spoken
 from benchmarks.extraction import changes, planner_section
 from benchmarks.recall import Conversation, Turn
 from vikingd.client import Session
+from vikingd.config import load
 from vikingd.memory.entries import MAX_TEXT_CHARACTERS
-from vikingd.models.intent.settings import PlannerSettings
 from vikingd.pb.memories_pb2 import Memory
 
 TALKS = read_talks()
@@ -237,7 +237,8 @@ def test_scores_count_labels_and_memories():
     assert (outright.labels, outright.found, outright.memories) == (2, 1, 3)
     assert row(rows, "zh") == Score("run", "zh", 0, 0, 0, 0)
     assert row(rows, "en").f1 == every.f1
-    assert table(rows).splitlines()[1].split() == "run all 3 2 3 2 0.667 0.667 0.667".split(" ")
+    shown = ["run", "all", "3", "2", "3", "2", "0.667", "0.667", "0.667"]
+    assert table(rows).splitlines()[1].split() == shown
 
 
 def test_scores_without_labels_or_memories():
@@ -301,12 +302,13 @@ def test_changes_name_files_that_an_extraction_may_not_change():
     assert list(changes(before, {})) == sorted(before)
 
 
-def test_the_planner_section_is_what_the_daemon_reads():
-    """The section parses as TOML into the settings of the planner."""
-    section = tomllib.loads(planner_section("http://127.0.0.1:1/v1", 'a "b"', "KEY", 5.0))
-    assert PlannerSettings(**section["planner"]) == PlannerSettings(
-        "http://127.0.0.1:1/v1", 'a "b"', "KEY", 5.0
-    )
+def test_the_planner_section_is_what_the_daemon_reads(tmp_path: Path):
+    """The daemon reads the section with all its values, also behind quotation marks."""
+    config = tmp_path / "vikingd.toml"
+    config.write_text(planner_section("http://127.0.0.1:1/v1", 'a "b"', "KEY", 5.0))
+    planner = load(config).settings.planner
+    assert (planner.base_url, planner.model) == ("http://127.0.0.1:1/v1", 'a "b"')
+    assert (planner.key_env, planner.timeout) == ("KEY", 5.0)
 
 
 def test_evidence_of_extracted_memories_is_found_by_id():
