@@ -40,15 +40,17 @@ from vikingd.client import (
     SessionMessage,
     TimedOut,
     Unreachable,
+    admin_requests,
     context_input,
+    context_requests,
     contexts,
     find_request,
     memory_requests,
     results,
+    retrieval_requests,
     status,
     vector_bytes,
 )
-from vikingd.client import requests as client_requests
 from vikingd.client.messages import MessageClient
 from vikingd.client.values import moment
 from vikingd.ctl.demo import serving
@@ -179,10 +181,10 @@ def test_a_find_request_carries_every_argument() -> None:
 
 def test_requests_with_a_pattern_carry_every_argument() -> None:
     """The requests of glob and grep carry every argument; pages are asked for one by one."""
-    glob = client_requests.glob(
+    glob = context_requests.glob(
         "*", "viking://resources", kind=NodeKind.DIRECTORY, page_size=3, min_revision=4
     )
-    grep = client_requests.grep(
+    grep = context_requests.grep(
         "a",
         "viking://resources",
         case_insensitive=True,
@@ -196,12 +198,12 @@ def test_requests_with_a_pattern_carry_every_argument() -> None:
     for request in (glob, grep):
         names = set(request.DESCRIPTOR.fields_by_name) - {"page_token"}
         assert {field.name for field, _ in request.ListFields()} == names
-    assert not client_requests.glob("*").kind
+    assert not context_requests.glob("*").kind
 
 
 def test_a_search_request_carries_every_argument() -> None:
     """A search request carries every argument and the last 20 messages of its session."""
-    request = client_requests.search(
+    request = retrieval_requests.search(
         "task",
         session=Session("before", [SessionMessage("user", "now")]),
         target_uri="viking://resources",
@@ -218,11 +220,14 @@ def test_a_search_request_carries_every_argument() -> None:
     assert {f.name for f, _ in request.ListFields()} == set(request.DESCRIPTOR.fields_by_name)
     assert request.session.summary == "before"
     assert [(m.role, m.content) for m in request.session.messages] == [("user", "now")]
-    assert client_requests.search("task").mode == retrieval_pb2.SEARCH_MODE_THINKING
-    assert not client_requests.search("task").HasField("session")
+    assert retrieval_requests.search("task").mode == retrieval_pb2.SEARCH_MODE_THINKING
+    assert not retrieval_requests.search("task").HasField("session")
     said = SearchSession("", tuple(SessionMessage("tool", str(n)) for n in range(5000)))
-    sent = client_requests.search("task", session=said).session.messages
+    sent = retrieval_requests.search("task", session=said).session.messages
     assert [int(message.content) for message in sent] == list(range(4980, 5000))
+
+
+REQUESTS = (retrieval_requests, context_requests, memory_requests, admin_requests)
 
 
 def test_all_clients_have_a_method_for_each_rpc() -> None:
@@ -234,8 +239,8 @@ def test_all_clients_have_a_method_for_each_rpc() -> None:
         for method in service.methods
     }
     for name in names:
-        module = memory_requests if hasattr(memory_requests, name) else client_requests
-        build = getattr(module, "list_" if name == "list" else name)
+        function = "list_" if name == "list" else name
+        build = next(getattr(one, function) for one in REQUESTS if hasattr(one, function))
         asked = list(inspect.signature(build).parameters.values())
         for kind in (Client, AsyncClient, MessageClient):
             method = getattr(kind, name)

@@ -7,6 +7,7 @@ import sys
 from datetime import UTC, datetime
 
 import pytest
+from programs import package
 
 from vikingd.client import Client, Document
 
@@ -77,7 +78,7 @@ def test_results_are_dicts_that_json_takes(filled: Client) -> None:
 
 def test_results_are_tables(filled: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """A DataFrame has a row for each hit, and times as times; without pandas it says so."""
-    pytest.importorskip("pandas")
+    package("pandas", "pandas")
     found = filled.find("oolong", limit=3)
     frame = found.to_pandas()
     assert list(frame["uri"]) == [hit.uri for hit in found]

@@ -73,8 +73,6 @@ from vikingd.client.errors import (
 )
 from vikingd.client.importing import ImportSummary
 from vikingd.client.memories import AsyncMemories, Memories, MemoryEntry
-from vikingd.client.requests import find as find_request
-from vikingd.client.requests import retrieve as retrieve_request
 from vikingd.client.results import (
     BuiltContext,
     Citation,
@@ -97,6 +95,8 @@ from vikingd.client.results import (
     SearchResult,
     context_items,
 )
+from vikingd.client.retrieval_requests import find as find_request
+from vikingd.client.retrieval_requests import retrieve as retrieve_request
 from vikingd.client.session import Session
 from vikingd.client.status import (
     BackupPiece,

@@ -22,7 +22,17 @@ from typing import (
 
 import grpc
 
-from vikingd.client import access, contexts, memory_requests, replies, requests, results, status
+from vikingd.client import (
+    access,
+    admin_requests,
+    context_requests,
+    contexts,
+    memory_requests,
+    replies,
+    results,
+    retrieval_requests,
+    status,
+)
 from vikingd.client.calls import checked
 from vikingd.client.errors import sendable
 from vikingd.domain.patterns import GlobEntry, GrepMatch
@@ -238,22 +248,30 @@ class Methods(ABC):
     def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:
         """Return the function or generator for this class."""
 
-    find = Method(requests.find, lambda to: to.retrieval.Find, results.FindResult, retried=True)
+    find = Method(
+        retrieval_requests.find, lambda to: to.retrieval.Find, results.FindResult, retried=True
+    )
     batch_find = Method(
-        requests.batch_find,
+        retrieval_requests.batch_find,
         lambda to: to.retrieval.BatchFind,
         tuple[results.FindResult, ...],
         part="responses",
         retried=True,
     )
     search = Method(
-        requests.search, lambda to: to.retrieval.Search, results.SearchResult, retried=True
+        retrieval_requests.search,
+        lambda to: to.retrieval.Search,
+        results.SearchResult,
+        retried=True,
     )
     retrieve = Method(
-        requests.retrieve, lambda to: to.retrieval.Retrieve, results.RetrieveResult, retried=True
+        retrieval_requests.retrieve,
+        lambda to: to.retrieval.Retrieve,
+        results.RetrieveResult,
+        retried=True,
     )
     build_context = Method(
-        requests.build_context,
+        retrieval_requests.build_context,
         lambda to: to.retrieval.BuildContext,
         results.BuiltContext,
         retried=True,
@@ -281,7 +299,7 @@ class Methods(ABC):
     )
     # The first attempt changes the revision, so a repetition would not find the expected one.
     put = Method(
-        requests.put,
+        context_requests.put,
         lambda to: to.contexts.Put,
         contexts.PutResult,
         retried=If(
@@ -290,47 +308,65 @@ class Methods(ABC):
         ),
     )
     delete = Method(
-        requests.delete,
+        context_requests.delete,
         lambda to: to.contexts.Delete,
         contexts.DeleteResult,
         retried=If("with allow_missing", lambda request: bool(request.allow_missing)),
     )
-    move = Method(requests.move, lambda to: to.contexts.Move, contexts.MoveResult, retried=False)
+    move = Method(
+        context_requests.move, lambda to: to.contexts.Move, contexts.MoveResult, retried=False
+    )
     get = Method(
-        requests.get, lambda to: to.contexts.Get, contexts.Context, part="context", retried=True
+        context_requests.get,
+        lambda to: to.contexts.Get,
+        contexts.Context,
+        part="context",
+        retried=True,
     )
     list = Pages(
-        requests.list_,
+        context_requests.list_,
         lambda to: to.contexts.List,
         contexts.Context,
         contexts_pb2.Context,
         "contexts",
     )
     tree = Pages(
-        requests.tree,
+        context_requests.tree,
         lambda to: to.contexts.Tree,
         contexts.Context,
         contexts_pb2.Context,
         "contexts",
     )
     glob = Pages(
-        requests.glob, lambda to: to.contexts.Glob, GlobEntry, contexts_pb2.GlobEntry, "entries"
+        context_requests.glob,
+        lambda to: to.contexts.Glob,
+        GlobEntry,
+        contexts_pb2.GlobEntry,
+        "entries",
     )
     grep = Pages(
-        requests.grep, lambda to: to.contexts.Grep, GrepMatch, contexts_pb2.GrepMatch, "matches"
+        context_requests.grep,
+        lambda to: to.contexts.Grep,
+        GrepMatch,
+        contexts_pb2.GrepMatch,
+        "matches",
     )
-    link = Method(requests.link, lambda to: to.contexts.Link, contexts.LinkResult, retried=True)
+    link = Method(
+        context_requests.link, lambda to: to.contexts.Link, contexts.LinkResult, retried=True
+    )
     unlink = Method(
-        requests.unlink, lambda to: to.contexts.Unlink, contexts.LinkResult, retried=False
+        context_requests.unlink, lambda to: to.contexts.Unlink, contexts.LinkResult, retried=False
     )
-    stats = Method(requests.stats, lambda to: to.admin.Stats, status.Stats, retried=True)
-    verify = Method(requests.verify, lambda to: to.admin.Verify, status.VerifyReport, retried=True)
+    stats = Method(admin_requests.stats, lambda to: to.admin.Stats, status.Stats, retried=True)
+    verify = Method(
+        admin_requests.verify, lambda to: to.admin.Verify, status.VerifyReport, retried=True
+    )
     # Heavy work is not repeated.
     optimize = Method(
-        requests.optimize, lambda to: to.admin.Optimize, status.OptimizeResult, retried=False
+        admin_requests.optimize, lambda to: to.admin.Optimize, status.OptimizeResult, retried=False
     )
     reembed = Method(
-        requests.reembed, lambda to: to.admin.Reembed, status.ReembedResult, retried=False
+        admin_requests.reembed, lambda to: to.admin.Reembed, status.ReembedResult, retried=False
     )
     # A repetition would create a second key, or end the secret that the first reply has.
     create_key = Method(
@@ -361,7 +397,9 @@ class Methods(ABC):
         access.DeletedTenant,
         retried=False,
     )
-    backup = Stream(requests.backup, lambda to: to.admin.Backup, status.BackupPiece, retried=False)
+    backup = Stream(
+        admin_requests.backup, lambda to: to.admin.Backup, status.BackupPiece, retried=False
+    )
 
 
 class BlockingResults(Methods):
