@@ -59,10 +59,7 @@ def main(handle: int, memory: int) -> None:
         memory: bytes of data that this process may have.
     """
     link = socket.socket(fileno=handle)
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    _forbid_sockets_and_programs()
+    _confine(memory)
     requests: SimpleQueue[tuple[str, int]] = SimpleQueue()
     threading.Thread(target=_receive, args=(link, requests), daemon=True).start()
     while True:
@@ -108,6 +105,14 @@ def _answer(format_: str, descriptor: int) -> tuple[dict[str, Any], bool]:
         "time": document.time,
         "lost": document.lost,
     }, True
+
+
+def _confine(memory: int) -> None:
+    """Limit the memory, and forbid written files, sockets and programs."""
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    _forbid_sockets_and_programs()
 
 
 def _forbid_sockets_and_programs() -> None:

@@ -10,11 +10,8 @@ from vikingd.ingest.formats.document import Document, Failed, Pages, title_of
 from vikingd.ingest.formats.hypertext import decoded, markdown, parse
 from vikingd.ingest.formats.zips import moment
 
-_MAIN = "main, [role=main]"
-_AROUND = (
-    "nav, [role=navigation], [role=search], [role=banner], [role=contentinfo], body > footer, "
-    "dialog, select, button"
-)
+_AROUND = frozenset({"nav", "dialog", "select", "button"})
+_AROUND_BY_ROLE = frozenset({"navigation", "search", "banner", "contentinfo"})
 _TIMES = ("article:modified_time", "article:published_time", "date", "dcterms.modified")
 
 
@@ -29,15 +26,21 @@ def read(file: BinaryIO) -> Document:
     time = _time(soup)
     if soup.head:
         soup.head.decompose()
-    main = soup.select(_MAIN)
+    main = soup.find_all(lambda tag: tag.name == "main" or tag.get("role") == "main")
     whole: Tag = main[0] if len(main) == 1 and main[0].get_text(strip=True) else soup
-    for element in whole.select(_AROUND):
+    for element in whole.find_all(_is_around):
         element.decompose()
     pages = Pages()
     pages.add(markdown(whole))
     if not (text := pages.text()):
         raise Failed("has no text")
     return Document(text, title, {"format": "html"}, time)
+
+
+def _is_around(tag: Tag) -> bool:
+    """Return True for navigation, forms' choices and the footer of a page."""
+    is_footer = tag.name == "footer" and tag.parent is not None and tag.parent.name == "body"
+    return is_footer or tag.name in _AROUND or tag.get("role") in _AROUND_BY_ROLE
 
 
 def _time(soup: Tag) -> int | None:

@@ -17,7 +17,7 @@ from vikingd.ingest.formats.document import Failed, clean, escaped
 _MAX_LINK = 300  # characters of the target of a link that is kept
 _BLANK = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[ \t]+$", re.M)
-_UNSEEN = "script, style, template, noscript, iframe, object, svg, math, [hidden], head"
+_UNSEEN = frozenset({"script", "style", "template", "noscript", "iframe", "object", "svg", "head"})
 _WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "iso-8859-1": "windows-1252"}
 
 
@@ -76,8 +76,8 @@ def parse(html: str) -> BeautifulSoup:
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)  # chapters of books are XHTML
         soup = BeautifulSoup(html, "lxml")
     title = soup.title
-    for element in soup.select(_UNSEEN):
-        if element is not title and not _holds(element, title):
+    for element in soup.find_all(lambda tag: tag.name in _UNSEEN or tag.has_attr("hidden")):
+        if not _holds(element, title):
             element.decompose()
     for image in soup.find_all("img"):
         image.replace_with(str(image.get("alt") or ""))

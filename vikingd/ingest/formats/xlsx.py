@@ -38,7 +38,8 @@ def read(file: BinaryIO) -> Document:
         raise Failed(f"is damaged: {error}") from None
     lost = []
     if formulas:
-        lost.append(f"{formulas:,} formulas have no value: open and save the file in its program")
+        have = "formula has" if formulas == 1 else "formulas have"
+        lost.append(f"{formulas:,} {have} no value: open and save the file in its program")
     failed: list[tuple[str, str]] = []
     pages = Pages()
     has_text = False
