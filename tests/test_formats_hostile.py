@@ -114,7 +114,7 @@ def page_cycle(count: int) -> bytes:
         (doubling_forms, "needs more than 256 MiB of memory to read"),
         (nested, "has no text"),
         (lambda: page_cycle(10_000), "is damaged: no page is read"),
-        (lambda: page_cycle(10**9), "at most 20,000 are allowed"),
+        (lambda: page_cycle(10**6), "at most 20,000 are allowed"),
         (lambda: b"", "is damaged, or no PDF"),
         (lambda: b"%PDF-1.7\n" + bytes(range(256)) * 99, "is damaged, or no PDF"),
         (lambda: (FILES / "report-en.pdf").read_bytes()[:9000], "is damaged, or no PDF"),
@@ -152,10 +152,12 @@ def test_bookmarks_that_contain_themselves_end(documents: Documents, tmp_path: P
 
 def zeros(path: Path, member: str, size: int) -> Path:
     """Put a member of white space into an archive, which takes a thousandth of its size there."""
-    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
-        with archive.open(member, "w", force_zip64=True) as file:
-            for _ in range(size >> 20):
-                file.write(b" " * (1 << 20))
+    with (
+        zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive,
+        archive.open(member, "w", force_zip64=True) as file,
+    ):
+        for _ in range(size >> 20):
+            file.write(b" " * (1 << 20))
     return path
 
 
@@ -180,10 +182,10 @@ def test_zip_bombs_are_refused(documents: Documents, tmp_path: Path, name: str) 
 
 
 @pytest.mark.parametrize("name", OFFICE)
-def test_a_member_that_is_larger_than_it_says_is_refused(
+def test_a_member_that_is_larger_than_it_says_is_damaged(
     documents: Documents, tmp_path: Path, name: str
 ) -> None:
-    """A member that unpacks to more than the archive states is damaged, and is not unpacked."""
+    """A member that unpacks to more than the archive states is reported within the limits."""
     path = Path(shutil.copy(FILES / name, tmp_path))
     member = PART[path.suffix[1:]]
     rewritten(path, member, lambda xml: xml + b" " * (64 << 20))
@@ -196,7 +198,8 @@ def test_a_member_that_is_larger_than_it_says_is_refused(
             lost = documents.read(file, document_format(name)).lost
         except Failed as error:
             lost = [str(error)]
-    assert any("damaged" in one or "cannot be read" in one for one in lost)
+    reasons = ("is damaged", "cannot be read", "of memory")
+    assert any(reason in one for one in lost for reason in reasons)
 
 
 LAUGHS = "".join(f'<!ENTITY l{i} "{f"&l{i - 1};" * 10 if i else "ha" * 100}">' for i in range(10))
@@ -289,22 +292,24 @@ def test_a_hostile_file_stops_no_import(tmp_path: Path) -> None:
     (tmp_path / "b.pdf").write_bytes(deflate_bomb())
     for name in ("a.pdf", "c.pdf"):
         shutil.copy(FILES / "report-en.pdf", tmp_path / name)
+    others = children_of(os.getpid())
     items = list(read_tree(tmp_path, TOP, LIMITS))
     (fault,) = (item for item in items if isinstance(item, Unreadable))
     assert fault.path == str(tmp_path / "b.pdf")
     assert {f"{TOP}/a.pdf", f"{TOP}/c.pdf"} <= {i.uri for i in items if isinstance(i, Draft)}
-    assert children_of(os.getpid()) == []
+    assert children_of(os.getpid()) == others
 
 
 def test_an_iterator_that_is_dropped_ends_its_child(tmp_path: Path) -> None:
     """The child ends with the iterator of a tree that is not read to its end."""
     for name in ("a.pdf", "b.pdf"):
         shutil.copy(FILES / "report-en.pdf", tmp_path / name)
+    others = children_of(os.getpid())
     items = read_tree(tmp_path, TOP)
     next(items)
-    assert len(children_of(os.getpid())) == 1
+    assert len(children_of(os.getpid())) == len(others) + 1
     del items
-    assert children_of(os.getpid()) == []
+    assert children_of(os.getpid()) == others
 
 
 def children_of(parent: int) -> list[int]:
@@ -329,7 +334,8 @@ def test_no_child_outlives_vikingctl(daemon: str, tmp_path: Path, ending: signal
     environment = {**os.environ, "VIKINGCTL_ADDRESS": daemon}
     command = [sys.executable, "-m", "vikingd.ctl.main", "import", str(tmp_path), TOP, "--json"]
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as running:
-        (child,) = eventually(lambda: children_of(running.pid))
+        eventually(lambda: children_of(running.pid))
+        (child,) = children_of(running.pid)
         if ending is signal.SIGINT:
             os.kill(child, signal.SIGSTOP)  # vikingctl waits for a file
             time.sleep(0.2)
@@ -370,7 +376,7 @@ for attempt in (
     lambda: socket.socket(),
     lambda: socket.socketpair(),
     lambda: os.execv("/bin/true", ["true"]),
-    lambda: open({str(tmp_path / "a")!r}, "w").write("x"),
+    lambda: os.write(os.open({str(tmp_path / "a")!r}, os.O_CREAT | os.O_WRONLY), b"x"),
 ):
     try:
         attempt()

@@ -37,7 +37,8 @@ BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError
 def checked(file: BinaryIO, *, doctype: bool = False) -> Iterator[zipfile.ZipFile]:
     """Open an archive and check the number, names and sizes of its members and all its XML.
 
-    Sizes are those that the archive states; zipfile unpacks no more than these.
+    Sizes are those that the archive states. A member that unpacks to more is damaged for zipfile;
+    the limit of memory holds while it is unpacked.
 
     Args:
         file: the archive.
