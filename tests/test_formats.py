@@ -6,6 +6,8 @@ import datetime
 import io
 import json
 import shutil
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -272,6 +274,23 @@ def test_reading_again_gives_equal_drafts(tmp_path: Path) -> None:
 def is_draft(item: Draft | Unreadable) -> bool:
     """Return True for a draft."""
     return isinstance(item, Draft)
+
+
+def test_vikingctl_loads_no_parser_before_it_meets_a_document() -> None:
+    """The import of vikingctl loads no package of the extra, and the parent never loads one."""
+    program = f"""
+import sys
+from pathlib import Path
+import vikingd.ctl.main
+from vikingd.ingest.files import read_tree
+assert list(read_tree(Path({str(FILES / "report-en.docx")!r}), "viking://resources/a.docx"))
+packages = ("bs4", "lxml", "mammoth", "markdownify", "openpyxl", "pptx", "pypdfium2")
+print([name for name in packages if name in sys.modules])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "[]\n"
 
 
 def test_no_document_means_no_child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,8 @@ def import_(
         Path,
         typer.Argument(
             exists=True,
-            help="A directory of Markdown, text and source code, one such file, or JSON lines.",
+            help="A directory of Markdown, text, source code, and PDF, HTML, DOCX, PPTX, XLSX or EPUB "
+            "files (extra `files`), one such file, or JSON lines.",
         ),
     ],
     uri: Annotated[
@@ -52,6 +53,9 @@ def import_(
     ] = False,
 ) -> None:
     """Import files; unchanged contexts are not written again.
+
+    PDF, HTML, DOCX, PPTX, XLSX and EPUB files become Markdown with headings for pages, slides or
+    sheets; a part that cannot be read is listed with the reason.
 
     JSON lines are a .jsonl file, or a directory with documents.jsonl and optionally
     directories.jsonl. Each line is an object with uri and text, or uri and abstract. A memory with

@@ -32,7 +32,7 @@ _MAX_DEPTH = 4  # levels of bookmarks; deeper ones get the lowest level
 _PAGE_LEVEL = 6  # below the bookmarks
 _WRAPPED = 3  # lines that a heading may take on a page
 _FULL = 0.8  # of the longest line: a line that goes on in the next one
-_LONG = 15  # characters of such a line; a shorter one is a label
+_LONG = 10  # characters of such a line; a shorter one is a label
 _HYPHEN = re.compile("[\x02\ufffe\xad][ ]*\n")
 _NUMBERED = re.compile(r"^(?:第.{1,5}[章节]|[\dA-Z]+(?:\.\d+)*\.?)\s*")
 _EAST = re.compile(f"[{HAN_CHARS}{KANA_CHARS}，、；]")
@@ -82,6 +82,8 @@ def read(file: BinaryIO) -> Document:
         one = len(empty) == 1
         of = f"page {empty[0]} has" if one else f"pages {numbers(empty)} have"
         lost.append(f"{of} no text: {'it may be a scan' if one else 'they may be scans'}")
+    if pdf.get_formtype() != raw.FORMTYPE_NONE:
+        lost.append("the fields of its form are not read")
     facts = pdf.get_metadata_dict()
     return Document(
         pages.text(),
