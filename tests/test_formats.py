@@ -172,8 +172,8 @@ def test_html_is_the_main_part_of_a_page(tmp_path: Path, read: Read) -> None:
 def test_html_is_in_its_declared_encoding(tmp_path: Path, read: Read) -> None:
     """Chinese in GBK is read if the page says so, and refused with the reason if it does not."""
     page = tmp_path / "page.htm"
-    page.write_bytes('<meta charset="gb2312"><p>防波堤和灯塔</p>'.encode("gbk"))
-    assert read(page).text == "防波堤和灯塔\n"
+    page.write_bytes('<meta charset="gb2312"><p>防波堤和灯塔，镕</p>'.encode("gbk"))
+    assert read(page).text == "防波堤和灯塔，镕\n"  # the last character is in GBK alone
     page.write_bytes("<p>防波堤和灯塔</p>".encode("gbk"))
     with pytest.raises(Failed, match="is no UTF-8 at byte 3 and declares no encoding"):
         read(page)
@@ -205,6 +205,13 @@ def test_a_sheet_that_cannot_be_read_is_named(tmp_path: Path, read: Read) -> Non
     assert formula == "1 formula has no value: open and save the file in its program"
     assert bad.startswith("sheet 'Bad' cannot be read: ")
     assert chart == "sheet 'Chart' cannot be read: it is a chart"
+
+
+def test_a_wrong_dimension_of_a_sheet_hides_nothing(tmp_path: Path, read: Read) -> None:
+    """All cells are read, whatever dimension the sheet states."""
+    path = Path(shutil.copy(FILES / "ledger-en.xlsx", tmp_path))
+    rewritten(path, "xl/worksheets/sheet1.xml", lambda xml: xml.replace(b'"A1:C3"', b'"A1:A1"'))
+    assert read(path).text == expected("ledger-en")
 
 
 def test_slides_show_groups_and_charts(tmp_path: Path, read: Read) -> None:

@@ -336,6 +336,7 @@ def test_no_child_outlives_vikingctl(daemon: str, tmp_path: Path, ending: signal
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as running:
         eventually(lambda: children_of(running.pid))
         (child,) = children_of(running.pid)
+        assert os.getpgid(child) != os.getpgid(running.pid)  # Ctrl-C does not reach it
         if ending is signal.SIGINT:
             os.kill(child, signal.SIGSTOP)  # vikingctl waits for a file
             time.sleep(0.2)
@@ -344,6 +345,25 @@ def test_no_child_outlives_vikingctl(daemon: str, tmp_path: Path, ending: signal
     if ending is signal.SIGINT:
         assert running.returncode == 130
         assert json.loads(out)["end"] == "interrupted"
+    eventually(lambda: not Path(f"/proc/{child}").exists())
+
+
+def test_an_idle_child_ends_with_its_parent() -> None:
+    """A child that waits for the next file ends when its parent is killed."""
+    program = f"""
+import time
+from vikingd.ingest.formats.reader import Documents
+documents = Documents()
+documents.read(open({str(FILES / "report-en.pdf")!r}, "rb"), "pdf")
+print(documents._child.pid, flush=True)
+time.sleep(60)
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        child = int(running.stdout.readline())
+        assert Path(f"/proc/{child}").exists()
+        running.kill()
     eventually(lambda: not Path(f"/proc/{child}").exists())
 
 

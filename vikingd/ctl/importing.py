@@ -31,8 +31,8 @@ def import_(
         Path,
         typer.Argument(
             exists=True,
-            help="A directory of Markdown, text, source code, and PDF, HTML, DOCX, PPTX, XLSX or EPUB "
-            "files (extra `files`), one such file, or JSON lines.",
+            help="A directory of Markdown, text, source code and documents (PDF, HTML, DOCX, PPTX, "
+            "XLSX, EPUB, with the extra `files`), one such file, or JSON lines.",
         ),
     ],
     uri: Annotated[

@@ -114,7 +114,6 @@ class Documents:
                     stderr=subprocess.DEVNULL,
                     pass_fds=[theirs.fileno()],
                     start_new_session=True,
-                    cwd="/",
                 )
         return self._link
 
