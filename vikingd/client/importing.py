@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
@@ -49,7 +50,7 @@ class ImportSummary:
         linked: the number of links of the import that exist now, old or new.
         revision: the first revision with all changes; 0 if nothing was sent.
         planned: (change, URI) of each planned change of a dry run.
-        unreadable: the files and lines that were not imported.
+        unreadable: the files, lines and parts of files that were not imported.
         failed: the contexts that the daemon refused.
         as_text: the imported files with invalid front matter, which became text.
     """
@@ -322,7 +323,7 @@ def items_of(path: Path, uri: str, *, delete: bool) -> tuple[str, Iterator[Item]
         raise InvalidField("path", str(error)) from None
     if path.is_file():
         only = next(items)
-        return only.uri or top, iter([only])  # No other context is compared.
+        return only.uri or top, chain([only], items)  # No other context is compared.
     return top, items
 
 

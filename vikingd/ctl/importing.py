@@ -34,8 +34,9 @@ def import_(
     path: Annotated[
         str,
         typer.Argument(
-            help="A directory of Markdown, text and source code, one such file, or JSON lines; "
-            "with --from also the URL of a server.",
+            help="A directory of Markdown, text, source code and documents (PDF, HTML, DOCX, PPTX, "
+            "XLSX, EPUB, with the extra `files`), one such file, or JSON lines; with --from also "
+            "the URL of a server.",
         ),
     ],
     uri: Annotated[
@@ -74,6 +75,9 @@ def import_(
     ] = False,
 ) -> None:
     """Import files; unchanged contexts are not written again.
+
+    PDF, HTML, DOCX, PPTX, XLSX and EPUB files become Markdown with headings for pages, slides or
+    sheets; a part that cannot be read is listed with the reason.
 
     JSON lines are a .jsonl file, or a directory with documents.jsonl and optionally
     directories.jsonl. Each line is an object with uri and text, or uri and abstract. A memory with

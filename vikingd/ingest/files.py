@@ -6,7 +6,8 @@ import codecs
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
@@ -23,8 +24,10 @@ from vikingd.ingest.abstracts import (
     shorten,
     stated_abstract,
 )
+from vikingd.ingest.formats.document import Document, Failed
+from vikingd.ingest.formats.reader import Documents, Limits
 from vikingd.ingest.frontmatter import front_matter, with_front_matter
-from vikingd.ingest.kinds import Kind, kind_of
+from vikingd.ingest.kinds import Kind, document_format, kind_of
 from vikingd.ingest.limits import as_sent
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
@@ -36,12 +39,13 @@ SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 _FORMER_SIDECAR = ".vikingd.jsonl"  # in which old exports kept all that files do not hold
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DESCRIBING = ("README.md", "readme.md", "index.md", "SKILL.md")
+_FRONT = b"---\n"  # of an export's file; no document begins so
 _LISTED = 40  # files of a directory that its abstract may name
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A file or line that is not imported, with a printable path and the reason.
+    """A file, a line or a part of a file that is not imported: a printable path and the reason.
 
     `uri` is the URI that it would have, "" if it can have none.
     """
@@ -51,7 +55,9 @@ class Unreadable:
     uri: str = ""
 
 
-def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable]:
+def read_tree(
+    path: Path, root_uri: str, limits: Limits | None = None
+) -> Iterator[Draft | Unreadable]:
     """Read a directory with all below it, or one file, as checked drafts.
 
     Order: a directory, its files by name, then its subdirectories by name. Hidden files and
@@ -62,15 +68,18 @@ def read_tree(path: Path, root_uri: str) -> Iterator[Draft | Unreadable]:
     `root_uri` is the URI of `path`. A single file goes below it if it ends in "/" or can only be a
     directory.
 
+    PDF and the like become Markdown in a child process with `limits`. It ends with the iterator. A
+    draft is followed by an Unreadable for each part of its file that is missing in the text.
+
     Raises:
         InvalidField: `root_uri` is no valid URI.
     """
     uri = uris.parse(root_uri)
     if path.is_dir():
-        return chain(_former_sidecar(path), _read_directory(path, uri))
+        return chain(_former_sidecar(path), _closing(Documents(limits), path, uri, _read_directory))
     if root_uri.endswith("/") or is_shared(uri):
         uri = uris.join(uri, path.name)
-    return iter([_read_file(path, uri)])
+    return _closing(Documents(limits), path, uri, _read_file)
 
 
 def file_text(context: Context) -> str:
@@ -142,6 +151,16 @@ def printable(path: Path) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(path))
 
 
+def _closing(
+    documents: Documents,
+    path: Path,
+    uri: str,
+    read: Callable[[Path, str, Documents], Iterator[Draft | Unreadable]],
+) -> Iterator[Draft | Unreadable]:
+    with documents:
+        yield from read(path, uri, documents)
+
+
 def _former_sidecar(directory: Path) -> Iterator[Unreadable]:
     """Report the sidecar of a former export."""
     sidecar = directory / _FORMER_SIDECAR
@@ -153,7 +172,7 @@ def _former_sidecar(directory: Path) -> Iterator[Unreadable]:
         )
 
 
-def _read_directory(path: Path, uri: str) -> Iterator[Draft | Unreadable]:
+def _read_directory(path: Path, uri: str, documents: Documents) -> Iterator[Draft | Unreadable]:
     try:
         uris.parse(uri)
         with os.scandir(path) as entries:
@@ -171,7 +190,9 @@ def _read_directory(path: Path, uri: str) -> Iterator[Draft | Unreadable]:
     wanted = [entry for entry in wanted if not entry.is_symlink()]
     subdirectories = [path / entry.name for entry in wanted if entry.is_dir()]
     files = (path / entry.name for entry in wanted if not entry.is_dir())
-    drafts = (_read_file(file, uris.join(uri, file.name)) for file in files)
+    drafts = chain.from_iterable(
+        _read_file(file, uris.join(uri, file.name), documents) for file in files
+    )
     first = list(islice(drafts, _LISTED))
     title, abstract = _description(path)
     if not abstract and not is_shared(uri):
@@ -182,7 +203,7 @@ def _read_directory(path: Path, uri: str) -> Iterator[Draft | Unreadable]:
     yield from first
     yield from drafts
     for subdirectory in subdirectories:
-        yield from _read_directory(subdirectory, uris.join(uri, subdirectory.name))
+        yield from _read_directory(subdirectory, uris.join(uri, subdirectory.name), documents)
 
 
 def _is_wanted(entry: os.DirEntry[str]) -> bool:
@@ -217,21 +238,49 @@ def _listing(first: Iterable[Draft | Unreadable], subdirectories: Iterable[Path]
     return listing
 
 
-def _read_file(path: Path, uri: str) -> Draft | Unreadable:
+def _read_file(path: Path, uri: str, documents: Documents) -> Iterator[Draft | Unreadable]:
+    """Yield the draft of a file, and the parts of the file that are missing in it."""
+    lost: list[str] = []
     try:
-        content = text_of_file(path)
-    except OSError as error:
-        return Unreadable(printable(path), error.strerror or str(error), _uri_of_a_context(uri))
-    metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}
-    draft = Draft(
-        uri,
-        content=content,
-        title=derive_title(content, path.name),
-        metadata=metadata,
-        passages=default_passages(uri, content) or None,
-        time=_time(metadata),
+        if document := _read_document(path, documents):
+            content, metadata, time = document.text, document.metadata, document.time
+            title = document.title or derive_title(content, path.name)
+            lost = document.lost
+        else:
+            content = text_of_file(path)
+            metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}
+            title, time = derive_title(content, path.name), _time(metadata)
+    except (OSError, Failed) as error:
+        reason = getattr(error, "strerror", "") or str(error)
+        yield Unreadable(printable(path), reason, _uri_of_a_context(uri))
+        return
+    passages = default_passages(uri, content) or None
+    draft = _checked(
+        Draft(uri, content=content, title=title, metadata=metadata, passages=passages, time=time),
+        path,
     )
-    return _checked(draft, path)
+    yield draft
+    if isinstance(draft, Draft):
+        for reason in lost:
+            yield Unreadable(printable(path), f"{reason}; the rest is imported", draft.uri)
+
+
+def _read_document(path: Path, documents: Documents) -> Document | None:
+    """Read a PDF or the like as Markdown; None for other files, and for Markdown of an export.
+
+    Raises:
+        Failed: it cannot be read.
+        OSError: it cannot be opened.
+    """
+    format_ = document_format(path.name)
+    if not format_:
+        return None
+    with open_regular(path, follow=True) as file:
+        if file.read(len(_FRONT)) == _FRONT:
+            with suppress(OSError):
+                if front_matter(text_of_file(path))[0].get("format") == format_:
+                    return None
+        return documents.read(file, format_)
 
 
 def text_of_file(path: Path) -> str:

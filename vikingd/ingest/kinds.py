@@ -13,7 +13,18 @@ class Kind(Enum):
     TEXT = "text"
 
 
-_MARKDOWN = frozenset({".md", ".markdown", ".mdx"})
+_DOCUMENTS = {
+    ".pdf": "pdf",
+    ".html": "html",
+    ".htm": "html",
+    ".xhtml": "html",
+    ".docx": "docx",
+    ".pptx": "pptx",
+    ".xlsx": "xlsx",
+    ".epub": "epub",
+}
+# The content of a document is the Markdown that an import makes of it.
+_MARKDOWN = frozenset({".md", ".markdown", ".mdx", *_DOCUMENTS})
 
 # The suffixes of source code and configuration by the mark of a comment line; "" for no mark.
 _COMMENT_MARKS = {
@@ -22,7 +33,7 @@ _COMMENT_MARKS = {
     ".hh .hpp .cs .m .mm .php .dart .zig .proto .groovy .scss .less .vue .svelte",
     "--": ".sql .lua .hs .elm",
     ";": ".ini .cfg .clj .el .lisp .scm .asm",
-    "": ".css .html .htm .xml .svg .json .ipynb",
+    "": ".css .xml .svg .json .ipynb",
 }
 _COMMENT_MARK = {end: mark for mark, ends in _COMMENT_MARKS.items() for end in ends.split()}
 
@@ -33,6 +44,11 @@ def kind_of(name: str) -> Kind:
     if ending in _MARKDOWN:
         return Kind.MARKDOWN
     return Kind.CODE if ending in _COMMENT_MARK else Kind.TEXT
+
+
+def document_format(name: str) -> str:
+    """Return the format of a file that an import turns into Markdown; "" for any other file."""
+    return _DOCUMENTS.get(_ending(name), "")
 
 
 def comment_mark(name: str) -> str:

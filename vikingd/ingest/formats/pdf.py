@@ -1,0 +1,204 @@
+"""PDF files by PDFium: a heading for each bookmark and each page."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta, timezone
+from typing import BinaryIO
+
+import pypdfium2
+from pypdfium2 import raw
+
+from vikingd.domain.text import HAN_CHARS, KANA_CHARS
+from vikingd.ingest.formats.document import (
+    Document,
+    Failed,
+    Pages,
+    clean,
+    escaped,
+    heading,
+    lost_parts,
+    numbers,
+    time_of,
+    title_of,
+)
+
+MAX_PAGES = 20_000
+_MAX_BOOKMARKS = 20_000
+_MAX_DEPTH = 4  # levels of bookmarks; deeper ones get the lowest level
+_PAGE_LEVEL = 6  # below the bookmarks
+_WRAPPED = 3  # lines that a heading may take on a page
+_FULL = 0.8  # of the longest line: a line that goes on in the next one
+_LONG = 10  # characters of such a line; a shorter one is a label
+_HYPHEN = re.compile("[\x02\ufffe\xad][ ]*\n")
+_NUMBERED = re.compile(r"^(?:第.{1,5}[章节]|[\dA-Z]+(?:\.\d+)*\.?)\s*")
+_EAST = re.compile(f"[{HAN_CHARS}{KANA_CHARS}，、；]")
+_DATE = re.compile(r"D:(\d{4})(\d\d)?(\d\d)?(\d\d)?(\d\d)?(\d\d)?(?:([+-])(\d\d)'?(\d\d)?)?")
+_ERRORS = {
+    raw.FPDF_ERR_FORMAT: "is damaged, or no PDF",
+    raw.FPDF_ERR_PASSWORD: "is encrypted: it needs a password",
+    raw.FPDF_ERR_SECURITY: "is encrypted in an unknown way",
+}
+
+
+def read(file: BinaryIO) -> Document:
+    """Read a PDF file.
+
+    Raises:
+        Failed: it is encrypted or damaged, or it has no text.
+    """
+    try:
+        pdf = pypdfium2.PdfDocument(file)
+    except pypdfium2.PdfiumError as error:
+        reason = _ERRORS.get(error.err_code or 0, f"is damaged: {error}")
+        raise Failed(reason) from None
+    count = len(pdf)
+    if count > MAX_PAGES:
+        raise Failed(f"has {count:,} pages, at most {MAX_PAGES:,} are allowed; split the file")
+    lost: list[str] = []
+    bookmarks = _bookmarks(pdf, lost)
+    pages = Pages()
+    failed: list[tuple[str, str]] = []
+    empty = []
+    has_text = False
+    for number in range(1, count + 1):
+        try:
+            text, is_drawn = _text(pdf, number - 1)
+        except pypdfium2.PdfiumError as error:
+            failed.append((f"page {number}", str(error)))
+            text, is_drawn = "", False
+        if text:
+            has_text = True
+        elif is_drawn:
+            empty.append(number)
+        for part in _page(text, number, bookmarks.get(number - 1, ()), bool(bookmarks)):
+            pages.add(part)
+    if not has_text:
+        raise Failed("is damaged: no page is read" if failed else "has no text: it may be a scan")
+    if empty:
+        one = len(empty) == 1
+        of = f"page {empty[0]} has" if one else f"pages {numbers(empty)} have"
+        lost.append(f"{of} no text: {'it may be a scan' if one else 'they may be scans'}")
+    if pdf.get_formtype() != raw.FORMTYPE_NONE:
+        lost.append("the fields of its form are not read")
+    facts = pdf.get_metadata_dict()
+    return Document(
+        pages.text(),
+        title_of(facts.get("Title")),
+        {"format": "pdf", "pages": count},
+        _time(facts),
+        [*lost, *lost_parts(failed)],
+    )
+
+
+def _bookmarks(pdf: pypdfium2.PdfDocument, lost: list[str]) -> Mapping[int, list[tuple[int, str]]]:
+    """Return depth and title of the bookmarks of each page, by its index."""
+    found: dict[int, list[tuple[int, str]]] = defaultdict(list)
+    try:
+        for count, bookmark in enumerate(pdf.get_toc(max_depth=15)):
+            if count == _MAX_BOOKMARKS:
+                lost.append(f"it has more than {_MAX_BOOKMARKS:,} bookmarks")
+                break
+            target = bookmark.get_dest()
+            page = target.get_index() if target else None
+            title = " ".join(clean(bookmark.get_title()).split())
+            if page is not None and title:
+                found[page].append((min(bookmark.level, _MAX_DEPTH - 1), title))
+    except pypdfium2.PdfiumError as error:
+        lost.append(f"its bookmarks cannot be read: {error}")
+    return found
+
+
+def _text(pdf: pypdfium2.PdfDocument, index: int) -> tuple[str, bool]:
+    """Return the text of a page, and whether anything is drawn on it."""
+    page = pdf[index]
+    try:
+        textpage = page.get_textpage()
+        try:
+            found = textpage.get_text_range() if textpage.count_chars() else ""
+        finally:
+            textpage.close()
+        found = _HYPHEN.sub("", found.replace("\r\n", "\n"))
+        lines = [line.strip() for line in clean(found).split("\n")]
+        text = "\n".join(_unwrapped([line for line in lines if line]))
+        return text, bool(raw.FPDFPage_CountObjects(page))
+    finally:
+        page.close()
+
+
+def _unwrapped(lines: Sequence[str]) -> list[str]:
+    """Join lines of Chinese and Japanese text, which has no spaces between words."""
+    longest = max(map(len, lines), default=0)
+    done: list[str] = []
+    last = 0  # length of the last line before it was joined
+    for line in lines:
+        goes_on = done and _EAST.match(done[-1][-1]) and _EAST.match(line)
+        if goes_on and last >= max(_LONG, _FULL * longest):
+            done[-1] += line
+        else:
+            done.append(line)
+        last = len(line)
+    return done
+
+
+def _page(
+    text: str, number: int, bookmarks: Sequence[tuple[int, str]], has_bookmarks: bool
+) -> list[str]:
+    """Return the Markdown blocks of a page.
+
+    The heading of a bookmark stands in the place of its line on the page, else at the top. A
+    heading of the page follows each of them, so that all text has its page.
+    """
+    own = heading(_PAGE_LEVEL if has_bookmarks else 2, f"Page {number}")
+    lines = text.split("\n") if text else []
+    blocks: list[str] = []
+    at = 0
+    missing = []
+    for depth, title in bookmarks:
+        place = _find(title, lines, at)
+        if place is None:
+            missing.append(heading(depth + 2, title))
+            continue
+        if before := lines[at : place[0]]:
+            blocks += [own, escaped("\n".join(before))]
+        blocks.append(heading(depth + 2, title))
+        at = place[1]
+    if rest := lines[at:]:
+        blocks += [own, escaped("\n".join(rest))]
+    elif not text:
+        blocks.append(own)
+    return [*missing, *blocks]
+
+
+def _find(title: str, lines: Sequence[str], start: int) -> tuple[int, int] | None:
+    """Return the first and the next line of a heading on a page."""
+    wanted = _key(title)
+    for first in range(start, len(lines)):
+        for end in range(first + 1, min(first + _WRAPPED, len(lines)) + 1):
+            found = _key(" ".join(lines[first:end]))
+            if found == wanted:
+                return first, end
+            if len(found) > len(wanted):
+                break
+    return None
+
+
+def _key(line: str) -> str:
+    return "".join(_NUMBERED.sub("", line).casefold().split()) or line.casefold()
+
+
+def _time(facts: Mapping[str, str]) -> int | None:
+    for name in ("ModDate", "CreationDate"):
+        if found := _DATE.match(facts.get(name) or ""):
+            year, *rest = found.groups()[:6]
+            sign, hours, minutes = found.groups()[6:]
+            away = timedelta(hours=int(hours or 0), minutes=int(minutes or 0))
+            with suppress(ValueError, OverflowError):
+                zone = timezone(-away if sign == "-" else away) if sign else UTC
+                day = datetime(int(year), int(rest[0] or 1), int(rest[1] or 1), tzinfo=zone)
+                hour, minute, second = (int(number or 0) for number in rest[2:])
+                return time_of(day.replace(hour=hour, minute=minute, second=second))
+    return None

@@ -1,0 +1,38 @@
+"""The parser of each format."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import BinaryIO, TypeAlias
+
+from vikingd.ingest.formats.document import Document, Failed
+
+Parser: TypeAlias = Callable[[BinaryIO], Document]
+
+EXTRA = "files"
+_PACKAGES = {
+    "pdf": "pypdfium2",
+    "html": "markdownify",
+    "docx": "mammoth",
+    "pptx": "pptx",
+    "xlsx": "openpyxl",
+    "epub": "markdownify",
+}
+FORMATS = frozenset(_PACKAGES)
+"""The formats; each has a module of its name with a function `read`."""
+
+
+def parser_of(format_: str) -> Parser:
+    """Import the parser of a format.
+
+    Raises:
+        Failed: a package of the extra `files` is missing.
+    """
+    try:
+        import_module(_PACKAGES[format_])
+        import_module("lxml.etree")
+        read: Parser = import_module(f"vikingd.ingest.formats.{format_}").read
+    except ImportError as error:
+        raise Failed(f"needs `pip install 'vikingd[{EXTRA}]'` ({error})") from None
+    return read
