@@ -24,7 +24,7 @@ class TestStandardVectorStore(VectorStoreIntegrationTests):
     @pytest.fixture
     def vectorstore(self, typed: Client) -> Iterator[VectorStore]:
         """Yield an empty store."""
-        yield VikingdVectorStore(typed, NOTES, self.get_embeddings())
+        return VikingdVectorStore(typed, NOTES, self.get_embeddings())
 
 
 class TestStandardVectorStoreByWords(VectorStoreIntegrationTests):
@@ -33,7 +33,7 @@ class TestStandardVectorStoreByWords(VectorStoreIntegrationTests):
     @pytest.fixture
     def vectorstore(self, typed: Client) -> Iterator[VectorStore]:
         """Yield an empty store."""
-        yield VikingdVectorStore(typed, NOTES)
+        return VikingdVectorStore(typed, NOTES)
 
 
 class TestStandardRetriever(RetrieversIntegrationTests):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from vikingd.client import (
@@ -52,6 +52,7 @@ _SUFFIX = ".json"
 _WHOLE = "$"
 _MAX_HITS = 1000
 _MAX_ABSTRACT = 500
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # a daemon always sends times
 _MINUTE = 60_000_000  # microseconds
 
 
@@ -243,11 +244,15 @@ class VikingdStore(BaseStore):
         content, abstract, passages = text, "", []
         for field in fields:
             path = field if field == _WHOLE else tokenize_path(field)
-            for part in filter(str.strip, get_text_at_path(value, path)):
+            for part in get_text_at_path(value, path):
+                # A text cannot have surrogates and NULs.
+                searched = part.encode("utf-8", "replace").decode().replace("\0", " ")
+                if not searched.strip():
+                    continue
                 start = len(content) + 1
-                content = f"{content}\n{part}"
+                content = f"{content}\n{searched}"
                 passages.append(Passage("", start, len(content)))
-                abstract = abstract or part[:_MAX_ABSTRACT]
+                abstract = abstract or searched[:_MAX_ABSTRACT]
         metadata["indexed"] = bool(passages)
         return Draft(
             uri,
@@ -281,13 +286,12 @@ class _Stored:
 
     def item(self, store: VikingdStore, score: float | None = None) -> SearchItem:
         namespace, key = store._place(self.context.uri)
-        now = datetime.now().astimezone()
         return SearchItem(
             namespace,
             key,
             self.value(store.client),
-            self.context.create_time or now,
-            self.context.time or now,
+            self.context.create_time or _EPOCH,
+            self.context.time or _EPOCH,
             score,
         )
 
