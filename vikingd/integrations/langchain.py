@@ -28,6 +28,7 @@ from vikingd.integrations.common import (
     directory_of,
     encoded,
     extra,
+    to_json,
 )
 
 with extra("langchain"):
@@ -138,7 +139,7 @@ class VikingdVectorStore(VectorStore):
             The ids, in the order of the texts.
 
         Raises:
-            ValueError: the lists differ in length, or metadata are not JSON.
+            TypeError, ValueError: the lists differ in length, or metadata are not JSON.
             ClientError: the daemon refuses a document.
         """
         contents = list(texts)
@@ -147,6 +148,8 @@ class VikingdVectorStore(VectorStore):
         for name, values in (("ids", given), ("metadatas", metadata)):
             if len(values) != len(contents):
                 raise ValueError(f"{name} has {len(values)} items for {len(contents)} texts")
+        for i, one in enumerate(metadata):
+            to_json(one, f"metadatas[{i}]")
         names = [one or str(uuid.uuid4()) for one in given]
         vectors = self._vectors(contents)
         drafts = {
