@@ -192,8 +192,9 @@ def test_ids_and_metadata_come_back_as_they_were(typed: Client) -> None:
 def test_many_documents_are_written_in_parts(typed: Client) -> None:
     """More documents than one call takes."""
     store = VikingdVectorStore(typed, NOTES)
-    ids = store.add_texts([f"number {n} " + "long " * 2_000 for n in range(1_050)])
-    assert len(store.get_by_ids(ids[-3:])) == 3
+    ids = store.add_texts([f"number {n} " + "long " * 10_000 for n in range(120)])
+    ids += store.add_texts([f"number {n}" for n in range(120, 1_050)])
+    assert len(store.get_by_ids([ids[0], ids[119], ids[1_049]])) == 3
     assert len(list(typed.list(NOTES))) == 1_050
     store.delete()
     assert list(typed.list(NOTES)) == []
