@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
 from agents.items import TResponseInputItem
 from agents.memory.session import Session
 from agents.memory.session_settings import SessionSettings
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from vikingd.client import Client, InvalidField, NotFound
+from vikingd.client import Client, Draft, InvalidField, NotFound
 from vikingd.integrations.common import decoded, encoded
-from vikingd.integrations.openai_agents import VikingdSession
+from vikingd.integrations.openai_agents import VikingdSession, _Head
 
 ROOT = "viking://resources/sessions"
 
@@ -79,6 +80,7 @@ def test_the_four_methods(session: VikingdSession, typed: Client) -> None:
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.lists(st.dictionaries(st.text(max_size=5), JSON, max_size=3), min_size=1, max_size=5))
+@example([{"cut": "\ud83c", "nul": "\0\x85\u2028", "big": 2**200, "whole": 1.0}])
 def test_items_are_kept_losslessly(session: VikingdSession, items: list[Any]) -> None:
     """Any JSON comes back as it was, with the types of numbers."""
 
@@ -190,6 +192,27 @@ def test_a_late_deletion_of_a_popped_item_spares_the_next_one(
         await session.add_items(said("a"))
         assert typed.get(file.uri).revision > revision
         assert await session.get_items() == said("a")
+
+    asyncio.run(test())
+
+
+class Late(VikingdSession):
+    """A session that is so slow that another writer appends before it deletes a popped file."""
+
+    def _change(self, plan: Callable[[_Head], list[Draft]]) -> _Head:
+        head = super()._change(plan)
+        VikingdSession(self.client, self.session_id, ROOT)._add(said("b"))
+        return head
+
+
+def test_a_pop_deletes_no_item_of_another_writer(session: VikingdSession) -> None:
+    """The next item takes the number of the popped one, and stays."""
+
+    async def test() -> None:
+        await session.add_items(said("a"))
+        popped = await Late(session.client, session.session_id, ROOT).pop_item()
+        assert popped == said("a")[0]
+        assert await session.get_items() == said("b")
 
     asyncio.run(test())
 

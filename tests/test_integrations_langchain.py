@@ -122,20 +122,29 @@ def test_a_recall_finds_memories(typed: Client) -> None:
         VikingdRetriever(client=typed, k=0)
 
 
+class Backwards(DeterministicFakeEmbedding):
+    """Vectors of texts; a query is read backwards, so that its words match nothing."""
+
+    def embed_query(self, text: str) -> list[float]:
+        """Return the vector of a text that is spelled backwards."""
+        return super().embed_query(text[::-1])
+
+
 def test_vectors_of_an_embeddings_object_are_sent(typed: Client) -> None:
     """The daemon, which has no embedder, finds by the given vectors."""
-    embedding = DeterministicFakeEmbedding(size=6)
+    embedding = Backwards(size=6)
     texts = ["oolong", "green tea", "water"]
     store = VikingdVectorStore.from_texts(texts, embedding, client=typed, uri=NOTES)
     assert typed.stats().vectors == len(texts)
     for text in texts:
-        (best, score), *_ = store.similarity_search_with_relevance_scores(text, k=3)
+        query = text[::-1]
+        (best, score), *_ = store.similarity_search_with_relevance_scores(query, k=3)
         assert (best.page_content, round(score, 3)) == (text, 1.0)
-        again = store.similarity_search_by_vector(embedding.embed_query(text), k=1)
+        again = store.similarity_search_by_vector(embedding.embed_query(query), k=1)
         assert [document.page_content for document in again] == [text]
-        assert store.max_marginal_relevance_search(text, k=2)[0].page_content == text
+        assert store.max_marginal_relevance_search(query, k=2)[0].page_content == text
     retriever = store.as_retriever(search_kwargs={"k": 1})
-    assert [document.page_content for document in retriever.invoke("water")] == ["water"]
+    assert [document.page_content for document in retriever.invoke("retaw")] == ["water"]
     assert store.embeddings is embedding
 
 

@@ -96,6 +96,16 @@ def test_a_query_finds_by_words_and_the_rest_comes_last(store: VikingdStore) -> 
     }
 
 
+def test_a_filter_among_better_items(store: VikingdStore) -> None:
+    """An item that passes the filter has its score, though many others match better."""
+    for n in range(12):
+        store.put(ANA, f"a{n}", {"text": "oolong oolong", "hot": False})
+    store.put(ANA, "b", {"text": "some oolong, a cup and a spoon", "hot": True})
+    [item] = store.search(ANA, query="oolong", filter={"hot": True}, limit=1)
+    assert item.key == "b"
+    assert item.score is not None
+
+
 def test_fields_decide_what_is_searched(typed: Client) -> None:
     """Only the named fields are found, those of the store or those of the item."""
     store = VikingdStore(typed, ROOT, fields=["text", "notes[*].title"])
@@ -160,6 +170,23 @@ def test_a_read_lets_the_time_begin_anew(typed: Client) -> None:
     assert read is not None
     assert read.updated_at == updated
     assert read.value == {"n": 1}
+    assert typed.get(f"{ROOT}/users/ana/a.json").content == '{"n":1}'
+
+
+def test_a_sweep_spares_what_was_written_meanwhile(
+    store: VikingdStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An item that was expired when it was listed, and is new now, stays."""
+    store.put(ANA, "a", {"n": 1}, ttl=SHORT)
+    time.sleep(SHORT * 60)
+    listed = list(store._stored(ROOT, expired=True))
+    assert len(listed) == 1
+    store.put(ANA, "a", {"n": 2})
+    monkeypatch.setattr(store, "_stored", lambda *_, **__: iter(listed))
+    assert store.sweep_ttl() == 0
+    item = store.get(ANA, "a")
+    assert item is not None
+    assert item.value == {"n": 2}
 
 
 def test_a_batch_reads_before_it_writes(store: VikingdStore) -> None:

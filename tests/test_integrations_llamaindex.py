@@ -113,6 +113,8 @@ def test_the_block_remembers_and_recalls(typed: Client) -> None:
         assert await block.aget([answer]) == ""
         assert await block.aget([user("oolong, who?"), answer]) == "- Ana drinks oolong."
         assert await block.aget([user("oolong " * 10_000)]) == "- Ana drinks oolong."
+        assert await block.aget([user("milk?"), user("oolong?")]) == "- Ana drinks oolong."
+        assert await block.aget([user("oolong?"), user("milk?")]) == ""
         other = VikingdMemoryBlock(client=typed, project="other")
         assert await other.aget([user("oolong")]) == ""
 

@@ -185,9 +185,8 @@ class VikingdStore(BaseStore):
         return sorted(found)[op.offset : op.offset + op.limit]
 
     def _directory(self, namespace: Sequence[str]) -> str:
-        # Files have a dot in their names, so that no label is the name of a file.
-        labels = (encoded(label).replace(".", "%2E") for label in namespace)
-        return "/".join((self.uri, *labels))
+        # LangGraph refuses dots in labels, so no label is the name of a file.
+        return "/".join((self.uri, *map(encoded, namespace)))
 
     def _file(self, op: GetOp | PutOp) -> str:
         return f"{self._directory(op.namespace)}/{encoded(op.key)}{_SUFFIX}"
