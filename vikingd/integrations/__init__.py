@@ -1,0 +1,1 @@
+"""Adapters of the Python client to agent frameworks, each with an extra; see README.md."""

@@ -1,0 +1,135 @@
+"""The parts that several adapters share: imports of extras, names of files, JSON, batches."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import quote, unquote
+
+from vikingd.client import Client, Draft, NotFound
+
+MAX_COUNT = 100
+"""The number of contexts in a batch; the daemon answers other calls between two batches."""
+MAX_BYTES = 3 << 20
+"""The bytes of a batch, below the daemon's limits.max_message_bytes."""
+MAX_COPY = 48 << 10
+"""The bytes of a JSON text that fits into metadata, where listings have it too."""
+
+_RESERVED = re.compile(r"[%/\x00-\x1f\x7f-\x9f]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Import the packages of an extra within this context.
+
+    Raises:
+        ImportError: a package is missing; the message names the extra to install.
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            f"{error.name} is not installed; install it with: pip install 'vikingd[{name}]'",
+            name=error.name,
+        ) from error
+
+
+def encoded(name: str) -> str:
+    """Return any text as a part of one segment of a URI; `decoded` is its reverse.
+
+    A percent sign, a slash and control characters are percent-encoded. A name that consists of
+    dots alone, or an empty one, is no segment; the caller adds a suffix.
+    """
+    return _RESERVED.sub(lambda found: quote(found[0], safe=""), name)
+
+
+def decoded(segment: str) -> str:
+    """Return the text that `encoded` has made a segment of."""
+    return unquote(segment)
+
+
+def to_json(value: Any, name: str) -> str:
+    """Return a value as one line of JSON that `json.loads` turns into the same value.
+
+    Args:
+        value: dicts with text keys, lists, tuples (they become lists), text, numbers, None.
+        name: the name of the value for errors.
+
+    Raises:
+        TypeError: a part of the value is of another type; the message names its place.
+        ValueError: a number is NaN or infinite, or the value contains itself.
+    """
+    _check(value, name, ())
+    try:
+        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError as error:
+        raise ValueError(f"{name} is not valid JSON: {error}") from None
+    # The wire carries valid Unicode only. JSON has escapes for all else.
+    return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def _check(value: Any, place: str, above: tuple[int, ...]) -> None:
+    """Refuse what JSON would change silently."""
+    if id(value) in above:
+        raise ValueError(f"{place} contains itself, which JSON cannot hold")
+    match value:
+        case Mapping():
+            if not isinstance(value, dict):
+                raise TypeError(f"{place} is of type {type(value).__name__}; give a dict")
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    raise TypeError(f"{place} has the key {key!r}; the keys of JSON are text")
+                _check(item, f"{place}[{key!r}]", (*above, id(value)))
+        case list() | tuple():
+            for i, item in enumerate(value):
+                _check(item, f"{place}[{i}]", (*above, id(value)))
+        case None | str() | bool() | int() | float():
+            return
+        case _:
+            raise TypeError(f"{place} is of type {type(value).__name__}, which JSON does not have")
+
+
+def copy_of(text: str) -> dict[str, Any]:
+    """Return metadata with a JSON text, so that a listing has it; none if it is too long."""
+    return {"json": text} if len(text.encode()) <= MAX_COPY else {}
+
+
+def batches(drafts: Iterable[Draft], count: int = MAX_COUNT) -> Iterator[list[Draft]]:
+    """Yield batches of at most `count` drafts and MAX_BYTES, or of one larger draft."""
+    batch: list[Draft] = []
+    size = 0
+    for draft in drafts:
+        more = len(draft.content.encode("utf-8", "replace")) + len(draft.vector) + 4096
+        more += sum(len(passage.vector) for passage in draft.passages or ())
+        more += len(json.dumps(draft.metadata, default=str))
+        if batch and (len(batch) == count or size + more > MAX_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(draft)
+        size += more
+    if batch:
+        yield batch
+
+
+def delete(client: Client, uris: Iterable[str]) -> None:
+    """Delete contexts, of which some may be missing."""
+    pending = list(dict.fromkeys(uris))
+    for start in range(0, len(pending), MAX_COUNT):
+        client.delete(*pending[start : start + MAX_COUNT], allow_missing=True)
+
+
+def children(client: Client, directory: str) -> list[str]:
+    """Return the URIs of the children of a directory; none if it does not exist."""
+    try:
+        return [context.uri for context in client.list(directory)]
+    except NotFound:
+        return []
+
+
+def directory_of(uri: str) -> str:
+    """Return the URI of a directory without a slash at its end."""
+    return uri.rstrip("/") if not uri.endswith("://") else uri
