@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, unquote
 
-from vikingd.client import Client, Draft, NotFound
+from vikingd.client import Client, Draft, NotFound, vector_bytes
 
 MAX_COUNT = 100
 """The number of contexts in a batch; the daemon answers other calls between two batches."""
@@ -103,7 +103,8 @@ def batches(drafts: Iterable[Draft], count: int = MAX_COUNT) -> Iterator[list[Dr
     batch: list[Draft] = []
     size = 0
     for draft in drafts:
-        more = len(draft.content.encode("utf-8", "replace")) + len(draft.vector) + 4096
+        more = 4096 + len(draft.content.encode("utf-8", "replace"))
+        more += len(vector_bytes(draft.vector))
         more += sum(len(passage.vector) for passage in draft.passages or ())
         more += len(json.dumps(draft.metadata, default=str))
         if batch and (len(batch) == count or size + more > MAX_BYTES):
