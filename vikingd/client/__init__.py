@@ -77,6 +77,8 @@ from vikingd.client.results import (
     Citation,
     ContextItem,
     DroppedPiece,
+    ExtractedMemory,
+    ExtractResult,
     FindResult,
     ForgetResult,
     MatchedContext,
@@ -85,6 +87,7 @@ from vikingd.client.results import (
     QueryHit,
     QueryResult,
     RecallResult,
+    RefusedMemory,
     ReinforceResult,
     RememberResult,
     Rerank,
@@ -109,6 +112,7 @@ from vikingd.client.values import vector_bytes
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.changes import PutOutcome
 from vikingd.domain.contexts import ContextType, Draft, Entry, Passage, Relation
+from vikingd.domain.extract import ExtractSource, MemoryKind
 from vikingd.domain.find import (
     FindTrace,
     Levels,
@@ -168,6 +172,9 @@ __all__ = [
     "EmbedderStats",
     "EmbedderTimedOut",
     "Entry",
+    "ExtractResult",
+    "ExtractSource",
+    "ExtractedMemory",
     "Failure",
     "FieldViolation",
     "FindResult",
@@ -190,6 +197,7 @@ __all__ = [
     "MatchedContext",
     "MatchedPassage",
     "Memory",
+    "MemoryKind",
     "MemoryState",
     "Method",
     "Mode",
@@ -213,6 +221,7 @@ __all__ = [
     "RecallPath",
     "RecallResult",
     "ReembedResult",
+    "RefusedMemory",
     "ReinforceResult",
     "Relation",
     "RememberOutcome",

@@ -268,6 +268,12 @@ class Methods(ABC):
         results.RememberResult,
         retried=_NAMED,
     )
+    extract = Method(
+        memory_requests.extract,
+        lambda to: to.memories.Extract,
+        results.ExtractResult,
+        retried=_NAMED,
+    )
     reinforce = Method(
         memory_requests.reinforce,
         lambda to: to.memories.Reinforce,

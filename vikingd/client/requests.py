@@ -10,7 +10,14 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from vikingd.client.errors import sendable
 from vikingd.client.results import Hit, context_items
 from vikingd.client.session import Session
-from vikingd.client.values import count_of, set_fusion, struct, timestamp, vector_bytes
+from vikingd.client.values import (
+    count_of,
+    session_message,
+    set_fusion,
+    struct,
+    timestamp,
+    vector_bytes,
+)
 from vikingd.domain.contexts import ContextType, Draft, Entry
 from vikingd.domain.find import Levels, Method
 from vikingd.domain.patterns import NodeKind
@@ -159,7 +166,9 @@ def search(
     """
     return retrieval_pb2.SearchRequest(
         query=query,
-        session=None if session is None else _session(session),
+        session=None
+        if session is None
+        else session_message(session, session.messages[-_SENT_MESSAGES:]),
         target_uri=target_uri,
         context_types=[contexts_pb2.ContextType.ValueType(kind) for kind in context_types],
         levels=retrieval_pb2.Levels.ValueType(levels),
@@ -170,17 +179,6 @@ def search(
         mode=retrieval_pb2.SearchMode.ValueType(mode),
         trace=trace,
         min_revision=min_revision,
-    )
-
-
-def _session(session: Session | SearchSession) -> retrieval_pb2.SearchSession:
-    """Return a session with its last messages."""
-    return retrieval_pb2.SearchSession(
-        summary=session.summary,
-        messages=[
-            retrieval_pb2.SessionMessage(role=message.role, content=message.content)
-            for message in session.messages[-_SENT_MESSAGES:]
-        ],
     )
 
 

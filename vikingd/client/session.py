@@ -80,15 +80,25 @@ class Session:
             OSError: the file cannot be read.
             ValueError: the file holds no session; the message names the file and the fault.
         """
-        raw = Path(path).read_bytes()
+        return cls.loads(Path(path).read_bytes(), os.fspath(path), keep=keep)
+
+    @classmethod
+    def loads(
+        cls, text: str | bytes, name: str = "the text", *, keep: int | None = None
+    ) -> Session:
+        """Read the text of such a file; `name` is its name in errors.
+
+        Raises:
+            ValueError: the text holds no session; the message has the name and the fault.
+        """
         try:
-            value = json.loads(raw)
+            value = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{os.fspath(path)} is not JSON: {error}") from None
+            raise ValueError(f"{name} is not JSON: {error}") from None
         try:
             return cls._from_json(value, keep)
         except ValueError as error:
-            raise ValueError(f"{os.fspath(path)}: {error}") from None
+            raise ValueError(f"{name}: {error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `{"summary": ..., "messages": [{"role": ..., "content": ...}]}`.

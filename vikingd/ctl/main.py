@@ -10,7 +10,17 @@ from typing import Annotated, Any
 import typer
 
 import vikingd
-from vikingd.ctl import keys, matching, reading, remembering, retrieving, running, tenants, writing
+from vikingd.ctl import (
+    extracting,
+    keys,
+    matching,
+    reading,
+    remembering,
+    retrieving,
+    running,
+    tenants,
+    writing,
+)
 from vikingd.ctl.backing_up import backup
 from vikingd.ctl.demo import demo
 from vikingd.ctl.exporting import export
@@ -42,6 +52,7 @@ app.command("retrieve")(connected(retrieving.retrieve))
 app.command("context")(connected(retrieving.context))
 app.command("recall")(connected(remembering.recall))
 app.command("remember")(connected(remembering.remember))
+app.command("extract")(connected(extracting.extract))
 app.command("reinforce")(connected(remembering.reinforce))
 app.command("forget")(connected(remembering.forget))
 app.command("put")(connected(writing.put))
