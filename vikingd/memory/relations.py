@@ -25,14 +25,14 @@ class Relation(NamedTuple):
 MAX_CHARACTERS = 300
 """A longer text states no single relation."""
 
-_SUBJECT = r"(?:(?:i|we|(?:the )?user|he|she)\s+)?"
+_SUBJECT = r"(?:(?:i|we|(?:the )?user)\s+)?"
 _ADVERBS = (
     r"(?:(?:really|absolutely|mostly|usually|generally|still|now|currently|just|also|much|actually|"
     r"recently|strongly|truly|finally|have|has|'ve)\s+)*"
 )
 _I = rf"{_SUBJECT}{_ADVERBS}"
 _ZH = (
-    r"(?:我们?|用户|他|她)(?:现在|目前|如今|也|真的|最|很|特别|非常|比较|还是|一直|都|已经|刚刚?|"
+    r"(?:我们?|用户)(?:现在|目前|如今|也|真的|最|很|特别|非常|比较|还是|一直|都|已经|刚刚?|"
     r"最近|又|终于)*"
 )
 _LIKES = "likes?|loves?|enjoys?|adores?"
@@ -49,20 +49,20 @@ _ONE = tuple(
         (WORK, rf"{_I}works? (?:at|for) (?P<value>.+)"),
         (WORK, rf"{_ZH}在(?P<value>.+?)(?:工作|上班|任职)了?"),
         (WORK, rf"{_ZH}(?:就职于|任职于|供职于)(?P<value>.+)"),
-        (NAME, r"(?:my|(?:the )?user's|his|her)? ?name(?: is|:|'s) (?P<value>.+)"),
+        (NAME, r"(?:my|(?:the )?user's)? ?name(?: is|:|'s) (?P<value>.+)"),
         (NAME, rf"(?:{_ZH}叫|(?:我|用户)的名字[是叫])(?P<value>.+)"),
-        (ADDRESS, r"(?:please )?call me (?P<value>.+)"),
-        (ADDRESS, r"请?(?:叫|称呼)我(?P<value>.+)"),
-        ("birthday", r"(?:my|(?:the )?user's|his|her) birthday(?: is|:|'s) (?:on )?(?P<value>.+)"),
+        (ADDRESS, r"(?:(?:please )?call me|(?:the )?user wants to be called) (?P<value>.+)"),
+        (ADDRESS, r"(?:请?(?:叫|称呼)我|用户希望被称为)(?P<value>.+)"),
+        ("birthday", r"(?:my|(?:the )?user's) birthday(?: is|:|'s) (?:on )?(?P<value>.+)"),
         ("birthday", r"(?:我|用户)的?生日[是在](?P<value>.+)"),
     )
 )
 _FAVOURITE = lazy(
-    r"(?:(?:my|(?:the )?user's|his|her) )?favou?rite (?P<of>.{1,60}?)(?: is|:) (?P<value>.+)"
+    r"(?:(?:my|(?:the )?user's) )?favou?rite (?P<of>.{1,60}?)(?: is|:) (?P<value>.+)"
     r"|(?:我|用户)最喜欢的(?P<zh_of>.{1,30}?)是(?P<zh_value>.+)"
 )
 _OVER = lazy(
-    rf"{_I}prefers? (?P<one>.+?) (?:over|to|rather than|instead of) (?P<other>.+)"
+    rf"{_I}prefers? (?!not )(?P<one>.+?) (?:over|to|rather than|instead of) (?P<other>.+)"
     rf"|{_ZH}更?(?:喜欢|偏好|偏爱)(?P<zh_one>.+?)(?:而不是|胜过|多于|甚于|，?不喜欢)(?P<zh_other>.+)"
     rf"|{_ZH}比起(?P<zh_less>.+?)，?(?:我)?更喜欢(?P<zh_more>.+)"
 )
@@ -75,6 +75,7 @@ _HABIT = lazy(
     rf"|(?:我|用户)(?:(?P<zh_yes>总是|总|一直都?)|(?P<zh_no>从不|从来不|绝不))(?P<zh_of>.+)"
 )
 _WHEN = lazy(
+    "(?i)"
     r"(?:,? (?:now|again|today|yesterday|recently|currently|these days|at the moment|anymore|instead|"
     r"(?:last|this) (?:week|month|year|summer|spring|autumn|fall|winter)|"
     r"(?:in|since) (?:(?:january|february|march|april|may|june|july|august|september|october|"
@@ -107,6 +108,11 @@ def relation_of(text: str) -> Relation | None:
             holds = bool(found["yes"] or found["zh_yes"])
             return Relation(f"{verb} {_value(found['of'] or found['zh_of'])}", str(holds))
     return None
+
+
+def without_time(text: str) -> str:
+    """Return a statement without words such as "last week" at its end."""
+    return _WHEN.sub("", text.strip(_ENDS)).strip(_ENDS)
 
 
 def _value(text: str) -> str:

@@ -4,8 +4,8 @@ A rule reads one clause of a message of the user, from its beginning. It takes n
 hypothesis, no quotation, no statement of another person, and nothing from a text that the user wants
 translated or rewritten. It rather misses a statement than take one that was not made.
 
-A memory keeps the user's own words. So nothing is added, it is found by these words, and saying the
-same again gives the same text.
+A memory is a note in the third person that keeps the words of the user, see `third_person`. So saying
+the same again gives the same text.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from collections.abc import Iterator, Sequence
 from vikingd.domain.extract import MAX_MEMORIES, MemoryKind, Proposal
 from vikingd.domain.search import SessionMessage
 from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, one_line
+from vikingd.memory.relations import without_time
+from vikingd.memory.third_person import third_person
 
 MAX_READ = 8_000
 """Characters of a message that are read."""
@@ -104,6 +106,9 @@ _ZH = (
     r"又|终于|更|超|蛮|挺)*"
 )
 
+_CALLED = lazy(r"(?:please )?call me (?P<name>.+)", re.IGNORECASE)
+_MOVED = r"(?:i|we)\b.{0,20}?\b(?:moved|relocated)\b"
+_PLACE = r"(?:the )?(?-i:[A-Z][a-zà-ÿ'.-]+(?:[ ,]+(?:de|la|le|am|of|the|[A-Z][a-zà-ÿ'.-]+)){0,4})(?![\w])"
 _PROFILE, _PREFERENCES, _ENTITIES = (
     MemoryKind.PROFILE,
     MemoryKind.PREFERENCES,
@@ -147,8 +152,13 @@ _RULES: Sequence[tuple[MemoryKind, re.Pattern[str]]] = tuple(
         (
             _PROFILE,
             rf"(?:{_ME}|i'?ve (?:just |recently )?|we'?ve (?:just |recently )?|i have )"
-            r"(?:(?:live|reside) in|(?:moved|relocated)(?: back)? to|work (?:at|for|as|in)|"
+            r"(?:(?:live|reside) in|work (?:at|for|as|in)|"
             r"come from|grew up in|speak) (?P<object>.+)",
+        ),
+        (
+            _PROFILE,
+            rf"(?:{_ME}|i'?ve (?:just |recently )?|we'?ve (?:just |recently )?|i have )"
+            rf"(?:moved|relocated)(?: back)? to (?P<object>{_PLACE}.{{0,60}})",
         ),
         (
             _PROFILE,
@@ -242,13 +252,13 @@ def _of_sentence(sentence: str) -> Iterator[tuple[MemoryKind, str]]:
         if (told := _told(found)) is not None:
             yield told
         return
-    if _UNREAL.search(sentence):
+    if _UNREAL.search(sentence) or _ATTRIBUTED.search(sentence):
         return
     at = 0
     for end in [*(found.span() for found in _NEXT.finditer(sentence)), (len(sentence),) * 2]:
         clause, before = sentence[at : end[0]], sentence[:at]
         at = end[1]
-        if _REPORTED.search(before) or _ATTRIBUTED.search(clause):
+        if _REPORTED.search(before):
             return
         if (said := _of_clause(_unfilled(clause))) is not None:
             yield said
@@ -264,7 +274,7 @@ def _told(found: re.Match[str]) -> tuple[MemoryKind, str] | None:
     kind = _PROFILE if _OF_SELF.match(what) else _ENTITIES
     if found["to"] or re.match(r"(?:always|never|use|don't|do not)\b|要|不要|总是|别", what, re.I):
         kind = _PREFERENCES
-    return kind, _shown(what)
+    return kind, _shown(third_person(what))
 
 
 def _of_clause(clause: str) -> tuple[MemoryKind, str] | None:
@@ -277,7 +287,7 @@ def _of_clause(clause: str) -> tuple[MemoryKind, str] | None:
             is_empty = _EMPTY.match(thing) or (
                 not thing and "'m" not in clause and " am" not in clause
             )
-            return None if is_empty else (kind, _shown(clause))
+            return None if is_empty else (kind, _shown(_noted(clause)))
     return None
 
 
@@ -288,6 +298,14 @@ def _unfilled(text: str) -> str:
 
 def _trimmed(text: str) -> str:
     return one_line(text).strip(_END)
+
+
+def _noted(clause: str) -> str:
+    if called := _CALLED.fullmatch(clause):
+        return f"The user wants to be called {called['name']}"
+    if re.match(_MOVED, clause, re.IGNORECASE):
+        clause = without_time(clause)
+    return third_person(clause, regular=True)
 
 
 def _shown(text: str) -> str:
