@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
+import numpy as np
+from viking_kernels.arrays import F32
+
+from vikingd.answer import evidence
 from vikingd.answer.deadline import Deadline, Threads
+from vikingd.answer.query_vector import embed_in_share
 from vikingd.answer.remember import Rememberer
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.changes import Committed, Once
-from vikingd.domain.errors import InvalidField
+from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.domain.extract import (
     OF_AGENT,
     Extracted,
@@ -22,12 +27,25 @@ from vikingd.domain.extract import (
 from vikingd.domain.rights import Right
 from vikingd.domain.search import SearchSession
 from vikingd.engine import Engine
-from vikingd.memory import entries, places, statements
+from vikingd.memory import entries, places
 from vikingd.memory.change import Changing, FileChanged, Noting
-from vikingd.memory.model import MemoryFile, MemoryScope, Rewrite, Rewritten
+from vikingd.memory.model import (
+    MemoryFile,
+    MemoryScope,
+    Rewrite,
+    Rewritten,
+    StoredEntry,
+    is_earlier,
+)
 from vikingd.memory.routes import Routes
+from vikingd.models.extract.extractor import Extractor
+from vikingd.models.extract.prompt import Known
 
 _T = TypeVar("_T")
+
+_MODEL_SHARE = 0.7  # of the time left, for the model
+_MOST_KNOWN = 60  # older memories that the model is shown
+_ASKED_CHARS = 2_000  # of a text that is embedded
 
 TYPES = {kind: kind.name.lower() for kind in MemoryKind} | {MemoryKind.EVENTS: places.JOURNAL}
 """The types of memories by kind, see Remember."""
@@ -77,9 +95,15 @@ class MemoryExtractor:
     """Answers Extract."""
 
     def __init__(
-        self, engine: Engine, threads: Threads, routes: Routes, rememberer: Rememberer
+        self,
+        engine: Engine,
+        threads: Threads,
+        routes: Routes,
+        rememberer: Rememberer,
+        extractor: Extractor,
     ) -> None:
         self._engine = engine
+        self._extractor = extractor
         self._threads = threads
         self._routes = routes
         self._rememberer = rememberer
@@ -142,11 +166,86 @@ class MemoryExtractor:
             return parse(done.reply) if done.reply else reply(result(), done.revision)
 
     async def _proposed(self, query: ExtractQuery, deadline: Deadline) -> Extracted:
-        session, first = query.session, query.first
-        if first >= len(session.messages):
-            return Extracted(ExtractSource.NONE, "there is no message to read")
-        said = await self._threads.prepare(deadline, statements.proposals, session.messages, first)
-        return Extracted(ExtractSource.RULES, "no model is configured: taken by rules", said)
+        """Return the proposals of the model whose evidence says them, or those of the rules."""
+        left = deadline.left()
+        known = await self._known(query, deadline) if self._extractor.has_model else ()
+        found = await self._extractor.propose(
+            query.session, query.first, known, None if left is None else left * _MODEL_SHARE
+        )
+        if found.source is not ExtractSource.MODEL:
+            return found
+        proposals, refused = [], list(found.refused)
+        messages = query.session.messages
+        said = {i for one in found.proposals for i in one.evidence if i < len(messages)}
+        vectors = {i: await self._vector(messages[i].content, deadline) for i in sorted(said)}
+        for one in found.proposals:
+            why = await self._threads.prepare(
+                deadline, evidence.refusal, one, messages, query.first
+            )
+            if not why and not await self._means(one, vectors, deadline):
+                why = "its evidence means something else"
+            if why:
+                refused.append(Refusal(one.kind, one.text, one.evidence, why))
+            else:
+                proposals.append(one)
+        return replace(found, proposals=tuple(proposals), refused=tuple(refused))
+
+    async def _known(self, query: ExtractQuery, deadline: Deadline) -> tuple[Known, ...]:
+        """Return the present memories that the model is shown: those nearest to the messages."""
+        found: list[tuple[StoredEntry, MemoryKind]] = []
+        for kind in MemoryKind:
+            uri = self._file(query, kind)
+            if kind is MemoryKind.EVENTS or not query.scope.caller.may(Right.READ, uri):
+                continue
+            file = await self._threads.read(deadline, self._engine.store.memory_file, uri)
+            for one in file.entries if file is not None else ():
+                if one.ordinal and not is_earlier(one.section):
+                    found.append((one, kind))
+        if len(found) > _MOST_KNOWN:
+            said = "\n".join(message.content for message in query.session.messages[query.first :])[
+                -_ASKED_CHARS:
+            ]
+            vector = await self._vector(said, deadline)
+            found.sort(key=lambda one: _cosine(vector, one[0].vector), reverse=True)
+        return tuple(
+            Known(one.entry.id, kind, one.uri, entries.clean(one.passage))
+            for one, kind in found[:_MOST_KNOWN]
+        )
+
+    async def _vector(self, text: str, deadline: Deadline) -> F32 | None:
+        """Return the vector of a text; None if there is none."""
+        embedding = self._engine.embedding
+        if embedding.query_embedder is None or embedding.model not in evidence.MEANS:
+            return None
+        try:
+            return await embed_in_share(
+                self._threads, deadline, embedding.embed_document, text[:_ASKED_CHARS]
+            )
+        except EmbedderFailed:
+            return None  # the words were compared, and the comparison with the file tells of it
+
+    async def _means(
+        self, proposal: Proposal, vectors: Mapping[int, F32 | None], deadline: Deadline
+    ) -> bool:
+        """Return False if a memory is far from all of its messages."""
+        messages = [v for i in proposal.evidence if (v := vectors[i]) is not None]
+        vector = await self._vector(proposal.text, deadline) if messages else None
+        if vector is None:
+            return True
+        least = evidence.MEANS[self._engine.embedding.model]
+        return max(float(vector @ one) for one in messages) >= least
+
+    def _may_replace(self, text: str) -> Callable[[bytes, bytes, str], bool]:
+        least = evidence.CONTRADICTS.get(self._engine.embedding.model)
+
+        def decide(new: bytes, old: bytes, said: str) -> bool:
+            if evidence.shares_words(text, said):
+                return True
+            if least is None or not new or len(new) != len(old):
+                return False
+            return float(np.frombuffer(new, "<f4") @ np.frombuffer(old, "<f4")) >= least
+
+        return decide
 
     def _place(self, query: ExtractQuery, proposal: Proposal, work: _Work) -> None:
         """Give a proposal its file, or refuse it."""
@@ -165,7 +264,16 @@ class MemoryExtractor:
             refuse(f"the {error.field} {error.description}")
             return
         title = places.title_of(uri)
-        made = Changing(uri, title, text, section, query.time, query.now, proposal.replaces)
+        made = Changing(
+            uri,
+            title,
+            text,
+            section,
+            query.time,
+            query.now,
+            proposal.replaces,
+            self._may_replace(text),
+        )
         work.memories.append((proposal, made))
 
     def _file(self, query: ExtractQuery, kind: MemoryKind) -> str:
@@ -195,6 +303,12 @@ class MemoryExtractor:
         if query.dry_run:
             found.append((journal, _undo))
         return found
+
+
+def _cosine(vector: F32 | None, other: bytes) -> float:
+    if vector is None or len(other) != vector.nbytes:
+        return -1.0
+    return float(vector @ np.frombuffer(other, "<f4"))
 
 
 def _undo(_file: MemoryFile | None, _new_id: Callable[[], int]) -> Rewritten:

@@ -1,7 +1,6 @@
-"""Statements of a user as notes about it, in the third person: "I live in Lyon" as "The user lives in
-Lyon.", 我住在里昂 as 用户住在里昂。
+"""Statements of a user as notes about it, in the third person.
 
-Measured with E5 on thirty questions: these notes are the first result for 24, the words of the user
+"I live in Lyon" becomes "The user lives in Lyon.", and 我住在里昂 becomes 用户住在里昂。 Measured with E5 on thirty questions: these notes are the first result for 24, the words of the user
 for 15.
 """
 

@@ -13,6 +13,7 @@ from vikingd.domain.answers import Stage
 from vikingd.domain.changes import Committed
 from vikingd.engine import Engine
 from vikingd.memory.model import RecallResult
+from vikingd.models.extract.extractor import Extractor
 from vikingd.pb import memories_pb2, memories_pb2_grpc
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire import weigh
@@ -25,7 +26,12 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
     """The handlers of Memories."""
 
     def __init__(
-        self, engine: Engine, threads: Threads, metrics: Metrics, settings: Settings
+        self,
+        engine: Engine,
+        threads: Threads,
+        metrics: Metrics,
+        settings: Settings,
+        extractor: Extractor,
     ) -> None:
         self._engine = engine
         self._queues = threads.queues
@@ -37,7 +43,9 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
         vectors = QueryVectors(engine, threads)
         self._recaller = Recaller(engine, vectors, self._routes, most_bytes)
         self._rememberer = Rememberer(engine, threads, defaults.same_meaning)
-        self._extractor = MemoryExtractor(engine, threads, self._routes, self._rememberer)
+        self._extractor = MemoryExtractor(
+            engine, threads, self._routes, self._rememberer, extractor
+        )
         self._forgetter = Forgetter(engine, messages.salience_of(defaults))
 
     async def Recall(
