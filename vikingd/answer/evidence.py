@@ -167,7 +167,8 @@ def _counted(number: str, said: str) -> bool:
 def _turned(kind: MemoryKind, text: str, said: Sequence[str]) -> str:
     """Return the reason why the user says the contrary, or only asks or supposes it; "" if not."""
     words = _words(text)
-    best, clauses = 1, []
+    best = 1
+    clauses: list[tuple[str, str]] = []
     for sentence in _sentences(said):
         for clause in _CLAUSE.split(sentence):
             if clause and (shared := len(words & _words(clause))) >= best:

@@ -68,6 +68,7 @@ from vikingd.client.errors import (
     Unreachable,
     Unsendable,
 )
+from vikingd.client.extracted import ExtractedMemory, ExtractResult, RefusedMemory
 from vikingd.client.importing import Failure, ImportSummary
 from vikingd.client.requests import context_input
 from vikingd.client.requests import find as find_request
@@ -77,8 +78,6 @@ from vikingd.client.results import (
     Citation,
     ContextItem,
     DroppedPiece,
-    ExtractedMemory,
-    ExtractResult,
     FindResult,
     ForgetResult,
     MatchedContext,
@@ -87,7 +86,6 @@ from vikingd.client.results import (
     QueryHit,
     QueryResult,
     RecallResult,
-    RefusedMemory,
     ReinforceResult,
     RememberResult,
     Rerank,

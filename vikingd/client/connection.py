@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import os
@@ -10,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import grpc
 
+from vikingd.client.committing import Running
 from vikingd.client.credentials import Credentials
 from vikingd.client.errors import from_rpc_error, sendable
 from vikingd.client.methods import RETRIED, Described, Method, Methods, Pages, Stream, Stubs
@@ -89,6 +91,8 @@ class _Connected(Methods):
             trust_network=trust_network,
         )
         self._metadata = self._credentials.metadata()
+        self._commits = Running()
+        self._tasks: set[asyncio.Task[Any]] = set()  # of commits
         target, channel = self._credentials.target(address)
 
         def opened(retried: Sequence[dict[str, str]]) -> Any:

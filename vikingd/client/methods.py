@@ -22,7 +22,16 @@ from typing import (
 
 import grpc
 
-from vikingd.client import access, contexts, memory_requests, replies, requests, results, status
+from vikingd.client import (
+    access,
+    contexts,
+    extracted,
+    memory_requests,
+    replies,
+    requests,
+    results,
+    status,
+)
 from vikingd.client.errors import sendable
 from vikingd.domain.patterns import GlobEntry, GrepMatch
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
@@ -271,7 +280,7 @@ class Methods(ABC):
     extract = Method(
         memory_requests.extract,
         lambda to: to.memories.Extract,
-        results.ExtractResult,
+        extracted.ExtractResult,
         retried=_NAMED,
     )
     reinforce = Method(

@@ -188,6 +188,7 @@ class SalienceWeights(_message.Message):
       + access * log(a + 1) / log(max a + 2)
     with the maxima among the candidates. s is the score of the search: fused by score, over the best of
     the candidates; by rank, over the best that there can be. Each weight is in [0, 1], and all of them sum to 1.
+    A memory below the heading "Earlier" of its file was replaced by a newer one: its score counts half.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -799,8 +800,9 @@ class ExtractRequest(_message.Message):
     """As in RememberRequest."""
     @_builtins.property
     def session(self) -> _retrieval_pb2.SearchSession:
-        """The conversation. The last 200 messages count, and of each its first 8,000 characters; the reason
-        of the reply says so.
+        """The conversation. Of each message the first 8,000 characters count. A model reads the last 200,000
+        characters of messages, and up to ten messages before `first`. The reason of the reply says what
+        was left out.
         """
 
     @_builtins.property

@@ -61,7 +61,7 @@ def _read(item: Any, known: Sequence[Known]) -> Proposal | Refusal:
         return Refusal(kind, text, (), why)
     if len(evidence) != len(numbers):
         return Refusal(kind, text, (), "the evidence is no list of different numbers of messages")
-    number = fields.get("replaces")
-    is_known = type(number) is int and 1 <= number <= len(known)
+    number: Any = fields.get("replaces")
+    is_known = isinstance(number, int) and 1 <= number <= len(known)
     replaces = known[number - 1].id if is_known else 0
     return Proposal(kind, text, evidence, plain(fields.get("section")), replaces)
