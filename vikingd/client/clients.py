@@ -164,22 +164,20 @@ class AsyncClient(AsyncConnection, AwaitedResults):
         before, ended = session.commits.begin()
 
         async def run() -> ExtractResult:
-            try:
-                if before is not None:
-                    await asyncio.shield(asyncio.wrap_future(before))
-                for piece in commit.pieces():
-                    try:
-                        done = await self.extract(piece.session, **piece.arguments())
-                    except BaseException as error:
-                        commit.failed(piece, error)
-                        raise
-                    commit.done(piece, done)
-                return commit.result()
-            finally:
-                ended.set_result(None)
+            if before is not None:
+                await asyncio.shield(asyncio.wrap_future(before))
+            for piece in commit.pieces():
+                try:
+                    done = await self.extract(piece.session, **piece.arguments())
+                except BaseException as error:
+                    commit.failed(piece, error)
+                    raise
+                commit.done(piece, done)
+            return commit.result()
 
         task = asyncio.get_running_loop().create_task(run())
         self._tasks.add(task)
+        task.add_done_callback(lambda _: ended.set_result(None))  # also if it never began
         task.add_done_callback(self._tasks.discard)
         return task
 

@@ -22,6 +22,9 @@ from vikingd.memory.third_person import third_person
 MAX_READ = 8_000
 """Characters of a message that are read."""
 
+MAX_SENTENCE = 1_000
+"""Characters of a sentence that is read."""
+
 MAX_CLAUSE = 400
 """Characters of a clause that may become a memory."""
 
@@ -226,8 +229,9 @@ def statements(content: str) -> Iterator[tuple[MemoryKind, str]]:
                 before = sentence[: found.start()]
                 if not _of_remembering(sentence) or not before.strip():
                     return
-            yield from _of_sentence(sentence)
-        if _INTRODUCED.search(body):
+            if len(sentence) <= MAX_SENTENCE:
+                yield from _of_sentence(sentence)
+        if _INTRODUCED.search(body[-MAX_SENTENCE:]):
             return
 
 
