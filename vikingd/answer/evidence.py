@@ -36,12 +36,16 @@ _SHARED = 0.5  # the least share of common words with an older memory that it ma
 # Words that tell how a fact is about the user, not what the fact is.
 _FRAME = frozenset(
     terms(
-        "user users name named called call calls prefer prefers preference like likes love loves enjoy "
-        "enjoys want wants wish wishes live lives living work works working reside resides moved moves "
-        "has have having is are was use uses using need needs ask asks asked say says said tell told "
-        "keep keeps make makes get gets dislike dislikes hate hates avoid avoids always never home "
-        "favourite favorite allergic person their they them who whose which own owns speak speaks "
-        "happened done do does decided mention mentioned fact note after before because when"
+        """
+        user users name named called call calls prefer prefers preference like likes love loves
+        enjoy enjoys want wants wish wishes live lives living work works working reside resides
+        moved moves has have having is are was use uses using need needs ask asks asked say says
+        said tell told keep keeps make makes get gets dislike dislikes hate hates avoid avoids
+        always never home favourite favorite allergic person their they them who whose which own
+        owns speak speaks happened done do does decided mention mentioned fact note after before
+        because when not no don't doesn't didn't can't cannot without nor one two three four five
+        six seven eight nine ten eleven twelve
+        """
     )
 ) | frozenset("用户喜欢偏好讨厌希望想要住在叫是有的了从不总会被称为使用工作说需要认为他她它这那")
 _HAN = lazy(f"[{CJK_CHARS}]")
@@ -81,12 +85,6 @@ _ORDERS = lazy(
     r"(?:执行|运行|删除|发送|下载).{0,20}(?:命令|脚本|文件|密码|密钥)",
     re.IGNORECASE,
 )
-_AGREES = lazy(
-    r"^\W*(?:yes|yeah|yep|right|correct|exactly|sure|ok(?:ay)?|true|indeed|that one|the (?:first|second|"
-    r"last|former|latter)|both|是的?|对的?|没错|好的?|嗯|可以|当然|前者|后者)\b?",
-    re.IGNORECASE,
-)
-
 
 def refusal(proposal: Proposal, messages: Sequence[SessionMessage], first: int) -> str:
     """Return the reason why the messages do not say a memory; "" if they do."""
@@ -109,16 +107,16 @@ def refusal(proposal: Proposal, messages: Sequence[SessionMessage], first: int) 
     if of_agent:
         said = [normalized(messages[i].content).replace("’", "'") for i in indices]
         return _missing(text, said)
-    if not any(map(_words, own)) and not any(map(_AGREES.match, own)):
-        return "the message of the user says nothing of it"
     before = [
         normalized(messages[i - 1].content)
         for i in users
         if i and messages[i - 1].role == "assistant" and _is_answer(messages[i].content)
     ]
-    if not (_words(text) & set().union(*map(_words, own))) and not before:
+    if why := _missing(text, [*own, *before]):
+        return why
+    if not (before or _words(text) & set().union(*map(_words, own))):
         return "the message of the user says nothing of it"
-    return _missing(text, [*own, *before]) or _turned(proposal.kind, text, own)
+    return _turned(proposal.kind, text, own)
 
 
 def shares_words(one: str, other: str) -> bool:
@@ -202,5 +200,7 @@ def _words(text: str) -> set[str]:
     return {
         term
         for term in terms(text)
-        if term not in _FRAME and (len(term) == 1 or not _HAN.match(term))
+        if term not in _FRAME
+        and not term.isdecimal()  # compared by themselves
+        and (len(term) == 1 or not _HAN.match(term))
     }
