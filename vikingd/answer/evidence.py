@@ -56,8 +56,10 @@ _COUNTED = (
     "零一二三四五六七八九十",
 )
 _NEGATED = lazy(
-    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|hates?|hated|dislikes?|detests?|avoids?|"
-    r"cannot|stopped|quit|gave up|no longer|instead of|rather than|lacks?)\b|n't\b|\bcant\b|\bdont\b"
+    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|hates?|hated|dislikes?|detests?|"
+    r"avoids?|"
+    r"cannot|stopped|quit|gave up|no longer|instead of|rather than|lacks?)\b|n't\b|\bcant\b|"
+    r"\bdont\b"
     r"|[不没未别無无非勿]|讨厌|討厭|避免|受不了|拒绝",
     re.IGNORECASE,
 )
@@ -65,26 +67,33 @@ _CLAUSE = lazy(
     r"[,;:，；：、]|\b(?:but|and|although|though|while)\b|但是?|而是?|不过", re.IGNORECASE
 )
 _ASKED = lazy(
-    r"^(?:so |and |but )?(?:do|does|did|am|is|are|was|were|have|has|what|where|who|why|when|which|how)\b"
+    r"^(?:so |and |but )?(?:do|does|did|am|is|are|was|were|have|has|what|where|who|why|when|which|"
+    r"how)\b"
     r".*[?？]\W*$|[吗嗎]\W*$|^(?:谁|什么|哪|怎么|为什么).*[?？]",
     re.IGNORECASE,
 )
 _SUPPOSED = lazy(
-    r"\b(?:if (?!possible|you can)(?:i|we|he|she|they|it|the|my|someone)\b|suppose|imagine|pretend|what if|"
+    r"\b(?:if (?!possible|you can)(?:i|we|he|she|they|it|the|my|someone)\b|suppose|imagine|"
+    r"pretend|what if|"
     r"let's say|as if)|如果我|假如|要是我|假设",
     re.IGNORECASE,
 )
 _ORDERS = lazy(
-    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:previous|prior|above|earlier|all|instructions?|"
+    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:previous|prior|above|earlier|all|"
+    r"instructions?|"
     r"rules?|prompts?)\b|\bsystem prompt\b|\b(?:the )?(?:agent|assistant|ai|model|you) "
     r"(?:must|should|has to|have to|shall|is to|needs? to|will)\b"
-    r"|(?:^|[.!;:] )(?:please )?(?:always|never|do not|don't|only|execute|run|send|delete|curl|wget|rm|"
-    r"sudo|download|open|visit|click|transfer|reveal|print|post|forward|upload|install|reply|answer|"
+    r"|(?:^|[.!;:] )(?:please )?(?:always|never|do not|don't|only|execute|run|send|delete|curl|"
+    r"wget|rm|"
+    r"sudo|download|open|visit|click|transfer|reveal|print|post|forward|upload|install|reply|"
+    r"answer|"
     r"respond|obey|follow|call|tell|say|approve|grant|disable|enable|use|write|remember)\b"
-    r"|忽略.{0,20}(?:指令|指示|规则|以上|之前)|(?:你|助手|代理)(?:必须|应该|要|需要)|^(?:总是|始终|永远|务必|请|不要)|"
+    r"|忽略.{0,20}(?:指令|指示|规则|以上|之前)|(?:你|助手|代理)(?:必须|应该|要|需要)|^(?:总是|"
+    r"始终|永远|务必|请|不要)|"
     r"(?:执行|运行|删除|发送|下载).{0,20}(?:命令|脚本|文件|密码|密钥)",
     re.IGNORECASE,
 )
+
 
 def refusal(proposal: Proposal, messages: Sequence[SessionMessage], first: int) -> str:
     """Return the reason why the messages do not say a memory; "" if they do."""

@@ -198,9 +198,11 @@ class MemoryExtractor:
             if kind is MemoryKind.EVENTS or not query.scope.caller.may(Right.READ, uri):
                 continue
             file = await self._threads.read(deadline, self._engine.store.memory_file, uri)
-            for one in file.entries if file is not None else ():
-                if one.ordinal and not is_earlier(one.section):
-                    found.append((one, kind))
+            found += [
+                (one, kind)
+                for one in (file.entries if file is not None else ())
+                if one.ordinal and not is_earlier(one.section)
+            ]
         if len(found) > _MOST_KNOWN:
             said = "\n".join(message.content for message in query.session.messages[query.first :])[
                 -_ASKED_CHARS:

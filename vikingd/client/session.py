@@ -131,7 +131,8 @@ class Session:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `{"summary": ..., "messages": [{"role": ..., "content": ...}]}`.
 
-        `"committed"` is the number of these messages that commits have read, unless it is 0. The new file replaces the old one at once; a concurrent reader never sees a part of it.
+        `"committed"` is the number of these messages that commits have read, unless it is 0. The
+        new file replaces the old one at once; a concurrent reader never sees a part of it.
 
         Raises:
             OSError: the file cannot be written.

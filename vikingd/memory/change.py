@@ -26,9 +26,9 @@ class Changing(Remembering):
     """Writes a text as Remembering does, and replaces the entries of its file that it contradicts.
 
     Two entries contradict each other if they state another value of one relation, see `relations`.
-    Replaced entries move below the heading "Earlier" of the file, with their ids, times and counters.
-    The text stands in the place of the first of them. If they were said later than the text, the text
-    itself is history: it goes below "Earlier".
+    Replaced entries move below the heading "Earlier" of the file, with their ids, times and
+    counters. The text stands in the place of the first of them. If they were said later than the
+    text, the text itself is history: it goes below "Earlier".
 
     Args:
         replaces: the id of an entry that the text may replace too; 0: none.
@@ -158,7 +158,7 @@ def _cut(text: str) -> str:
 
 
 class _Rewriting:
-    """A content under several changes, with the entries of its passages, which keep their states."""
+    """A content under several changes; the entries of its passages keep their states."""
 
     def __init__(self, file: MemoryFile) -> None:
         self._content = file.content

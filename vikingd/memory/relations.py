@@ -36,14 +36,18 @@ _ZH = (
     r"最近|又|终于)*"
 )
 _LIKES = "likes?|loves?|enjoys?|adores?"
-_DISLIKES = r"hates?|dislikes?|detests?|can(?:'t|not| not) stand|(?:do(?:es)?n't|do(?:es)? not) (?:like|enjoy)"
+_DISLIKES = (
+    r"hates?|dislikes?|detests?|can(?:'t|not| not) stand|"
+    r"(?:do(?:es)?n't|do(?:es)? not) (?:like|enjoy)"
+)
 
 _ONE = tuple(
     (key, lazy(pattern))
     for key, pattern in (
         (
             HOME,
-            rf"{_I}(?:(?:lives?|living|resides?) in|(?:moved|relocated)(?: back)? to) (?P<value>.+)",
+            rf"{_I}(?:(?:lives?|living|resides?) in|(?:moved|"
+            rf"relocated)(?: back)? to) (?P<value>.+)",
         ),
         (HOME, rf"{_ZH}(?:住在|居住在|搬到了?|搬去了?|搬回了?|搬家到了?|定居在?)(?P<value>.+)"),
         (WORK, rf"{_I}works? (?:at|for) (?P<value>.+)"),
@@ -63,7 +67,8 @@ _FAVOURITE = lazy(
 )
 _OVER = lazy(
     rf"{_I}prefers? (?!not )(?P<one>.+?) (?:over|to|rather than|instead of) (?P<other>.+)"
-    rf"|{_ZH}更?(?:喜欢|偏好|偏爱)(?P<zh_one>.+?)(?:而不是|胜过|多于|甚于|，?不喜欢)(?P<zh_other>.+)"
+    rf"|{_ZH}更?(?:喜欢|偏好|偏爱)(?P<zh_one>.+?)(?:而不是|胜过|多于|甚于|"
+    rf"，?不喜欢)(?P<zh_other>.+)"
     rf"|{_ZH}比起(?P<zh_less>.+?)，?(?:我)?更喜欢(?P<zh_more>.+)"
 )
 _LIKING = lazy(
@@ -76,7 +81,8 @@ _HABIT = lazy(
 )
 _WHEN = lazy(
     "(?i)"
-    r"(?:,? (?:now|again|today|yesterday|recently|currently|these days|at the moment|anymore|instead|"
+    r"(?:,? (?:now|again|today|yesterday|recently|currently|these days|at the moment|anymore|"
+    r"instead|"
     r"(?:last|this) (?:week|month|year|summer|spring|autumn|fall|winter)|"
     r"(?:in|since) (?:(?:january|february|march|april|may|june|july|august|september|october|"
     r"november|december)(?: [0-9]{4})?|[0-9]{4})|(?:a|two|three|few|[0-9]+) "

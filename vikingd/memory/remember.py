@@ -56,9 +56,9 @@ _Written = tuple[Prepared, int]
 class Remembering:
     """Writes a text into a memory file, or reinforces the entry that it repeats.
 
-    An entry below the heading "Earlier" was replaced, so a present text does not repeat it. The text
-    is clean and checked, see `entries`. `title` is that of a new file. The text was said at `time` and
-    is written `now`, both in microseconds.
+    An entry below the heading "Earlier" was replaced, so a present text does not repeat it. The
+    text is clean and checked, see `entries`. `title` is that of a new file. The text was said at
+    `time` and is written `now`, both in microseconds.
 
     Attributes:
         outcome: set by the committed call. None means that nothing was written, since the wording

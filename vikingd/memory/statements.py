@@ -1,11 +1,11 @@
 """Rules for what a user says outright of itself, in English and Chinese.
 
 A rule reads one clause of a message of the user, from its beginning. It takes no question, no
-hypothesis, no quotation, no statement of another person, and nothing from a text that the user wants
-translated or rewritten. It rather misses a statement than take one that was not made.
+hypothesis, no quotation, no statement of another person, and nothing from a text that the user
+wants translated or rewritten. It rather misses a statement than take one that was not made.
 
-A memory is a note in the third person that keeps the words of the user, see `third_person`. So saying
-the same again gives the same text.
+A memory is a note in the third person that keeps the words of the user, see `third_person`. So
+saying the same again gives the same text.
 """
 
 from __future__ import annotations
@@ -40,18 +40,22 @@ _BULLET = lazy(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)、])[ \t]+")
 _FOREIGN = lazy(
     r"\b(?:translate|proofread|rephrase|paraphrase|rewrite|summari[sz]e|pretend|imagine|suppose|"
     r"role-?play|hypothetically|act as|write (?:me )?an? \w+|example sentences?)\b"
-    r"|^-+ ?(?:original|forwarded) message|^from: |\bwrote:|翻译|翻譯|润色|改写|假装|想象|扮演|例句|"
+    r"|^-+ ?(?:original|forwarded) message|^from: |\bwrote:|翻译|翻譯|润色|改写|假装|想象|扮演|"
+    r"例句|"
     r"造句|写一[个篇首封段]",
     re.IGNORECASE,
 )
 _OTHERS = (
-    r"\b(?:said|says|saying|told|tells|wrote|writes|asked|asks|claims?|claimed|replied|answered|quote|"
-    r"according to|reads?|mentioned)\b|(?<![小传学])说(?![明法服])|告诉|告訴|写道|问道|表示|声称|转述"
+    r"\b(?:said|says|saying|told|tells|wrote|writes|asked|asks|claims?|claimed|replied|answered|"
+    r"quote|"
+    r"according to|reads?|mentioned)\b|(?<![小传学])说(?![明法服])|告诉|告訴|写道|问道|表示|声称|"
+    r"转述"
 )
 _REPORTED = lazy(_OTHERS, re.IGNORECASE)
 _INTRODUCED = lazy(
     rf"(?:{_OTHERS}|\b(?:email|mail|message|letter|log|output|transcript|quote|text|"
-    r"following|below|story|poem|sentence)\b|邮件|消息|短信|日志|输出|以下|下面|内容|原文|句子).*[:：]\s*$",
+    r"following|below|story|poem|sentence)\b|邮件|消息|短信|日志|输出|以下|下面|内容|原文|"
+    r"句子).*[:：]\s*$",
     re.IGNORECASE,
 )
 _ATTRIBUTED = lazy(
@@ -75,7 +79,8 @@ _NEXT = lazy(
     re.IGNORECASE,
 )
 _FILLER = lazy(
-    r"(?:(?:hi|hello|hey|ok|okay|well|so|now|also|and|but|btw|by the way|oh|yes|no|yeah|sure|thanks|"
+    r"(?:(?:hi|hello|hey|ok|okay|well|so|now|also|and|but|btw|by the way|oh|yes|no|yeah|sure|"
+    r"thanks|"
     r"thank you|fyi|just so you know|for the record|actually|anyway|please note(?: that)?|"
     r"note(?: that)?|in general|honestly|personally)(?: (?:there|all|everyone|again|so much))?"
     r"(?:\s*[,:.!]+\s*|\s+)|(?:你好|您好|嗨|好的?|嗯|哦|对了|顺便说一下|另外|其实|谢谢|那么?|"
@@ -86,14 +91,16 @@ _FILLER = lazy(
 _REMEMBER = lazy(
     r"(?:(?:please|always|you (?:should|must)|(?:can|could|would) you(?: please)?)[, ]+)*"
     r"(?:remember|don'?t forget|do not forget|keep in mind|note down)"
-    r"(?:(?:\s*[:,]\s*|\s+)(?:that\s+|(?P<to>to\s+)|(?=(?:i|i'm|my|we|our)\b))|\s*[:]\s*)(?P<what>.+)"
+    r"(?:(?:\s*[:,]\s*|\s+)(?:that\s+|(?P<to>to\s+)|(?=(?:i|i'm|my|we|our)\b))|"
+    r"\s*[:]\s*)(?P<what>.+)"
     r"|(?:请|請|麻烦你?|你要|一定要|帮我)*(?:记住|記住|记下来?|别忘了|不要忘记|牢记)"
     r"[,，:：]?\s*(?P<zh_what>.+)",
     re.IGNORECASE | re.DOTALL,
 )
 _EMPTY = lazy(
     r"(?:it|that|this|these|those|them|so|you|your|yours|him|her|what|how|where|when|why|which|who|"
-    r"to (?:say|ask|bother|see|hear|know)|the (?:idea|way|plan|look|answer|result|first|second|third|"
+    r"to (?:say|ask|bother|see|hear|know)|the (?:idea|way|plan|look|answer|result|first|second|"
+    r"third|"
     r"last|other|new|one|suggestion|sound|fact)|here|there|both|all of|neither|one|"
     r"[0-9]+)\b|[这那它他她你]",
     re.IGNORECASE,
@@ -105,21 +112,27 @@ _ADVERBS = (
 )
 _ME = rf"(?:i|we) {_ADVERBS}"
 _ZH = (
-    r"我(?:们)?(?:个人)?(?:现在|目前|如今|也|真的|最|很|特别|非常|比较|还是|一直|都|已经|刚刚?|最近|"
+    r"我(?:们)?(?:个人)?(?:现在|目前|如今|也|真的|最|很|特别|非常|比较|还是|一直|都|已经|刚刚?|"
+    r"最近|"
     r"又|终于|更|超|蛮|挺)*"
 )
 
 _CALLED = lazy(r"(?:please )?call me (?P<name>.+)", re.IGNORECASE)
 _MOVED = r"(?:i|we)\b.{0,20}?\b(?:moved|relocated)\b"
-_PLACE = r"(?:the )?(?-i:[A-Z][a-zà-ÿ'.-]+(?:[ ,]+(?:de|la|le|am|of|the|[A-Z][a-zà-ÿ'.-]+)){0,4})(?![\w])"
+_PLACE = (
+    r"(?:the )?(?-i:[A-Z][a-zà-ÿ'.-]+(?:[ ,]+(?:de|la|le|am|of|the|[A-Z][a-zà-ÿ'.-]+)){0,4})"
+    r"(?![\w])"
+)
 _PROFILE, _PREFERENCES, _ENTITIES = (
     MemoryKind.PROFILE,
     MemoryKind.PREFERENCES,
     MemoryKind.ENTITIES,
 )
 _PEOPLE = (
-    "wife|husband|partner|girlfriend|boyfriend|fiancee?|son|daughter|child|baby|mother|father|mom|mum|dad|"
-    "brother|sister|friend|best friend|boss|manager|colleague|coworker|teacher|doctor|dog|cat|pet|horse|"
+    "wife|husband|partner|girlfriend|boyfriend|fiancee?|son|daughter|child|baby|mother|father|mom|"
+    "mum|dad|"
+    "brother|sister|friend|best friend|boss|manager|colleague|coworker|teacher|doctor|dog|cat|pet|"
+    "horse|"
     "company|team|project|startup|product|repository|app|boat|car"
 )
 _ZH_PEOPLE = (
@@ -137,8 +150,10 @@ _RULES: Sequence[tuple[MemoryKind, re.Pattern[str]]] = tuple(
         (_PREFERENCES, r"my favou?rite .{1,60}? (?:is|are) (?P<object>.+)"),
         (
             _PREFERENCES,
-            r"i (?:always|never) (?!(?:get|got|see|saw|have|had|receive|end up|forget|think|thought|know|"
-            r"knew|understood|said|asked|seem|wonder|been|heard|mind|felt|found|met|\w+ed)\b)(?P<object>.+)",
+            r"i (?:always|never) (?!(?:get|got|see|saw|have|had|receive|end up|forget|think|"
+            r"thought|know|"
+            r"knew|understood|said|asked|seem|wonder|been|heard|mind|felt|found|met|"
+            r"\w+ed)\b)(?P<object>.+)",
         ),
         (
             _PREFERENCES,
@@ -182,7 +197,8 @@ _RULES: Sequence[tuple[MemoryKind, re.Pattern[str]]] = tuple(
         (_PROFILE, r"我的?生日[是在](?P<object>.+)"),
         (
             _ENTITIES,
-            rf"my (?:\w+ )?(?:{_PEOPLE})(?:'s name is| is (?:called|named)|, called) (?P<object>.+)",
+            rf"my (?:\w+ )?(?:{_PEOPLE})(?:'s name is| is (?:called|named)|"
+            rf", called) (?P<object>.+)",
         ),
         (
             _ENTITIES,

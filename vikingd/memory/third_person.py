@@ -1,7 +1,8 @@
 """Statements of a user as notes about it, in the third person.
 
-"I live in Lyon" becomes "The user lives in Lyon.", and 我住在里昂 becomes 用户住在里昂。 Measured with E5 on thirty questions: these notes are the first result for 24, the words of the user
-for 15.
+"I live in Lyon" becomes "The user lives in Lyon.", and 我住在里昂 becomes 用户住在里昂。
+Measured with E5 on thirty questions: such a note is the first result for 24 of them, the words of
+the user for 15. (USE: 23 and 24.)
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ _MOVED = lazy(
 def third_person(text: str, *, regular: bool = False) -> str:
     """Return a note about the user that says what the user says.
 
-    A text that does not begin with the first person, or has a verb of an unknown form, stays as it is.
+    A text stays as it is if it does not begin with the first person, or its verb has a form that
+    is not known.
 
     Args:
         regular: the verb is in the present tense.
