@@ -69,7 +69,7 @@ def test_a_dry_run_writes_nothing(typed: Client) -> None:
     done = typed.extract(said)
     assert texts(done) == texts(planned)
     assert [one.met for one in done] == [one.met for one in planned]
-    assert [one.outcome.name for one in done] == ["REPLACED", "ADDED", "REPLACED"]
+    assert [one.outcome.name for one in done] == ["REPLACED", "REPLACED", "ADDED"]
     assert typed.verify().ok
 
 
