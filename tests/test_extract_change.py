@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,10 @@ from extract_helpers import PREFERENCES, PROFILE, ROOT, session, texts
 from reader_helpers import serving
 
 from vikingd.client import Client, Draft, RecallPath, RecallResult, RememberOutcome
+from vikingd.domain.contexts import Entry
+from vikingd.memory.change import Changing, FileChanged, note_of
+from vikingd.memory.entries import check_text
+from vikingd.memory.model import MemoryFile, StoredEntry
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 SEARCH = (RecallPath.FAST, RecallPath.TIMELINE)
@@ -220,8 +226,6 @@ def test_remember_does_not_reinforce_what_was_replaced(client: Client) -> None:
 
 def test_concurrent_changes_leave_one_answer(client: Client) -> None:
     """Changes at the same time are decided one after the other."""
-    from concurrent.futures import ThreadPoolExecutor
-
     cities = ["Paris", "Lyon", "Rome", "Oslo", "Bern", "Wien", "Riga", "Kiel"]
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda city: say(client, f"I live in {city}."), cities))
@@ -229,3 +233,29 @@ def test_concurrent_changes_leave_one_answer(client: Client) -> None:
     assert [section for section, _ in found] == ["Profile"] + ["Earlier"] * 7
     assert sorted(text for _, text in found) == sorted(f"The user lives in {c}." for c in cities)
     assert client.verify().ok
+
+
+def test_a_file_that_changed_since_the_comparison_is_compared_again() -> None:
+    """If the equal wording is gone when the call is decided, nothing is written unseen."""
+    entry = StoredEntry(PROFILE, Entry(1), 1, "Profile", 13, 37, "The user lives in Paris.")
+    file = MemoryFile(
+        PROFILE, "", "", "# Profile\n\n- The user lives in Paris.\n", "", {}, 0, (entry,)
+    )
+    made = Changing(PROFILE, "Profile", "The user lives in Paris.", "", 1, 1)
+    assert made.indexed_text(file) is None
+    with pytest.raises(FileChanged):
+        made(None, count(2).__next__)
+    assert made(file, count(2).__next__).counters[0].reinforcement == 1
+    assert made.indexed_text(None) == "Profile\nThe user lives in Paris."
+    assert made(None, count(2).__next__).prepared is not None
+
+
+@pytest.mark.parametrize("word", ["far ", "远"])
+def test_a_long_change_is_cut_in_the_journal(word: str) -> None:
+    """The note on a change has both wordings, and fits into an entry."""
+    now, before = f"N{word * 300}", f"B{word * 300}"
+    note = note_of(now, before)
+    assert check_text(note) == note
+    assert note.startswith(now[:100])
+    assert f"(Before: {before[:100]}" in note
+    assert note_of("a.", "b.") == "a. (Before: b.)"

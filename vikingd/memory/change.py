@@ -8,6 +8,7 @@ from dataclasses import replace
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.contexts import Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.text import approximate_tokens, one_line
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
 from vikingd.memory import entries
 from vikingd.memory.entries import Written
@@ -15,7 +16,7 @@ from vikingd.memory.model import EARLIER, MemoryFile, Remembered, Rewritten, Sto
 from vikingd.memory.relations import relation_of
 from vikingd.memory.remember import Outcome, Remembering, draft_of
 
-_MAX_BEFORE = 400  # characters of each wording in the journal's note on a change
+_MAX_WORDING = 140  # tokens of each wording in the journal's note on a change
 
 
 class FileChanged(Exception):
@@ -153,8 +154,12 @@ def note_of(now: str, before: str) -> str:
 
 
 def _cut(text: str) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= _MAX_BEFORE else f"{text[: _MAX_BEFORE - 1]}…"
+    text = one_line(text)
+    if approximate_tokens(text) <= _MAX_WORDING:
+        return text
+    while approximate_tokens(text) >= _MAX_WORDING:
+        text = text[: len(text) * 9 // 10]
+    return f"{text}…"
 
 
 class _Rewriting:
