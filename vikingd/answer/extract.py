@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -17,6 +17,7 @@ from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.changes import Committed, Once
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.domain.extract import (
+    MAX_MEMORIES,
     OF_AGENT,
     Extracted,
     ExtractSource,
@@ -25,9 +26,9 @@ from vikingd.domain.extract import (
     Refusal,
 )
 from vikingd.domain.rights import Right
-from vikingd.domain.search import SearchSession
+from vikingd.domain.search import SearchSession, SessionMessage
 from vikingd.engine import Engine
-from vikingd.memory import entries, places
+from vikingd.memory import entries, places, statements
 from vikingd.memory.change import Changing, FileChanged, Noting
 from vikingd.memory.model import (
     MemoryFile,
@@ -45,6 +46,7 @@ _T = TypeVar("_T")
 
 _MODEL_SHARE = 0.7  # of the time left, for the model
 _MOST_KNOWN = 60  # older memories that the model is shown
+_COMPARED = 4  # messages of a memory whose meaning is compared
 _ASKED_CHARS = 2_000  # of a text that is embedded
 
 TYPES = {kind: kind.name.lower() for kind in MemoryKind} | {MemoryKind.EVENTS: places.JOURNAL}
@@ -167,28 +169,34 @@ class MemoryExtractor:
 
     async def _proposed(self, query: ExtractQuery, deadline: Deadline) -> Extracted:
         """Return the proposals of the model whose evidence says them, or those of the rules."""
+
+        def said(messages: Sequence[SessionMessage], first: int) -> Awaitable[tuple[Proposal, ...]]:
+            return self._threads.prepare(deadline, statements.proposals, messages, first)
+
         left = deadline.left()
         known = await self._known(query, deadline) if self._extractor.has_model else ()
         found = await self._extractor.propose(
-            query.session, query.first, known, None if left is None else left * _MODEL_SHARE
+            query.session, query.first, known, None if left is None else left * _MODEL_SHARE, said
         )
         if found.source is not ExtractSource.MODEL:
             return found
-        proposals, refused = [], list(found.refused)
+        proposals, refused = [], []
         messages = query.session.messages
-        said = {i for one in found.proposals for i in one.evidence if i < len(messages)}
-        vectors = {i: await self._vector(messages[i].content, deadline) for i in sorted(said)}
+        check = evidence.Evidence(messages, query.first)
+        vectors: dict[int, F32 | None] = {}
         for one in found.proposals:
-            why = await self._threads.prepare(
-                deadline, evidence.refusal, one, messages, query.first
-            )
-            if not why and not await self._means(one, vectors, deadline):
+            why = await self._threads.prepare(deadline, check.refusal, one)
+            if not why and not await self._means(one, messages, vectors, deadline):
                 why = "its evidence means something else"
             if why:
                 refused.append(Refusal(one.kind, one.text, one.evidence, why))
             else:
                 proposals.append(one)
-        return replace(found, proposals=tuple(proposals), refused=tuple(refused))
+        there = [
+            replace(one, evidence=tuple(i for i in one.evidence if i < len(messages)))
+            for one in (*refused, *found.refused)[:MAX_MEMORIES]
+        ]
+        return replace(found, proposals=tuple(proposals), refused=tuple(there))
 
     async def _known(self, query: ExtractQuery, deadline: Deadline) -> tuple[Known, ...]:
         """Return the present memories that the model is shown: those nearest to the messages."""
@@ -227,15 +235,27 @@ class MemoryExtractor:
             return None  # the words were compared, and the comparison with the file tells of it
 
     async def _means(
-        self, proposal: Proposal, vectors: Mapping[int, F32 | None], deadline: Deadline
+        self,
+        proposal: Proposal,
+        messages: Sequence[SessionMessage],
+        vectors: dict[int, F32 | None],
+        deadline: Deadline,
     ) -> bool:
-        """Return False if a memory is far from all of its messages."""
-        messages = [v for i in proposal.evidence if (v := vectors[i]) is not None]
-        vector = await self._vector(proposal.text, deadline) if messages else None
+        """Return False if a memory is far from its messages, of which the first few count.
+
+        `vectors` keeps those of the messages.
+        """
+        vector = await self._vector(proposal.text, deadline)
         if vector is None:
             return True
         least = evidence.MEANS[self._engine.embedding.model]
-        return max(float(vector @ one) for one in messages) >= least
+        for i in proposal.evidence[:_COMPARED]:
+            if i not in vectors:
+                vectors[i] = await self._vector(messages[i].content, deadline)
+            other = vectors[i]
+            if other is None or float(vector @ other) >= least:
+                return True
+        return False
 
     def _may_replace(self, text: str) -> Callable[[bytes, bytes, str], bool]:
         least = evidence.CONTRADICTS.get(self._engine.embedding.model)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
+from vikingd.domain import pace
 from vikingd.domain.extract import MAX_MEMORIES, MemoryKind, Proposal
 from vikingd.domain.search import SessionMessage
 from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, one_line
@@ -219,6 +220,7 @@ def proposals(messages: Sequence[SessionMessage], first: int) -> tuple[Proposal,
     found: dict[str, Proposal] = {}
     for index in range(first, len(messages)):
         message = messages[index]
+        pace.step()
         if message.role != "user":
             continue
         for kind, text in statements(message.content[:MAX_READ]):

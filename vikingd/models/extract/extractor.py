@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
-from vikingd.domain.extract import Extracted, ExtractSource
-from vikingd.domain.search import SearchSession
-from vikingd.memory import statements
+from vikingd.domain.extract import Extracted, ExtractSource, Proposal
+from vikingd.domain.search import SearchSession, SessionMessage
+from vikingd.memory.statements import MAX_READ
 from vikingd.models.chat.model import ChatModel, NotAnswered
 from vikingd.models.extract.answer import reader
 from vikingd.models.extract.prompt import Known, question
@@ -31,29 +32,39 @@ class Extractor:
         return bool(self._model.name)
 
     async def propose(
-        self, session: SearchSession, first: int, known: Sequence[Known], seconds: float | None
+        self,
+        session: SearchSession,
+        first: int,
+        known: Sequence[Known],
+        seconds: float | None,
+        said: Callable[[Sequence[SessionMessage], int], Awaitable[tuple[Proposal, ...]]],
     ) -> Extracted:
-        """Return the memories that messages[first:] say, within `seconds`.
+        """Return the memories that messages[first:] say; the model has `seconds`.
 
-        If the model fails, rules take what the user says outright. It raises only CancelledError.
+        If the model fails, rules take what the user says outright: `said` applies them.
         """
         if first >= len(session.messages):
             return Extracted(ExtractSource.NONE, "there is no message to read")
         if not self.has_model:
-            return self._by_rules(session, first, "no model is configured", failed=False)
+            found = await said(session.messages, first)
+            return _by_rules(session, first, found, "no model is configured")
         asked, notes = question(session, first, known)
         timeout = PATIENCE * self._model.timeout
         try:
             proposals, refused = await self._model.ask(asked, reader(known), seconds, timeout)
         except NotAnswered as failure:
-            return self._by_rules(session, first, str(failure), failed=True)
+            found = await said(session.messages, first)
+            return replace(_by_rules(session, first, found, str(failure)), failed=True)
         reason = "; ".join(("proposed by the model", *notes))
         return Extracted(ExtractSource.MODEL, reason, proposals, refused)
 
-    def _by_rules(self, session: SearchSession, first: int, why: str, *, failed: bool) -> Extracted:
-        said = statements.proposals(session.messages, first)
-        long = sum(len(m.content) > statements.MAX_READ for m in session.messages[first:])
-        reason = f"{why}: taken by rules from what the user says outright"
-        if long:
-            reason += f"; of {long} messages the first {statements.MAX_READ:,} characters were read"
-        return Extracted(ExtractSource.RULES, reason, said, failed=failed)
+
+def _by_rules(
+    session: SearchSession, first: int, said: tuple[Proposal, ...], why: str
+) -> Extracted:
+    """Return what the rules took, for the reason `why`."""
+    long = sum(len(m.content) > MAX_READ for m in session.messages[first:])
+    reason = f"{why}: taken by rules from what the user says outright"
+    if long:
+        reason += f"; of {long} messages the first {MAX_READ:,} characters were read"
+    return Extracted(ExtractSource.RULES, reason, said)
