@@ -167,6 +167,20 @@ def test_several_contradicted_entries_all_move(client: Client) -> None:
     assert client.verify().ok
 
 
+def test_what_is_said_again_stays_and_the_contradiction_moves(client: Client) -> None:
+    """Of two present homes the one that is said again stays with its id; the other one moves."""
+    for home in ("Oslo", "Paris"):
+        client.remember(f"The user lives in {home}.", "profile", time=NOW, exact=True)
+    (oslo, *_), (paris, *_) = entries(client)
+    assert say(client, "I live in Paris.") == [("PROFILE", "REPLACED", "The user lives in Paris.")]
+    assert entries(client) == [
+        (paris, "Profile", "The user lives in Paris."),
+        (oslo, "Earlier", "The user lives in Oslo."),
+    ]
+    assert say(client, "I live in Paris.", at=NOW - timedelta(days=9))[0][1] == "REINFORCED"
+    assert client.verify().ok
+
+
 @pytest.mark.parametrize(
     ("first", "then", "texts_now"),
     [

@@ -33,6 +33,7 @@ from vikingd.memory.change import Changing, FileChanged, Noting
 from vikingd.memory.model import (
     MemoryFile,
     MemoryScope,
+    Remembered,
     Rewrite,
     Rewritten,
     StoredEntry,
@@ -147,8 +148,13 @@ class MemoryExtractor:
             if found.failed:
                 failed = Degradation(DegradationReason.PLANNER, found.reason)
                 degraded = (failed, *degraded)
+            reason = found.reason
+            if not self._may_note(query) and any(
+                one.outcome and one.outcome.did is Remembered.REPLACED for _, one in work.memories
+            ):
+                reason += "; the caller may not write the journal, so changes are not noted there"
             return ExtractResult(
-                found.source, found.reason, tuple(work.memories), tuple(work.refused), degraded
+                found.source, reason, tuple(work.memories), tuple(work.refused), degraded
             )
 
         if not work.memories:
@@ -312,11 +318,14 @@ class MemoryExtractor:
             of_agent=of_agent,
         )
 
+    def _may_note(self, query: ExtractQuery) -> bool:
+        """Return True if the caller may write notes on changes into the journal."""
+        return query.scope.caller.may(Right.WRITE, self._file_of(query, places.JOURNAL))
+
     def _rewrites(self, query: ExtractQuery, work: _Work) -> list[tuple[str, Rewrite]]:
         """Return the writes in their order; a dry run ends by undoing them."""
         found: list[tuple[str, Rewrite]] = []
-        journal = self._file_of(query, places.JOURNAL)
-        may_note = query.scope.caller.may(Right.WRITE, journal)
+        journal, may_note = self._file_of(query, places.JOURNAL), self._may_note(query)
         for _, one in work.memories:
             found.append((one.uri, one))
             if may_note and one.uri != journal:

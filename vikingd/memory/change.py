@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from vikingd.domain.answers import Degradation, DegradationReason
-from vikingd.domain.contexts import Entry, Passage, Prepared
+from vikingd.domain.contexts import MAX_COUNTER, Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import approximate_tokens, one_line
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
@@ -28,7 +28,8 @@ class Changing(Remembering):
 
     Two entries contradict each other if they state another value of one relation, see `relations`.
     Replaced entries move below the heading "Earlier" of the file, with their ids, times and
-    counters. The text stands in the place of the first of them. If they were said later than the
+    counters. The text stands in the place of the first of them, or of the entry that it
+    repeats. If they were said later than the
     text, the text itself is history: it goes below "Earlier".
 
     Args:
@@ -96,19 +97,39 @@ class Changing(Remembering):
     def _replaced(
         self, file: MemoryFile, older: list[StoredEntry], new_id: Callable[[], int]
     ) -> Rewritten:
-        entry = Entry(new_id(), time=self.time, created_at=self.now)
         said = entries.clean(older[0].passage)
-        latest = max(one.entry.time or 0 for one in older)
-        if self.time < latest:
+        is_past = self.time < max(one.entry.time or 0 for one in older)
+        again, _, _ = self._nearest(file.entries)
+        if again is not None and again.ordinal and not is_past:
+            count = min(again.entry.reinforcement + 1, MAX_COUNTER)
+            entry = replace(again.entry, reinforcement=count, time=self.time)
+            return self._moved(file, again, older, entry, said, new_id)
+        if again is not None:
+            return super().__call__(file, new_id)
+        entry = Entry(new_id(), time=self.time, created_at=self.now)
+        if is_past:
             work = _Rewriting(file)
             work.add(self.text, EARLIER, self.title, entry)
             self.outcome = Outcome(Remembered.ADDED, entry, said)
             return Rewritten(work.prepared(file, entry.id, "", b""))
+        return self._moved(file, older[0], older, entry, said, new_id)
+
+    def _moved(
+        self,
+        file: MemoryFile,
+        place: StoredEntry,
+        older: list[StoredEntry],
+        entry: Entry,
+        said: str,
+        new_id: Callable[[], int],
+    ) -> Rewritten:
+        """Return the file with the text in the place of an entry, and the older ones moved."""
         try:
             work = _Rewriting(file)
-            work.replace(older[0], self.text, entry)
-            for one in older[1:]:
-                work.remove(one)
+            work.replace(place, self.text, entry)
+            for one in older:
+                if one is not place:
+                    work.remove(one)
             for one in older:
                 work.add(entries.clean(one.passage), EARLIER, self.title, one.entry)
         except InvalidField as error:
