@@ -102,9 +102,9 @@ class Served:
         from vikingd.domain.tenants import TenantSettings
         from vikingd.engine import Engine, EngineSettings, Shared
         from vikingd.ingest import prepare
+        from vikingd.models.chat.settings import PlannerSettings
         from vikingd.models.embed.settings import EmbedSettings
         from vikingd.models.intent.planner import Planner
-        from vikingd.models.intent.settings import PlannerSettings
         from vikingd.models.rerank.rerankers import Rerankers
         from vikingd.pb import retrieval_pb2_grpc
         from vikingd.telemetry.metrics import Metrics

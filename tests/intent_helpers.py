@@ -12,8 +12,8 @@ from scripted import Reply, Request, ScriptedServer
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, SessionMessage, TypedQuery
+from vikingd.models.chat.settings import PlannerSettings
 from vikingd.models.intent.planner import Planner
-from vikingd.models.intent.settings import PlannerSettings
 
 T = TypeVar("T")
 

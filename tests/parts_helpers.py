@@ -22,9 +22,9 @@ from vikingd.domain.errors import NotFound, VikingError
 from vikingd.domain.rights import CALLER, Caller, Grant, Right
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
+from vikingd.models.chat.settings import PlannerSettings
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.intent.planner import Planner
-from vikingd.models.intent.settings import PlannerSettings
 from vikingd.models.rerank.rerankers import Reranked, Rerankers
 from vikingd.pb import retrieval_pb2 as pb
 from vikingd.telemetry.metrics import Metrics

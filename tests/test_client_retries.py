@@ -23,6 +23,7 @@ from vikingd.client import (
     Draft,
     EmbedderTimedOut,
     InvalidField,
+    Session,
     TimedOut,
     Unreachable,
 )
@@ -45,6 +46,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "search": ("q",),
     "recall": ("q",),
     "remember": ("t",),
+    "extract": (Session(),),
     "revoke_key": ("i",),
     "rotate_key": ("i",),
     "put_tenant": ("t",),

@@ -218,7 +218,7 @@ def with_clock(work: Callable[[Planner, Clock], Any]) -> Callable[[Planner], Any
 
     def begin(planner: Planner) -> Any:
         clock = Clock()
-        planner._breaker = Breaker(clock)
+        planner.model._breaker = Breaker(clock)
         return work(planner, clock)
 
     return begin

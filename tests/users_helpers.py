@@ -15,7 +15,10 @@ from vikingd.domain.contexts import Draft, Entry, Passage
 from vikingd.domain.rights import CALLER, Caller, Grant, Right
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import check, prepare
+from vikingd.models.chat.model import ChatModel
+from vikingd.models.chat.settings import PlannerSettings
 from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.extract.extractor import Extractor
 from vikingd.pb import memories_pb2 as pb
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire.calls import Threads
@@ -65,7 +68,13 @@ class World:
     def __init__(self, path: Path) -> None:
         self.engine = Engine(EngineSettings(path, EmbedSettings(provider="none")))
         self._threads = Threads()
-        self._service = MemoriesService(self.engine, self._threads, Metrics(), Settings())
+        self._service = MemoriesService(
+            self.engine,
+            self._threads,
+            Metrics(),
+            Settings(),
+            Extractor(ChatModel(PlannerSettings())),
+        )
         self._runner = asyncio.Runner()
 
     def close(self) -> None:

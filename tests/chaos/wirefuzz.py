@@ -203,6 +203,16 @@ def corpus() -> dict[str, list[Message]]:
             memories_pb2.RememberRequest(text="the harbour opens at six", memory_type="notes"),
             memories_pb2.RememberRequest(text="tea at five", uri=URIS[8], section="Day", time=when),
         ],
+        "Extract": [
+            memories_pb2.ExtractRequest(
+                session=retrieval_pb2.SearchSession(
+                    summary="They talk.",
+                    messages=[retrieval_pb2.SessionMessage(role="user", content="I love tea.")],
+                ),
+                time_zone="Asia/Tokyo",
+                request_id="one",
+            )
+        ],
         "Reinforce": [memories_pb2.ReinforceRequest(ids=[1, 2], by=3)],
         "Forget": [
             memories_pb2.ForgetRequest(ids=[3]),

@@ -39,12 +39,20 @@ from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve import RetrieveQuery, Rrf
 from vikingd.engine import Engine
 from vikingd.memory import entries
-from vikingd.memory.model import Memory, RecallQuery, RecallResult, Salience, SalienceParts
+from vikingd.memory.model import (
+    Memory,
+    RecallQuery,
+    RecallResult,
+    Salience,
+    SalienceParts,
+    is_earlier,
+)
 from vikingd.memory.routes import Routes
 
 _T = TypeVar("_T")
 _MEMORY = MESSAGE_BYTES + 128  # bytes of a memory without its texts
 _DEEPER = 2  # times top_k: the texts of each list of a search
+_PAST = 0.5  # times the score of a memory that was replaced by a newer one
 _LEAST = 1e-9  # the least score of a match
 _ATTEMPTS = 5  # at reading index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
@@ -157,6 +165,10 @@ class MemorySearch:
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
         )
+        past = [is_earlier(shown(self._snapshot, row)[0]) for row in found.rows]
+        if any(past):
+            scores = np.where(past, _PAST * scores, scores)
+            order = np.argsort(-scores, kind="stable")
         budget = ReplyBudget(self._most_bytes)
         taken: list[Memory] = []
         missed: list[int] = []  # tokens of those that do not fit
@@ -182,7 +194,7 @@ class MemorySearch:
         return RecallResult(
             tuple(taken),
             RecallPath.HYBRID,
-            self._reason(found.rows, taken, missed),
+            self._reason(found.rows, taken, missed, sum(past)),
             query.max_tokens,
             open_tokenizer(query.tokenizer).approximate,
             self._snapshot.revision,
@@ -261,7 +273,9 @@ class MemorySearch:
         found = fused(lists, weights, float(fusion.k))
         return found.rows, found.scores, sum(weights) / (fusion.k + 1.0)
 
-    def _reason(self, rows: Sequence[int], taken: Sequence[Memory], missed: Sequence[int]) -> str:
+    def _reason(
+        self, rows: Sequence[int], taken: Sequence[Memory], missed: Sequence[int], past: int
+    ) -> str:
         """Return the reasons for a search and for its end."""
         said = [self._why] if self._why else []
         if not self._retrievals:
@@ -271,6 +285,8 @@ class MemorySearch:
         elif missed:
             left = self._query.max_tokens - sum(memory.token_count for memory in taken)
             said.append(f"a memory of {missed[0]} tokens did not fit, {left} are left")
+        if past:
+            said.append(f"{past} replaced memories, below the heading Earlier, count half")
         return "; ".join(said)
 
 

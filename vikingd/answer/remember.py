@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from vikingd.domain.changes import Committed, Once
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.engine import Engine
 from vikingd.memory import same
+from vikingd.memory.model import Rewrite
 from vikingd.memory.remember import Remembering, SimilarityThreshold
 
 _T = TypeVar("_T")
@@ -59,12 +60,10 @@ class Rememberer:
         remembered = call.remembered
         while True:
             if not call.exact:
-                call.degraded = await self._compare_by_meaning(remembered, deadline)
+                call.degraded = await self.compare_by_meaning(remembered, deadline)
             deadline.left()
             try:
-                done = await self._writes.result(
-                    self._engine.writable_store.rewrite({remembered.uri: remembered}, once)
-                )
+                done = await self.written([(remembered.uri, remembered)], once)
             except InvalidField as error:
                 if error.field != "contexts[0].uri":
                     raise
@@ -75,7 +74,13 @@ class Rememberer:
             if (answer := reply(done)) is not None:
                 return answer
 
-    async def _compare_by_meaning(self, remembered: Remembering, deadline: Deadline) -> Degraded:
+    async def written(
+        self, rewrites: Sequence[tuple[str, Rewrite]], once: Once | None
+    ) -> Committed:
+        """Write files of memories, all or none."""
+        return await self._writes.result(self._engine.writable_store.rewrite(rewrites, once))
+
+    async def compare_by_meaning(self, remembered: Remembering, deadline: Deadline) -> Degraded:
         """Embed a memory, unless an entry has its wording; return notes for the reply."""
         engine, threads = self._engine, self._threads
         if engine.embedding.query_embedder is None:

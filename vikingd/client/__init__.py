@@ -71,6 +71,7 @@ from vikingd.client.errors import (
     Unreachable,
     Unsendable,
 )
+from vikingd.client.extracted import ExtractedMemory, ExtractResult, RefusedMemory
 from vikingd.client.importing import ImportSummary
 from vikingd.client.memories import AsyncMemories, Memories, MemoryEntry
 from vikingd.client.results import (
@@ -113,6 +114,7 @@ from vikingd.client.writing import PutSummary
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.changes import PutOutcome
 from vikingd.domain.contexts import ContextType, Entry, Passage, Relation
+from vikingd.domain.extract import ExtractSource, MemoryKind
 from vikingd.domain.find import (
     FindTrace,
     Levels,
@@ -178,6 +180,9 @@ __all__ = [
     "EmbedderStats",
     "EmbedderTimedOut",
     "Entry",
+    "ExtractResult",
+    "ExtractSource",
+    "ExtractedMemory",
     "Failure",
     "FieldViolation",
     "FindResult",
@@ -202,6 +207,7 @@ __all__ = [
     "Memories",
     "Memory",
     "MemoryEntry",
+    "MemoryKind",
     "MemoryState",
     "Method",
     "Mode",
@@ -226,6 +232,7 @@ __all__ = [
     "RecallPath",
     "RecallResult",
     "ReembedResult",
+    "RefusedMemory",
     "ReinforceResult",
     "Relation",
     "RememberOutcome",

@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,14 +15,17 @@ import grpc
 
 from vikingd.client import writing
 from vikingd.client.calls import checked
+from vikingd.client.committing import Commit
 from vikingd.client.connection import AsyncConnection, Connection
 from vikingd.client.contexts import AddResult, PutResult
 from vikingd.client.documents import Given
 from vikingd.client.errors import FieldViolation, InvalidField
+from vikingd.client.extracted import ExtractResult
 from vikingd.client.importing import Importer, ImportSummary, items_of
 from vikingd.client.memories import AsyncMemories, Memories
 from vikingd.client.messages import MessageClient
 from vikingd.client.methods import AwaitedResults, BlockingResults
+from vikingd.client.session import Session
 from vikingd.client.steps import arun, run
 from vikingd.client.values import When
 from vikingd.client.writing import Progress, PutSummary
@@ -171,6 +175,62 @@ class Client(Connection, BlockingResults):
         """
         return Memories(self, user, project, kind)
 
+    @checked
+    def commit(
+        self,
+        session: Session,
+        *,
+        project: str = "",
+        time: When | None = None,
+        time_zone: str = "",
+    ) -> Future[ExtractResult]:
+        """Take memories from the new messages of a session, in the background.
+
+        Call it at the end of a turn. It returns at once; the future has the result of `extract`, or
+        its error. Each message is read once: the session counts those that were read, and its file
+        keeps the number. The messages of a failed commit are read by the next one. The commits of a
+        session run one after the other; `close` waits for all of this connection. Messages that
+        `keep` dropped before a commit are not read.
+
+        Args:
+            session: the session.
+            project: as in `extract`.
+            time: the time of the conversation; None: now.
+            time_zone: as in `extract`.
+
+        The evidence of the result counts all messages of the session from 0, dropped ones included.
+        """
+        commit = Commit(session, _options(project, time, time_zone))
+        before, ended = session.commits.begin()
+        result: Future[ExtractResult] = Future()
+        self._commits.add(result)
+
+        def run() -> None:
+            try:
+                if before is not None:
+                    before.result()
+                for piece in commit.pieces():
+                    try:
+                        done = self.extract(piece.session, **piece.arguments())
+                    except BaseException as error:
+                        commit.failed(piece, error)
+                        raise
+                    commit.done(piece, done)
+            except BaseException as error:  # the future tells of it
+                ended.set_result(None)
+                result.set_exception(error)
+            else:
+                ended.set_result(None)
+                result.set_result(commit.result())
+
+        threading.Thread(target=run, name="commit").start()
+        return result
+
+    def close(self) -> None:
+        """Waits for the commits, and ends the connection; calls in flight fail."""
+        wait(self._commits.all())
+        super().close()
+
     def import_path(
         self,
         path: str | os.PathLike[str],
@@ -270,6 +330,46 @@ class AsyncClient(AsyncConnection, AwaitedResults):
         """Returns the memories: `async for memory in client.memories()`; see Client.memories."""
         return AsyncMemories(self, user, project, kind)
 
+    @checked
+    def commit(
+        self,
+        session: Session,
+        *,
+        project: str = "",
+        time: When | None = None,
+        time_zone: str = "",
+    ) -> asyncio.Task[ExtractResult]:
+        """Take memories from the new messages of a session, in a task; see Client.commit.
+
+        A task that is cancelled leaves its messages to the next commit.
+        """
+        commit = Commit(session, _options(project, time, time_zone))
+        before, ended = session.commits.begin()
+
+        async def run() -> ExtractResult:
+            if before is not None:
+                await asyncio.shield(asyncio.wrap_future(before))
+            for piece in commit.pieces():
+                try:
+                    done = await self.extract(piece.session, **piece.arguments())
+                except BaseException as error:
+                    commit.failed(piece, error)
+                    raise
+                commit.done(piece, done)
+            return commit.result()
+
+        task = asyncio.get_running_loop().create_task(run())
+        self._tasks.add(task)
+        task.add_done_callback(lambda _: ended.set_result(None))  # also if it never began
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        """Waits for the commits, and ends the connection; calls in flight fail."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        await super().close()
+
     async def import_path(
         self,
         path: str | os.PathLike[str],
@@ -309,6 +409,11 @@ class AsyncClient(AsyncConnection, AwaitedResults):
             cancelled.set()
             await asyncio.wait([running])
             raise
+
+
+def _options(project: str, time: When | None, time_zone: str) -> dict[str, Any]:
+    given = {"project": project, "time": time, "time_zone": time_zone}
+    return {name: value for name, value in given.items() if value}
 
 
 def _import(

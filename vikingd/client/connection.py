@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import json
 import os
@@ -14,6 +15,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from vikingd.client.calls import checked
+from vikingd.client.committing import Running
 from vikingd.client.credentials import Credentials, check_address
 from vikingd.client.errors import ClientError, Unreachable, from_rpc_error, sendable
 from vikingd.client.methods import RETRIED, Described, Method, Methods, Pages, Stream, Stubs
@@ -100,6 +102,8 @@ class _Connected(Methods):
             trust_network=trust_network,
         )
         self._metadata = self._credentials.metadata()
+        self._commits = Running()
+        self._tasks: set[asyncio.Task[Any]] = set()  # of commits
         target, channel = self._credentials.target(address)
 
         def opened(retried: Sequence[dict[str, str]]) -> Any:

@@ -7,9 +7,18 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from vikingd.client.choices import Many, flat, many_of
-from vikingd.client.values import When, count_of, moment, set_fusion, vector_bytes
+from vikingd.client.session import Session
+from vikingd.client.values import (
+    When,
+    count_of,
+    moment,
+    session_message,
+    set_fusion,
+    vector_bytes,
+)
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve import Rrf, WeightedSum
+from vikingd.domain.search import SearchSession
 from vikingd.pb import memories_pb2
 
 if TYPE_CHECKING:
@@ -121,6 +130,38 @@ def remember(
         time=moment(time),
         time_zone=time_zone,
         exact=exact,
+        request_id=_request_id(request_id),
+    )
+
+
+def extract(
+    session: Session | SearchSession,
+    *,
+    first: int = 0,
+    project: str = "",
+    dry_run: bool = False,
+    time: When | None = None,
+    time_zone: str = "",
+    request_id: str | None = None,
+) -> memories_pb2.ExtractRequest:
+    """Take memories from a conversation and write them, each with the messages that say it.
+
+    Args:
+        session: the conversation.
+        first: take memories from messages[first:]; the summary and earlier messages are context.
+        project: the project of the memories; "": no project.
+        dry_run: write nothing; only return what a real call would write.
+        time: the time of the conversation; None: now.
+        time_zone: as in `remember`.
+        request_id: as in `remember`.
+    """
+    return memories_pb2.ExtractRequest(
+        session=session_message(session, session.messages),
+        first=first,
+        scope=_scope(project, with_global=False),
+        time=moment(time),
+        time_zone=time_zone,
+        dry_run=dry_run,
         request_id=_request_id(request_id),
     )
 

@@ -27,6 +27,7 @@ from vikingd.client import (
     admin_requests,
     context_requests,
     contexts,
+    extracted,
     memory_requests,
     replies,
     results,
@@ -285,6 +286,12 @@ class Methods(ABC):
         memory_requests.remember,
         lambda to: to.memories.Remember,
         results.RememberResult,
+        retried=_NAMED,
+    )
+    extract = Method(
+        memory_requests.extract,
+        lambda to: to.memories.Extract,
+        extracted.ExtractResult,
         retried=_NAMED,
     )
     reinforce = Method(

@@ -11,7 +11,7 @@ from vikingd.client.context_requests import kinds_of
 from vikingd.client.errors import sendable
 from vikingd.client.results import ContextItem, Hit, MatchedContext, RetrievedItem, context_items
 from vikingd.client.session import Session
-from vikingd.client.values import count_of, set_fusion, struct, vector_bytes
+from vikingd.client.values import count_of, session_message, set_fusion, struct, vector_bytes
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.find import Levels, Method
 from vikingd.domain.prompt import CitationStyle, ContextOrder
@@ -122,7 +122,9 @@ def search(
     """
     return retrieval_pb2.SearchRequest(
         query=query,
-        session=None if session is None else _session(session),
+        session=None
+        if session is None
+        else session_message(session, session.messages[-_SENT_MESSAGES:]),
         target_uri=target_uri,
         context_types=kinds_of(context_types),
         levels=retrieval_pb2.Levels.ValueType(one_of(Levels, levels, "levels")),
@@ -133,17 +135,6 @@ def search(
         mode=retrieval_pb2.SearchMode.ValueType(one_of(SearchMode, mode, "mode")),
         trace=trace,
         min_revision=min_revision,
-    )
-
-
-def _session(session: Session | SearchSession) -> retrieval_pb2.SearchSession:
-    """Return a session with its last messages."""
-    return retrieval_pb2.SearchSession(
-        summary=session.summary,
-        messages=[
-            retrieval_pb2.SessionMessage(role=message.role, content=message.content)
-            for message in session.messages[-_SENT_MESSAGES:]
-        ],
     )
 
 

@@ -5,12 +5,29 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
+from concurrent.futures import Future
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from vikingd.domain.search import SessionMessage
 
 ROLES = ("user", "assistant", "system", "tool")
+
+
+class Commits:
+    """The commits of one session, which run one after the other."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._last: Future[None] | None = None
+        self.unsure: Any = None
+
+    def begin(self) -> tuple[Future[None] | None, Future[None]]:
+        """Return the end of the commit before, or None, and the end of a new commit, to be set."""
+        with self._lock:
+            before, self._last = self._last, Future()
+            return before, self._last
 
 
 class Session:
@@ -22,6 +39,8 @@ class Session:
 
     Attributes:
         summary: the summary of the earlier part, which is not among the messages.
+        committed: the number of messages that commits have read, the dropped ones included.
+        commits: the commits in progress, for `client.commit`.
     """
 
     def __init__(
@@ -46,6 +65,9 @@ class Session:
         self.summary = summary
         self._keep = keep
         self._messages: list[SessionMessage] = []
+        self._dropped = 0
+        self.committed = 0
+        self.commits = Commits()
         for message in messages:
             self.add(message.role, message.content)
 
@@ -69,8 +91,14 @@ class Session:
         if not content.strip():
             raise ValueError("content is empty")
         self._messages.append(SessionMessage(role, content))
-        if self._keep is not None:
+        if self._keep is not None and len(self._messages) > self._keep:
+            self._dropped += len(self._messages) - self._keep
             del self._messages[: -self._keep]
+
+    @property
+    def dropped(self) -> int:
+        """Return the number of messages that `keep` dropped, all before `messages`."""
+        return self._dropped
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, keep: int | None = None) -> Session:
@@ -80,28 +108,40 @@ class Session:
             OSError: the file cannot be read.
             ValueError: the file holds no session; the message names the file and the fault.
         """
-        raw = Path(path).read_bytes()
+        return cls.loads(Path(path).read_bytes(), os.fspath(path), keep=keep)
+
+    @classmethod
+    def loads(
+        cls, text: str | bytes, name: str = "the text", *, keep: int | None = None
+    ) -> Session:
+        """Read the text of such a file; `name` is its name in errors.
+
+        Raises:
+            ValueError: the text holds no session; the message has the name and the fault.
+        """
         try:
-            value = json.loads(raw)
+            value = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{os.fspath(path)} is not JSON: {error}") from None
+            raise ValueError(f"{name} is not JSON: {error}") from None
         try:
             return cls._from_json(value, keep)
         except ValueError as error:
-            raise ValueError(f"{os.fspath(path)}: {error}") from None
+            raise ValueError(f"{name}: {error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write `{"summary": ..., "messages": [{"role": ..., "content": ...}]}`.
 
-        The new file replaces the old one at once; a concurrent reader never sees a part of it.
+        `"committed"` is the number of these messages that commits have read, unless it is 0. The
+        new file replaces the old one at once; a concurrent reader never sees a part of it.
 
         Raises:
             OSError: the file cannot be written.
         """
         messages = [{"role": one.role, "content": one.content} for one in self._messages]
-        text = json.dumps(
-            {"summary": self.summary, "messages": messages}, ensure_ascii=False, indent=2
-        )
+        value: dict[str, Any] = {"summary": self.summary, "messages": messages}
+        if committed := max(self.committed - self._dropped, 0):
+            value["committed"] = committed
+        text = json.dumps(value, ensure_ascii=False, indent=2)
         to = Path(path)
         part = to.with_name(f".{to.name}.{os.getpid()}.part")
         try:
@@ -112,7 +152,7 @@ class Session:
 
     @classmethod
     def _from_json(cls, value: Any, keep: int | None) -> Session:
-        _check_keys(value, {"summary", "messages"}, "a session")
+        _check_keys(value, {"summary", "messages", "committed"}, "a session")
         summary, messages = value.get("summary", ""), value.get("messages", [])
         _check(isinstance(summary, str), "summary is no string")
         _check(isinstance(messages, list), "messages is no list")
@@ -125,6 +165,12 @@ class Session:
                 session.add(message["role"], message["content"])
             except ValueError as error:
                 raise ValueError(f"messages[{i}]: {error}") from None
+        committed = value.get("committed", 0)
+        _check(
+            type(committed) is int and 0 <= committed <= len(messages),
+            "committed is no number of its messages",
+        )
+        session.committed = committed
         return session
 
 

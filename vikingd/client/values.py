@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
@@ -19,6 +19,9 @@ from vikingd.pb import memories_pb2, retrieval_pb2
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
+
+    from vikingd.client.session import Session
+    from vikingd.domain.search import SearchSession, SessionMessage
 
     class Array(Protocol):
         """An array of numpy, whose type is no Buffer before Python 3.12."""
@@ -186,3 +189,16 @@ def timestamp(micros: int) -> timestamp_pb2.Timestamp:
     """Return the Timestamp of a time in microseconds since the epoch."""
     seconds, rest = divmod(micros, 1_000_000)
     return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)
+
+
+def session_message(
+    session: Session | SearchSession, messages: Iterable[SessionMessage]
+) -> retrieval_pb2.SearchSession:
+    """Return a session with some of its messages."""
+    return retrieval_pb2.SearchSession(
+        summary=session.summary,
+        messages=[
+            retrieval_pb2.SessionMessage(role=message.role, content=message.content)
+            for message in messages
+        ],
+    )

@@ -12,7 +12,17 @@ from typing import Annotated, Any
 import typer
 
 import vikingd
-from vikingd.ctl import keys, matching, reading, remembering, retrieving, running, tenants, writing
+from vikingd.ctl import (
+    extracting,
+    keys,
+    matching,
+    reading,
+    remembering,
+    retrieving,
+    running,
+    tenants,
+    writing,
+)
 from vikingd.ctl.backing_up import backup
 from vikingd.ctl.completing import completion, prepare_completion
 from vikingd.ctl.demo import demo
@@ -55,6 +65,7 @@ _add("search", _ASK, connected(reading.search, has_uris=True))
 _add("retrieve", _ASK, connected(retrieving.retrieve, has_uris=True))
 _add("context", _ASK, connected(retrieving.context, has_uris=True))
 _add("recall", _MEMORIES, connected(remembering.recall, has_uris=True))
+_add("extract", _MEMORIES, connected(extracting.extract, has_uris=True))
 _add("remember", _MEMORIES, connected(remembering.remember))
 _add("reinforce", _MEMORIES, connected(remembering.reinforce))
 _add("forget", _MEMORIES, connected(remembering.forget, has_uris=True))

@@ -37,6 +37,7 @@ from vikingd.domain.addresses import Address, parse
 from vikingd.domain.errors import VikingError
 from vikingd.domain.rights import DEFAULT_TENANT
 from vikingd.engine import Engine, EngineSettings, Shared
+from vikingd.models.extract.extractor import Extractor
 from vikingd.models.intent.planner import Planner
 from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
@@ -307,7 +308,10 @@ def _services(parts: _Parts, threads: Threads, preparing: Preparing, engine: Eng
         ContextsService(engine, threads, preparing), server
     )
     memories_pb2_grpc.add_MemoriesServicer_to_server(
-        MemoriesService(engine, threads, parts.metrics, settings), server
+        MemoriesService(
+            engine, threads, parts.metrics, settings, Extractor(parts.models.planner.model)
+        ),
+        server,
     )
     admin_pb2_grpc.add_AdminServicer_to_server(AdminService(engine, threads, parts.metrics), server)
     return collector

@@ -32,6 +32,10 @@ EXAMPLES: Final[dict[str, Any]] = {
     "retrieve": {"query": "oolong", "topK": 5},
     "build_context": {"find": {"query": "oolong"}, "maxTokens": 500},
     "remember": {"text": "Prefers oolong to coffee.", "memoryType": "preferences"},
+    "extract": {
+        "session": {"messages": [{"role": "user", "content": "I moved to Lyon."}]},
+        "dryRun": True,
+    },
     "recall": {"query": "oolong or coffee?", "topK": 5},
     "move": {"sourceUri": _TEA, "destinationUri": "viking://resources/notes/oolong.md"},
     "delete": {"uris": ["viking://resources/notes"], "allowMissing": True},

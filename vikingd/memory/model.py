@@ -13,9 +13,13 @@ from vikingd.domain.errors import NotFound
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve import Rrf, WeightedSum
 from vikingd.domain.rights import LOCAL, Caller, Right
+from vikingd.domain.text import SECTION_SEPARATOR
 
 SHARED_ROOTS = ("viking://user/memories", "viking://agent/memories")
 """The roots of memories that belong to no project and to no named user, in their order."""
+
+EARLIER = "Earlier"
+"""The heading above the memories of a file that were replaced by newer ones."""
 
 WEIGHT_TOLERANCE = 1e-6
 """Tolerance for weights that must sum to 1."""
@@ -26,6 +30,7 @@ class Remembered(IntEnum):
 
     ADDED = 1
     REINFORCED = 2
+    REPLACED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +98,11 @@ class Salience:
 
 RELEVANCE = Salience(0.94, 0.02, 0.02, 0.02)
 """The profile for questions of fact: newer and stronger memories win only among equal matches."""
+
+
+def is_earlier(section: str) -> bool:
+    """Return True for a memory below the heading "Earlier": it was replaced by a newer one."""
+    return EARLIER in section.split(SECTION_SEPARATOR)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from vikingd.ingest.passages import MEANING
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
 from vikingd.memory import entries
 from vikingd.memory.entries import Written
-from vikingd.memory.model import MemoryFile, Remembered, Rewritten, StoredEntry
+from vikingd.memory.model import EARLIER, MemoryFile, Remembered, Rewritten, StoredEntry, is_earlier
 from vikingd.memory.same import differs, normalized
 
 F32 = npt.NDArray[np.float32]
@@ -56,8 +56,9 @@ _Written = tuple[Prepared, int]
 class Remembering:
     """Writes a text into a memory file, or reinforces the entry that it repeats.
 
-    The text is clean and checked, see `entries`. `title` is that of a new file. The text was said
-    at `time` and is written `now`, both in microseconds.
+    An entry below the heading "Earlier" was replaced, so a present text does not repeat it. The
+    text is clean and checked, see `entries`. `title` is that of a new file. The text was said at
+    `time` and is written `now`, both in microseconds.
 
     Attributes:
         outcome: set by the committed call. None means that nothing was written, since the wording
@@ -98,6 +99,12 @@ class Remembering:
             degraded = self._not_compared(file.entries if file else ())
             self.outcome = Outcome(Remembered.ADDED, entry, wording, cosine, degraded)
             return Rewritten(self._with_entry(self._written(file, None), entry))
+        return self._reinforced(file, met, wording, cosine)
+
+    def _reinforced(
+        self, file: MemoryFile | None, met: StoredEntry, wording: str, cosine: float
+    ) -> Rewritten:
+        """Return the change that reinforces an entry, and gives it the newer wording."""
         old = met.entry
         said_before = self.time if old.time is None else old.time
         count = min(old.reinforcement + 1, MAX_COUNTER)
@@ -134,6 +141,8 @@ class Remembering:
             vector = np.frombuffer(one.vector, "<f4")
             if not one.ordinal or not len(vector) or len(vector) != len(self._vector):
                 continue
+            if not self._compares(one):
+                continue
             cosine = min(1.0, float(vector @ self._vector))
             if cosine >= self._threshold.cosine:
                 above.append((cosine, entries.clean(one.passage), one))
@@ -148,7 +157,18 @@ class Remembering:
 
     def _equal(self, stored: Sequence[StoredEntry]) -> StoredEntry | None:
         wanted = normalized(self.text)
-        return next((s for s in stored if normalized(entries.clean(s.passage)) == wanted), None)
+        return next(
+            (
+                one
+                for one in stored
+                if self._compares(one) and normalized(entries.clean(one.passage)) == wanted
+            ),
+            None,
+        )
+
+    def _compares(self, one: StoredEntry) -> bool:
+        """Return True unless one of text and entry is below the heading "Earlier"."""
+        return is_earlier(one.section) == (self.section == EARLIER)
 
     def _written(self, file: MemoryFile | None, instead_of: StoredEntry | None) -> _Written:
         """Return the file with the text as a new entry or in place of one.

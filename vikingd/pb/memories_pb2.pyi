@@ -61,6 +61,10 @@ class _RememberOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Remem
     """The memory is a new entry."""
     REMEMBER_OUTCOME_REINFORCED: _RememberOutcome.ValueType  # 2
     """The memory was said before: its entry was reinforced and has the newer wording now."""
+    REMEMBER_OUTCOME_REPLACED: _RememberOutcome.ValueType  # 3
+    """Only of Extract: the memory took the place of an older one, which stands below the heading
+    "Earlier" of its file now. The journal of the day has both wordings.
+    """
 
 class RememberOutcome(_RememberOutcome, metaclass=_RememberOutcomeEnumTypeWrapper):
     """The outcome of a Remember."""
@@ -71,7 +75,79 @@ REMEMBER_OUTCOME_ADDED: RememberOutcome.ValueType  # 1
 """The memory is a new entry."""
 REMEMBER_OUTCOME_REINFORCED: RememberOutcome.ValueType  # 2
 """The memory was said before: its entry was reinforced and has the newer wording now."""
+REMEMBER_OUTCOME_REPLACED: RememberOutcome.ValueType  # 3
+"""Only of Extract: the memory took the place of an older one, which stands below the heading
+"Earlier" of its file now. The journal of the day has both wordings.
+"""
 Global___RememberOutcome: _TypeAlias = RememberOutcome  # noqa: Y015
+
+class _MemoryKind:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _MemoryKindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_MemoryKind.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MEMORY_KIND_UNSPECIFIED: _MemoryKind.ValueType  # 0
+    """Never sent."""
+    MEMORY_KIND_PROFILE: _MemoryKind.ValueType  # 1
+    """A stable fact about the user: profile.md."""
+    MEMORY_KIND_PREFERENCES: _MemoryKind.ValueType  # 2
+    """A preference of the user: preferences.md."""
+    MEMORY_KIND_ENTITIES: _MemoryKind.ValueType  # 3
+    """A person, a project or a thing: entities.md."""
+    MEMORY_KIND_EVENTS: _MemoryKind.ValueType  # 4
+    """An event: journal/YYYY-MM-DD.md, by its day."""
+    MEMORY_KIND_CASES: _MemoryKind.ValueType  # 5
+    """A problem and its solution: cases.md of the agent."""
+    MEMORY_KIND_PATTERNS: _MemoryKind.ValueType  # 6
+    """A way of working that the agent learned: patterns.md of the agent."""
+
+class MemoryKind(_MemoryKind, metaclass=_MemoryKindEnumTypeWrapper):
+    """The kind of an extracted memory. The kind decides the file, as memory_type of Remember does."""
+
+MEMORY_KIND_UNSPECIFIED: MemoryKind.ValueType  # 0
+"""Never sent."""
+MEMORY_KIND_PROFILE: MemoryKind.ValueType  # 1
+"""A stable fact about the user: profile.md."""
+MEMORY_KIND_PREFERENCES: MemoryKind.ValueType  # 2
+"""A preference of the user: preferences.md."""
+MEMORY_KIND_ENTITIES: MemoryKind.ValueType  # 3
+"""A person, a project or a thing: entities.md."""
+MEMORY_KIND_EVENTS: MemoryKind.ValueType  # 4
+"""An event: journal/YYYY-MM-DD.md, by its day."""
+MEMORY_KIND_CASES: MemoryKind.ValueType  # 5
+"""A problem and its solution: cases.md of the agent."""
+MEMORY_KIND_PATTERNS: MemoryKind.ValueType  # 6
+"""A way of working that the agent learned: patterns.md of the agent."""
+Global___MemoryKind: _TypeAlias = MemoryKind  # noqa: Y015
+
+class _ExtractSource:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ExtractSourceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ExtractSource.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    EXTRACT_SOURCE_UNSPECIFIED: _ExtractSource.ValueType  # 0
+    """Never sent."""
+    EXTRACT_SOURCE_MODEL: _ExtractSource.ValueType  # 1
+    """The model of the planner proposed them."""
+    EXTRACT_SOURCE_RULES: _ExtractSource.ValueType  # 2
+    """Rules took what the user says outright."""
+    EXTRACT_SOURCE_NONE: _ExtractSource.ValueType  # 3
+    """No message was to be read."""
+
+class ExtractSource(_ExtractSource, metaclass=_ExtractSourceEnumTypeWrapper):
+    """The origin of extracted memories."""
+
+EXTRACT_SOURCE_UNSPECIFIED: ExtractSource.ValueType  # 0
+"""Never sent."""
+EXTRACT_SOURCE_MODEL: ExtractSource.ValueType  # 1
+"""The model of the planner proposed them."""
+EXTRACT_SOURCE_RULES: ExtractSource.ValueType  # 2
+"""Rules took what the user says outright."""
+EXTRACT_SOURCE_NONE: ExtractSource.ValueType  # 3
+"""No message was to be read."""
+Global___ExtractSource: _TypeAlias = ExtractSource  # noqa: Y015
 
 @_typing.final
 class MemoryScope(_message.Message):
@@ -112,6 +188,7 @@ class SalienceWeights(_message.Message):
       + access * log(a + 1) / log(max a + 2)
     with the maxima among the candidates. s is the score of the search: fused by score, over the best of
     the candidates; by rank, over the best that there can be. Each weight is in [0, 1], and all of them sum to 1.
+    A memory below the heading "Earlier" of its file was replaced by a newer one: its score counts half.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -697,3 +774,196 @@ class ForgetResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ForgetResponse: _TypeAlias = ForgetResponse  # noqa: Y015
+
+@_typing.final
+class ExtractRequest(_message.Message):
+    """Takes memories from a conversation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SESSION_FIELD_NUMBER: _builtins.int
+    FIRST_FIELD_NUMBER: _builtins.int
+    SCOPE_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    TIME_ZONE_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    REQUEST_ID_FIELD_NUMBER: _builtins.int
+    first: _builtins.int
+    """Take memories from messages[first:]. The summary and earlier messages are only context. At most the
+    number of messages.
+    """
+    time_zone: _builtins.str
+    """As in RememberRequest."""
+    dry_run: _builtins.bool
+    """Write nothing; only return what a real call would write. The ids of new memories are 0."""
+    request_id: _builtins.str
+    """As in RememberRequest."""
+    @_builtins.property
+    def session(self) -> _retrieval_pb2.SearchSession:
+        """The conversation. Of each message the first 8,000 characters count. A model reads the last 200,000
+        characters of messages, and up to ten messages before `first`. The reason of the reply says what
+        was left out.
+        """
+
+    @_builtins.property
+    def scope(self) -> Global___MemoryScope:
+        """As in RememberRequest."""
+
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp:
+        """As in RememberRequest."""
+
+    def __init__(
+        self,
+        *,
+        session: _retrieval_pb2.SearchSession | None = ...,
+        first: _builtins.int = ...,
+        scope: Global___MemoryScope | None = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+        time_zone: _builtins.str = ...,
+        dry_run: _builtins.bool = ...,
+        request_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope", "session", b"session", "time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dry_run", b"dry_run", "first", b"first", "request_id", b"request_id", "scope", b"scope", "session", b"session", "time", b"time", "time_zone", b"time_zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExtractRequest: _TypeAlias = ExtractRequest  # noqa: Y015
+
+@_typing.final
+class ExtractedMemory(_message.Message):
+    """A memory that was taken from a conversation."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    SECTION_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    URI_FIELD_NUMBER: _builtins.int
+    MET_FIELD_NUMBER: _builtins.int
+    kind: Global___MemoryKind.ValueType
+    """The kind."""
+    text: _builtins.str
+    """The text."""
+    section: _builtins.str
+    """The heading above the memory. Empty: no heading."""
+    outcome: Global___RememberOutcome.ValueType
+    """The outcome."""
+    id: _builtins.int
+    """The id of the memory."""
+    uri: _builtins.str
+    """The URI of its file."""
+    met: _builtins.str
+    """The older wording that was said again or replaced. Empty: none."""
+    @_builtins.property
+    def evidence(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The messages that say it, as indices from 0 into the messages of the request."""
+
+    def __init__(
+        self,
+        *,
+        kind: Global___MemoryKind.ValueType = ...,
+        text: _builtins.str = ...,
+        section: _builtins.str = ...,
+        evidence: _abc.Iterable[_builtins.int] | None = ...,
+        outcome: Global___RememberOutcome.ValueType = ...,
+        id: _builtins.int = ...,
+        uri: _builtins.str = ...,
+        met: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evidence", b"evidence", "id", b"id", "kind", b"kind", "met", b"met", "outcome", b"outcome", "section", b"section", "text", b"text", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExtractedMemory: _TypeAlias = ExtractedMemory  # noqa: Y015
+
+@_typing.final
+class RefusedMemory(_message.Message):
+    """A proposed memory that was not written."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KIND_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    EVIDENCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    kind: Global___MemoryKind.ValueType
+    """The proposed kind."""
+    text: _builtins.str
+    """The proposed text, at most 500 characters of it."""
+    reason: _builtins.str
+    """The reason, for people."""
+    @_builtins.property
+    def evidence(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The named messages that exist, as in ExtractedMemory."""
+
+    def __init__(
+        self,
+        *,
+        kind: Global___MemoryKind.ValueType = ...,
+        text: _builtins.str = ...,
+        evidence: _abc.Iterable[_builtins.int] | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["evidence", b"evidence", "kind", b"kind", "reason", b"reason", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RefusedMemory: _TypeAlias = RefusedMemory  # noqa: Y015
+
+@_typing.final
+class ExtractResponse(_message.Message):
+    """Sent when all memories are on disk and found by their text."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORIES_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
+    DEGRADED_FIELD_NUMBER: _builtins.int
+    source: Global___ExtractSource.ValueType
+    """The origin of the memories."""
+    reason: _builtins.str
+    """The reason for the origin, and the parts of the conversation that were left out, for people."""
+    revision: _builtins.int
+    """The memories are visible from this revision on; with dry_run, the present revision."""
+    @_builtins.property
+    def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExtractedMemory]:
+        """The memories, at most 32."""
+
+    @_builtins.property
+    def refused(self) -> _containers.RepeatedCompositeFieldContainer[Global___RefusedMemory]:
+        """The refused proposals, at most 32."""
+
+    @_builtins.property
+    def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.Degradation]:
+        """The failed or missing parts of the call, such as the model, each with its cause."""
+
+    def __init__(
+        self,
+        *,
+        memories: _abc.Iterable[Global___ExtractedMemory] | None = ...,
+        refused: _abc.Iterable[Global___RefusedMemory] | None = ...,
+        source: Global___ExtractSource.ValueType = ...,
+        reason: _builtins.str = ...,
+        revision: _builtins.int = ...,
+        degraded: _abc.Iterable[_retrieval_pb2.Degradation] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "memories", b"memories", "reason", b"reason", "refused", b"refused", "revision", b"revision", "source", b"source"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExtractResponse: _TypeAlias = ExtractResponse  # noqa: Y015

@@ -45,6 +45,11 @@ class MemoriesStub(object):
                 request_serializer=viking_dot_retrieval_dot_v1_dot_memories__pb2.RememberRequest.SerializeToString,
                 response_deserializer=viking_dot_retrieval_dot_v1_dot_memories__pb2.RememberResponse.FromString,
                 _registered_method=True)
+        self.Extract = channel.unary_unary(
+                '/viking.retrieval.v1.Memories/Extract',
+                request_serializer=viking_dot_retrieval_dot_v1_dot_memories__pb2.ExtractRequest.SerializeToString,
+                response_deserializer=viking_dot_retrieval_dot_v1_dot_memories__pb2.ExtractResponse.FromString,
+                _registered_method=True)
         self.Reinforce = channel.unary_unary(
                 '/viking.retrieval.v1.Memories/Reinforce',
                 request_serializer=viking_dot_retrieval_dot_v1_dot_memories__pb2.ReinforceRequest.SerializeToString,
@@ -70,6 +75,14 @@ class MemoriesServicer(object):
 
     def Remember(self, request, context):
         """Writes one memory, or reinforces it if it was said before.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Extract(self, request, context):
+        """Takes memories from a conversation and writes them, all or none, as Remember does. Each has
+        messages that say it; a proposal that its messages do not say is refused.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -101,6 +114,11 @@ def add_MemoriesServicer_to_server(servicer, server):
                     servicer.Remember,
                     request_deserializer=viking_dot_retrieval_dot_v1_dot_memories__pb2.RememberRequest.FromString,
                     response_serializer=viking_dot_retrieval_dot_v1_dot_memories__pb2.RememberResponse.SerializeToString,
+            ),
+            'Extract': grpc.unary_unary_rpc_method_handler(
+                    servicer.Extract,
+                    request_deserializer=viking_dot_retrieval_dot_v1_dot_memories__pb2.ExtractRequest.FromString,
+                    response_serializer=viking_dot_retrieval_dot_v1_dot_memories__pb2.ExtractResponse.SerializeToString,
             ),
             'Reinforce': grpc.unary_unary_rpc_method_handler(
                     servicer.Reinforce,
@@ -168,6 +186,33 @@ class Memories(object):
             '/viking.retrieval.v1.Memories/Remember',
             viking_dot_retrieval_dot_v1_dot_memories__pb2.RememberRequest.SerializeToString,
             viking_dot_retrieval_dot_v1_dot_memories__pb2.RememberResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Extract(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/viking.retrieval.v1.Memories/Extract',
+            viking_dot_retrieval_dot_v1_dot_memories__pb2.ExtractRequest.SerializeToString,
+            viking_dot_retrieval_dot_v1_dot_memories__pb2.ExtractResponse.FromString,
             options,
             channel_credentials,
             insecure,

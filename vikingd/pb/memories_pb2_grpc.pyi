@@ -37,6 +37,10 @@ class MemoriesStub:
     """The memories that matter now."""
     Remember: _grpc.UnaryUnaryMultiCallable[_memories_pb2.RememberRequest, _memories_pb2.RememberResponse]
     """Writes one memory, or reinforces it if it was said before."""
+    Extract: _grpc.UnaryUnaryMultiCallable[_memories_pb2.ExtractRequest, _memories_pb2.ExtractResponse]
+    """Takes memories from a conversation and writes them, all or none, as Remember does. Each has
+    messages that say it; a proposal that its messages do not say is refused.
+    """
     Reinforce: _grpc.UnaryUnaryMultiCallable[_memories_pb2.ReinforceRequest, _memories_pb2.ReinforceResponse]
     """Reinforces memories."""
     Forget: _grpc.UnaryUnaryMultiCallable[_memories_pb2.ForgetRequest, _memories_pb2.ForgetResponse]
@@ -51,6 +55,10 @@ class MemoriesAsyncStub(MemoriesStub):
     """The memories that matter now."""
     Remember: _aio.UnaryUnaryMultiCallable[_memories_pb2.RememberRequest, _memories_pb2.RememberResponse]  # type: ignore[assignment]
     """Writes one memory, or reinforces it if it was said before."""
+    Extract: _aio.UnaryUnaryMultiCallable[_memories_pb2.ExtractRequest, _memories_pb2.ExtractResponse]  # type: ignore[assignment]
+    """Takes memories from a conversation and writes them, all or none, as Remember does. Each has
+    messages that say it; a proposal that its messages do not say is refused.
+    """
     Reinforce: _aio.UnaryUnaryMultiCallable[_memories_pb2.ReinforceRequest, _memories_pb2.ReinforceResponse]  # type: ignore[assignment]
     """Reinforces memories."""
     Forget: _aio.UnaryUnaryMultiCallable[_memories_pb2.ForgetRequest, _memories_pb2.ForgetResponse]  # type: ignore[assignment]
@@ -74,6 +82,16 @@ class MemoriesServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memories_pb2.RememberResponse, _abc.Awaitable[_memories_pb2.RememberResponse]]:
         """Writes one memory, or reinforces it if it was said before."""
+
+    @_abc_1.abstractmethod
+    def Extract(
+        self,
+        request: _memories_pb2.ExtractRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_memories_pb2.ExtractResponse, _abc.Awaitable[_memories_pb2.ExtractResponse]]:
+        """Takes memories from a conversation and writes them, all or none, as Remember does. Each has
+        messages that say it; a proposal that its messages do not say is refused.
+        """
 
     @_abc_1.abstractmethod
     def Reinforce(

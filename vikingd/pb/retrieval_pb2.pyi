@@ -201,7 +201,7 @@ class _DegradationReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Deg
     DEGRADATION_REASON_RERANKER: _DegradationReason.ValueType  # 2
     """The reranker failed: the scores are by meaning and words."""
     DEGRADATION_REASON_PLANNER: _DegradationReason.ValueType  # 3
-    """The planner failed: rules made the plan."""
+    """The planner's model failed: rules made the plan, or took the memories."""
     DEGRADATION_REASON_REPLY_TOO_LARGE: _DegradationReason.ValueType  # 4
     """The reply was too large and was cut. The detail names the missing part."""
     DEGRADATION_REASON_CONCURRENT_WRITE: _DegradationReason.ValueType  # 5
@@ -225,7 +225,7 @@ DEGRADATION_REASON_EMBEDDER: DegradationReason.ValueType  # 1
 DEGRADATION_REASON_RERANKER: DegradationReason.ValueType  # 2
 """The reranker failed: the scores are by meaning and words."""
 DEGRADATION_REASON_PLANNER: DegradationReason.ValueType  # 3
-"""The planner failed: rules made the plan."""
+"""The planner's model failed: rules made the plan, or took the memories."""
 DEGRADATION_REASON_REPLY_TOO_LARGE: DegradationReason.ValueType  # 4
 """The reply was too large and was cut. The detail names the missing part."""
 DEGRADATION_REASON_CONCURRENT_WRITE: DegradationReason.ValueType  # 5
@@ -1131,7 +1131,7 @@ class SearchSession(_message.Message):
     """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionMessage]:
-        """The messages in their order, at most 1,000; the last five count."""
+        """The messages in their order, at most 1,000; for a plan the last five count."""
 
     def __init__(
         self,

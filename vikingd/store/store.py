@@ -299,16 +299,22 @@ class Store(Reads):
         return self._writer.submit(lambda work: unlink(work, uri, other))
 
     def rewrite(
-        self, rewrites: Mapping[str, Rewrite], once: Once | None = None
+        self,
+        rewrites: Mapping[str, Rewrite] | Sequence[tuple[str, Rewrite]],
+        once: Once | None = None,
     ) -> Future[Committed]:
-        """Apply a rewrite to the current state of each memory file, by URI.
+        """Apply each rewrite to the current state of its memory file, by URI: all or none.
+
+        A sequence may name a file several times; a later rewrite sees the earlier ones.
 
         With `once`, a repeated request changes nothing, and `reply` is the reply of the first one.
         Fails with the errors of the rewrites and of `put`, and with InvalidField if a different
         request had the same id.
         """
+        pairs = list(rewrites.items()) if isinstance(rewrites, Mapping) else rewrites
         return self._writer.submit(
-            lambda work: run_once(work, once, lambda: rewrite(work, rewrites)), uris=list(rewrites)
+            lambda work: run_once(work, once, lambda: rewrite(work, pairs)),
+            uris=[uri for uri, _ in pairs],
         )
 
     def rewrite_holders(

@@ -92,6 +92,7 @@ NEEDS: Final[dict[str, Needs]] = {
     "Unlink": _write(uri=Right.WRITE, other_uri=Right.WRITE),
     "Recall": Needs(None, {}),
     "Remember": _write(uri=Target.SERVICE)._replace(adds=True),
+    "Extract": _SERVICE._replace(adds=True),
     "Reinforce": _SERVICE,
     "Forget": _SERVICE,
     "Stats": Needs(Right.ADMIN, {}),
@@ -159,9 +160,9 @@ class Rule:
         """Return the URIs that a request may add, "" for an unknown one; None: it only removes."""
         if not self._adds:
             return None
-        return (
-            [context.uri for context in request.contexts] if self.name == "Put" else [request.uri]
-        )
+        if self.name == "Put":
+            return [context.uri for context in request.contexts]
+        return [getattr(request, "uri", "")]
 
     def objects(self, request: Message, reply: Any) -> list[str]:
         """Return the URIs, keys, tenants and ids of memories of a call, for the audit."""
@@ -170,6 +171,8 @@ class Rule:
             found += map(str, request.ids)  # type: ignore[attr-defined]
         if self.name == "Remember" and reply is not None:
             found = [reply.uri]
+        if self.name == "Extract" and reply is not None:
+            found = list(dict.fromkeys(memory.uri for memory in reply.memories))
         if self.is_of_access:
             found += [getattr(request, name) for name in self._named]
             found += [reply.key.id] if self.name == "CreateKey" and reply is not None else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from vikingd.answer.deadline import FutureBridge
+from vikingd.answer.extract import ExtractResult, MemoryExtractor
 from vikingd.answer.forget import Forgetter
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.recall import Recaller
@@ -12,10 +13,12 @@ from vikingd.domain.answers import Stage
 from vikingd.domain.changes import Committed
 from vikingd.engine import Engine
 from vikingd.memory.model import RecallResult
+from vikingd.models.extract.extractor import Extractor
 from vikingd.pb import memories_pb2, memories_pb2_grpc
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire import weigh
 from vikingd.wire.calls import CallContext, CallDeadline, Threads, as_sent, reply_bytes
+from vikingd.wire.messages import extract as wire_extract
 from vikingd.wire.messages import memories as messages
 
 
@@ -23,7 +26,12 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
     """The handlers of Memories."""
 
     def __init__(
-        self, engine: Engine, threads: Threads, metrics: Metrics, settings: Settings
+        self,
+        engine: Engine,
+        threads: Threads,
+        metrics: Metrics,
+        settings: Settings,
+        extractor: Extractor,
     ) -> None:
         self._engine = engine
         self._queues = threads.queues
@@ -35,6 +43,9 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
         vectors = QueryVectors(engine, threads)
         self._recaller = Recaller(engine, vectors, self._routes, most_bytes)
         self._rememberer = Rememberer(engine, threads, defaults.same_meaning)
+        self._extractor = MemoryExtractor(
+            engine, threads, self._routes, self._rememberer, extractor
+        )
         self._forgetter = Forgetter(engine, messages.salience_of(defaults))
 
     async def Recall(
@@ -72,6 +83,27 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
         once = messages.once(request, reply, deadline.caller)
         return await self._rememberer.answer(
             call, once, deadline, reply, memories_pb2.RememberResponse.FromString
+        )
+
+    async def Extract(
+        self, request: memories_pb2.ExtractRequest, context: CallContext
+    ) -> memories_pb2.ExtractResponse:
+        """Take memories from a conversation."""
+        deadline = CallDeadline(context)
+        async with self._queues.runner(deadline, heavy=True) as run:
+            query = await run.here(wire_extract.query_of, request, deadline.caller)
+        self._extractor.check(query)
+        self._engine.check_writable()
+
+        def reply(result: ExtractResult, revision: int) -> memories_pb2.ExtractResponse:
+            return wire_extract.response_of(result, revision, dry_run=query.dry_run)
+
+        return await self._extractor.answer(
+            query,
+            lambda kept: messages.once(request, kept, deadline.caller),
+            deadline,
+            reply,
+            memories_pb2.ExtractResponse.FromString,
         )
 
     async def Reinforce(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from importlib.resources import files
-from typing import Any
 
 from vikingd.domain.search import SearchSession
+from vikingd.models.chat.question import STRING, record, schema
 
 PROMPT = "prompt_v1.md"
 """The file of the prompt; a new wording gets a new file."""
@@ -16,35 +16,20 @@ SYSTEM = files("vikingd.models.intent").joinpath(PROMPT).read_bytes().decode()
 MAX_SUMMARY_CHARS = 30_000
 MAX_MESSAGE_CHARS = 8_000
 LAST_MESSAGES = 5
+MAX_TOKENS = 2048
 
 
-def _object(properties: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
-
-
-_STRING = {"type": "string"}
-_QUERY = _object(
+_QUERY = record(
     {
-        "query": _STRING,
+        "query": STRING,
         "context_type": {"type": "string", "enum": ["memory", "resource", "skill"]},
-        "intent": _STRING,
+        "intent": STRING,
         "priority": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
     }
 )
-# Many servers ignore length bounds in strict schemas, so long values are dropped afterwards.
-RESPONSE_FORMAT: dict[str, Any] = {
-    "type": "json_schema",
-    "json_schema": {
-        "name": "query_plan",
-        "strict": True,
-        "schema": _object({"reason": _STRING, "queries": {"type": "array", "items": _QUERY}}),
-    },
-}
+RESPONSE_FORMAT = schema(
+    "query_plan", {"reason": STRING, "queries": {"type": "array", "items": _QUERY}}
+)
 
 
 def question(query: str, session: SearchSession) -> tuple[str, tuple[str, ...]]:

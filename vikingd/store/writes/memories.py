@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from vikingd.domain.changes import Committed, Once
 from vikingd.domain.contexts import MAX_COUNTER, ContextType, Entry
@@ -68,10 +68,10 @@ def run_once(work: Transaction, once: Once | None, operation: Callable[[], Commi
     return done
 
 
-def rewrite(work: Transaction, rewrites: Mapping[str, Rewrite]) -> Committed:
-    """Apply a rewrite to the current state of each memory file, by URI."""
+def rewrite(work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]) -> Committed:
+    """Apply each rewrite to the current state of its memory file, by URI, in order."""
     db, counted = work.use_tables(), 0
-    for uri, change in rewrites.items():
+    for uri, change in rewrites:
         new = change(memory_file(db, uri), lambda: next(work.ids.entries))
         if new.removed:
             delete(work, [uri])
@@ -100,7 +100,7 @@ def rewrite_holders(
     if require_all:
         check_ids(ids, holders, caller)
     files = sorted(uri for uri in set(holders.values()) if caller.may(Right.WRITE, uri))
-    return rewrite(work, dict.fromkeys(files, change))
+    return rewrite(work, [(uri, change) for uri in files])
 
 
 def reinforce(work: Transaction, ids: Sequence[int], by: int, caller: Caller) -> Committed:

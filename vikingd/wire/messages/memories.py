@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from google.protobuf.message import Message
@@ -26,21 +25,19 @@ from vikingd.domain.retrieve import WeightedSum
 from vikingd.domain.rights import Caller, Right
 from vikingd.engine import Engine
 from vikingd.ingest.kinds import Kind, kind_of
-from vikingd.memory import entries
+from vikingd.memory import entries, places
 from vikingd.memory.model import (
     RELEVANCE,
-    SHARED_ROOTS,
     WEIGHT_TOLERANCE,
     Memory,
     MemoryScope,
     RecallQuery,
     RecallResult,
     Salience,
-    own_root,
     project_root,
 )
 from vikingd.memory.remember import Outcome, Remembering
-from vikingd.memory.routes import Routes, candidates, own_files
+from vikingd.memory.routes import Routes
 from vikingd.pb import memories_pb2
 from vikingd.sections import Recall as Defaults
 from vikingd.wire.messages import decode
@@ -52,12 +49,9 @@ MAX_TOKENS = 1_000_000
 MAX_TOP_K = 500
 MAX_BY = 1_000_000
 MIN_HALF_LIFE, MAX_HALF_LIFE = 0.001, 1e6
-JOURNAL = "journal"
 
 _REQUEST_ID = re.compile(r"[ -~]{1,64}")
 _TYPE = re.compile(r"[a-z][a-z0-9_-]{0,63}")
-# A time zone may shift a day beyond the calendar's ends.
-_MIN_NOW, _MAX_NOW = (int(datetime(y, 1, 1, tzinfo=UTC).timestamp()) * 10**6 for y in (2, 9999))
 _HALVES = WeightedSum(0.5, 0.5)
 
 
@@ -132,13 +126,13 @@ def remembering(
         if uris.context_type(uri) is not ContextType.MEMORY or kind_of(uri) is not Kind.MARKDOWN:
             raise InvalidField("uri", "must be a Markdown file (.md) below a root of memories")
     else:
-        uri = _file_for(request, engine, routes, caller, said, zone)
+        kind = request.memory_type
+        if not _TYPE.fullmatch(kind):
+            raise InvalidField("memory_type", f"is {kind!r}, a name like preferences is needed")
+        scope = one_scope(request.scope, caller)
+        uri = file_of(kind, scope, engine, routes, lambda: places.day_of(said, zone))
     caller.check(Right.WRITE, uri)
-    name = uris.name(uri).rpartition(".")[0]
-    title = name.replace("_", " ").replace("-", " ").capitalize()
-    if uris.name(uris.parent(uri)) == JOURNAL:
-        title = name
-    return Remembering(uri, title, text, section, said, now)
+    return Remembering(uri, places.title_of(uri), text, section, said, now)
 
 
 def remember_response(
@@ -173,7 +167,9 @@ def reinforce_response(done: Committed) -> memories_pb2.ReinforceResponse:
 
 
 def once(
-    request: memories_pb2.RememberRequest | memories_pb2.ReinforceRequest,
+    request: memories_pb2.RememberRequest
+    | memories_pb2.ReinforceRequest
+    | memories_pb2.ExtractRequest,
     reply: Callable[[Committed], Message | None],
     caller: Caller,
 ) -> Once | None:
@@ -254,12 +250,20 @@ def scope_of(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:
     return MemoryScope(with_global, scope.project, caller)
 
 
+def one_scope(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:
+    """Return the scope of new memories: no project or one project."""
+    found = scope_of(scope, caller)
+    if found.project and found.with_global:
+        raise InvalidField("scope", "must be one: global or a project")
+    return found
+
+
 def now_of(request: memories_pb2.RecallRequest | memories_pb2.ForgetRequest) -> int:
     """Return the time of the request in microseconds, or that of the clock."""
     micros = decode.given(request, "now", decode.microseconds)
     if micros is None:
         return time.time_ns() // 1000
-    if not _MIN_NOW <= micros < _MAX_NOW:
+    if not places.MIN_NOW <= micros < places.MAX_NOW:
         raise InvalidField("now", "must lie in the years 2 to 9998")
     return micros
 
@@ -272,45 +276,25 @@ def time_zone(name: str) -> str:
         raise InvalidField("time_zone", f"{name!r} is not in the IANA database") from None
 
 
-def _day(micros: int, zone: str) -> str:
-    if not _MIN_NOW <= micros < _MAX_NOW:
-        raise InvalidField("time", "must lie in the years 2 to 9998")
-    said = datetime.fromtimestamp(micros // 1_000_000, UTC)
-    return said.astimezone(ZoneInfo(zone)).date().isoformat()
-
-
-def _file_for(
-    request: memories_pb2.RememberRequest,
+def file_of(
+    kind: str,
+    scope: MemoryScope,
     engine: Engine,
     routes: Routes,
-    caller: Caller,
-    said: int,
-    zone: str,
+    day: Callable[[], str],
+    *,
+    of_agent: bool = False,
 ) -> str:
-    """Return the file of a kind of memories in a scope: one that the caller may write, if any.
-
-    Its own files go before the shared ones, and then files that exist before others.
-    """
-    kind = request.memory_type
-    if not _TYPE.fullmatch(kind):
-        raise InvalidField("memory_type", f"is {kind!r}, a name like preferences is needed")
-    scope = scope_of(request.scope, caller)
-    if scope.project and scope.with_global:
-        raise InvalidField("scope", "must be one: global or a project")
-    route = routes.by_name.get(kind)
-    places = candidates(route, scope) if route is not None else []
-    if not places:
-        name = f"{JOURNAL}/{_day(said, zone)}" if kind == JOURNAL else kind
-        root = project_root(scope.project) if scope.project else SHARED_ROOTS[0]
-        shared = f"{root}/{name}.md"
-        places = [*own_files([shared], caller.user), shared]
-    writable = [uri for uri in places if caller.may(Right.WRITE, uri)]
-    if caller.user:
-        own = own_root(caller.user)
-        writable = [uri for uri in writable if uris.is_within(uri, own)] or writable
+    """Return the file of a kind of memories, see `places.file_for`."""
     snapshot = engine.snapshot
-    there = (uri for uri in writable if snapshot.find(uri) is not None)
-    return next(there, (writable or places)[0])
+    return places.file_for(
+        kind,
+        scope,
+        routes,
+        lambda uri: snapshot.find(uri) is not None,
+        day,
+        of_agent=of_agent,
+    )
 
 
 def _memory(memory: Memory) -> memories_pb2.Memory:

@@ -24,7 +24,7 @@ def query_of(request: retrieval_pb2.SearchRequest) -> SearchQuery:
     find = retrieval_pb2.FindRequest(**given)
     find.mode = find.mode or retrieval_pb2.SEARCH_MODE_THINKING
     query, _ = decode.find_query(find, None)
-    return SearchQuery(query.text, _session(request.session), query)
+    return SearchQuery(query.text, session_of(request.session), query)
 
 
 def response_of(result: SearchResult) -> retrieval_pb2.SearchResponse:
@@ -55,7 +55,12 @@ def response_of(result: SearchResult) -> retrieval_pb2.SearchResponse:
     return reply
 
 
-def _session(session: retrieval_pb2.SearchSession) -> SearchSession:
+def session_of(session: retrieval_pb2.SearchSession) -> SearchSession:
+    """The conversation of a request.
+
+    Raises:
+        InvalidField: naming the field as in the proto.
+    """
     if len(session.messages) > MAX_MESSAGES:
         raise InvalidField(
             "session.messages", f"has {len(session.messages)} entries, at most {MAX_MESSAGES}"

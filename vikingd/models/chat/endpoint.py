@@ -7,16 +7,15 @@ from typing import Any
 import httpx
 import openai
 
+from vikingd.models.chat.answer import CallFailed, Garbage, Refused, read_json
+from vikingd.models.chat.question import Question
+from vikingd.models.chat.settings import PlannerSettings
 from vikingd.models.http.limits import TooLarge
 from vikingd.models.http.openai_client import OPENAI_URL, open_client
 from vikingd.models.http.rate_limits import retry_after
-from vikingd.models.intent.answer import CallFailed, Garbage, Refused, read_json
-from vikingd.models.intent.prompt import RESPONSE_FORMAT, SYSTEM
-from vikingd.models.intent.settings import PlannerSettings
 
 MAX_ANSWER_BYTES = 64 << 10
 MAX_BODY_BYTES = 1 << 20  # some models send their reasoning too
-MAX_TOKENS = 2048
 DEFAULT_WAIT = 0.2
 """Seconds before a retry if the endpoint names no time."""
 
@@ -39,12 +38,12 @@ class ChatEndpoint:
         # This attribute loads modules, which takes longer than a plan may.
         self._completions = self._client.chat.completions.with_raw_response
         # OpenAI's models know only the newer name, other servers often only the older one.
-        bound = "max_tokens" if settings.base_url else "max_completion_tokens"
-        self._fixed: dict[str, Any] = {"model": settings.model, bound: MAX_TOKENS}
-        self._options: dict[str, Any] = {"temperature": 0, "response_format": RESPONSE_FORMAT}
+        self._bound = "max_tokens" if settings.base_url else "max_completion_tokens"
+        self._model = settings.model
+        self._left_out: frozenset[str] = frozenset()
 
-    async def ask(self, text: str) -> str:
-        """Return the model's answer to the prompt with this user message.
+    async def ask(self, question: Question) -> str:
+        """Return the model's answer to a question.
 
         Options that the endpoint refuses (a JSON schema, a temperature) are left out, and stay out
         for later calls if that helps.
@@ -54,15 +53,18 @@ class ChatEndpoint:
             Refused: the model refused to answer.
             Garbage: the reply is not a complete answer.
         """
-        options = dict(self._options)
+        options: dict[str, Any] = {"temperature": 0, "response_format": question.response_format}
+        options = {name: value for name, value in options.items() if name not in self._left_out}
+        limit: dict[str, Any] = {self._bound: question.max_tokens}
         while True:
             try:
                 response = await self._completions.create(
                     messages=[
-                        {"role": "system", "content": SYSTEM},
-                        {"role": "user", "content": text},
+                        {"role": "system", "content": question.system},
+                        {"role": "user", "content": question.text},
                     ],
-                    **self._fixed,
+                    model=self._model,
+                    **limit,
                     **options,
                 )
             except openai.APIStatusError as error:
@@ -83,7 +85,7 @@ class ChatEndpoint:
                 raise CallFailed(
                     f"the model's endpoint could not be reached ({kind})", DEFAULT_WAIT
                 ) from error
-            self._options = options
+            self._left_out = frozenset(_OPTIONS) - options.keys()
             return _content(response.content)
 
     async def close(self) -> None:

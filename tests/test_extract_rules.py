@@ -1,0 +1,217 @@
+"""The rules that take what a user says outright, in English and Chinese."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+
+from vikingd.domain.extract import MAX_MEMORIES, MemoryKind
+from vikingd.domain.search import SessionMessage
+from vikingd.memory.relations import Relation, relation_of
+from vikingd.memory.statements import MAX_READ, proposals, statements
+from vikingd.memory.third_person import third_person
+
+PROFILE, PREFERENCES, ENTITIES = MemoryKind.PROFILE, MemoryKind.PREFERENCES, MemoryKind.ENTITIES
+
+SAID = [
+    ("I prefer oolong to coffee.", PREFERENCES, "The user prefers oolong to coffee."),
+    ("I really like quiet mornings!", PREFERENCES, "The user really likes quiet mornings."),
+    ("i love climbing", PREFERENCES, "The user loves climbing."),
+    ("I hate meetings before ten.", PREFERENCES, "The user hates meetings before ten."),
+    ("I don't like cilantro.", PREFERENCES, "The user doesn't like cilantro."),
+    ("I can't stand mushrooms", PREFERENCES, "The user can't stand mushrooms."),
+    ("I always carry my keys.", PREFERENCES, "The user always carries their keys."),
+    ("I never eat meat.", PREFERENCES, "The user never eats meat."),
+    ("My favourite colour is blue.", PREFERENCES, "The user's favourite colour is blue."),
+    ("Hi! My name is Ann.", PROFILE, "The user's name is Ann."),
+    ("Please call me Bob.", PROFILE, "The user wants to be called Bob."),
+    ("I live in Paris.", PROFILE, "The user lives in Paris."),
+    ("We moved to Lyon last week.", PROFILE, "The user lives in Lyon."),
+    ("I've just moved to New York", PROFILE, "The user lives in New York."),
+    ("I work at Acme.", PROFILE, "The user works at Acme."),
+    ("I'm allergic to nuts.", PROFILE, "The user is allergic to nuts."),
+    ("I speak German", PROFILE, "The user speaks German."),
+    ("My dog is called Rex.", ENTITIES, "The user's dog is called Rex."),
+    ("Remember that the key rotates on Fridays.", ENTITIES, "The key rotates on Fridays."),
+    ("Please remember that I have two cats.", PROFILE, "The user has two cats."),
+    ("Don't forget that I live in Oslo.", PROFILE, "The user lives in Oslo."),
+    ("Remember to use British spelling.", PREFERENCES, "Use British spelling."),
+    ("remember: I prefer tabs", PREFERENCES, "The user prefers tabs."),
+    ("我喜欢喝乌龙茶。", PREFERENCES, "用户喜欢喝乌龙茶。"),
+    ("我不喜欢香菜", PREFERENCES, "用户不喜欢香菜。"),
+    ("我偏好简短的回答。", PREFERENCES, "用户偏好简短的回答。"),
+    ("我总是先写测试。", PREFERENCES, "用户总是先写测试。"),
+    ("我从不喝酒！", PREFERENCES, "用户从不喝酒。"),
+    ("你好，我叫小明。", PROFILE, "用户叫小明。"),
+    ("我住在北京。", PROFILE, "用户住在北京。"),
+    ("我最近搬到上海了。", PROFILE, "用户住在上海。"),
+    ("我在腾讯工作。", PROFILE, "用户在腾讯工作。"),
+    ("请记住：会议在周三。", ENTITIES, "会议在周三。"),
+    ("记住我对花生过敏", PROFILE, "用户对花生过敏。"),
+]
+
+NOT_SAID = [
+    "Do you remember that I like tea?",
+    "Do I like tea?",
+    "I like tea?",
+    "If I lived in Paris, I love it.",
+    "I would prefer tea if there was any.",
+    "Maybe I like tea.",
+    "Suppose I live in Rome.",
+    "My boss said: I prefer tea.",
+    "My boss said he is late and I prefer tea.",
+    "I like tea, my boss said.",
+    'She said: "I live in Rome. I love cats."',
+    "“I live in Rome. I love cats.”",
+    '"I live in Rome," she wrote.',
+    "> I live in Rome.",
+    "```\nI live in Rome.\n```",
+    "Translate this into French:\nI live in Rome.",
+    "Translate into French: I live in Rome. I love cats.",
+    "The email reads:\n\nI live in Rome.",
+    "Pretend to be a pirate. I live in Rome.",
+    "Write a story. I live in Rome.",
+    "I don't live in Paris.",
+    "I no longer live in Paris.",
+    "I used to live in Paris.",
+    "I don't prefer tea.",
+    "I'm not from Paris.",
+    "I like it.",
+    "I love how you did that.",
+    "I like your answer.",
+    "I hate to ask.",
+    "I always get an error.",
+    "I never said so.",
+    "I'd like a table.",
+    "I moved to the next task.",
+    "I moved to TypeScript.",
+    "You like tea.",
+    "Ann lives in Paris.",
+    "Remember when we met.",
+    "Remember me.",
+    "Call me back.",
+    "你记得我喜欢茶吗？",
+    "你还记得我叫什么吗",
+    "如果我住在巴黎，我喜欢它",
+    "老板说，我喜欢茶。",
+    "老板说：我住在巴黎。",
+    "他告诉我，我住在巴黎。",
+    "“我住在巴黎。我喜欢猫。”",
+    "翻译：我住在巴黎。",
+    "我喜欢这个",
+    "我不住在巴黎。",
+    "我以前住在巴黎。",
+    "我喜欢什么？",
+]
+
+
+@pytest.mark.parametrize(("message", "kind", "text"), SAID)
+def test_what_is_said_outright_is_taken(message: str, kind: MemoryKind, text: str) -> None:
+    """A statement of the user gives one memory, in the third person."""
+    assert list(statements(message)) == [(kind, text)]
+
+
+@pytest.mark.parametrize("message", NOT_SAID)
+def test_what_is_not_said_is_not_taken(message: str) -> None:
+    """Questions, hypotheses, quotations and statements of others give no memory."""
+    assert list(statements(message)) == []
+
+
+def test_a_message_may_say_several_things() -> None:
+    """Clauses and sentences of one message are taken apart."""
+    found = [text for _, text in statements("My name is Ann and I live in Paris. I love tea!")]
+    assert found == ["The user's name is Ann.", "The user lives in Paris.", "The user loves tea."]
+    found = [text for _, text in statements("我叫小明，我住在北京，我喜欢喝茶。")]
+    assert found == ["用户叫小明。", "用户住在北京。", "用户喜欢喝茶。"]
+    assert [text for _, text in statements("Facts:\n- I live in Oslo.\n2. I speak Thai.")] == [
+        "The user lives in Oslo.",
+        "The user speaks Thai.",
+    ]
+
+
+def test_only_messages_of_the_user_count_and_only_from_the_first_on() -> None:
+    """Other roles and earlier messages give nothing; what is said twice has both messages."""
+    said = [
+        SessionMessage("user", "I live in Oslo."),
+        SessionMessage("user", "I love tea."),
+        SessionMessage("assistant", "I live in Rome."),
+        SessionMessage("tool", "Remember that I hate tea."),
+        SessionMessage("system", "I prefer salt."),
+        SessionMessage("user", "I love tea!"),
+    ]
+    (found,) = proposals(said, 1)
+    assert (found.text, found.evidence) == ("The user loves tea.", (1, 5))
+    assert [one.evidence for one in proposals(said, 0)] == [(0,), (1, 5)]
+
+
+def test_there_are_at_most_32_memories_the_newest() -> None:
+    """Of more statements the newest are taken."""
+    said = [SessionMessage("user", f"I like thing{i}.") for i in range(MAX_MEMORIES + 3)]
+    found = proposals(said, 0)
+    assert [one.evidence for one in found] == [(i,) for i in range(3, MAX_MEMORIES + 3)]
+
+
+@pytest.mark.parametrize(
+    ("text", "relation"),
+    [
+        ("I live in Paris", ("home", "paris")),
+        ("Lives in Paris.", ("home", "paris")),
+        ("The user moved back to Paris last week.", ("home", "paris")),
+        ("用户住在北京。", ("home", "北京")),
+        ("我搬到了北京", ("home", "北京")),
+        ("The user works at Acme", ("work", "acme")),
+        ("我在腾讯工作", ("work", "腾讯")),
+        ("Name: Ann", ("name", "ann")),
+        ("用户叫小明。", ("name", "小明")),
+        ("Prefers oolong to coffee", ("coffee or oolong", "oolong")),
+        ("I prefer coffee over oolong", ("coffee or oolong", "coffee")),
+        ("My favourite colour is blue", ("favourite colour", "blue")),
+        ("The user doesn't like tea.", ("like tea", "False")),
+        ("The user likes tea.", ("like tea", "True")),
+        ("The user never eats meat.", ("do eats meat", "False")),
+    ],
+)
+def test_relations_have_one_value(text: str, relation: tuple[str, str]) -> None:
+    """The same relation is read from the first and the third person."""
+    assert relation_of(text) == Relation(*relation)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Ann lives in Paris", "He lives in Paris", "I live in Paris. I like it.", "Tea.", "x" * 400],
+)
+def test_other_texts_state_no_relation_of_the_user(text: str) -> None:
+    """Facts of others, several sentences and long texts state no relation."""
+    assert relation_of(text) is None
+
+
+@pytest.mark.parametrize("text", ["I went to Rome", "The key rotates", "It rains"])
+def test_a_text_without_a_known_verb_stays(text: str) -> None:
+    """The rules make no verb form that they do not know."""
+    assert third_person(text) == text
+
+
+def test_the_rules_take_linear_time_and_any_text() -> None:
+    """Hostile messages neither fail nor take long."""
+    seeds = [
+        "I live in ",
+        "remember that ",
+        "“",
+        '"',
+        "，我",
+        " and I ",
+        "I " * 9,
+        "我喜欢",
+        "not ",
+    ]
+    rng = random.Random(7)
+    hostile = [one * (MAX_READ // len(one)) for one in seeds]
+    hostile += [
+        "".join(rng.choices([*seeds, "\n", ". ", "。", "\x00", "é"], k=900)) for _ in range(30)
+    ]
+    for text in hostile:
+        began = time.process_time()
+        list(statements(text[:MAX_READ]))
+        assert time.process_time() - began < 2

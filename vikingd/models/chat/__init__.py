@@ -1,0 +1,1 @@
+"""Calls of a chat model that answers in JSON, shared by all that ask it."""

@@ -1,0 +1,191 @@
+"""A chat model that is asked for JSON: its deadline, its slots, its breaker and one retry."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from vikingd.models.chat.answer import CallFailed, Garbage, Refused
+from vikingd.models.chat.question import Question
+from vikingd.models.chat.settings import PlannerSettings
+from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
+from vikingd.models.http.limits import Calls, Closed, Overdue
+
+if TYPE_CHECKING:
+    from vikingd.models.chat.endpoint import ChatEndpoint
+
+DONE, FAILED = "DONE", "FAILED"
+"""The outcomes of a call: a usable answer, or none."""
+
+_FAIR = 0.5  # share of the timeout; a call with less time is no evidence against the model
+_WAITABLE = 0.5  # share of the time left; a longer wait leaves too little for a retry
+
+_T = TypeVar("_T")
+_log = logging.getLogger(__name__)
+
+
+class NotAnswered(Exception):
+    """A question that the model did not answer; the message gives the reason."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """The calls for one question; times are of `time.perf_counter`."""
+
+    deadline: float
+    asked: bool = False
+    called_at: float | None = None  # when the running call began
+
+
+class ChatModel:
+    """Asks one model, concurrently on one event loop.
+
+    Args:
+        took: called after each call with its outcome, DONE or FAILED, and its seconds.
+
+    Raises:
+        ValueError: a setting of the model is missing; the message names it.
+
+    Attributes:
+        name: the name of the model; "": none is configured.
+        timeout: seconds for a plan, from the settings.
+    """
+
+    def __init__(
+        self,
+        settings: PlannerSettings,
+        took: Callable[[str, float], None] = lambda _outcome, _seconds: None,
+    ) -> None:
+        self.name = settings.model
+        self.timeout = settings.timeout
+        self._took = took
+        self._slots = asyncio.Semaphore(settings.concurrency)
+        self._breaker = Breaker()
+        self._calls = Calls()
+        self._endpoint: ChatEndpoint | None = None
+        if settings.model:
+            from vikingd.models.chat.endpoint import ChatEndpoint
+
+            self._endpoint = ChatEndpoint(settings)
+
+    async def ask(
+        self, question: Question, read: Callable[[str], _T], seconds: float | None, timeout: float
+    ) -> _T:
+        """Return what `read` makes of the answer, within `seconds` and `timeout`.
+
+        `read` raises Garbage for an answer that cannot be used.
+
+        Raises:
+            NotAnswered: there is no such answer.
+        """
+        if self._endpoint is None:
+            raise NotAnswered("no model is configured")
+        limit = timeout if seconds is None else min(seconds, timeout)
+        if limit <= 0:
+            raise NotAnswered("no time was left for the model")
+        try:
+            tried = self._breaker.admit()
+        except BreakerOpen as error:
+            raise NotAnswered(f"the model {error}") from None
+        progress = _Progress(time.perf_counter() + limit)
+        try:
+            answer = await self._calls.within(
+                limit, self._ask(self._endpoint, question, read, progress)
+            )
+            self._breaker.succeeded()
+            return answer
+        except Overdue:
+            what = "did not answer in" if progress.asked else "was busy for"
+            reason = f"{what} {limit:.1f} s"
+            if progress.called_at is not None:
+                had = self._tell(progress.called_at, FAILED)
+                # A healthy model may fail too with less time than the settings give it.
+                if limit == timeout and had >= _FAIR * timeout:
+                    self._failed(tried, reason)
+            raise NotAnswered(f"the model {reason}") from None
+        except Refused:
+            self._breaker.succeeded()  # a refusal is an answer
+            raise NotAnswered("the model refused") from None
+        except Garbage as error:
+            self._breaker.succeeded()
+            raise NotAnswered(f"the model's answers can't be used ({error})") from None
+        except CallFailed as error:
+            self._failed(tried, str(error), error.pause)
+            raise NotAnswered(str(error)) from None
+        except Closed:
+            self._failed(tried, "the planner is closing")
+            raise NotAnswered("the planner is closing") from None
+        except Exception as error:  # its message may quote a key or a text
+            _log.warning("the call to the planner's model failed with %s", type(error).__name__)
+            self._failed(tried, "the call failed")
+            raise NotAnswered("the call to the model failed") from None
+        finally:
+            self._breaker.gave_up(tried)  # no effect after a success or a failure
+
+    async def close(self) -> None:
+        """Cancel running calls and close connections, on the loop of the calls."""
+        await self._calls.close()
+        if self._endpoint is not None:
+            await self._endpoint.close()
+
+    def _failed(self, tried: bool, reason: str, pause: float | None = None) -> None:
+        seconds = self._breaker.failed(tried, reason, pause)
+        if seconds:
+            times = self._breaker.failures
+            _log.warning(
+                "the planner's model failed %d times in a row; rules plan for %g s", times, seconds
+            )
+
+    async def _ask(
+        self,
+        endpoint: ChatEndpoint,
+        question: Question,
+        read: Callable[[str], _T],
+        progress: _Progress,
+    ) -> _T:
+        """Call the model; retry once after garbage, and once after a temporary failure."""
+        fresh_garbage = fresh_failure = True
+        while True:
+            try:
+                return await self._call(endpoint, question, read, progress)
+            except Garbage:
+                if not fresh_garbage:
+                    raise
+                fresh_garbage = False
+            except CallFailed as error:
+                left = progress.deadline - time.perf_counter()
+                fits = error.wait is not None and error.wait <= _WAITABLE * left
+                if not fresh_failure or not fits:
+                    raise
+                fresh_failure = False
+                await asyncio.sleep(error.wait or 0.0)
+
+    async def _call(
+        self,
+        endpoint: ChatEndpoint,
+        question: Question,
+        read: Callable[[str], _T],
+        progress: _Progress,
+    ) -> _T:
+        async with self._slots:
+            progress.asked, progress.called_at = True, time.perf_counter()
+            try:
+                answer = read(await endpoint.ask(question))
+            except Exception:
+                self._tell(progress.called_at, FAILED)
+                raise
+            else:
+                self._tell(progress.called_at, DONE)
+                return answer
+            finally:
+                progress.called_at = None
+
+    def _tell(self, called_at: float, outcome: str) -> float:
+        """Report the end of a call; return its seconds."""
+        seconds = time.perf_counter() - called_at
+        self._took(outcome, seconds)
+        return seconds

@@ -1,0 +1,47 @@
+"""A question to a model: a constant prompt, and data in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+STRING = {"type": "string"}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question to a chat model.
+
+    Attributes:
+        system: the prompt.
+        text: the message of the user, which is data.
+        response_format: the JSON schema of the answer.
+        max_tokens: of the answer, at most.
+    """
+
+    system: str
+    text: str
+    response_format: Mapping[str, Any]
+    max_tokens: int
+
+
+def schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the format of an answer that is an object.
+
+    Many servers ignore length bounds in strict schemas, so long values are dropped afterwards.
+    """
+    return {
+        "type": "json_schema",
+        "json_schema": {"name": name, "strict": True, "schema": record(properties)},
+    }
+
+
+def record(properties: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an object that has all of these properties and no others."""
+    return {
+        "type": "object",
+        "properties": dict(properties),
+        "required": list(properties),
+        "additionalProperties": False,
+    }

@@ -1,0 +1,1 @@
+"""The extraction of memories from a conversation by a model."""

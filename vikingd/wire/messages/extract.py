@@ -1,0 +1,74 @@
+"""The request and the reply of Extract, to and from the domain."""
+
+from __future__ import annotations
+
+import time
+
+from vikingd.answer.extract import ExtractQuery, ExtractResult
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.extract import MAX_MEMORIES
+from vikingd.domain.rights import Caller
+from vikingd.memory import places
+from vikingd.memory.model import Remembered
+from vikingd.pb import memories_pb2
+from vikingd.wire.messages import decode, memories
+from vikingd.wire.messages.encode import degraded
+from vikingd.wire.messages.search import session_of
+
+_SHOWN = 500  # characters of a refused text
+
+
+def query_of(request: memories_pb2.ExtractRequest, caller: Caller) -> ExtractQuery:
+    """Return the query.
+
+    Raises:
+        InvalidField: naming the field as in the proto.
+    """
+    session = session_of(request.session)
+    if request.first > len(session.messages):
+        raise InvalidField(
+            "first", f"is {request.first}, but the session has {len(session.messages)} messages"
+        )
+    now = time.time_ns() // 1000
+    given = decode.given(request, "time", decode.microseconds)
+    said = now if given is None else given
+    zone = memories.time_zone(request.time_zone)
+    places.day_of(said, zone)  # each memory may go to the journal of its day
+    scope = memories.one_scope(request.scope, caller)
+    return ExtractQuery(session, request.first, scope, said, zone, now, request.dry_run)
+
+
+def response_of(
+    result: ExtractResult, revision: int, *, dry_run: bool
+) -> memories_pb2.ExtractResponse:
+    """Return the reply."""
+    reply = memories_pb2.ExtractResponse(
+        source=memories_pb2.ExtractSource.ValueType(result.source),
+        reason=result.reason,
+        revision=revision,
+        degraded=degraded(result.degraded),
+    )
+    new = set()  # ids that a dry run has undone
+    for proposal, written in result.memories:
+        outcome = written.outcome
+        assert outcome is not None
+        if dry_run and outcome.did is not Remembered.REINFORCED:
+            new.add(outcome.entry.id)
+        reply.memories.add(
+            kind=memories_pb2.MemoryKind.ValueType(proposal.kind),
+            text=written.text,
+            section=written.section,
+            evidence=proposal.evidence,
+            outcome=memories_pb2.RememberOutcome.ValueType(outcome.did),
+            id=0 if outcome.entry.id in new else outcome.entry.id,
+            uri=written.uri,
+            met=outcome.met,
+        )
+    for refusal in result.refused[:MAX_MEMORIES]:
+        reply.refused.add(
+            kind=memories_pb2.MemoryKind.ValueType(refusal.kind or 0),
+            text=refusal.text[:_SHOWN],
+            evidence=refusal.evidence,
+            reason=refusal.reason,
+        )
+    return reply
