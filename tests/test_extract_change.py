@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -14,9 +15,11 @@ from reader_helpers import serving
 
 from vikingd.client import Client, Draft, RecallPath, RecallResult, RememberOutcome, SalienceParts
 from vikingd.domain.contexts import Entry
-from vikingd.memory.change import Changing, FileChanged, note_of
-from vikingd.memory.entries import check_text
-from vikingd.memory.model import MemoryFile, StoredEntry
+from vikingd.ingest.passages import split
+from vikingd.memory.change import Changing, FileChanged, NoPlace, note_of
+from vikingd.memory.entries import check_text, clean
+from vikingd.memory.model import MemoryFile, Remembered, StoredEntry, is_earlier
+from vikingd.memory.relations import relation_of
 
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 SEARCH = (RecallPath.FAST, RecallPath.TIMELINE)
@@ -237,6 +240,14 @@ def test_prose_without_a_place_of_its_own_is_kept(client: Client) -> None:
     assert client.get(PROFILE).content.startswith(written.strip())
 
 
+def test_a_file_with_an_open_code_block_takes_no_memory(client: Client) -> None:
+    """With an embedder too, the memory is refused alone."""
+    client.put([Draft(PROFILE, content="# Me\n\nText.\n\n```\ncode\n")])
+    result = client.extract(session("I live in Paris. I love tea."), time=NOW)
+    assert [one.kind.name for one in result] == ["PREFERENCES"]
+    assert "has no place: a code block" in result.refused[0].reason
+
+
 def test_remember_does_not_reinforce_what_was_replaced(client: Client) -> None:
     """Remember compares with present entries only."""
     say(client, "I live in Paris.")
@@ -282,3 +293,51 @@ def test_a_long_change_is_cut_in_the_journal(word: str) -> None:
     assert note.startswith(now[:100])
     assert f"(Before: {before[:100]}" in note
     assert note_of("a.", "b.") == "a. (Before: b.)"
+
+
+LINES = [
+    "- The user lives in Paris.", "* Lives in Oslo.", "1. I live in Rome.", "   continued",
+    "  - nested item", "- The user speaks Thai.", "Plain text of a person.", "", "", "## Part",
+    "# Title", "```", "- [ ] a task", "> a quotation", "<!-- a comment -->", "\t- tabbed",
+    "- 用户住在北京。", "- The user lives in Paris.", "## Earlier", "---", "- **Lives in Kiel**",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("eol", ["\n", "\r\n"])
+def test_random_files_keep_all_else(eol: str) -> None:
+    """In any Markdown a change moves the contradicted entries alone, and all others keep theirs."""
+    rng, moved = random.Random(3), 0
+    for _ in range(1500):
+        content = eol.join(rng.choices(LINES, k=rng.randrange(1, 14))) + rng.choice(["", eol])
+        stored = [
+            StoredEntry(PROFILE, Entry(i, time=1), i, p.section, p.start, p.end,
+                        content[p.start : p.end])
+            for i, p in enumerate(split(content, "x.md", entries=True), start=1)
+        ]  # fmt: skip
+        file = MemoryFile(PROFILE, "", "", content, "", {}, 0, tuple(stored))
+        made = Changing(PROFILE, "Profile", "The user lives in Lyon.", "", 2, 2)
+        try:
+            done = made(file, count(1000).__next__)
+        except NoPlace:  # an open code block or comment
+            continue
+        assert made.outcome is not None
+        assert done.prepared is not None
+        now = {
+            state.id: (text.section, done.prepared.draft.content[text.start : text.end])
+            for ordinal, state in done.prepared.entries.items()
+            for text in done.prepared.texts
+            if text.ordinal == ordinal
+        }
+        if made.outcome.did is not Remembered.REPLACED:
+            continue
+        moved += 1
+        assert clean(now[made.outcome.entry.id][1]) == "The user lives in Lyon."
+        for one in stored:
+            relation = relation_of(clean(one.passage))
+            section, text = now[one.entry.id]
+            assert clean(text) == clean(one.passage)
+            if relation and relation.key == "home" and not is_earlier(one.section):
+                assert is_earlier(section)
+            else:
+                assert text == one.passage
+    assert moved > 400

@@ -15,7 +15,7 @@ import pytest
 from extract_helpers import PREFERENCES, PROFILE, ROOT, files, session, texts
 from reader_helpers import serving
 
-from vikingd.client import AsyncClient, Client, ClientError, ExtractSource, InvalidField
+from vikingd.client import AsyncClient, Client, ClientError, Draft, ExtractSource, InvalidField
 from vikingd.client.errors import PermissionDenied, QuotaExceeded, ReadOnly
 from vikingd.client.messages import MessageClient
 from vikingd.pb import memories_pb2, retrieval_pb2
@@ -144,6 +144,28 @@ def test_equal_named_calls_at_once_count_once(typed: Client) -> None:
     assert memory.reinforcement == 0
 
 
+def test_a_file_without_a_place_refuses_its_memory_alone(typed: Client) -> None:
+    """An open code block, or a directory in the place of a file, costs no other memory."""
+    day = f"{ROOT}/journal/2026-03-10.md"
+    typed.put([Draft(PREFERENCES, content="```\n"), Draft(f"{ROOT}/entities.md/x.md", content="x")])
+    said = session("I live in Paris. I love tea. My dog is called Rex.")
+    for dry_run in (True, False):
+        result = typed.extract(said, time=NOW, dry_run=dry_run)
+        assert texts(result) == BOTH[:1]
+        assert [one.reason[:50] for one in result.refused] == [
+            f"{ROOT}/entities.md cannot be a file in the tree"[:50],
+            f"{PREFERENCES} has no place: the file has only"[:50],
+        ]
+    typed.put([Draft(day, content="```\n")])
+    moved = typed.extract(session("I moved to Lyon."), time=NOW)
+    assert [one.outcome.name for one in moved] == ["REPLACED"]
+    assert f"a change is not noted: {day} has no place" in moved.reason
+    assert typed.get(PREFERENCES).content == typed.get(day).content == "```\n"
+    nothing = typed.extract(session("I love tea."), request_id="n")
+    assert (len(nothing), len(nothing.refused)) == (0, 1)
+    assert typed.verify().ok
+
+
 def test_the_other_clients_extract_too(daemon: str, client: MessageClient) -> None:
     """AsyncClient and MessageClient have the method."""
 
@@ -200,7 +222,7 @@ def test_a_key_without_the_right_is_refused(home: tuple[str, Client]) -> None:
         (refused,) = result.refused
         assert refused.reason == f"the caller may not write {PREFERENCES}"
         again = client.extract(session("I moved to Lyon."))
-        assert "the caller may not write the journal" in again.reason
+        assert "changes are not noted: the caller may not write the journal" in again.reason
         (changed,) = again.memories
         assert changed.outcome.name == "REPLACED"
         assert set(files(client)) == {PROFILE}  # it may not write the journal

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
-from viking_kernels.arrays import F32
+from viking_kernels.arrays import F32, is_file
 
 from vikingd.answer import evidence
 from vikingd.answer.deadline import Deadline, Threads
 from vikingd.answer.query_vector import embed_in_share
 from vikingd.answer.remember import Rememberer
+from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.changes import Committed, Once
 from vikingd.domain.errors import EmbedderFailed, InvalidField
@@ -29,7 +30,7 @@ from vikingd.domain.rights import Right
 from vikingd.domain.search import SearchSession, SessionMessage
 from vikingd.engine import Engine
 from vikingd.memory import entries, places, statements
-from vikingd.memory.change import Changing, FileChanged, Noting
+from vikingd.memory.change import Changing, FileChanged, NoPlace, Noting
 from vikingd.memory.model import (
     MemoryFile,
     MemoryScope,
@@ -88,6 +89,11 @@ class _Work:
     memories: list[tuple[Proposal, Changing]] = field(default_factory=list)
     refused: list[Refusal] = field(default_factory=list)
     degraded: dict[Degradation, None] = field(default_factory=dict)
+    notes: list[Noting] = field(default_factory=list)
+
+    def refuse(self, proposal: Proposal, reason: str) -> None:
+        """Refuse a proposal."""
+        self.refused.append(Refusal(proposal.kind, proposal.text, proposal.evidence, reason))
 
 
 class _DryRun(Exception):
@@ -148,11 +154,12 @@ class MemoryExtractor:
             if found.failed:
                 failed = Degradation(DegradationReason.PLANNER, found.reason)
                 degraded = (failed, *degraded)
-            reason = found.reason
+            skipped = dict.fromkeys(note.skipped for note in work.notes if note.skipped)
+            reason = "; ".join((found.reason, *(f"a change is not noted: {s}" for s in skipped)))
             if not self._may_note(query) and any(
                 one.outcome and one.outcome.did is Remembered.REPLACED for _, one in work.memories
             ):
-                reason += "; the caller may not write the journal, so changes are not noted there"
+                reason += "; changes are not noted: the caller may not write the journal"
             return ExtractResult(
                 found.source, reason, tuple(work.memories), tuple(work.refused), degraded
             )
@@ -161,13 +168,20 @@ class MemoryExtractor:
             return reply(result(), self._engine.snapshot.revision)
         named = once(lambda done: reply(result(), done.revision))
         while True:
-            for _, one in work.memories:
-                notes = await self._rememberer.compare_by_meaning(one, deadline)
-                work.degraded.update(dict.fromkeys(notes))
-            deadline.left()
             try:
+                for _, one in work.memories:
+                    notes = await self._rememberer.compare_by_meaning(one, deadline)
+                    work.degraded.update(dict.fromkeys(notes))
+                deadline.left()
                 done = await self._rememberer.written(self._rewrites(query, work), named)
             except FileChanged:
+                continue
+            except NoPlace as failed:
+                ((proposal, _),) = (pair for pair in work.memories if pair[1] is failed.memory)
+                work.memories.remove((proposal, failed.memory))
+                work.refuse(proposal, str(failed))
+                if not work.memories:
+                    return reply(result(), self._engine.snapshot.revision)
                 continue
             except _DryRun:
                 return reply(result(), self._engine.snapshot.revision)
@@ -277,19 +291,18 @@ class MemoryExtractor:
 
     def _place(self, query: ExtractQuery, proposal: Proposal, work: _Work) -> None:
         """Give a proposal its file, or refuse it."""
-
-        def refuse(reason: str) -> None:
-            work.refused.append(Refusal(proposal.kind, proposal.text, proposal.evidence, reason))
-
         uri = self._file(query, proposal.kind)
         if not query.scope.caller.may(Right.WRITE, uri):
-            refuse(f"the caller may not write {uri}")
+            work.refuse(proposal, f"the caller may not write {uri}")
+            return
+        if not self._can_be_file(uri):
+            work.refuse(proposal, f"{uri} cannot be a file in the tree as it is")
             return
         try:
             text = entries.check_text(proposal.text)
             section = entries.check_section(proposal.section)
         except InvalidField as error:
-            refuse(f"the {error.field} {error.description}")
+            work.refuse(proposal, f"the {error.field} {error.description}")
             return
         title = places.title_of(uri)
         made = Changing(
@@ -320,17 +333,27 @@ class MemoryExtractor:
 
     def _may_note(self, query: ExtractQuery) -> bool:
         """Return True if the caller may write notes on changes into the journal."""
-        return query.scope.caller.may(Right.WRITE, self._file_of(query, places.JOURNAL))
+        journal = self._file_of(query, places.JOURNAL)
+        return query.scope.caller.may(Right.WRITE, journal) and self._can_be_file(journal)
+
+    def _can_be_file(self, uri: str) -> bool:
+        """Return True unless a URI is a directory, or one above it is a file."""
+        snapshot = self._engine.snapshot
+        row, above = snapshot.find(uri), snapshot.find(uris.parent(uri))
+        return (row is None or is_file(row)) and (above is None or not is_file(above))
 
     def _rewrites(self, query: ExtractQuery, work: _Work) -> list[tuple[str, Rewrite]]:
         """Return the writes in their order; a dry run ends by undoing them."""
         found: list[tuple[str, Rewrite]] = []
+        work.notes.clear()
         journal, may_note = self._file_of(query, places.JOURNAL), self._may_note(query)
         for _, one in work.memories:
             found.append((one.uri, one))
             if may_note and one.uri != journal:
                 title = places.title_of(journal)
-                found.append((journal, Noting(journal, title, one, query.time, query.now)))
+                note = Noting(journal, title, one, query.time, query.now)
+                work.notes.append(note)
+                found.append((journal, note))
         if query.dry_run:
             found.append((journal, _undo))
         return found

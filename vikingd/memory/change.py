@@ -23,6 +23,18 @@ class FileChanged(Exception):
     """A file has changed since the comparison: compare and try again."""
 
 
+class NoPlace(Exception):
+    """A memory that its file has no place for; the message gives the reason.
+
+    Attributes:
+        memory: the writer of the memory.
+    """
+
+    def __init__(self, memory: Changing, reason: str) -> None:
+        super().__init__(reason)
+        self.memory = memory
+
+
 class Changing(Remembering):
     """Writes a text as Remembering does, and replaces the entries of its file that it contradicts.
 
@@ -58,7 +70,21 @@ class Changing(Remembering):
 
         Raises:
             FileChanged: an entry of the same wording is gone since the comparison.
+            NoPlace: the file has no place for the text.
         """
+        try:
+            return self._changed(file, new_id)
+        except InvalidField as error:
+            raise NoPlace(self, f"{self.uri} {error.description}") from None
+
+    def indexed_text(self, file: MemoryFile | None) -> str | None:
+        """Return the text to embed, see Remembering; raise NoPlace if the file has no place."""
+        try:
+            return super().indexed_text(file)
+        except InvalidField as error:
+            raise NoPlace(self, f"{self.uri} {error.description}") from None
+
+    def _changed(self, file: MemoryFile | None, new_id: Callable[[], int]) -> Rewritten:
         self.outcome = None
         contradicted = self._contradicted(file)
         if file is not None and contradicted:
@@ -152,20 +178,28 @@ class Noting(Remembering):
 
     Args:
         changed: the writer of the new memory, which ran before.
+
+    Attributes:
+        skipped: the reason why the journal has no place for the note; "": it has one.
     """
 
     def __init__(self, uri: str, title: str, changed: Remembering, time: int, now: int) -> None:
         super().__init__(uri, title, changed.text, "", time, now)
-        self._changed = changed
+        self._memory = changed
+        self.skipped = ""
 
     def __call__(self, file: MemoryFile | None, new_id: Callable[[], int]) -> Rewritten:
         """Return the change of the journal as it is now."""
-        outcome = self._changed.outcome
+        outcome, self.skipped = self._memory.outcome, ""
         if outcome is None or outcome.did is not Remembered.REPLACED:
             return Rewritten()
-        self.text = note_of(self._changed.text, outcome.met)
+        self.text = note_of(self._memory.text, outcome.met)
         self._last = None
-        return super().__call__(file, new_id)
+        try:
+            return super().__call__(file, new_id)
+        except InvalidField as error:
+            self.skipped = f"{self.uri} {error.description}"
+            return Rewritten()
 
 
 def note_of(now: str, before: str) -> str:
