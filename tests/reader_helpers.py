@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 from commands import VIKINGD, serve, serve_only
 
-from vikingd.client import Draft, Method
+from vikingd.client import Method
 from vikingd.client.messages import MessageClient
+from vikingd.domain.contexts import Draft
 from vikingd.pb.retrieval_pb2 import FindResponse
 
 ROOT = "viking://resources/notes"

@@ -27,8 +27,8 @@ from vikingd.client import (
     contexts,
     extracted,
     memory_requests,
-    requests,
     results,
+    retrieval_requests,
     status,
 )
 from vikingd.client.methods import Method, Methods
@@ -250,7 +250,12 @@ def test_times_are_in_utc_to_the_microsecond() -> None:
 
 def test_limit_and_top_k_are_one_argument() -> None:
     """Every call accepts limit or top_k; two different values are an error that names both."""
-    for build in (requests.find, requests.search, requests.retrieve, memory_requests.recall):
+    for build in (
+        retrieval_requests.find,
+        retrieval_requests.search,
+        retrieval_requests.retrieve,
+        memory_requests.recall,
+    ):
         request: Any = build("tea", limit=7)
         assert request == build("tea", top_k=7) == build("tea", limit=7, top_k=7)
         with pytest.raises(ValueError, match="limit is 7 and top_k is 8"):

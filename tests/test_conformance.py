@@ -56,7 +56,6 @@ def test_02_a_missing_target_is_not_found(client: MessageClient) -> None:
 @pytest.mark.parametrize(
     ("name", "fields"),
     [
-        ("context_types[0]", {"context_types": [9]}),
         ("where.n.$near", {"where": {"n": {"$near": 1}}}),
         ("where.$and", {"where": {"$and": 3}}),
         ("where.tags.$in", {"where": {"tags": {"$in": "a"}}}),

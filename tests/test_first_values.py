@@ -26,9 +26,10 @@ from vikingd.client import (
     Passage,
     SearchMode,
     context_input,
+    context_requests,
     find_request,
     memory_requests,
-    requests,
+    retrieval_requests,
     retrieve_request,
 )
 from vikingd.client.access import create_key
@@ -128,7 +129,9 @@ def test_each_request_takes_names() -> None:
     assert find_request("x", levels="both", method="best-first", mode="thinking") == find_request(
         "x", levels=Levels.BOTH, method=Method.BEST_FIRST, mode=SearchMode.THINKING
     )
-    search = requests.search("x", mode="quick", levels="directories", context_types="skill")
+    search = retrieval_requests.search(
+        "x", mode="quick", levels="directories", context_types="skill"
+    )
     assert (search.mode, search.levels) == (SearchMode.QUICK, Levels.DIRECTORIES)
     assert list(search.context_types) == [ContextType.SKILL]
     retrieved = retrieve_request(
@@ -141,26 +144,28 @@ def test_each_request_takes_names() -> None:
     assert retrieved.mode == Mode.KEYWORD
     assert len(retrieved.include) == len(retrieved.boosts) == 1
     assert list(retrieved.optional_clauses) == ["year"]
-    built = requests.build_context(uris=URI, citation="none", order="tree")
+    built = retrieval_requests.build_context(uris=URI, citation="none", order="tree")
     assert list(built.uris.uris) == [URI]
     assert built.citation == CitationStyle.NONE
-    assert requests.glob("*", kind="files").kind == NodeKind.FILE
+    assert context_requests.glob("*", kind="files").kind == NodeKind.FILE
     assert list(memory_requests.recall("x", without="timeline").without) == [RecallPath.TIMELINE]
 
 
 def test_one_value_stands_for_several() -> None:
     """One value is taken where several are expected, and a list where they come one by one."""
-    assert list(requests.delete([URI, "viking://resources/a"]).uris) == [
+    assert list(context_requests.delete([URI, "viking://resources/a"]).uris) == [
         URI,
         "viking://resources/a",
     ]
     assert list(memory_requests.forget([1, 2]).ids) == [1, 2]
     assert list(memory_requests.reinforce((1, 2), 3).ids) == [1, 2, 3]
-    assert len(requests.put(Document(URI, "x")).contexts) == 1
-    assert requests.put({"uri": URI, "content": "x"}) == requests.put([Document(URI, "x")])
-    assert [item.uri for item in requests.build_context(items=ContextItem(URI)).items.items] == [
-        URI
-    ]
+    assert len(context_requests.put(Document(URI, "x")).contexts) == 1
+    assert context_requests.put({"uri": URI, "content": "x"}) == context_requests.put(
+        [Document(URI, "x")]
+    )
+    assert [
+        item.uri for item in retrieval_requests.build_context(items=ContextItem(URI)).items.items
+    ] == [URI]
     assert list(context_input(Document(URI, update_mask="title")).update_mask.paths) == ["title"]
     key = create_key(read="viking://resources", write=["viking://users/ana"])
     assert [grant.uri_prefix for grant in key.grants] == [

@@ -13,12 +13,12 @@ from store_helpers import WITHOUT_DIGESTS, opened
 from write_helpers import NOTES, put
 
 from vikingd.client import (
-    Draft,
     InvalidField,
 )
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
 from vikingd.domain.changes import Once
+from vikingd.domain.contexts import Draft
 from vikingd.pb import memories_pb2
 from vikingd.store import Store
 from vikingd.store.schema import MIGRATIONS, connect
