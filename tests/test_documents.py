@@ -140,6 +140,9 @@ def test_shell_blocks_name_commands_and_options_that_exist(
 ) -> None:
     """Each call of vikingctl or vikingd in a shell block parses."""
     (tmp_path / "docs").mkdir()
+    said = '{"messages": []}'
+    (tmp_path / "session.json").write_text(said)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(said.encode())))
     monkeypatch.chdir(tmp_path)
     code = re.sub(r"\$\([^)]*\)", "output", code.replace("\\\n", ""))
     for line in code.splitlines():
