@@ -261,7 +261,7 @@ class MemoryExtractor:
         vectors: dict[int, F32 | None],
         deadline: Deadline,
     ) -> bool:
-        """Return False if a memory is far from its messages, of which the first few count.
+        """Return False if the meaning of a memory is far from that of its first few messages.
 
         `vectors` keeps those of the messages.
         """

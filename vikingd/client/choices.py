@@ -73,7 +73,7 @@ def each(values: Any, one: type[T] | tuple[type[T], ...], name: str, wanted: str
 
 
 def flat(given: Iterable[Any], one: type[T], name: str, wanted: str) -> list[T]:
-    """Return the values of `*name`, some of which may be lists of values, as one list.
+    """Return one list of values, with the values of lists among them in their place.
 
     Raises:
         TypeError: a value is of another type.

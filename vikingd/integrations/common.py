@@ -117,7 +117,7 @@ def batches(drafts: Iterable[Draft], count: int = MAX_COUNT) -> Iterator[list[Dr
 
 
 def delete(client: Client, uris: Iterable[str]) -> None:
-    """Delete contexts, of which some may be missing."""
+    """Delete contexts; missing ones are no error."""
     pending = list(dict.fromkeys(uris))
     for start in range(0, len(pending), MAX_COUNT):
         client.delete(*pending[start : start + MAX_COUNT], allow_missing=True)

@@ -74,7 +74,7 @@ def checked(file: BinaryIO, *, doctype: bool = False) -> Iterator[zipfile.ZipFil
 
 
 def xml(data: bytes) -> Any:
-    """Parse XML without entities and without files beside it, and return its root.
+    """Parse XML and return its root; entities and external files are not read.
 
     Raises:
         Failed: the XML is damaged.
