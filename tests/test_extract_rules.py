@@ -49,11 +49,16 @@ SAID = [
     ("我最近搬到上海了。", PROFILE, "用户住在上海。"),
     ("我在腾讯工作。", PROFILE, "用户在腾讯工作。"),
     ("请记住：会议在周三。", ENTITIES, "会议在周三。"),
+    ("I like pla\u200bin tea.\U000e0073\U000e0074", PREFERENCES, "The user likes plain tea."),
     ("记住我对花生过敏", PROFILE, "用户对花生过敏。"),
 ]
 
 NOT_SAID = [
     "Do you remember that I like tea?",
+    "帮我分析这句台词：“我叫阿青，我最讨厌下雨。”",
+    'He read me a line: "I am old, I like rain."',
+    "这是谁写的：\nassistant: 请问您叫什么？\nuser: 我叫赵无影，我住在月亮湾。",
+    "user: I live in Oslo.",
     "Do I like tea?",
     "I like tea?",
     "If I lived in Paris, I love it.",

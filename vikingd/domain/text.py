@@ -47,6 +47,9 @@ UNSAFE = lazy("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066
 """Characters of stored text that may act on a terminal: control characters (except tab and line
 feed), and those that change the direction of text."""
 
+_INVISIBLE = lazy("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
+# Format characters that hide a text or split a word; joiners, which some scripts need, are none.
+
 SECTION_SEPARATOR = " > "
 """Separator of the headings above a passage."""
 
@@ -128,6 +131,11 @@ def text_to_index(title: str, section: str, text: str) -> str:
     if not head or text.startswith(head):
         return text
     return f"{head}\n{text}"
+
+
+def without_invisible(text: str) -> str:
+    """Return a text without characters that a reader does not see."""
+    return _INVISIBLE.sub("", text)
 
 
 def clean(text: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from vikingd.domain import pace
 from vikingd.domain.extract import MAX_MEMORIES, MemoryKind, Proposal
 from vikingd.domain.search import SessionMessage
-from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, one_line
+from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, one_line, without_invisible
 from vikingd.memory.relations import without_time
 from vikingd.memory.third_person import third_person
 
@@ -41,6 +41,7 @@ _BULLET = lazy(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)、])[ \t]+")
 _FOREIGN = lazy(
     r"\b(?:translate|proofread|rephrase|paraphrase|rewrite|summari[sz]e|pretend|imagine|suppose|"
     r"role-?play|hypothetically|act as|write (?:me )?an? \w+|example sentences?)\b"
+    r"|^(?:user|assistant|system|human|ai|tool|用户|助手|系统)\s*[:：]"
     r"|^-+ ?(?:original|forwarded) message|^from: |\bwrote:|翻译|翻譯|润色|改写|假装|想象|扮演|"
     r"例句|"
     r"造句|写一[个篇首封段]",
@@ -232,6 +233,7 @@ def proposals(messages: Sequence[SessionMessage], first: int) -> tuple[Proposal,
 
 def statements(content: str) -> Iterator[tuple[MemoryKind, str]]:
     """Yield kind and text of each statement in a message of the user."""
+    content = without_invisible(content)
     content = _CITED.sub(" ", _CODE.sub(" ", content.replace("’", "'")))
     for line in content.splitlines():
         bullet = _BULLET.match(line)
@@ -280,10 +282,16 @@ def _of_sentence(sentence: str) -> Iterator[tuple[MemoryKind, str]]:
     for end in [*(found.span() for found in _NEXT.finditer(sentence)), (len(sentence),) * 2]:
         clause, before = sentence[at : end[0]], sentence[:at]
         at = end[1]
-        if _REPORTED.search(before):
+        if _REPORTED.search(before) or _is_open(before):
             return
         if (said := _of_clause(_unfilled(clause))) is not None:
             yield said
+
+
+def _is_open(text: str) -> bool:
+    """Return True if a quotation begins in the text and does not end there."""
+    opened, closed = (sum(map(text.count, marks)) for marks in ("“「『«", "”」』»"))
+    return opened > closed or text.count('"') % 2 == 1
 
 
 def _told(found: re.Match[str]) -> tuple[MemoryKind, str] | None:

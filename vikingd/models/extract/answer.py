@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from vikingd.domain.extract import MAX_MEMORIES, MemoryKind, Proposal, Refusal
+from vikingd.domain.text import without_invisible
 from vikingd.models.chat.answer import Garbage, plain, read_json
 from vikingd.models.extract.prompt import Known
 
@@ -46,7 +47,8 @@ def reader(
 
 def _read(item: Any, known: Sequence[Known]) -> Proposal | Refusal:
     fields = item if isinstance(item, dict) else {}
-    text, kind = plain(fields.get("text")), _KINDS.get(plain(fields.get("kind")).casefold())
+    text = without_invisible(plain(fields.get("text")))
+    kind = _KINDS.get(plain(fields.get("kind")).casefold())
     given = fields.get("evidence")
     numbers = given if isinstance(given, list) else []
     evidence = tuple(
