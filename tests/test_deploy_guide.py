@@ -9,9 +9,9 @@ import re
 import shlex
 import subprocess
 
-import helm_python
 import pytest
 import yaml
+from programs import package
 from test_documents import BLOCK, ROOT
 
 DEPLOY = ROOT / "vikingd" / "deploy"
@@ -76,6 +76,7 @@ def test_the_values_of_helm_are_those_of_the_chart() -> None:
     """The chart has the values that the guide sets, and its objects have the names of the guide."""
     [call] = words("Kubernetes", "helm")
     given = [call[at + 1] for at, word in enumerate(call) if word == "--set"]
+    helm_python = package("helm_python", "helm-python-sdk")
     values = helm_python.parse_set_string(",".join(given))
     chart = helm_python.Chart.load(DEPLOY / "chart")
     chart.validate_schema(values)
