@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 import grpc
-import pytest
 from metrics_helpers import free_address
+from programs import needed
 from test_documents import BLOCK, ROOT
 from test_guide import WAIT, program
 from tls_helpers import Authority
@@ -38,8 +38,7 @@ def script(port: str, tls: str) -> str:
 
 def test_the_commands_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
     """Each command succeeds, and the answers are those that the guide tells of."""
-    if shutil.which("curl") is None:
-        pytest.skip("curl is not installed")
+    needed("curl")
     programs, work = tmp_path / "programs", tmp_path / "work"
     for directory in (programs, work, work / "tls"):
         directory.mkdir()

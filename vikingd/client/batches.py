@@ -5,12 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import grpc
 
+from vikingd.client.documents import message_of
 from vikingd.client.errors import ClientError
 from vikingd.client.steps import Call, Steps
 from vikingd.pb.contexts_pb2 import ContextInput
+
+T = TypeVar("T")
 
 MAX_COUNT = 100  # contexts in a batch; with small batches, reading and writing overlap
 MAX_BYTES = 3 << 20  # below the daemon's limits.max_message_bytes
@@ -42,13 +46,18 @@ class Sent:
     error: ClientError | None = None
 
 
-def batches(contexts: Iterable[ContextInput]) -> Iterator[list[ContextInput]]:
-    """Yield batches of at most MAX_COUNT contexts and MAX_BYTES, or of one larger context."""
-    batch: list[ContextInput] = []
+def batches(contexts: Iterable[T], count: int = MAX_COUNT) -> Iterator[list[T]]:
+    """Yield batches of at most `count` contexts and MAX_BYTES, or of one larger context.
+
+    Args:
+        contexts: documents in any form that Put takes.
+        count: the most contexts in a batch.
+    """
+    batch: list[T] = []
     size = 0
     for context in contexts:
-        more = context.ByteSize()
-        if batch and (len(batch) == MAX_COUNT or size + more > MAX_BYTES):
+        more = message_of(context, "context").ByteSize()
+        if batch and (len(batch) == count or size + more > MAX_BYTES):
             yield batch
             batch, size = [], 0
         batch.append(context)

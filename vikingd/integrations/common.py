@@ -1,4 +1,4 @@
-"""The parts that several adapters share: imports of extras, names of files, JSON, batches."""
+"""The parts that several adapters share: imports of extras, names of files, JSON."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, unquote
 
-from vikingd.client import Client, Draft, NotFound, vector_bytes
+from vikingd.client import Client, NotFound
+from vikingd.client.batches import MAX_COUNT
 
-MAX_COUNT = 100
-"""The number of contexts in a batch; the daemon answers other calls between two batches."""
-MAX_BYTES = 3 << 20
-"""The bytes of a batch, below the daemon's limits.max_message_bytes."""
 MAX_COPY = 48 << 10
 """The bytes of a JSON text that fits into metadata, where listings have it too."""
 
@@ -96,24 +93,6 @@ def _check(value: Any, place: str, above: tuple[int, ...]) -> None:
 def copy_of(text: str) -> dict[str, Any]:
     """Return metadata with a JSON text, so that a listing has it; none if it is too long."""
     return {"json": text} if len(text.encode()) <= MAX_COPY else {}
-
-
-def batches(drafts: Iterable[Draft], count: int = MAX_COUNT) -> Iterator[list[Draft]]:
-    """Yield batches of at most `count` drafts and MAX_BYTES, or of one larger draft."""
-    batch: list[Draft] = []
-    size = 0
-    for draft in drafts:
-        more = 4096 + len(draft.content.encode("utf-8", "replace"))
-        more += len(vector_bytes(draft.vector))
-        more += sum(len(passage.vector) for passage in draft.passages or ())
-        more += len(json.dumps(draft.metadata, default=str))
-        if batch and (len(batch) == count or size + more > MAX_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(draft)
-        size += more
-    if batch:
-        yield batch
 
 
 def delete(client: Client, uris: Iterable[str]) -> None:

@@ -18,10 +18,10 @@ from vikingd.client import (
     Passage,
     vector_bytes,
 )
+from vikingd.client.batches import batches
 from vikingd.integrations.asking import Mode as Asked
 from vikingd.integrations.asking import answers, check_mode
 from vikingd.integrations.common import (
-    batches,
     children,
     decoded,
     delete,

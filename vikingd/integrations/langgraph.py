@@ -20,8 +20,8 @@ from vikingd.client import (
     Passage,
     RevisionDiffers,
 )
+from vikingd.client.batches import batches
 from vikingd.integrations.common import (
-    batches,
     copy_of,
     decoded,
     delete,

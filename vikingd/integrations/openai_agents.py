@@ -13,8 +13,8 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from vikingd.client import Client, Context, Draft, NotFound, RevisionDiffers
+from vikingd.client.batches import batches
 from vikingd.integrations.common import (
-    batches,
     children,
     copy_of,
     delete,
