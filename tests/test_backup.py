@@ -23,9 +23,9 @@ from vikingd.client import ClientError, Draft, Overloaded
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.backing_up import fetch, remove_older
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreInUse, StoreMismatch
-from vikingd.store.backup import CHUNK, restore_into, verify_backup
-from vikingd.store.schema import DATABASE
-from vikingd.store.store import Store
+from vikingd.store.sqlite.backup import CHUNK, restore_into, verify_backup
+from vikingd.store.sqlite.schema import DATABASE
+from vikingd.store.sqlite.store import Store
 
 Ctl = Callable[..., tuple[int, str, str]]
 
@@ -175,7 +175,7 @@ def test_a_restore_that_was_broken_off_is_no_new_store(
 
 SLOW = """
 import time
-from vikingd.store.backup import Backup
+from vikingd.store.sqlite.backup import Backup
 chunks = Backup.chunks
 def slow(self):
     for number, data in enumerate(chunks(self)):
@@ -257,7 +257,7 @@ def test_a_disk_without_room_for_a_copy_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A backup raises DiskFull if the disk lacks the space for a copy."""
-    monkeypatch.setattr("vikingd.store.backup._SPARE", 1 << 60)
+    monkeypatch.setattr("vikingd.store.sqlite.backup._SPARE", 1 << 60)
     with opened(tmp_path) as store, pytest.raises(DiskFull, match="a backup needs"):
         store.backup(lambda: None)
 

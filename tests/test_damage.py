@@ -31,7 +31,7 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store import Store
-from vikingd.store.schema import DATABASE
+from vikingd.store.sqlite.schema import DATABASE
 
 PAGE = 4096
 
@@ -285,7 +285,8 @@ def test_a_start_does_not_wait_for_the_check(
     """A store is written while the check after an unclean end still runs."""
     written = threading.Event()
     monkeypatch.setattr(
-        "vikingd.store.check.quick_check", lambda _: [] if written.wait(SECONDS) else ["too late"]
+        "vikingd.store.sqlite.check.quick_check",
+        lambda _: [] if written.wait(SECONDS) else ["too late"],
     )
     with opened(left_open(tmp_path)) as store:
         put(store, file(GUIDE, "two"))
@@ -368,7 +369,7 @@ def test_no_damage_of_any_file_is_an_error_that_nobody_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Random damage to the database, its log or its shared memory raises only domain errors."""
-    monkeypatch.setattr("vikingd.store.faults._MAX_SECONDS", 1.0)
+    monkeypatch.setattr("vikingd.store.sqlite.faults._MAX_SECONDS", 1.0)
     settings = EngineSettings(tmp_path / "live", EmbedSettings(provider="none"))
     with closing(Engine(settings)) as engine:
         for n in range(30):

@@ -21,7 +21,7 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.memory.accesses import Accesses
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store import Store
-from vikingd.store.schema import MIGRATIONS, connect
+from vikingd.store.sqlite.schema import MIGRATIONS, connect
 
 NOTES = "viking://user/memories/notes.md"
 KEPT = "viking://user/memories/kept.md"

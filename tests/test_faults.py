@@ -33,6 +33,7 @@ from vikingd.models.embed import e5_weights
 from vikingd.models.embed.e5_file import E5File
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store.reads import Reads
+from vikingd.store.sqlite.database import SqliteReads
 
 ROOT = "viking://resources"
 
@@ -229,11 +230,11 @@ def test_whatever_ends_a_compaction_is_shown(
 FATAL = """
 import sys
 from vikingd.engine import Engine
-from vikingd.store import store
+from vikingd.store import writing
 errors = [SystemExit(3), StopIteration(), type("Panic", (BaseException,), {})()]
 def delete(*_):
     raise errors.pop()
-store.delete = delete
+writing.delete = delete
 Engine.stats = lambda _: sys.exit(3)
 """
 
@@ -285,7 +286,7 @@ def test_what_is_no_database_is_refused_in_one_line(tmp_path: Path) -> None:
     )
     assert "Traceback" not in done.stderr
     with pytest.raises(StoreDamaged, match="vikingd restore"):
-        Reads(tmp_path / "store.sqlite3").counts()
+        SqliteReads(tmp_path / "store.sqlite3").counts()
 
 
 def test_a_start_needs_no_room_for_what_it_loads_first(

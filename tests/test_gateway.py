@@ -18,7 +18,7 @@ from vikingd.gateway.examples import EXAMPLE_OF_CONTEXT, EXAMPLES
 from vikingd.gateway.openapi import description
 from vikingd.gateway.rpcs import RPCS
 from vikingd.pb.contexts_pb2 import GetResponse
-from vikingd.store.backup import restore_into
+from vikingd.store.sqlite.backup import restore_into
 
 PATH = "/v1/contexts/resources/notes/tea.md"
 

@@ -28,7 +28,7 @@ from vikingd.ingest.passages import split
 from vikingd.ingest.prepare import prepare
 from vikingd.pb import contexts_pb2
 from vikingd.store import Store, writer
-from vikingd.store import store as stores
+from vikingd.store import writing as stores
 from vikingd.wire import preparing
 from vikingd.wire.calls import Threads
 

@@ -14,9 +14,10 @@ from patience import eventually
 
 from vikingd.domain.errors import StoreDamaged
 from vikingd.engine import Engine
-from vikingd.store import identity
-from vikingd.store import reader as readers
-from vikingd.store.store import Store
+from vikingd.store import history
+from vikingd.store.sqlite import identity
+from vikingd.store.sqlite import reader as readers
+from vikingd.store.sqlite.store import Store
 
 
 def put_back(copy: Path, path: Path) -> None:
@@ -235,7 +236,7 @@ def test_the_first_write_after_a_start_begins_an_epoch(tmp_path: Path) -> None:
 
 def test_many_starts_are_no_data_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After many starts, an index of a forgotten epoch is rebuilt without an error."""
-    monkeypatch.setattr(identity, "_MAX_EPOCHS", 3)
+    monkeypatch.setattr(history, "_MAX_EPOCHS", 3)
     made(tmp_path, 1)
     for _ in range(5):
         with closing(Store(tmp_path, model="none", dimension=16)) as store:

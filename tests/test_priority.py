@@ -17,7 +17,7 @@ from vikingd.index import index as indexes
 from vikingd.index.tail.tail import Tail
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
-from vikingd.store import store
+from vikingd.store import writing
 from vikingd.wire.calls import Threads
 
 
@@ -39,7 +39,7 @@ def test_who_writes_goes_after_who_answers(tmp_path: Path, monkeypatch: pytest.M
 
         monkeypatch.setattr(owner, name, noted)
 
-    noting(store, "put")
+    noting(writing, "put")
     noting(Tail, "apply")
     noting(indexes, "compacted")
     with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
@@ -47,7 +47,7 @@ def test_who_writes_goes_after_who_answers(tmp_path: Path, monkeypatch: pytest.M
         engine.writable_store.put(
             [prepare(Draft("viking://resources/a.md", content="tea"))]
         ).result(10)
-        writing = dict(seen)
+        went = dict(seen)
         engine.optimize()
     pools = Threads()
     preparing, answering, heavy = (
@@ -55,6 +55,6 @@ def test_who_writes_goes_after_who_answers(tmp_path: Path, monkeypatch: pytest.M
         for pool in (pools.preparing, pools.queues.light.pool, pools.queues.heavy.pool)
     )
     pools.shutdown()
-    assert writing == {"put": nice() + 5, "apply": nice() + 5}
+    assert went == {"put": nice() + 5, "apply": nice() + 5}
     assert seen["compacted"] == preparing == heavy == nice() + 5
     assert answering == nice()

@@ -20,9 +20,9 @@ from vikingd.domain.errors import StoreFailed, StoreMismatch
 from vikingd.engine import Engine, EngineSettings
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store import Store
-from vikingd.store import reader as store_reader
-from vikingd.store.reader import StoreReader
-from vikingd.store.schema import MIGRATIONS
+from vikingd.store.sqlite import reader as store_reader
+from vikingd.store.sqlite.reader import StoreReader
+from vikingd.store.sqlite.schema import MIGRATIONS
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -58,7 +58,7 @@ def unreadable(store: Path) -> None:
 def test_a_reader_ends_when_its_store_cannot_be_read_for_long(tmp_path: Path) -> None:
     """A reader that cannot read its store for long ends with code 1 and the reason on stderr."""
     Store(tmp_path, model="none", dimension=None).close()
-    less = "from vikingd.store import reader; reader._PATIENCE = 0.5"
+    less = "from vikingd.store.sqlite import reader; reader._PATIENCE = 0.5"
     with serving(tmp_path, "--reader", changed=less) as reader:
         unreadable(tmp_path)
         code, err = reader.ended()

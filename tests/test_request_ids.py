@@ -21,7 +21,7 @@ from vikingd.domain.changes import Once
 from vikingd.domain.contexts import Draft
 from vikingd.pb import memories_pb2
 from vikingd.store import Store
-from vikingd.store.schema import MIGRATIONS, connect
+from vikingd.store.sqlite.schema import MIGRATIONS, connect
 from vikingd.store.writes import memories
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from store_helpers import DOCS, ONE, TWO, WITHOUT_DIGESTS, file, opened, put, scanned
 
 from vikingd.store import Store
-from vikingd.store.schema import DATABASE, connect
+from vikingd.store.sqlite.schema import DATABASE, connect
 
 
 def test_backlog(store: Store) -> None:

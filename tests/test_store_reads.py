@@ -41,7 +41,8 @@ from vikingd.domain.errors import (
     TooLarge,
 )
 from vikingd.domain.uri import ROOT
-from vikingd.store import Store, StoreCounts, page_token, schema
+from vikingd.store import Store, StoreCounts, page_token
+from vikingd.store.sqlite import schema
 
 
 def test_a_new_store_has_the_root(store: Store) -> None:

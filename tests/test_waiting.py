@@ -22,7 +22,7 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import Index
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
-from vikingd.store.store import Store
+from vikingd.store.sqlite.store import Store
 from vikingd.wire.calls import CallDeadline, Threads, wait_for_vectors
 
 FAR = 1 << 40

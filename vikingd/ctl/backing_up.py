@@ -19,7 +19,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.ctl.progress import meter
 from vikingd.ctl.session import Session, not_written
 from vikingd.domain.errors import StoreDamaged
-from vikingd.store.backup import Label, verify_backup
+from vikingd.store.sqlite.backup import Label, verify_backup
 from vikingd.system.sealed_files import sync
 
 _NAME = "vikingd-%Y%m%dT%H%M%SZ.backup"  # names sort by time

@@ -204,7 +204,7 @@ def restore(
     A damaged backup is refused and changes nothing. The next start builds the index.
     """
     settings = _load(config, path=path).settings
-    from vikingd.store.backup import restore_into
+    from vikingd.store.sqlite.backup import restore_into
 
     with _one_line():
         label, aside = restore_into(

@@ -27,8 +27,8 @@ from vikingd.domain.errors import (
 from vikingd.domain.rights import DEFAULT_TENANT
 from vikingd.domain.tenants import TenantSettings
 from vikingd.engine import Engine, EngineSettings, EngineStats, Shared
-from vikingd.store.reads.database import contexts_in
-from vikingd.store.schema import DATABASE
+from vikingd.store.sqlite.database import contexts_in
+from vikingd.store.sqlite.schema import DATABASE
 from vikingd.system.heap import trim
 from vikingd.system.private_files import keep_private
 

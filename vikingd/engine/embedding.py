@@ -16,8 +16,8 @@ from vikingd.engine.shared import Shared
 from vikingd.models.embed.kept import KeptQueries
 from vikingd.models.embed.query import QueryEmbedder
 from vikingd.models.embed.worker import BacklogWorker, WorkerState
-from vikingd.store.reader import StoreReader
-from vikingd.store.store import Store
+from vikingd.store.sqlite.reader import StoreReader
+from vikingd.store.sqlite.store import Store
 
 _SMALL_QUERY_CACHE, _SMALL_RECENT_BYTES = 256, 1 << 20  # of an engine of many
 _NO_WORK = WorkerState(0, 0, "", "", None, busy=False, rate=0.0, stalled="")

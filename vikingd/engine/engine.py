@@ -20,9 +20,9 @@ from vikingd.index.index import IndexState
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
 from vikingd.memory.accesses import Accesses
-from vikingd.store.reader import StoreReader
 from vikingd.store.reads import StoreCounts
-from vikingd.store.store import Store
+from vikingd.store.sqlite.reader import StoreReader
+from vikingd.store.sqlite.store import Store
 
 _MAX_ATTEMPTS = 5000  # of `Engine.verify`, to find index and store at the same revision
 _PAUSE = 0.002  # seconds between two attempts

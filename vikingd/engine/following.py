@@ -9,9 +9,9 @@ from vikingd.domain.changes import Change
 from vikingd.domain.errors import Corrupt, DiskFull
 from vikingd.engine.opening import Progress
 from vikingd.index.index import Index
-from vikingd.store.faults import store_damaged
-from vikingd.store.reader import StoreReader
-from vikingd.store.store import Store
+from vikingd.store.damage import store_damaged
+from vikingd.store.sqlite.reader import StoreReader
+from vikingd.store.sqlite.store import Store
 
 _SCAN_BATCH = 2000  # contexts that are indexed at a time
 _READER_ATTEMPTS = 10  # to load a base that the writer may just be replacing

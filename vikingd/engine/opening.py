@@ -14,10 +14,10 @@ from vikingd.index.segment.manifest import Manifest
 from vikingd.index.settings import IndexSettings
 from vikingd.models.embed.provider import Provider
 from vikingd.models.embed.settings import EmbedSettings
-from vikingd.store.identity import Point
-from vikingd.store.reader import StoreReader
-from vikingd.store.schema import CACHE_KIB
-from vikingd.store.store import Store
+from vikingd.store.history import Point
+from vikingd.store.sqlite.reader import StoreReader
+from vikingd.store.sqlite.schema import CACHE_KIB
+from vikingd.store.sqlite.store import Store
 
 Progress = Callable[[str], None]
 """Shows a step of a long start to the user."""

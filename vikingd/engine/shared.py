@@ -13,8 +13,8 @@ from vikingd.models.embed.backlogs import Backlogs
 from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.prior import prior_means
 from vikingd.models.embed.settings import EmbedSettings
-from vikingd.store.reader import StoreReader
-from vikingd.store.store import Store
+from vikingd.store.sqlite.reader import StoreReader
+from vikingd.store.sqlite.store import Store
 from vikingd.telemetry.metrics import Metrics
 
 

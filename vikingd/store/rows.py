@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -13,22 +12,23 @@ from vikingd.domain.changes import IndexedText, Linked, Upsert
 from vikingd.domain.contexts import Entry
 from vikingd.domain.text import text_to_index
 from vikingd.memory.model import MemoryFile, StoredEntry
-from vikingd.store.faults import store_damaged
+from vikingd.store.connection import Connection
+from vikingd.store.damage import store_damaged
 
 _CHUNK = 64  # contexts in memory at a time; each may have 2 MiB of content
 
 _CONTEXTS = """
 SELECT id, uri, is_directory, metadata, title, abstract, content FROM contexts
-WHERE id IN (SELECT value FROM json_each(?))
+WHERE id IN (SELECT value FROM each_id(?))
 """
 _TEXTS = """
 SELECT context_id, id, ordinal, section, "start", "end", script, embeddable, text, vector
-FROM texts WHERE context_id IN (SELECT value FROM json_each(?)) ORDER BY context_id, ordinal
+FROM texts WHERE context_id IN (SELECT value FROM each_id(?)) ORDER BY context_id, ordinal
 """
 
 _MEMORY_FILE = """
 SELECT id, abstract, overview, content, title, metadata, time FROM contexts
-WHERE tenant = 'default' AND uri = ? AND NOT is_directory
+WHERE tenant = 'default' AND uri = ? AND is_directory = 0
 """
 _ENTRIES_OF = """
 SELECT entries.id, reinforcement, access_count, time, created_at,
@@ -42,8 +42,8 @@ JOIN contexts AS one ON one.id = a JOIN contexts AS two ON two.id = b
 """
 # UNION makes two searches of the indexes; with OR, SQLite would scan all links.
 _LINKS_OF = f"""
-{_LINKS} WHERE a IN (SELECT value FROM json_each(?1))
-UNION {_LINKS} WHERE b IN (SELECT value FROM json_each(?1)) ORDER BY 1, 2
+{_LINKS} WHERE a IN (SELECT value FROM each_id(?1))
+UNION {_LINKS} WHERE b IN (SELECT value FROM each_id(?1)) ORDER BY 1, 2
 """
 
 
@@ -69,10 +69,10 @@ def metadata_of(stored: str, uri: str) -> Mapping[str, Any]:
     return metadata
 
 
-def vector_bytes(db: sqlite3.Connection) -> int | None:
+def vector_bytes(db: Connection) -> int | None:
     """Return the size of a vector in bytes; None while the store has none."""
-    row = db.execute("SELECT value FROM meta WHERE key = 'store.dimension'").fetchone()
-    return 4 * row[0] if row and row[0] else None
+    dimension = db.get_meta("store.dimension").get("store.dimension")
+    return 4 * dimension if dimension else None
 
 
 def check_vector(vector: bytes | None, size: int | None, text_id: int, uri: str) -> None:
@@ -83,7 +83,7 @@ def check_vector(vector: bytes | None, size: int | None, text_id: int, uri: str)
         )
 
 
-def upserts(db: sqlite3.Connection, context_ids: Iterable[int]) -> Iterator[Upsert]:
+def upserts(db: Connection, context_ids: Iterable[int]) -> Iterator[Upsert]:
     """Yield contexts with their texts and vectors, in the order of the ids; all must exist.
 
     Raises:
@@ -130,7 +130,7 @@ def upserts(db: sqlite3.Connection, context_ids: Iterable[int]) -> Iterator[Upse
             )
 
 
-def links(db: sqlite3.Connection, context_ids: Sequence[int] | None = None) -> list[Linked]:
+def links(db: Connection, context_ids: Sequence[int] | None = None) -> list[Linked]:
     """Return the links of these contexts, or all links; each once, by URI."""
     if context_ids is None:
         rows = db.execute(f"{_LINKS} ORDER BY 1, 2")
@@ -139,7 +139,7 @@ def links(db: sqlite3.Connection, context_ids: Sequence[int] | None = None) -> l
     return [Linked(*row) for row in rows]
 
 
-def memory_file(db: sqlite3.Connection, uri: str) -> MemoryFile | None:
+def memory_file(db: Connection, uri: str) -> MemoryFile | None:
     """Return a file with its memories; None if there is no such file."""
     row = db.execute(_MEMORY_FILE, (uri,)).fetchone()
     if row is None:

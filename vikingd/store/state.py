@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections.abc import Mapping
 from types import NoneType
@@ -10,8 +9,8 @@ from typing import Any
 
 from vikingd.domain.errors import StoreMismatch
 from vikingd.domain.uri import ROOT
-from vikingd.store.faults import store_damaged
-from vikingd.store.schema import transaction
+from vikingd.store.connection import Connection
+from vikingd.store.damage import store_damaged
 from vikingd.store.writes.contexts import EMPTY_DIRECTORY
 
 CLEAN = "store.clean"
@@ -33,7 +32,7 @@ _ANY_VECTOR = "SELECT 1 FROM texts WHERE vector IS NOT NULL LIMIT 1"
 
 
 def adopt(
-    db: sqlite3.Connection, model: str, dimension: int | None, *, reembed: bool
+    db: Connection, model: str, dimension: int | None, *, reembed: bool
 ) -> tuple[int, int | None, bool]:
     """Set up a store for a model; a new store gets its root.
 
@@ -47,7 +46,7 @@ def adopt(
         StoreMismatch: the store has vectors of another model, and `reembed` is not set.
         StoreDamaged: the state has a value of a wrong type.
     """
-    stored = dict(db.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
+    stored = db.get_state()
     statements: list[tuple[str, tuple[object, ...]]] = []
     state = dict(stored)
     if not state:
@@ -71,10 +70,10 @@ def adopt(
     state.setdefault(CLEAN, 0 if stored else 1)
     state |= {"store.revision": revision, "store.model": model, "store.dimension": dimension}
     if state != stored:
-        with transaction(db):
+        with db.transaction():
             for sql, values in statements:
                 db.execute(sql, values)
-            db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", state.items())
+            db.set_meta(state)
     return revision, dimension, bool(state[CLEAN])
 
 

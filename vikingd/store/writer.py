@@ -6,22 +6,18 @@ writes the next group.
 
 from __future__ import annotations
 
-import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from queue import Empty, Queue, SimpleQueue
+from typing import NamedTuple
 
 from vikingd.domain.changes import Change, Committed
 from vikingd.domain.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
-from vikingd.store.directory import OpenFiles, Reserve
-from vikingd.store.faults import REMEDY
-from vikingd.store.identity import History, begin_epoch
-from vikingd.store.schema import transaction
-from vikingd.store.state import CLEAN
+from vikingd.store.connection import Connection
 from vikingd.store.writes.transaction import Ids, Transaction
 from vikingd.system.processes import let_finds_go_first
 
@@ -63,45 +59,65 @@ class _Written:
     revision: int  # 0 if nothing was committed
 
 
+class Begun(NamedTuple):
+    """An open transaction: its connection, its source of ids, and the state before it."""
+
+    db: Connection
+    ids: Ids
+    revision: int
+    dimension: int | None
+
+
+class Committing:
+    """The transactions of a store, one at a time.
+
+    Attributes:
+        failures: the errors of the database.
+        revision: of the last commit, which the index may not have yet.
+        dimension: numbers in a vector; None until the first vector is written.
+    """
+
+    failures: tuple[type[BaseException], ...] = ()
+
+    def __init__(self, revision: int, dimension: int | None) -> None:
+        self.revision = revision
+        self.dimension = dimension
+
+    def transaction(self) -> AbstractContextManager[Begun]:
+        """Run the block in a transaction."""
+        raise NotImplementedError
+
+    def write_state(self, state: Mapping[str, object]) -> None:
+        """Write the new state of the store within the transaction."""
+        raise NotImplementedError
+
+    @property
+    def is_full(self) -> bool:
+        """True if only operations that free room are accepted."""
+        return False
+
+    def release(self) -> None:
+        """Use the room that is kept for operations that free room."""
+
+    def make_room(self) -> bool:
+        """Return whether there is room again for all operations."""
+        return True
+
+
 class Writer:
     """The queue of operations and the threads that run them in their order.
 
     All waiting operations share one commit and one revision. An operation that fails is undone
     alone.
 
-    Args:
-        history: of the store.
-        has_begun: its last epoch is that of this writer; else the first transaction begins one.
-        is_clean: the last writer came to a clean end.
-
     Attributes:
-        history: its epochs; its revision is not kept up to date.
-        has_begun: there is an epoch of this writer.
-        revision: of the last commit, which the index may not have yet.
-        dimension: numbers in a vector; None until the first vector is written.
         failure: the reason why writes are refused; "" while they are accepted.
     """
 
-    def __init__(
-        self,
-        db: sqlite3.Connection,
-        files: OpenFiles,
-        *,
-        history: History,
-        has_begun: bool,
-        is_clean: bool,
-        revision: int,
-        dimension: int | None,
-        reserve: Reserve,
-        explain: Explain,
-    ) -> None:
-        self._db = db
-        self._files = files
-        self._reserve = reserve
+    def __init__(self, committing: Committing, explain: Explain) -> None:
+        self._committing = committing
         self._explain = explain
         self._refusal: VikingError = Corrupt("")
-        self._ids = Ids(db)
-        self._is_clean = is_clean
         self._queue: SimpleQueue[_Request | None] = SimpleQueue()
         self._submitting = threading.Lock()
         self._writing = threading.Lock()
@@ -110,10 +126,6 @@ class Writer:
         self._on_commit: OnCommit | None = None
         self._threads: list[threading.Thread] = []
         self._written: Queue[_Written | None] = Queue(1)
-        self.history = history
-        self.has_begun = has_begun
-        self.revision = revision
-        self.dimension = dimension
         self.failure = ""
 
     def refuse(self, error: VikingError) -> None:
@@ -125,11 +137,6 @@ class Writer:
     def _refused(self) -> VikingError:
         """Return a new error for a refused write; each one gets its own traceback."""
         return type(self._refusal)(self.failure)
-
-    @property
-    def is_full(self) -> bool:
-        """True if the disk is full, so that only operations that free room are accepted."""
-        return not self._reserve.is_held
 
     def start(self, on_commit: OnCommit) -> None:
         """Start to run operations; `on_commit` returns before the futures of a commit are done.
@@ -194,17 +201,19 @@ class Writer:
                 self._queue.put(request)
         return request.future
 
-    def execute(self, *statements: tuple[str, tuple[object, ...]]) -> None:
-        """Run statements in a transaction of their own, between two groups.
+    def run(self, operation: Callable[[Connection], object]) -> None:
+        """Run an operation in a transaction of its own, between two groups.
 
         Raises:
             StoreFailed, StoreDamaged: nothing was written.
         """
         try:
-            with self._writing, self._checked_transaction():
-                for sql, values in statements:
-                    self._db.execute(sql, values)
-        except sqlite3.Error as error:
+            with self._writing, self._committing.transaction() as begun:
+                operation(begun.db)
+        except StoreDamaged as error:
+            self.refuse(error)
+            raise
+        except self._committing.failures as error:
             raise self._explain(_NOT_WRITTEN, error) from error
 
     def close(self) -> None:
@@ -216,10 +225,6 @@ class Writer:
             self._queue.put(None)
         for thread in self._threads:
             thread.join()
-        is_clean = self._is_clean and not self.has_begun
-        if self._on_commit is not None and not (self.failure or is_clean):
-            with suppress(VikingError):  # the next start then checks the database
-                self.execute(("UPDATE meta SET value = 1 WHERE key = ?", (CLEAN,)))
         if not self._threads:
             while (request := self._queue.get()) is not None:
                 if request.future.set_running_or_notify_cancel():
@@ -282,79 +287,53 @@ class Writer:
         if self.failure:
             yield _Written(group, [self._refused() for _ in group], [], 0)
             return
-        if self.is_full and not all(request.frees for request in group) and not self._make_room():
+        committing = self._committing
+        if (
+            committing.is_full
+            and not all(request.frees for request in group)
+            and not self._make_room()
+        ):
             yield from self._commit_on_full_disk(group)
             return
         try:
             # Every step that may need memory is here, before the commit: it can still fail.
-            work = Transaction(
-                self._db, self._ids, revision=self.revision + 1, dimension=self.dimension
-            )
-            with self._writing, self._checked_transaction():
+            with self._writing, committing.transaction() as begun:
+                work = Transaction(
+                    begun.db, begun.ids, revision=begun.revision + 1, dimension=begun.dimension
+                )
                 work.look_up(chain.from_iterable(request.uris for request in group))
                 results = [self._attempt(work, request.operation) for request in group]
                 work.insert_rows()
                 if work.touched:
-                    state = {
-                        "store.revision": work.revision,
-                        "store.dimension": work.dimension,
-                        CLEAN: 0,
-                    }
+                    state = {"store.revision": work.revision, "store.dimension": work.dimension}
                     if work.linked:
                         state["store.linked"] = work.revision
-                    self._db.executemany(
-                        "UPDATE meta SET value = ?2 WHERE key = ?1", list(state.items())
-                    )
-                revision = work.revision if work.touched else self.revision
+                    committing.write_state(state)
+                revision = work.revision if work.touched else begun.revision
                 results = [
                     replace(result, revision=revision) if isinstance(result, Committed) else result
                     for result in results
                 ]
         except BaseException as error:
-            if len(group) > 1 and not isinstance(error, sqlite3.Error):
+            if isinstance(error, StoreDamaged):
+                self.refuse(error)
+            if len(group) > 1 and not isinstance(error, committing.failures):
                 # One request failed the group; retry each alone.
                 for request in group:
                     yield from self._commit([request])
             elif (
-                not self.is_full
+                not committing.is_full
                 and isinstance(self._explain(_NOT_WRITTEN, error), DiskFull)
                 and any(request.frees for request in group)
             ):
-                self._reserve.release()
+                committing.release()
                 yield from self._commit_on_full_disk(group)
             else:
                 yield _Written(group, [error] * len(group), [], 0)
             return
         if work.touched:
-            self.revision, self.dimension = work.revision, work.dimension
+            committing.revision, committing.dimension = work.revision, work.dimension
         yield _Written(group, results, work.changes, work.revision if work.touched else 0)
-
-    @contextmanager
-    def _checked_transaction(self) -> Iterator[None]:
-        """Run a transaction if the database's files are whole, before it and right before its end.
-
-        The first one begins an epoch, so that a store that is only read is not written.
-
-        A large transaction writes to the log before it ends, and a longer file hides a gap.
-
-        Raises:
-            StoreDamaged: they are not, and no more writes are taken.
-        """
-        self._check_files()
-        with transaction(self._db):
-            history = self.history
-            if not self.has_begun:
-                history = begin_epoch(self._db, history._replace(revision=self.revision))
-            yield
-            self._check_files()
-        self.history, self.has_begun = history, True
-        self._files.remember()
-
-    def _check_files(self) -> None:
-        if problem := self._files.problem():
-            error = StoreDamaged(f"{problem}: {REMEDY}")
-            self.refuse(error)
-            raise error
 
     def _commit_on_full_disk(self, group: Sequence[_Request]) -> Iterator[_Written]:
         """Run the requests that free room, each in its own commit, and refuse the others."""
@@ -366,24 +345,16 @@ class Writer:
         self._make_room()
 
     def _make_room(self) -> bool:
-        """Free the room of the log and take the reserve again; return whether it is held."""
-        if not self._reserve.take():
-            with suppress(sqlite3.Error), self._writing:
-                self._db.execute("PRAGMA busy_timeout = 0")  # do not wait for readers
-                try:
-                    self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                finally:
-                    self._db.execute("PRAGMA busy_timeout = 10000")
-                    self._files.remember()
-            self._reserve.take()
-        return self._reserve.is_held
+        with self._writing:
+            return self._committing.make_room()
 
-    def _attempt(self, work: Transaction, operation: Operation) -> Committed | BaseException:
+    @staticmethod
+    def _attempt(work: Transaction, operation: Operation) -> Committed | BaseException:
         try:
             with work.request():
                 return operation(work)
         except BaseException as error:
-            # SQLite may have rolled the whole transaction back, for example on a full disk.
-            if not self._db.in_transaction:
+            # The database may have ended the whole transaction, for example on a full disk.
+            if not work.is_open:
                 raise
             return error

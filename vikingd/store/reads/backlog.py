@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Sequence
 from hashlib import blake2b
 
 from vikingd.domain.changes import Backlog, Waiting
 from vikingd.domain.text import HAN, HANGUL, KANA
 from vikingd.domain.uri import user_of
+from vikingd.store.connection import Connection
 from vikingd.store.reads.database import DatabaseReads, revision_of
 from vikingd.store.rows import text_of
 
@@ -27,11 +27,11 @@ SELECT texts.id, {_COST}, uri, text, title, section, CASE WHEN ordinal = 0 THEN 
 FROM texts JOIN contexts ON contexts.id = context_id WHERE vector IS NULL AND embeddable = 1
 """
 _ASKED = f"""
-{_WAITING} AND texts.id IN (SELECT value FROM json_each(?))
+{_WAITING} AND texts.id IN (SELECT value FROM each_id(?))
 ORDER BY ordinal > 0, texts.id DESC LIMIT ?
 """
 # Two searches: the index can be read backwards for each kind, but not for both in this order.
-_NEWEST = f"{_WAITING} AND (ordinal > 0) = ? ORDER BY texts.id DESC LIMIT ?"
+_NEWEST = f"{_WAITING} AND (ordinal > 0) = (? > 0) ORDER BY texts.id DESC LIMIT ?"
 _ABSTRACTS, _PASSAGES = 0, 1
 
 # One row for each digest, because thousands of texts may be equal.
@@ -57,7 +57,7 @@ class BacklogReads(DatabaseReads):
             searches.insert(0, (_ASKED, json.dumps(first)))
         rows: dict[int, Waiting] = {}
         with self._snapshot() as db:
-            (model,) = db.execute("SELECT value FROM meta WHERE key = 'store.model'").fetchone()
+            model = db.get_meta("store.model")["store.model"]
             key = blake2b(f"{_dropped(db)} {model}".encode(), digest_size=_DIGEST_BYTES).digest()
             for sql, value in searches:
                 if len(rows) >= limit:
@@ -76,7 +76,7 @@ class BacklogReads(DatabaseReads):
         with self._snapshot() as db:
             return Backlog(
                 *db.execute(
-                    f"SELECT count(*), CAST(total({_COST}) AS INTEGER) "
+                    f"SELECT count(*), coalesce(sum({_COST}), 0) "
                     "FROM texts INDEXED BY texts_waiting WHERE vector IS NULL AND embeddable = 1"
                 ).fetchone()
             )
@@ -93,18 +93,17 @@ class BacklogReads(DatabaseReads):
         """Return (how many of these texts wait for their vector, the revision that was read)."""
         with self._snapshot() as db:
             (count,) = db.execute(
-                "SELECT count(*) FROM texts WHERE id IN (SELECT value FROM json_each(?)) "
-                "AND vector IS NULL AND embeddable",
+                "SELECT count(*) FROM texts WHERE id IN (SELECT value FROM each_id(?)) "
+                "AND vector IS NULL AND embeddable = 1",
                 (json.dumps(text_ids),),
             ).fetchone()
             return count, revision_of(db)
 
 
-def invalidate_digests(db: sqlite3.Connection) -> None:
+def invalidate_digests(db: Connection) -> None:
     """Make all digests differ from earlier ones, within the caller's transaction."""
-    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (_DROPPED, _dropped(db) + 1))
+    db.set_meta({_DROPPED: _dropped(db) + 1})
 
 
-def _dropped(db: sqlite3.Connection) -> int:
-    row = db.execute("SELECT value FROM meta WHERE key = ?", (_DROPPED,)).fetchone()
-    return int(row[0]) if row else 0
+def _dropped(db: Connection) -> int:
+    return int(db.get_meta(_DROPPED).get(_DROPPED, 0))

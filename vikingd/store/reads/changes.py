@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from vikingd.domain.changes import AllLinks, Change, Filled, Linked, Remove, Upsert
 from vikingd.domain.errors import Corrupt
+from vikingd.store.connection import Connection
 from vikingd.store.reads.database import DatabaseReads, revision_of
 from vikingd.store.rows import check_vector, links, upserts, vector_bytes
 
@@ -39,7 +39,7 @@ class ChangeReads(DatabaseReads):
             Corrupt: removals after `revision` are no longer kept.
         """
         with self._snapshot() as db:
-            state = dict(db.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
+            state = db.get_state()
             if 0 < revision < state["store.forgotten"]:
                 raise Corrupt(f"the removals since revision {revision} are no longer kept")
             removed = db.execute(
@@ -68,7 +68,7 @@ class ChangeReads(DatabaseReads):
             return changes, now
 
 
-def _contexts(db: sqlite3.Connection) -> Iterator[Upsert]:
+def _contexts(db: Connection) -> Iterator[Upsert]:
     """Yield all contexts by URI."""
     rows = db.execute("SELECT id FROM contexts WHERE tenant = 'default' ORDER BY uri")
     return upserts(db, (context_id for (context_id,) in rows))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import itemgetter
@@ -15,18 +14,19 @@ from vikingd.domain.contexts import Context, Entry, Passage, Relation
 from vikingd.domain.errors import InvalidField, NotFound, StoreDamaged, TooLarge
 from vikingd.domain.uri import ROOT, subtree_bounds
 from vikingd.ingest.written import is_as_written
-from vikingd.store.faults import REMEDY
+from vikingd.store.connection import Connection, Rows
+from vikingd.store.damage import REMEDY
 from vikingd.store.reads.database import DatabaseReads
 from vikingd.store.rows import metadata_of
 
 _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, updated_at,
-    (SELECT ifnull(sum(reinforcement), 0) FROM texts JOIN entries ON text_id = texts.id
+    (SELECT coalesce(sum(reinforcement), 0) FROM texts JOIN entries ON text_id = texts.id
      WHERE context_id = contexts.id),
-    (SELECT ifnull(sum(access_count), 0) FROM texts JOIN entries ON text_id = texts.id
+    (SELECT coalesce(sum(access_count), 0) FROM texts JOIN entries ON text_id = texts.id
      WHERE context_id = contexts.id),
     content_hash, revision"""
 _BY_URI = "FROM contexts WHERE tenant = 'default' AND uri = ?"
-_BY_URIS = "FROM contexts WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))"
+_BY_URIS = "FROM contexts WHERE tenant = 'default' AND uri IN (SELECT value FROM each_name(?))"
 _PASSAGES = """
 SELECT section, "start", "end", entries.id, reinforcement, access_count, time, created_at
 FROM texts LEFT JOIN entries ON text_id = texts.id
@@ -110,7 +110,7 @@ class ContextReads(DatabaseReads):
             for context_id, uri, content in contexts:  # substr() would read it for each passage
                 rows = db.execute(
                     'SELECT ordinal, section, "start", "end" FROM texts '
-                    "WHERE context_id = ? AND ordinal IN (SELECT value FROM json_each(?))",
+                    "WHERE context_id = ? AND ordinal IN (SELECT value FROM each_id(?))",
                     (context_id, json.dumps(list(wanted[uri]))),
                 )
                 for ordinal, section, start, end in rows:
@@ -124,7 +124,7 @@ class ContextReads(DatabaseReads):
         with self._snapshot() as db:
             rows = db.execute(
                 "SELECT uri FROM contexts WHERE tenant = 'default' AND uri >= ? AND uri <= ? "
-                "AND NOT is_directory ORDER BY uri DESC",
+                "AND is_directory = 0 ORDER BY uri DESC",
                 (low, high),
             )
             return [uri for (uri,) in rows]
@@ -164,7 +164,7 @@ class ContextReads(DatabaseReads):
             rows = db.execute(
                 f"SELECT {_COLUMNS} {listed} AND (is_directory, uri) > (?, ?) "
                 "ORDER BY is_directory, uri LIMIT ?",
-                (of, is_directory, last, limit),
+                (of, int(is_directory), last, limit),
             )
             return list(_until(map(_context, rows), fits))
 
@@ -215,7 +215,7 @@ def page_token(context: Context) -> str:
     return f"{'d' if context.is_directory else 'f'}:{context.uri}"
 
 
-def read_context(db: sqlite3.Connection, uri: str) -> Context:
+def read_context(db: Connection, uri: str) -> Context:
     """Read one complete context; its passages have no vectors.
 
     Raises:
@@ -248,7 +248,7 @@ def _position(token: str) -> tuple[bool, str]:
     return kind == "d", uri
 
 
-def _found(rows: sqlite3.Cursor, uri: str) -> Sequence[Any]:
+def _found(rows: Rows, uri: str) -> Sequence[Any]:
     row: Sequence[Any] | None = rows.fetchone()
     if row is None:
         raise NotFound(uri)
@@ -262,7 +262,7 @@ def ranges(top: str) -> Iterator[tuple[str, str]]:
     yield f"{low}\0", high
 
 
-def check_any(db: sqlite3.Connection, uri: str, parts: Sequence[str]) -> None:
+def check_any(db: Connection, uri: str, parts: Sequence[str]) -> None:
     """Raise NotFound unless the URI is the root or one of its readable subtrees exists."""
     if uri != ROOT or uri in parts:
         rows = db.execute(f"SELECT 1 {_BY_URIS} LIMIT 1", (json.dumps(parts),))

@@ -32,7 +32,7 @@ class MemoryReads(DatabaseReads):
         with self._snapshot() as db:
             rows = db.execute(
                 "SELECT text_id, id, reinforcement, access_count, time, created_at FROM entries "
-                "WHERE text_id IN (SELECT value FROM json_each(?))",
+                "WHERE text_id IN (SELECT value FROM each_id(?))",
                 (json.dumps(text_ids),),
             )
             found = {text_id: Entry(*entry) for text_id, *entry in rows}
@@ -44,7 +44,7 @@ class MemoryReads(DatabaseReads):
 
     def memories(self, ids: Sequence[int]) -> list[StoredEntry]:
         """Return the memories with these ids, by URI and ordinal; missing ones are left out."""
-        condition = "entries.id IN (SELECT value FROM json_each(?))"
+        condition = "entries.id IN (SELECT value FROM each_id(?))"
         return self._stored(condition, (json.dumps(ids),))
 
     def _stored(self, condition: str, values: Sequence[str]) -> list[StoredEntry]:

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
 from vikingd.domain.uri import is_within
+from vikingd.store.connection import Connection
 from vikingd.store.reads.contexts import check_any, ranges
 from vikingd.store.reads.database import DatabaseReads, revision_of
 
 _NODES = """
 SELECT id, uri, is_directory FROM contexts
-WHERE tenant = 'default' AND uri >= ? AND uri < ? AND (NOT is_directory OR ?) ORDER BY uri
+WHERE tenant = 'default' AND uri >= ? AND uri < ? AND (is_directory = 0 OR ? = 1) ORDER BY uri
 """
 # The outer loop is over the ids, so that the texts come in their order, one by one.
 _TEXTS = """
 SELECT CAST(abstract AS BLOB), CAST(content AS BLOB)
-FROM json_each(?) CROSS JOIN contexts ON contexts.id = value
+FROM each_id(?) CROSS JOIN contexts ON contexts.id = value
 """
 
 
@@ -39,7 +39,7 @@ class Walk:
         is_of_file: it is not of a directory, but of one file.
     """
 
-    def __init__(self, db: sqlite3.Connection, uri: str, parts: Sequence[str]) -> None:
+    def __init__(self, db: Connection, uri: str, parts: Sequence[str]) -> None:
         self._db = db
         self._parts = parts
         self.revision = revision_of(db)
@@ -59,7 +59,7 @@ class Walk:
         # No part contains another, so the ranges do not overlap.
         for low, high in sorted(bounds for top in tops for bounds in ranges(top)):
             if since < high:
-                rows = self._db.execute(_NODES, (max(low, since), high, directories))
+                rows = self._db.execute(_NODES, (max(low, since), high, int(directories)))
                 for number, uri, is_directory in rows:
                     yield Node(number, uri, bool(is_directory))
 

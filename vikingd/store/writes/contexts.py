@@ -25,9 +25,8 @@ from vikingd.store.writes.entries import are_known, holds_memories, write_entrie
 from vikingd.store.writes.transaction import StoredContext, Transaction
 
 _UPDATE_CONTEXT = """
-UPDATE contexts SET title = :title, abstract = :abstract, overview = :overview,
-    content = :content, metadata = :metadata, content_hash = :content_hash, time = :time,
-    updated_at = :updated_at, revision = :revision WHERE id = :id
+UPDATE contexts SET title = ?, abstract = ?, overview = ?, content = ?, metadata = ?,
+    content_hash = ?, time = ?, updated_at = ?, revision = ? WHERE id = ?
 """
 
 EMPTY_DIRECTORY = Draft("", is_directory=True).content_hash()
@@ -103,12 +102,16 @@ def link(work: Transaction, uri: str, other: str, reason: str) -> Committed:
     """Link two contexts; if they are linked already, replace the reason."""
     if uri == other:
         raise InvalidField("other_uri", "is the same context as uri; name two contexts")
-    rows = work.use_tables().execute(
-        "INSERT INTO links (a, b, reason, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (a, b) "
-        "DO UPDATE SET reason = excluded.reason WHERE reason <> excluded.reason",
-        (*_ends(work, uri, other), reason, work.now),
-    )
-    if rows.rowcount:
+    db, ends = work.use_tables(), _ends(work, uri, other)
+    known = db.execute("SELECT reason FROM links WHERE a = ? AND b = ?", ends).fetchone()
+    if known is None:
+        db.execute(
+            "INSERT INTO links (a, b, reason, created_at) VALUES (?, ?, ?, ?)",
+            (*ends, reason, work.now),
+        )
+    elif known != (reason,):
+        db.execute("UPDATE links SET reason = ? WHERE a = ? AND b = ?", (reason, *ends))
+    if known != (reason,):
         work.emit(Linked(uri, other, reason))
     return Committed(work.revision)
 
@@ -165,8 +168,8 @@ def _before(
 def _waiting(work: Transaction, context_ids: Sequence[int]) -> list[int]:
     """Return the ids of these contexts' texts that wait for their vector."""
     rows = work.use_tables().execute(
-        "SELECT id FROM texts WHERE context_id IN (SELECT value FROM json_each(?)) "
-        "AND vector IS NULL AND embeddable",
+        "SELECT id FROM texts WHERE context_id IN (SELECT value FROM each_id(?)) "
+        "AND vector IS NULL AND embeddable = 1",
         (json.dumps(context_ids),),
     )
     return [text_id for (text_id,) in rows]
@@ -207,7 +210,7 @@ def _insert(work: Transaction, context: Prepared, parent_id: int) -> Upsert:
             "id": context_id,
             "uri": draft.uri,
             "parent_id": parent_id,
-            "is_directory": draft.is_directory,
+            "is_directory": int(draft.is_directory),
             "created_at": work.now,
             **_columns(work, context, time),
         }
@@ -228,10 +231,10 @@ def _update(work: Transaction, context: Prepared, old: StoredContext, before: Up
         content_hash=context.content_hash, time=time, revision=work.revision
     )
     file = memory_file(db, draft.uri) if holds_memories(draft) else None
-    db.execute(_UPDATE_CONTEXT, {"id": old.id, **_columns(work, context, time)})
+    db.execute(_UPDATE_CONTEXT, (*_columns(work, context, time).values(), old.id))
     kept = _unchanged_texts(context, before)
     db.execute(
-        "DELETE FROM texts WHERE id IN (SELECT value FROM json_each(?))",
+        "DELETE FROM texts WHERE id IN (SELECT value FROM each_id(?))",
         (json.dumps([text.text_id for text in before.texts[kept:]]),),
     )
     upsert = _write_texts(work, context, old.id, before, kept)
@@ -242,7 +245,7 @@ def _update(work: Transaction, context: Prepared, old: StoredContext, before: Up
 
 
 def _columns(work: Transaction, context: Prepared, time: int) -> dict[str, Any]:
-    """Return the columns that every write of a context sets."""
+    """Return the columns that every write of a context sets, in the order of _UPDATE_CONTEXT."""
     draft = context.draft
     metadata = "{}"
     if draft.metadata:
@@ -287,7 +290,7 @@ def _write_texts(
                 "start": text.start,
                 "end": text.end,
                 "script": text.script,
-                "embeddable": embeddable,
+                "embeddable": int(embeddable),
                 "vector_revision": work.revision if vector else None,
                 "text": None if is_derived else text.text,
                 "vector": vector or None,

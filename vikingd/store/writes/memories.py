@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from vikingd.domain.changes import Committed, Once
@@ -12,6 +11,7 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.rights import Caller, Right
 from vikingd.domain.uri import context_type
 from vikingd.memory.model import Rewrite, check_ids
+from vikingd.store.connection import Connection
 from vikingd.store.rows import memory_file
 from vikingd.store.writes.contexts import write
 from vikingd.store.writes.subtrees import delete
@@ -30,11 +30,11 @@ OR number <= (SELECT max(number) FROM requests) - ?
 _HOLDERS = """
 SELECT entries.id, uri FROM entries
 JOIN texts ON texts.id = text_id JOIN contexts ON contexts.id = context_id
-WHERE entries.id IN (SELECT value FROM json_each(?))
+WHERE entries.id IN (SELECT value FROM each_id(?))
 """
 _REINFORCE = """
 UPDATE entries SET reinforcement = min(reinforcement + ?, ?)
-WHERE id IN (SELECT value FROM json_each(?))
+WHERE id IN (SELECT value FROM each_id(?))
 RETURNING id, reinforcement, access_count, time, created_at
 """
 
@@ -61,7 +61,8 @@ def run_once(work: Transaction, once: Once | None, operation: Callable[[], Commi
     done = operation()
     if reply := once.reply(done):
         db.execute(
-            "INSERT INTO requests (id, digest, revision, reply, time) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO requests (number, id, digest, revision, reply, time) "
+            "VALUES ((SELECT coalesce(max(number), 0) + 1 FROM requests), ?, ?, ?, ?, ?)",
             (once.key, once.digest, work.revision, reply, work.now),
         )
         db.execute(_DROP, (work.now - MAX_AGE, MAX_REQUESTS))
@@ -127,7 +128,7 @@ def touch(work: Transaction, accesses: Mapping[int, int]) -> Committed:
     return Committed(work.revision, count=rows.rowcount)
 
 
-def _holders(db: sqlite3.Connection, ids: Sequence[int]) -> dict[int, str]:
+def _holders(db: Connection, ids: Sequence[int]) -> dict[int, str]:
     """Return the URIs of the files that hold memories, by memory id; missing ones are left out."""
     rows = db.execute(_HOLDERS, (json.dumps(ids),))
     return {i: uri for i, uri in rows if context_type(uri) is ContextType.MEMORY}

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 
 from vikingd.domain.changes import Committed, Remove
 from vikingd.domain.contexts import ContextType, Entry
 from vikingd.domain.errors import AlreadyExists, InvalidField, TooLarge
 from vikingd.domain.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
+from vikingd.store.connection import Connection
 from vikingd.store.rows import links, upserts
 from vikingd.store.writes.contexts import make_directory
 from vikingd.store.writes.entries import add_entry
@@ -28,7 +28,7 @@ _SUBTREE = """contexts.id IN (
 _COUNT = f"SELECT count(*) FROM contexts WHERE {_SUBTREE}"
 # LIMIT ends the count early: a text with a long vector takes a page of its own.
 _TEXTS = f"""
-SELECT count(*), total("end" - "start") FROM (
+SELECT count(*), coalesce(sum("end" - "start"), 0) FROM (
     SELECT "start", "end" FROM contexts JOIN texts ON context_id = contexts.id
     WHERE {_SUBTREE} LIMIT ?)
 """
@@ -36,7 +36,7 @@ SELECT count(*), total("end" - "start") FROM (
 _WITHOUT_ENTRY = f"""
 SELECT texts.id, contexts.time, contexts.created_at
 FROM contexts JOIN texts ON context_id = contexts.id
-WHERE {_SUBTREE} AND NOT is_directory AND (ordinal > 0 OR NOT EXISTS (
+WHERE {_SUBTREE} AND is_directory = 0 AND (ordinal > 0 OR NOT EXISTS (
     SELECT 1 FROM texts AS other WHERE other.context_id = contexts.id AND other.ordinal > 0))
 AND NOT EXISTS (SELECT 1 FROM entries WHERE text_id = texts.id)
 """
@@ -130,7 +130,7 @@ def _bounds(uri: str) -> tuple[str, str, str]:
     return (uri, *subtree_bounds(uri))
 
 
-def _check_size(db: sqlite3.Connection, uris: Sequence[str], what: str, most: int) -> None:
+def _check_size(db: Connection, uris: Sequence[str], what: str, most: int) -> None:
     """Check that disjoint subtrees are small enough for one call.
 
     Each context, each passage and each `CHARACTERS` characters count 1. One file is never too

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 from vikingd.domain.changes import Change, Linked, Unlinked
 from vikingd.domain.errors import InvalidField, NotFound, RevisionDiffers
 from vikingd.domain.uri import parent
+from vikingd.store.connection import Connection, LastIds
 
 _ROWS_PER_STATEMENT = 64
 
@@ -21,14 +21,11 @@ Row = dict[str, Any]
 
 
 class Ids:
-    """Source of ids that were never used before; one per database."""
+    """Source of ids that were never used before; those of a failed transaction stay unused."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
-        last = dict(db.execute("SELECT name, seq FROM sqlite_sequence"))
-        self.contexts = count(last.get("contexts", 0) + 1)
-        self.texts = count(last.get("texts", 0) + 1)
-        (entry,) = db.execute("SELECT value FROM meta WHERE key = 'entries.last'").fetchone()
-        self.entries = count(entry + 1)
+    def __init__(self, last: LastIds) -> None:
+        self.contexts, self.texts, self.entries = (count(known + 1) for known in last)
+        self.last_entry = last.entries
 
 
 class StoredContext(NamedTuple):
@@ -55,9 +52,7 @@ class Transaction:
         dimension: numbers in a vector; None until the first vector is written.
     """
 
-    def __init__(
-        self, db: sqlite3.Connection, ids: Ids, *, revision: int, dimension: int | None
-    ) -> None:
+    def __init__(self, db: Connection, ids: Ids, *, revision: int, dimension: int | None) -> None:
         self._db = db
         self._has_savepoint = False  # of the request that runs
         self.ids = ids
@@ -95,7 +90,12 @@ class Transaction:
         if self._has_savepoint:
             self._db.execute("RELEASE request")
 
-    def use_tables(self) -> sqlite3.Connection:
+    @property
+    def is_open(self) -> bool:
+        """True while the transaction can go on."""
+        return self._db.in_transaction
+
+    def use_tables(self) -> Connection:
         """Return the database, with the work of all earlier requests in its tables.
 
         A request that only makes contexts needs no tables: many such requests share statements.
@@ -111,10 +111,8 @@ class Transaction:
         for table, rows in self.rows.items():
             _insert(self._db, table, rows)
         if entries := self.rows["entries"]:
-            self._db.execute(
-                "UPDATE meta SET value = max(value, ?) WHERE key = 'entries.last'",
-                (max(row["id"] for row in entries),),
-            )
+            self.ids.last_entry = max(self.ids.last_entry, *(row["id"] for row in entries))
+            self._db.set_meta({"entries.last": self.ids.last_entry})
         self.rows = _no_rows()
 
     def look_up(self, uris: Iterable[str]) -> None:
@@ -124,7 +122,7 @@ class Transaction:
         if unknown:
             rows = self._db.execute(
                 "SELECT uri, id, is_directory, content_hash, time, revision FROM contexts "
-                "WHERE tenant = 'default' AND uri IN (SELECT value FROM json_each(?))",
+                "WHERE tenant = 'default' AND uri IN (SELECT value FROM each_name(?))",
                 (json.dumps(list(unknown)),),
             )
             self.known.update(dict.fromkeys(unknown))
@@ -185,7 +183,7 @@ def _no_rows() -> dict[str, list[Row]]:
     return {"contexts": [], "texts": [], "entries": []}
 
 
-def _insert(db: sqlite3.Connection, table: str, rows: Sequence[Row]) -> None:
+def _insert(db: Connection, table: str, rows: Sequence[Row]) -> None:
     # Each statement releases and takes the GIL once, so one statement inserts many rows.
     for at in range(0, len(rows), _ROWS_PER_STATEMENT):
         some = rows[at : at + _ROWS_PER_STATEMENT]

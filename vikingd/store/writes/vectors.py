@@ -13,7 +13,7 @@ from vikingd.store.writes.transaction import Transaction
 
 _VECTORS = """
 SELECT uri, texts.id, context_id FROM contexts JOIN texts ON context_id = contexts.id
-WHERE tenant = 'default' AND uri >= ? AND uri < ? AND embeddable AND vector IS NOT NULL
+WHERE tenant = 'default' AND uri >= ? AND uri < ? AND embeddable = 1 AND vector IS NOT NULL
 ORDER BY uri LIMIT ?
 """
 _AFTER = "\x01"  # less than any character of a URI
@@ -31,7 +31,7 @@ def fill(
         work.check_vector(vector, f"vectors[{i}]")
     db = work.use_tables()
     rows = db.execute(
-        "SELECT id FROM texts WHERE id IN (SELECT value FROM json_each(?)) AND vector IS NULL",
+        "SELECT id FROM texts WHERE id IN (SELECT value FROM each_id(?)) AND vector IS NULL",
         (json.dumps([text_id for text_id, _ in vectors]),),
     )
     waiting = {text_id for (text_id,) in rows}
@@ -43,7 +43,7 @@ def fill(
             for text_id, vector in filled.items()
         ],
     )
-    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
+    db.set_meta(meta)
     work.emit(*(Filled(text_id, vector) for text_id, vector in filled.items()))
     return Committed(work.revision, count=len(filled))
 

@@ -11,11 +11,11 @@ from itertools import count
 from pathlib import Path
 
 from vikingd.domain.errors import StoreMismatch
-from vikingd.store import identity
-from vikingd.store.faults import domain_errors
-from vikingd.store.identity import History, Point
-from vikingd.store.reads import Reads
-from vikingd.store.schema import DATABASE, MIGRATIONS, connect
+from vikingd.store.history import History, Point, history_of
+from vikingd.store.sqlite import identity
+from vikingd.store.sqlite.database import SqliteReads
+from vikingd.store.sqlite.faults import domain_errors
+from vikingd.store.sqlite.schema import DATABASE, MIGRATIONS, connect
 from vikingd.store.state import describe_model, fits
 
 _INTERVAL = 0.01  # seconds between two checks for commits
@@ -28,7 +28,7 @@ _PATIENCE = 30.0  # seconds of failures until the reader gives up
 _log = logging.getLogger(__name__)
 
 
-class StoreReader(Reads):
+class StoreReader(SqliteReads):
     """A store that another process writes; this one only reads, and takes no lock.
 
     Args:
@@ -71,7 +71,7 @@ class StoreReader(Reads):
         try:
             self._check_state()
             if self._history is not None:
-                self._history.check(path, mark, None)
+                identity.check(self._history, path, mark, None)
         except BaseException:
             self.close()
             raise
@@ -103,13 +103,13 @@ class StoreReader(Reads):
                     f"the store has schema {version}, this reader supports {len(MIGRATIONS)}: run "
                     "writer and readers of the same version"
                 )
-            state = dict(db.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
+            state = db.get_state()
             before = self._history
             names = (state.get("store.id", ""), state.get("store.epoch", ""))
             if before and state and before.point[:2] == names:  # no new epoch began
                 history: History | None = before._replace(revision=state["store.revision"])
             else:
-                history = identity.history_of(db)
+                history = history_of(db)
         if not state:
             raise StoreMismatch(f"the store in {self._path} is not complete yet: try again later")
         if not fits(state, self._model, self._expected_dimension):

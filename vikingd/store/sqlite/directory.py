@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vikingd.domain.errors import StoreInUse
-from vikingd.store.faults import NO_ROOM
+from vikingd.store.sqlite.faults import NO_ROOM
 
 _LOG = "-wal"
 _RESERVE = "reserve"

@@ -11,8 +11,9 @@ from contextlib import closing
 from pathlib import Path
 
 from vikingd.domain.errors import StoreDamaged
-from vikingd.store.faults import quick_check, store_damaged, undecodable_rows
-from vikingd.store.schema import connect
+from vikingd.store.damage import store_damaged
+from vikingd.store.sqlite.faults import quick_check, undecodable_rows
+from vikingd.store.sqlite.schema import connect
 from vikingd.system.processes import let_finds_go_first
 
 _log = logging.getLogger(__name__)

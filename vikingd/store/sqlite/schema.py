@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
 from vikingd.domain.errors import StoreMismatch
-from vikingd.store.faults import store_damaged
+from vikingd.store.damage import store_damaged
+from vikingd.store.sqlite.connection import SqliteConnection
 
 DATABASE = "store.sqlite3"
 """Name of the file in the directory of a store."""
@@ -135,7 +134,7 @@ def connect(
     read_only: bool = False,
     immutable: bool = False,
     cache_kib: int = CACHE_KIB,
-) -> sqlite3.Connection:
+) -> SqliteConnection:
     """Return a connection in autocommit mode, for one thread at a time.
 
     `immutable` is for a file that no process changes; SQLite then makes no files beside it.
@@ -147,6 +146,7 @@ def connect(
         check_same_thread=False,
         timeout=10,
         cached_statements=256,
+        factory=SqliteConnection,
     )
     if not read_only:
         db.execute("PRAGMA journal_mode = WAL")
@@ -157,19 +157,6 @@ def connect(
         db.execute(f"PRAGMA wal_autocheckpoint = {_WAL_PAGES}")
         db.execute(f"PRAGMA journal_size_limit = {_WAL_PAGES * 8192}")
     return db
-
-
-@contextmanager
-def transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Run the block in a transaction; roll back if the block or the commit fails."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
 
 
 def migrate(db: sqlite3.Connection) -> None:

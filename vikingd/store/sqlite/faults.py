@@ -12,11 +12,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreFailed
+from vikingd.store.damage import store_damaged
 
-REMEDY = (
-    "stop the daemon and restore a backup with `vikingd restore BACKUP --path DIR --replace`; "
-    "make backups with `vikingctl backup`"
-)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -52,11 +49,6 @@ _BAD_REMOVALS = """
 SELECT 'removal ' || rowid, NULL FROM removals
 WHERE typeof(uri) <> 'text' OR typeof(revision) <> 'integer' OR NOT utf8(CAST(uri AS BLOB))
 """
-
-
-def store_damaged(what: str) -> StoreDamaged:
-    """Return the error for damage, with the remedy."""
-    return StoreDamaged(f"the store is damaged: {what}; {REMEDY}")
 
 
 def _has_no_room(path: Path) -> bool:

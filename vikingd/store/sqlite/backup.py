@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreMismatch
-from vikingd.store.directory import hold_lock
-from vikingd.store.faults import quick_check
-from vikingd.store.identity import MARK, adopt_restored
-from vikingd.store.schema import DATABASE, MIGRATIONS, connect
+from vikingd.store.sqlite.directory import hold_lock
+from vikingd.store.sqlite.faults import quick_check
+from vikingd.store.sqlite.identity import MARK, adopt_restored
+from vikingd.store.sqlite.schema import DATABASE, MIGRATIONS, connect
 from vikingd.system.sealed_files import sync
 
 CHUNK = 1 << 20

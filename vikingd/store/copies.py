@@ -1,0 +1,19 @@
+"""A copy of a store that is sent away as a backup."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+
+class Backup(Protocol):
+    """A copy of a store at one revision; `size` is in bytes."""
+
+    revision: int
+    size: int
+
+    def chunks(self) -> Iterator[bytes]:
+        """Yield the copy in pieces."""
+
+    def close(self) -> None:
+        """Free the room of the copy."""

@@ -1,0 +1,97 @@
+"""The history of a store: its id, its epochs and its newest revision.
+
+A store has a random id. Each time a writer opens it, a new epoch begins: a random value, and the
+revision at which it began. A point that names (id, epoch, revision) belongs to the store only if
+the store's history has that epoch and the epoch reached that revision. An older copy of the
+database lacks the later epochs, even after it got new revisions.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import NamedTuple
+
+from vikingd.store.connection import Connection
+
+_EPOCHS = "history.epochs"
+_MAX_EPOCHS = 1000  # that are kept; a point in an older epoch is not used, and proves no loss
+
+
+class Point(NamedTuple):
+    """A revision of a store in one of its epochs."""
+
+    store: str
+    epoch: str
+    revision: int
+
+
+class History(NamedTuple):
+    """A store's id, its epochs with the revision at which each began, and its newest revision."""
+
+    store: str
+    epochs: tuple[tuple[str, int], ...]
+    revision: int
+
+    @property
+    def point(self) -> Point:
+        """The newest revision, in its epoch."""
+        return Point(self.store, self.epochs[-1][0] if self.epochs else "", self.revision)
+
+    def contains(self, point: Point) -> bool:
+        """Return whether the store was at a point, and was not replaced by an older copy since."""
+        if point.store != self.store:
+            return False
+        for (epoch, first), (_, last) in zip(
+            self.epochs, (*self.epochs[1:], ("", self.revision)), strict=False
+        ):
+            if epoch == point.epoch:
+                return first <= point.revision <= last
+        return False
+
+    def may_contain(self, point: Point) -> bool:
+        """Return whether the store contains a point, or the point is older than the kept epochs."""
+        forgotten = len(self.epochs) >= _MAX_EPOCHS and point.revision <= self.epochs[0][1]
+        return self.contains(point) or (point.store == self.store and forgotten)
+
+    def follows(self, earlier: History) -> bool:
+        """Tell a later state of the same history from one of another."""
+        last = earlier.point.epoch
+        known = {epoch for epoch, _ in self.epochs}
+        return earlier.store == self.store and (
+            not last or last in known or len(self.epochs) >= _MAX_EPOCHS
+        )
+
+    def why_not(self, point: Point) -> str:
+        """Return why an index that was written at a point does not belong here; "" if it does."""
+        if point.store != self.store:
+            return "the index is of another store"
+        if point.revision > self.revision:
+            return f"the index is of revision {point.revision}, the store has {self.revision}"
+        return "" if self.contains(point) else "the index is of another history of the store"
+
+
+def history_of(db: Connection) -> History | None:
+    """Return the history in a database; None if there is no store in it."""
+    state = db.get_meta("store.id", "store.revision", _EPOCHS)
+    if "store.revision" not in state:
+        return None
+    epochs = tuple(
+        (str(epoch), int(first)) for epoch, first in json.loads(state.get(_EPOCHS, "[]"))
+    )
+    return History(state.get("store.id", ""), epochs, state["store.revision"])
+
+
+def begin_epoch(db: Connection, history: History | None) -> History:
+    """Write a new epoch, and an id if the store has none, within the caller's transaction."""
+    store, epochs, revision = history or History("", (), 0)
+    epochs = (*epochs[1 - _MAX_EPOCHS :], (secrets.token_hex(8), revision))
+    began = History(store or secrets.token_hex(16), epochs, revision)
+    db.set_meta(
+        {
+            "store.id": began.store,
+            "store.epoch": began.point.epoch,
+            _EPOCHS: json.dumps(began.epochs),
+        }
+    )
+    return began

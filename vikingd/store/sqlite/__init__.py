@@ -1,0 +1,1 @@
+"""A store in one SQLite file, on the disk of one machine."""

@@ -1,0 +1,110 @@
+"""The transactions of the connection that writes an SQLite database."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from vikingd.domain.errors import StoreDamaged
+from vikingd.store.damage import REMEDY
+from vikingd.store.history import History, begin_epoch
+from vikingd.store.sqlite.connection import SqliteConnection
+from vikingd.store.sqlite.directory import OpenFiles, Reserve
+from vikingd.store.state import CLEAN
+from vikingd.store.writer import Begun, Committing
+from vikingd.store.writes.transaction import Ids
+
+
+class SqliteCommitting(Committing):
+    """Transactions with checks of the database's files.
+
+    Args:
+        history: of the store.
+        has_begun: its last epoch is that of this writer; else the first transaction begins one.
+        is_clean: the last writer came to a clean end.
+
+    Attributes:
+        history: its epochs; its revision is not kept up to date.
+        has_begun: there is an epoch of this writer.
+        is_clean: nothing has to be written for a clean end.
+    """
+
+    failures = (sqlite3.Error,)
+
+    def __init__(
+        self,
+        db: SqliteConnection,
+        files: OpenFiles,
+        reserve: Reserve,
+        *,
+        history: History,
+        has_begun: bool,
+        is_clean: bool,
+        revision: int,
+        dimension: int | None,
+    ) -> None:
+        super().__init__(revision, dimension)
+        self._db = db
+        self._files = files
+        self._reserve = reserve
+        self._ids = Ids(db.last_ids())
+        self._was_clean = is_clean
+        self.history = history
+        self.has_begun = has_begun
+
+    @property
+    def is_clean(self) -> bool:
+        """True if nothing was written since a clean end of the last writer."""
+        return self._was_clean and not self.has_begun
+
+    @contextmanager
+    def transaction(self) -> Iterator[Begun]:
+        """Run a transaction if the database's files are whole, before it and right before its end.
+
+        The first one begins an epoch, so that a store that is only read is not written.
+
+        A large transaction writes to the log before it ends, and a longer file hides a gap.
+
+        Raises:
+            StoreDamaged: they are not, and no more writes are taken.
+        """
+        self._check_files()
+        with self._db.transaction():
+            history = self.history
+            if not self.has_begun:
+                history = begin_epoch(self._db, history._replace(revision=self.revision))
+            yield Begun(self._db, self._ids, self.revision, self.dimension)
+            self._check_files()
+        self.history, self.has_begun = history, True
+        self._files.remember()
+
+    def _check_files(self) -> None:
+        if problem := self._files.problem():
+            raise StoreDamaged(f"{problem}: {REMEDY}")
+
+    def write_state(self, state: Mapping[str, object]) -> None:
+        """Write the new state of the store within the transaction."""
+        self._db.set_meta({**state, CLEAN: 0})
+
+    @property
+    def is_full(self) -> bool:
+        """True if the disk is full, so that only operations that free room are accepted."""
+        return not self._reserve.is_held
+
+    def release(self) -> None:
+        """Use the reserve, for operations that free room."""
+        self._reserve.release()
+
+    def make_room(self) -> bool:
+        """Free the room of the log and take the reserve again; return whether it is held."""
+        if not self._reserve.take():
+            with suppress(sqlite3.Error):
+                self._db.execute("PRAGMA busy_timeout = 0")  # do not wait for readers
+                try:
+                    self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+                finally:
+                    self._db.execute("PRAGMA busy_timeout = 10000")
+                    self._files.remember()
+            self._reserve.take()
+        return self._reserve.is_held

@@ -1,0 +1,63 @@
+"""SQLite's connection, with the shared statements in its own words."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from vikingd.store.connection import LastIds
+
+_own: dict[str, str] = {}  # statements by their shared form; there are some hundred of them
+
+
+class SqliteConnection(sqlite3.Connection):
+    """A `Connection` to an SQLite database."""
+
+    def execute(self, sql: str, values: Any = (), /) -> sqlite3.Cursor:
+        """Run one statement."""
+        return super().execute(_own.get(sql) or _own_form(sql), values)
+
+    def executemany(self, sql: str, rows: Iterable[Any], /) -> sqlite3.Cursor:
+        """Run one statement for each row of values."""
+        return super().executemany(_own.get(sql) or _own_form(sql), rows)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run the block in a transaction; roll back if the block or the commit fails."""
+        self.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.execute("COMMIT")
+        except BaseException:
+            if self.in_transaction:
+                self.execute("ROLLBACK")
+            raise
+
+    def get_meta(self, *keys: str) -> dict[str, Any]:
+        """Return values by key; missing keys are left out."""
+        places = ", ".join("?" * len(keys))
+        return dict(self.execute(f"SELECT key, value FROM meta WHERE key IN ({places})", keys))
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the values of all keys that begin with "store."."""
+        return dict(self.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
+
+    def set_meta(self, values: Mapping[str, object]) -> None:
+        """Write values by key."""
+        self.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
+
+    def last_ids(self) -> LastIds:
+        """Return the last ids."""
+        last = dict(self.execute("SELECT name, seq FROM sqlite_sequence"))
+        entry = self.get_meta("entries.last")["entries.last"]
+        return LastIds(last.get("contexts", 0), last.get("texts", 0), entry)
+
+
+def _own_form(sql: str) -> str:
+    """Return a statement in SQLite's form; only constant ones, since all are kept."""
+    own = sql.replace("each_id(", "json_each(").replace("each_name(", "json_each(")
+    if own == sql:
+        return sql
+    return _own.setdefault(sql, own)

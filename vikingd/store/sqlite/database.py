@@ -1,0 +1,110 @@
+"""The read-only connections to an SQLite database, its size on disk, and its backup."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from vikingd.domain.errors import InvalidField, NotFound, Stopping, StoreDamaged
+from vikingd.store.connection import Connection
+from vikingd.store.reads import Reads
+from vikingd.store.sqlite.backup import Backup, copy_database
+from vikingd.store.sqlite.connection import SqliteConnection
+from vikingd.store.sqlite.faults import domain_errors
+from vikingd.store.sqlite.schema import connect
+
+_USED = """
+SELECT (page_count - freelist_count) * page_size
+FROM pragma_page_count, pragma_freelist_count, pragma_page_size
+"""
+
+
+class SqliteReads(Reads):
+    """The reads of an SQLite database, on connections that any number of threads reuse."""
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        self._idle: deque[SqliteConnection] = deque()
+        self._closed = False
+
+    def _note(self, damage: StoreDamaged) -> None:
+        """Hear of damage that a read found."""
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[SqliteConnection]:
+        """Yield a connection that sees one revision until the block ends."""
+        if self._closed:
+            raise Stopping("the store is closed")
+        with domain_errors("the store could not be read", self._database, self._note):
+            try:
+                db = self._idle.pop()
+            except IndexError:
+                db = connect(self._database, read_only=True)
+            is_reusable = False
+            try:
+                db.execute("BEGIN")
+                yield db
+                is_reusable = True
+            except (NotFound, InvalidField):
+                is_reusable = True
+                raise
+            finally:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                # After any other error, cursors in its traceback still see the old revision. So no
+                # other read gets the connection, and it closes with the last of them.
+                if is_reusable:
+                    self._idle.append(db)
+                if self._closed:
+                    self._close_idle()
+
+    def _close_idle(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+
+    def _size(self) -> int:
+        paths = (Path(f"{self._database}{suffix}") for suffix in ("", "-wal", "-shm"))
+        return sum(map(_file_size, paths))
+
+    def backup(self, check: Callable[[], None]) -> Backup:
+        """Return a copy of the store at the newest revision; the caller closes it.
+
+        `check` is called now and then during the copy; an error of it ends the copy.
+
+        Raises:
+            DiskFull: the disk has no room for the copy.
+        """
+
+        def check_both() -> None:
+            check()
+            if self._closed:
+                raise Stopping("the store is closed")
+
+        with self._snapshot() as db:
+            return copy_database(db, self._database, check_both)
+
+    def _used(self, db: Connection) -> int:
+        (size,) = db.execute(_USED).fetchone()
+        return int(size)
+
+
+def contexts_in(database: Path) -> int:
+    """Return the number of contexts in a database that no process has open; 0 if it is damaged."""
+    try:
+        with closing(connect(database, read_only=True)) as db:
+            (count,) = db.execute("SELECT count(*) FROM contexts").fetchone()
+            return int(count)
+    except sqlite3.Error:
+        return 0
+
+
+def _file_size(path: Path) -> int:
+    """Return the size of a file in bytes; 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0

@@ -1,0 +1,238 @@
+"""The writes of a store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+
+from vikingd.domain.changes import Committed, Once
+from vikingd.domain.contexts import Prepared
+from vikingd.domain.errors import TooLarge
+from vikingd.domain.rights import LOCAL, Caller
+from vikingd.ingest.masks import Masked
+from vikingd.memory.model import Rewrite
+from vikingd.store.history import Point
+from vikingd.store.reads import Reads
+from vikingd.store.writer import OnCommit, Writer
+from vikingd.store.writes.contexts import link, put, unlink
+from vikingd.store.writes.memories import reinforce, rewrite, rewrite_holders, run_once, touch
+from vikingd.store.writes.subtrees import CHARACTERS, delete, move
+from vikingd.store.writes.vectors import drop_vectors, fill
+
+MAX_PUT = 65_536
+"""Contexts, passages and long texts that one call writes, see CHARACTERS."""
+
+# Sizes of writes whose real size is unknown before they run; see Writer.submit.
+_DELETE_SIZE, _MOVE_SIZE, _DROP_SIZE = 512, 2048, 2048
+
+
+class WritableStore(Reads):
+    """A store of contexts, texts, vectors and links, for any number of threads.
+
+    A write returns a future. It is done when the commit is durable and `on_commit` has returned.
+    It fails with the fault of the request, or with Overloaded if too many writes wait; then
+    nothing of it is written.
+    """
+
+    _writer: Writer
+
+    @property
+    def point(self) -> Point:
+        """The last commit, and the history that it belongs to."""
+        raise NotImplementedError
+
+    def why_not(self, point: Point) -> str:
+        """Return why an index that was written at a point does not belong here; "" if it does."""
+        raise NotImplementedError
+
+    @property
+    def revision(self) -> int:
+        """The revision of the last commit."""
+        raise NotImplementedError
+
+    @property
+    def dimension(self) -> int | None:
+        """Numbers in a vector; None until it is known."""
+        raise NotImplementedError
+
+    @property
+    def failure(self) -> str:
+        """The reason why writes are refused; "" while they are accepted."""
+        return self._writer.failure
+
+    @property
+    def is_full(self) -> bool:
+        """True if the disk is full, so that only deletes are accepted."""
+        return False
+
+    def start(self, on_commit: OnCommit) -> None:
+        """Start to write; `on_commit` gets the changes of each commit and its revision.
+
+        One thread calls it for one commit after the other, before the futures of the commit are
+        done. The next commit may be written at the same time. If it raises, the store accepts no
+        more writes, and `failure` gives the reason.
+        """
+        raise NotImplementedError
+
+    def put(self, contexts: Sequence[Prepared | Masked]) -> Future[Committed]:
+        """Write contexts, all or none, and make the missing directories above them.
+
+        Fails with:
+            InvalidField: a URI belongs to the other kind of node, is below a file or occurs twice;
+                a vector has another dimension; or a draft without a mask would empty a file.
+            NotFound: the context of a masked draft does not exist.
+            RevisionDiffers: a context has another revision than its draft expects.
+            TooLarge: the contexts are too many for one call.
+        """
+        uris = [context.draft.uri for context in contexts]
+        size = sum(map(_size, contexts))
+        if size > MAX_PUT and len(contexts) > 1:
+            refused: Future[Committed] = Future()
+            refused.set_exception(
+                TooLarge(
+                    f"{len(contexts):,} contexts with {size - len(contexts):,} passages and long "
+                    f"texts, one call writes at most {MAX_PUT:,} of these together: send fewer "
+                    "contexts at a time",
+                    contexts=str(len(contexts)),
+                    limit=str(MAX_PUT),
+                )
+            )
+            return refused
+        return self._writer.submit(
+            lambda work: put(work, contexts), weight=len(contexts), uris=uris, size=size
+        )
+
+    def delete(
+        self,
+        uris: Sequence[str],
+        expected_revision: int | None = None,
+        *,
+        allow_missing: bool = False,
+    ) -> Future[Committed]:
+        """Remove contexts with their subtrees; `count` is the number of removed contexts.
+
+        Fails with:
+            NotFound: a context is missing, and `allow_missing` is not set.
+            RevisionDiffers: a context has another revision.
+            InvalidField: the root is among them.
+            TooLarge: the subtrees are too large for one call.
+        """
+        return self._writer.submit(
+            lambda work: delete(work, uris, expected_revision, allow_missing=allow_missing),
+            size=_DELETE_SIZE,
+            frees=True,
+        )
+
+    def move(
+        self, source: str, destination: str, expected_revision: int | None = None
+    ) -> Future[Committed]:
+        """Rename a subtree; `count` is the number of its contexts.
+
+        Fails with:
+            NotFound: the source does not exist.
+            AlreadyExists: the destination exists.
+            RevisionDiffers: the source has another revision.
+            InvalidField: one of the URIs is not possible.
+            TooLarge: the subtree is too large for one call.
+        """
+        return self._writer.submit(
+            lambda work: move(work, source, destination, expected_revision), size=_MOVE_SIZE
+        )
+
+    def link(self, uri: str, other: str, reason: str) -> Future[Committed]:
+        """Link two contexts, or replace the reason; fails with NotFound and InvalidField."""
+        return self._writer.submit(lambda work: link(work, uri, other, reason))
+
+    def unlink(self, uri: str, other: str) -> Future[Committed]:
+        """Remove a link; fails with NotFound."""
+        return self._writer.submit(lambda work: unlink(work, uri, other))
+
+    def rewrite(
+        self,
+        rewrites: Mapping[str, Rewrite] | Sequence[tuple[str, Rewrite]],
+        once: Once | None = None,
+    ) -> Future[Committed]:
+        """Apply each rewrite to the current state of its memory file, by URI: all or none.
+
+        A sequence may name a file several times; a later rewrite sees the earlier ones.
+
+        With `once`, a repeated request changes nothing, and `reply` is the reply of the first one.
+        Fails with the errors of the rewrites and of `put`, and with InvalidField if a different
+        request had the same id.
+        """
+        pairs = list(rewrites.items()) if isinstance(rewrites, Mapping) else rewrites
+        return self._writer.submit(
+            lambda work: run_once(work, once, lambda: rewrite(work, pairs)),
+            uris=[uri for uri, _ in pairs],
+        )
+
+    def rewrite_holders(
+        self, ids: Sequence[int], change: Rewrite, *, require_all: bool, caller: Caller = LOCAL
+    ) -> Future[Committed]:
+        """Apply a rewrite to each file that holds one of these memories and may be written.
+
+        Fails as `rewrite`. If `require_all` is set, it fails with NotFound if a memory is missing
+        or may not be read, and with PermissionDenied if one may be read, but not written.
+        """
+        return self._writer.submit(
+            lambda work: rewrite_holders(work, ids, change, require_all=require_all, caller=caller)
+        )
+
+    def reinforce(
+        self, ids: Sequence[int], by: int, once: Once | None = None, caller: Caller = LOCAL
+    ) -> Future[Committed]:
+        """Raise the reinforcement of memories by their ids.
+
+        For `once` see `rewrite`. Fails with NotFound and PermissionDenied as `rewrite_holders`.
+        """
+        return self._writer.submit(
+            lambda work: run_once(work, once, lambda: reinforce(work, ids, by, caller))
+        )
+
+    def touch(self, accesses: Mapping[int, int]) -> Future[Committed]:
+        """Add accesses to memories by their ids; `count` is the number of those that exist."""
+        return self._writer.submit(lambda work: touch(work, accesses), bounded=False)
+
+    def fill(
+        self,
+        vectors: Sequence[tuple[int, bytes]],
+        digests: Mapping[int, bytes] | None = None,
+        meta: Mapping[str, bytes] | None = None,
+    ) -> Future[Committed]:
+        """Write the vectors of texts by text id; `count` is the number of those that waited.
+
+        `digests` has the digests of those texts, by id, whose vectors equal texts may take. `meta`
+        has values for `get_meta`, which are stored in the same commit.
+        Fails with InvalidField if a vector has another dimension.
+        """
+        return self._writer.submit(
+            lambda work: fill(work, vectors, digests or {}, meta or {}),
+            weight=len(vectors),
+            bounded=False,
+        )
+
+    def drop_vectors(self, uri: str, after: str = "") -> Future[Committed]:
+        """Remove the vectors of one part of a subtree, so that its texts wait for new ones.
+
+        The part begins after the URI `after`, or with the first context. `count` is the number of
+        vectors; `last` is `after` of the next part, "" at the end. Fails with NotFound.
+        """
+        return self._writer.submit(lambda work: drop_vectors(work, uri, after), size=_DROP_SIZE)
+
+    def forget_removals(self, up_to_revision: int) -> None:
+        """Drop the removals up to this revision, which `changes_since` then cannot give."""
+        raise NotImplementedError
+
+    def set_meta(self, key: str, value: bytes) -> None:
+        """Store a value under a key that does not begin with "store."; makes no revision."""
+        self._writer.run(lambda db: db.set_meta({key: value}))
+
+    def close(self) -> None:
+        """Finish the submitted writes, then release the store; a second call does nothing."""
+        raise NotImplementedError
+
+
+def _size(context: Prepared | Masked) -> int:
+    if isinstance(context, Masked):
+        return 1 + len(context.cut or ()) + len(context.draft.content) // CHARACTERS
+    return 1 + len(context.texts) + sum(len(text.text) for text in context.texts) // CHARACTERS
