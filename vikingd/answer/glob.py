@@ -12,6 +12,7 @@ from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, size_of
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.patterns import GlobEntry, GlobQuery, NodeKind
 from vikingd.store.reads import Reads
+from vikingd.store.reads.contexts import AFTER
 
 
 class GlobPage(NamedTuple):
@@ -43,7 +44,7 @@ def find_paths(
     with store.walking(target, parts) as walk:
         if walk.is_of_file:
             raise InvalidField("target_uri", f"{target} is a file; name a directory")
-        since = f"{last}\0" if last else ""
+        since = f"{last}{AFTER}" if last else ""
         for node in walk.nodes(since, glob.top(target), directories=kind is not NodeKind.FILE):
             pace.step()
             if len(found) == query.limit or not work.has_nodes:

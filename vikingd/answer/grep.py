@@ -13,6 +13,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, size_of
 from vikingd.domain.patterns import ABSTRACT, CONTENT, GrepMatch, GrepQuery, Position
 from vikingd.store.reads import Reads
+from vikingd.store.reads.contexts import AFTER
 from vikingd.store.reads.walk import Node, Walk
 
 _AT_ONCE = 100  # files whose texts one query reads
@@ -85,7 +86,7 @@ class _Grep:
             self._glob = None
         top = self._glob.top(query.target_uri) if self._glob else query.target_uri
         uri, level, _ = query.after
-        since = uri if level <= CONTENT else f"{uri}\0"
+        since = uri if level <= CONTENT else f"{uri}{AFTER}"
         nodes = walk.nodes(since, top, directories=query.with_abstracts)
         while True:
             wanted, looked_at = self._wanted(nodes)

@@ -170,6 +170,18 @@ class StoreFailed(VikingError, reason="STORE_FAILED"):
     """The disk or the database refused a write. Nothing of it was kept."""
 
 
+class StoreAway(VikingError, reason="STORE_AWAY"):
+    """The database of the nodes cannot be reached, so nothing is written or read there.
+
+    Attributes:
+        retry_after: seconds after which the call may be repeated.
+    """
+
+    def __init__(self, message: str, retry_after: float = 1.0, **metadata: str) -> None:
+        super().__init__(message, **metadata)
+        self.retry_after = retry_after
+
+
 class DiskFull(StoreFailed, reason="DISK_FULL"):
     """The disk has no space for the write. Nothing of it was kept."""
 

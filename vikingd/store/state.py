@@ -17,9 +17,9 @@ CLEAN = "store.clean"
 """The key of the flag that is 1 after a clean end of the last writer, else 0."""
 
 _ROOT_ROW = """
-INSERT INTO contexts (uri, is_directory, revision, content_hash, time, created_at, updated_at,
+INSERT INTO contexts (id, uri, is_directory, revision, content_hash, time, created_at, updated_at,
     title, abstract, metadata, overview, content)
-VALUES (?1, 1, 1, ?2, ?3, ?3, ?3, '', '', '{}', '', '')
+VALUES (1, ?1, 1, 1, ?2, ?3, ?3, ?3, '', '', '{}', '', '')
 """
 _TOUCH_WITH_VECTOR = """
 UPDATE contexts SET revision = ?
@@ -50,7 +50,7 @@ def adopt(
     statements: list[tuple[str, tuple[object, ...]]] = []
     state = dict(stored)
     if not state:
-        statements.append((_ROOT_ROW, (ROOT, EMPTY_DIRECTORY, time.time_ns() // 1000)))
+        statements.append(root())
         state = {"store.revision": 1, "store.forgotten": 0, "store.linked": 0, "store.model": model}
     _check_types(state)
     revision: int = state["store.revision"]
@@ -75,6 +75,11 @@ def adopt(
                 db.execute(sql, values)
             db.set_meta(state)
     return revision, dimension, bool(state[CLEAN])
+
+
+def root() -> tuple[str, tuple[object, ...]]:
+    """Return the statement that makes the root of a new store, with its values."""
+    return _ROOT_ROW, (ROOT, EMPTY_DIRECTORY, time.time_ns() // 1000)
 
 
 def fits(state: Mapping[str, Any], model: str, dimension: int | None) -> bool:

@@ -57,6 +57,7 @@ CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
     errors.StoreInUse: _Code.FAILED_PRECONDITION,
     errors.ReadOnly: _Code.FAILED_PRECONDITION,
     errors.StoreFailed: _Code.FAILED_PRECONDITION,
+    errors.StoreAway: _Code.UNAVAILABLE,
     errors.DiskFull: _Code.RESOURCE_EXHAUSTED,
     errors.StoreDamaged: _Code.DATA_LOSS,
     errors.Corrupt: _Code.DATA_LOSS,

@@ -76,7 +76,7 @@ class BacklogReads(DatabaseReads):
         with self._snapshot() as db:
             return Backlog(
                 *db.execute(
-                    f"SELECT count(*), coalesce(sum({_COST}), 0) "
+                    f"SELECT count(*), CAST(coalesce(sum({_COST}), 0) AS BIGINT) "
                     "FROM texts INDEXED BY texts_waiting WHERE vector IS NULL AND embeddable = 1"
                 ).fetchone()
             )

@@ -39,33 +39,38 @@ class ChangeReads(DatabaseReads):
             Corrupt: removals after `revision` are no longer kept.
         """
         with self._snapshot() as db:
-            state = db.get_state()
-            if 0 < revision < state["store.forgotten"]:
-                raise Corrupt(f"the removals since revision {revision} are no longer kept")
-            removed = db.execute(
-                "SELECT uri FROM removals WHERE revision > ? ORDER BY rowid", (revision,)
-            )
-            changes: list[Change] = [Remove(uri) for (uri,) in removed]
-            changed = db.execute(
-                "SELECT id FROM contexts INDEXED BY contexts_revision WHERE revision > ? "
-                "ORDER BY uri",
-                (revision,),
-            )
-            changes.extend(upserts(db, (context_id for (context_id,) in changed)))
-            filled = db.execute(
-                "SELECT texts.id, vector, uri FROM texts INDEXED BY texts_vector_revision "
-                "JOIN contexts ON contexts.id = context_id "
-                "WHERE vector_revision > ?1 AND revision <= ?1 ORDER BY texts.id",
-                (revision,),
-            )
-            size = vector_bytes(db)
-            for text_id, vector, uri in filled:
-                check_vector(vector, size, text_id, uri)
-                changes.append(Filled(text_id, vector))
-            now: int = state["store.revision"]
-            if with_links or state.get("store.linked", now) > revision:
-                changes.append(AllLinks(tuple(links(db))))
-            return changes, now
+            return self._changes_since(db, revision, with_links=with_links)
+
+    @staticmethod
+    def _changes_since(
+        db: Connection, revision: int, *, with_links: bool
+    ) -> tuple[list[Change], int]:
+        state = db.get_state()
+        if 0 < revision < state["store.forgotten"]:
+            raise Corrupt(f"the removals since revision {revision} are no longer kept")
+        removed = db.execute(
+            "SELECT uri FROM removals WHERE revision > ? ORDER BY rowid", (revision,)
+        )
+        changes: list[Change] = [Remove(uri) for (uri,) in removed]
+        changed = db.execute(
+            "SELECT id FROM contexts INDEXED BY contexts_revision WHERE revision > ? ORDER BY uri",
+            (revision,),
+        )
+        changes.extend(upserts(db, (context_id for (context_id,) in changed)))
+        filled = db.execute(
+            "SELECT texts.id, vector, uri FROM texts INDEXED BY texts_vector_revision "
+            "JOIN contexts ON contexts.id = context_id "
+            "WHERE vector_revision > ?1 AND revision <= ?1 ORDER BY texts.id",
+            (revision,),
+        )
+        size = vector_bytes(db)
+        for text_id, vector, uri in filled:
+            check_vector(vector, size, text_id, uri)
+            changes.append(Filled(text_id, vector))
+        now: int = state["store.revision"]
+        if with_links or state.get("store.linked", now) > revision:
+            changes.append(AllLinks(tuple(links(db))))
+        return changes, now
 
 
 def _contexts(db: Connection) -> Iterator[Upsert]:

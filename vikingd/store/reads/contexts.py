@@ -20,10 +20,10 @@ from vikingd.store.reads.database import DatabaseReads
 from vikingd.store.rows import metadata_of
 
 _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, updated_at,
-    (SELECT coalesce(sum(reinforcement), 0) FROM texts JOIN entries ON text_id = texts.id
-     WHERE context_id = contexts.id),
-    (SELECT coalesce(sum(access_count), 0) FROM texts JOIN entries ON text_id = texts.id
-     WHERE context_id = contexts.id),
+    (SELECT CAST(coalesce(sum(reinforcement), 0) AS BIGINT)
+     FROM texts JOIN entries ON text_id = texts.id WHERE context_id = contexts.id),
+    (SELECT CAST(coalesce(sum(access_count), 0) AS BIGINT)
+     FROM texts JOIN entries ON text_id = texts.id WHERE context_id = contexts.id),
     content_hash, revision"""
 _BY_URI = "FROM contexts WHERE tenant = 'default' AND uri = ?"
 _BY_URIS = "FROM contexts WHERE tenant = 'default' AND uri IN (SELECT value FROM each_name(?))"
@@ -39,6 +39,8 @@ SELECT uri, abstract, reason FROM links JOIN contexts ON contexts.id = a WHERE b
 ORDER BY 1
 """
 _ANY_DEPTH = 1 << 31
+AFTER = "\x01"
+"""Less than any character of a URI: what begins with a URI and this comes right after it."""
 
 
 class ContextReads(DatabaseReads):
@@ -200,7 +202,7 @@ class ContextReads(DatabaseReads):
                         f"SELECT {_COLUMNS} FROM contexts WHERE tenant = 'default' "
                         "AND uri >= ? AND uri < ? "
                         "AND length(uri) - length(replace(uri, '/', '')) <= ? ORDER BY uri LIMIT ?",
-                        (max(low, f"{last}\0"), high, slashes, limit),
+                        (max(low, f"{last}{AFTER}"), high, slashes, limit),
                     )
                     for part in parts
                     for low, high in ranges(part)
@@ -257,9 +259,9 @@ def _found(rows: Rows, uri: str) -> Sequence[Any]:
 
 def ranges(top: str) -> Iterator[tuple[str, str]]:
     """Yield (low, high) with low <= u < high for the URI of a subtree, then for those below."""
-    yield top, f"{top}\0"
+    yield top, f"{top}{AFTER}"
     low, high = subtree_bounds(top)
-    yield f"{low}\0", high
+    yield f"{low}{AFTER}", high
 
 
 def check_any(db: Connection, uri: str, parts: Sequence[str]) -> None:

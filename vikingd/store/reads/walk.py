@@ -16,10 +16,10 @@ _NODES = """
 SELECT id, uri, is_directory FROM contexts
 WHERE tenant = 'default' AND uri >= ? AND uri < ? AND (is_directory = 0 OR ? = 1) ORDER BY uri
 """
-# The outer loop is over the ids, so that the texts come in their order, one by one.
+# The outer loop is over the ids, so that SQLite gives the texts in their order, one by one.
 _TEXTS = """
-SELECT CAST(abstract AS BLOB), CAST(content AS BLOB)
-FROM each_id(?) CROSS JOIN contexts ON contexts.id = value
+SELECT contexts.id, CAST(abstract AS BLOB), CAST(content AS BLOB)
+FROM each_id(?) CROSS JOIN contexts WHERE contexts.id = value
 """
 
 
@@ -65,7 +65,13 @@ class Walk:
 
     def texts(self, ids: Sequence[int]) -> Iterator[tuple[bytes, bytes]]:
         """Yield (abstract, content) of nodes in UTF-8, in the order of their ids."""
-        yield from self._db.execute(_TEXTS, (json.dumps(ids),))
+        early: dict[int, tuple[bytes, bytes]] = {}
+        rows = iter(self._db.execute(_TEXTS, (json.dumps(ids),)))
+        for wanted in ids:
+            while wanted not in early:
+                found, abstract, content = next(rows)
+                early[found] = abstract, content
+            yield early.pop(wanted)
 
 
 class WalkReads(DatabaseReads):

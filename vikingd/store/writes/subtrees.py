@@ -100,7 +100,8 @@ def move(
     parent_id = make_directory(work, parent(destination), "destination_uri")
     work.insert_rows()
     db.execute(
-        f"UPDATE contexts SET uri = ? || substr(uri, ?), revision = ? WHERE {_SUBTREE}",
+        "UPDATE contexts SET uri = ? || substr(uri, CAST(? AS INTEGER)), revision = ? "
+        f"WHERE {_SUBTREE}",
         (destination, len(source) + 1, work.revision, *_bounds(source)),
     )
     db.execute("UPDATE contexts SET parent_id = ? WHERE id = ?", (parent_id, context.id))

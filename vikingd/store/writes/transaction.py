@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from typing import Any, NamedTuple
 
 from vikingd.domain.changes import Change, Linked, Unlinked
@@ -20,11 +19,24 @@ Row = dict[str, Any]
 """A row to insert: its values by column; all rows of a table have the same columns."""
 
 
+class Counter:
+    """Ids after the last one."""
+
+    __slots__ = ("last",)
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+
+    def __next__(self) -> int:
+        self.last += 1
+        return self.last
+
+
 class Ids:
     """Source of ids that were never used before; those of a failed transaction stay unused."""
 
     def __init__(self, last: LastIds) -> None:
-        self.contexts, self.texts, self.entries = (count(known + 1) for known in last)
+        self.contexts, self.texts, self.entries = map(Counter, last)
         self.last_entry = last.entries
 
 

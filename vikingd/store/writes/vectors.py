@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from vikingd.domain.changes import Committed, Filled
 from vikingd.domain.uri import subtree_bounds
 from vikingd.store.reads.backlog import invalidate_digests
+from vikingd.store.reads.contexts import AFTER
 from vikingd.store.rows import upserts
 from vikingd.store.writes.transaction import Transaction
 
@@ -16,7 +17,6 @@ SELECT uri, texts.id, context_id FROM contexts JOIN texts ON context_id = contex
 WHERE tenant = 'default' AND uri >= ? AND uri < ? AND embeddable = 1 AND vector IS NOT NULL
 ORDER BY uri LIMIT ?
 """
-_AFTER = "\x01"  # less than any character of a URI
 _MOST_VECTORS = 8192  # more than one context has
 
 
@@ -53,8 +53,8 @@ def drop_vectors(work: Transaction, uri: str, after: str = "") -> Committed:
     work.get(uri)
     db = work.use_tables()
     low, high = subtree_bounds(uri)
-    rows = [] if after else db.execute(_VECTORS, (uri, uri + _AFTER, _MOST_VECTORS)).fetchall()
-    rows += db.execute(_VECTORS, ((after or low) + _AFTER, high, _MOST_VECTORS)).fetchall()
+    rows = [] if after else db.execute(_VECTORS, (uri, uri + AFTER, _MOST_VECTORS)).fetchall()
+    rows += db.execute(_VECTORS, ((after or low) + AFTER, high, _MOST_VECTORS)).fetchall()
     last = ""
     if len(rows) >= _MOST_VECTORS:  # texts of the last context may be missing
         end, *_ = rows[-1]

@@ -1,0 +1,193 @@
+"""A connection to PostgreSQL that shows one tenant, with the shared statements in its own words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import psycopg
+from psycopg import sql as names
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
+from psycopg.types.numeric import Int8Dumper
+
+from vikingd.store.connection import LastIds
+
+_STATE = {
+    "store.id": "store",
+    "store.model": "model",
+    "store.dimension": "dimension",
+    "store.revision": "revision",
+    "store.linked": "linked",
+    "store.forgotten": "forgotten",
+    "store.epoch": "epoch",
+    "history.epochs": "epochs",
+    "entries.last": "last_entry",
+}
+"""The columns of a tenant's row by the key of the state."""
+
+_UNKEPT = "store.clean"  # a database of its own needs no check after a node was killed
+_PART = re.compile(r"'[^']*'|\?(\d*)|INDEXED BY \w+|CAST\((\w+) AS BLOB\)")
+
+_own: dict[str, str] = {}  # statements by their shared form; there are some hundred of them
+
+
+def connect(url: str, **settings: object) -> psycopg.Connection[TupleRow]:
+    """Return a connection in autocommit mode to the primary of a database.
+
+    Raises:
+        psycopg.OperationalError: it cannot be reached.
+    """
+    db = psycopg.Connection.connect(**arguments(url), **settings)
+    set_up(db)
+    return db
+
+
+def arguments(url: str) -> dict[str, Any]:
+    """Return the arguments of a connection to the primary of a database."""
+    return {
+        "target_session_attrs": "read-write",
+        "connect_timeout": 3,
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 10_000,
+        "application_name": "vikingd",
+        **conninfo_to_dict(url),
+        "autocommit": True,
+        "cursor_factory": psycopg.RawCursor[TupleRow],
+    }
+
+
+def set_up(db: psycopg.Connection[TupleRow]) -> None:
+    """Set up a new connection."""
+    db.adapters.register_dumper(int, Int8Dumper)  # one form of each prepared statement
+    db.execute("SET search_path = vikingd_tenant")
+
+
+class PostgresConnection:
+    """A `Connection` to the part of a tenant.
+
+    Args:
+        db: the connection to the database.
+        tenant: the name of the tenant.
+    """
+
+    def __init__(self, db: psycopg.Connection[TupleRow], tenant: str) -> None:
+        self.db = db
+        of_tenant = names.Literal(tenant).as_string(db)
+        self._begin = f"BEGIN {{}}; SELECT set_config('vikingd.tenant', {of_tenant}, true)"
+
+    @property
+    def in_transaction(self) -> bool:
+        """True while a transaction is open and can go on."""
+        return self.db.info.transaction_status in (
+            TransactionStatus.INTRANS,
+            TransactionStatus.INERROR,
+        )
+
+    def begin(self, mode: str = "") -> None:
+        """Begin a transaction of the tenant."""
+        self.db.execute(self._begin.format(mode))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Run the block in a transaction; roll back if the block or the commit fails.
+
+        Within a transaction the block is a part of it.
+        """
+        if self.in_transaction:
+            yield
+            return
+        self.begin()
+        try:
+            yield
+            self.db.execute("COMMIT")
+        except BaseException:
+            self.roll_back()
+            raise
+
+    def roll_back(self) -> None:
+        """End an open transaction without its changes."""
+        if not self.db.closed and self.db.info.transaction_status != TransactionStatus.IDLE:
+            with suppress(psycopg.Error):
+                self.db.execute("ROLLBACK")
+
+    def execute(self, sql: str, values: Sequence[object] = (), /) -> psycopg.Cursor[TupleRow]:
+        """Run one statement."""
+        cursor = self.db.cursor()
+        cursor.execute(_own.get(sql) or _own_form(sql), values or None)
+        return cursor
+
+    def executemany(
+        self, sql: str, rows: Iterable[Sequence[object]], /
+    ) -> psycopg.Cursor[TupleRow]:
+        """Run one statement for each row of values."""
+        cursor = self.db.cursor()
+        cursor.executemany(_own.get(sql) or _own_form(sql), list(rows))
+        return cursor
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state of the store; empty if there is none."""
+        columns = ", ".join(_STATE.values())
+        row = self.db.execute(f"SELECT {columns} FROM state").fetchone()
+        return dict(zip(_STATE, row, strict=True)) | {_UNKEPT: 1} if row else {}
+
+    def get_meta(self, *keys: str) -> dict[str, Any]:
+        """Return values by key; missing keys are left out."""
+        if any(key in _STATE for key in keys):
+            state = self.get_state()
+            return {key: state[key] for key in keys if key in state}
+        rows = self.execute(
+            "SELECT key, value FROM meta WHERE key IN (SELECT value FROM each_name(?))",
+            (json.dumps(keys),),
+        )
+        return {key: _decoded(value) for key, value in rows}
+
+    def set_meta(self, values: Mapping[str, object]) -> None:
+        """Write values by key."""
+        state = {key: value for key, value in values.items() if key in _STATE}
+        if state:
+            columns = ", ".join(f"{_STATE[key]} = ?" for key in state)
+            self.execute(f"UPDATE state SET {columns}", tuple(state.values()))
+        for key, value in values.items():
+            if key not in _STATE and key != _UNKEPT:
+                self.execute("DELETE FROM meta WHERE key = ?", (key,))
+                self.execute("INSERT INTO meta (key, value) VALUES (?, ?)", (key, _encoded(value)))
+
+    def last_ids(self) -> LastIds:
+        """Return the last ids."""
+        row = self.db.execute("SELECT last_context, last_text, last_entry FROM state").fetchone()
+        assert row is not None
+        return LastIds(*row)
+
+
+def _own_form(sql: str) -> str:
+    """Return a statement in PostgreSQL's form; only constant ones, since all are kept."""
+    count = 0
+
+    def replaced(found: re.Match[str]) -> str:
+        nonlocal count
+        if found[0].startswith("'"):
+            return found[0]
+        if found[0].startswith("?"):
+            count += 1
+            return f"${found[1] or count}"
+        return f"convert_to({found[2]}, 'UTF8')" if found[2] else ""
+
+    return _own.setdefault(sql, _PART.sub(replaced, sql))
+
+
+def _encoded(value: object) -> bytes:
+    """Return a value of meta as bytes, with its type."""
+    if isinstance(value, bytes):
+        return b"b" + value
+    return b"j" + json.dumps(value).encode()
+
+
+def _decoded(stored: bytes) -> Any:
+    return bytes(stored[1:]) if stored[:1] == b"b" else json.loads(stored[1:])

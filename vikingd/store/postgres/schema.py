@@ -1,0 +1,145 @@
+"""The tables and their migrations.
+
+The tables stand in the schema `vikingd`; each key begins with the tenant. The schema
+`vikingd_tenant` has views of the same names that show one tenant, the one of the setting
+`vikingd.tenant`. All statements of the store go through the views. Without the setting they find
+nothing and can insert nothing, so that none can forget its tenant.
+"""
+
+from __future__ import annotations
+
+from psycopg import Connection
+from psycopg.rows import TupleRow
+
+from vikingd.domain.errors import StoreMismatch
+
+_TENANT = (
+    "tenant text COLLATE \"C\" NOT NULL CHECK (tenant <> '') "
+    "DEFAULT current_setting('vikingd.tenant')"
+)
+_OF_TENANT = "WHERE tenant = current_setting('vikingd.tenant')"
+
+_TABLES = f"""
+CREATE TABLE vikingd.tenants (
+    tenant text COLLATE "C" PRIMARY KEY,
+    store text NOT NULL,
+    model text NOT NULL,
+    dimension integer,
+    revision bigint NOT NULL,
+    linked bigint NOT NULL,
+    forgotten bigint NOT NULL,
+    epoch text NOT NULL,
+    epochs text NOT NULL,
+    timeline text NOT NULL,
+    last_context bigint NOT NULL,
+    last_text bigint NOT NULL,
+    last_entry bigint NOT NULL
+) WITH (fillfactor = 50);
+CREATE TABLE vikingd.contexts (
+    {_TENANT}, id bigint NOT NULL, uri text COLLATE "C" NOT NULL, parent_id bigint,
+    is_directory smallint NOT NULL, revision bigint NOT NULL, content_hash bytea NOT NULL,
+    time bigint NOT NULL, created_at bigint NOT NULL, updated_at bigint NOT NULL,
+    title text NOT NULL, abstract text NOT NULL, metadata text NOT NULL, overview text NOT NULL,
+    content text NOT NULL,
+    PRIMARY KEY (tenant, id), UNIQUE (tenant, uri)
+);
+CREATE INDEX contexts_children ON vikingd.contexts (tenant, parent_id, is_directory, uri);
+CREATE INDEX contexts_revision ON vikingd.contexts (tenant, revision);
+CREATE TABLE vikingd.texts (
+    {_TENANT}, id bigint NOT NULL, context_id bigint NOT NULL, ordinal integer NOT NULL,
+    section text NOT NULL, "start" integer NOT NULL, "end" integer NOT NULL,
+    script integer NOT NULL, embeddable smallint NOT NULL, vector_revision bigint, text text,
+    vector bytea, digest bytea,
+    PRIMARY KEY (tenant, id), UNIQUE (tenant, context_id, ordinal),
+    FOREIGN KEY (tenant, context_id) REFERENCES vikingd.contexts (tenant, id) ON DELETE CASCADE
+);
+CREATE INDEX texts_vector_revision ON vikingd.texts (tenant, vector_revision)
+    WHERE vector_revision IS NOT NULL;
+CREATE INDEX texts_digest ON vikingd.texts (tenant, digest) WHERE digest IS NOT NULL;
+CREATE INDEX texts_waiting ON vikingd.texts (tenant, embeddable, (ordinal > 0), id)
+    WHERE vector IS NULL;
+CREATE TABLE vikingd.links (
+    {_TENANT}, a bigint NOT NULL, b bigint NOT NULL, reason text NOT NULL,
+    created_at bigint NOT NULL,
+    PRIMARY KEY (tenant, a, b), CHECK (a < b),
+    FOREIGN KEY (tenant, a) REFERENCES vikingd.contexts (tenant, id) ON DELETE CASCADE,
+    FOREIGN KEY (tenant, b) REFERENCES vikingd.contexts (tenant, id) ON DELETE CASCADE
+);
+CREATE INDEX links_b ON vikingd.links (tenant, b);
+CREATE TABLE vikingd.entries (
+    {_TENANT}, text_id bigint NOT NULL, id bigint NOT NULL,
+    reinforcement bigint NOT NULL DEFAULT 0, access_count bigint NOT NULL DEFAULT 0,
+    time bigint NOT NULL, created_at bigint NOT NULL,
+    PRIMARY KEY (tenant, text_id), UNIQUE (tenant, id),
+    FOREIGN KEY (tenant, text_id) REFERENCES vikingd.texts (tenant, id) ON DELETE CASCADE
+);
+CREATE TABLE vikingd.removals (
+    {_TENANT}, rowid bigint GENERATED ALWAYS AS IDENTITY, revision bigint NOT NULL,
+    uri text COLLATE "C" NOT NULL, PRIMARY KEY (tenant, revision, rowid)
+);
+CREATE TABLE vikingd.requests (
+    {_TENANT}, number bigint NOT NULL, id text COLLATE "C" NOT NULL, digest bytea NOT NULL,
+    revision bigint NOT NULL, reply bytea NOT NULL, time bigint NOT NULL,
+    PRIMARY KEY (tenant, number), UNIQUE (tenant, id)
+);
+CREATE INDEX requests_time ON vikingd.requests (tenant, time);
+CREATE TABLE vikingd.meta (
+    {_TENANT}, key text COLLATE "C" NOT NULL, value bytea NOT NULL, PRIMARY KEY (tenant, key)
+);
+
+CREATE SCHEMA vikingd_tenant;
+CREATE VIEW vikingd_tenant.contexts AS SELECT 'default'::text AS tenant, id, uri, parent_id,
+    is_directory, revision, content_hash, time, created_at, updated_at, title, abstract, metadata,
+    overview, content FROM vikingd.contexts {_OF_TENANT};
+CREATE VIEW vikingd_tenant.texts AS SELECT id, context_id, ordinal, section, "start", "end", script,
+    embeddable, vector_revision, text, vector, digest FROM vikingd.texts {_OF_TENANT};
+CREATE VIEW vikingd_tenant.links AS SELECT a, b, reason, created_at FROM vikingd.links {_OF_TENANT};
+CREATE VIEW vikingd_tenant.entries AS SELECT text_id, id, reinforcement, access_count, time,
+    created_at FROM vikingd.entries {_OF_TENANT};
+CREATE VIEW vikingd_tenant.removals AS SELECT rowid, revision, uri
+    FROM vikingd.removals {_OF_TENANT};
+CREATE VIEW vikingd_tenant.requests AS SELECT number, id, digest, revision, reply, time
+    FROM vikingd.requests {_OF_TENANT};
+CREATE VIEW vikingd_tenant.meta AS SELECT key, value FROM vikingd.meta {_OF_TENANT};
+CREATE VIEW vikingd_tenant.state AS SELECT store, model, dimension, revision, linked, forgotten,
+    epoch, epochs, timeline, last_context, last_text, last_entry FROM vikingd.tenants {_OF_TENANT};
+
+CREATE FUNCTION vikingd_tenant.each_id(list text) RETURNS TABLE (value bigint)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 64
+    AS 'SELECT one::bigint FROM json_array_elements_text(list::json) AS one';
+CREATE FUNCTION vikingd_tenant.each_name(list text) RETURNS TABLE (value text)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 64
+    AS 'SELECT one FROM json_array_elements_text(list::json) AS one';
+CREATE FUNCTION vikingd_tenant.min(a bigint, b bigint) RETURNS bigint
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT least(a, b)';
+"""
+
+MIGRATIONS: list[str] = [_TABLES]
+"""Scripts, each from one schema version to the next; append only."""
+
+_LOCK = 0x76696B696E6764  # "vikingd": one node migrates at a time
+
+
+def migrate(db: Connection[TupleRow]) -> None:
+    """Migrate the tables to the newest schema, all steps in one transaction.
+
+    Raises:
+        StoreMismatch: a newer vikingd made them.
+    """
+    with db.transaction():
+        db.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
+        db.execute("CREATE SCHEMA IF NOT EXISTS vikingd")
+        db.execute("CREATE TABLE IF NOT EXISTS vikingd.schema (version integer NOT NULL)")
+        row = db.execute("SELECT version FROM vikingd.schema").fetchone()
+        version = row[0] if row else 0
+        if version > len(MIGRATIONS):
+            raise StoreMismatch(
+                f"the database has schema {version}, this vikingd supports up to "
+                f"{len(MIGRATIONS)}: use a newer vikingd"
+            )
+        if version == len(MIGRATIONS):
+            return
+        for script in MIGRATIONS[version:]:
+            db.execute(script)
+        db.execute("DELETE FROM vikingd.schema")
+        db.execute(f"INSERT INTO vikingd.schema VALUES ({len(MIGRATIONS)})")

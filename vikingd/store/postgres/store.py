@@ -1,0 +1,235 @@
+"""The store of a tenant in a PostgreSQL database."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+import psycopg
+from psycopg.rows import TupleRow
+from psycopg_pool import ConnectionPool
+
+from vikingd.domain.changes import Change
+from vikingd.domain.errors import InvalidField
+from vikingd.store.connection import Connection
+from vikingd.store.copies import Backup
+from vikingd.store.history import History, Point, begin_epoch, history_of
+from vikingd.store.postgres.committing import PostgresCommitting, timeline_of
+from vikingd.store.postgres.connection import PostgresConnection, arguments, connect, set_up
+from vikingd.store.postgres.faults import domain_errors, to_domain_error
+from vikingd.store.postgres.listening import Listener
+from vikingd.store.postgres.schema import migrate
+from vikingd.store.reads import Reads
+from vikingd.store.state import adopt, root
+from vikingd.store.writer import OnCommit, Writer
+from vikingd.store.writing import WritableStore
+
+_READ = "the store could not be read"
+_CONNECTIONS = 8  # for reads, at most
+_KEPT_REMOVALS = 100_000  # revisions that other nodes may still have to follow
+
+_SIZE = """
+SELECT ((SELECT coalesce(sum(pg_column_size(contexts.*)), 0) FROM contexts)
+    + (SELECT coalesce(sum(pg_column_size(texts.*)), 0) FROM texts))::bigint
+"""
+_SIZE_KEPT = 10.0  # seconds: the size is read from all rows
+
+
+class PostgresReads(Reads):
+    """The reads of a tenant, on a pool of connections.
+
+    Args:
+        url: of the database.
+        tenant: the name of the tenant.
+    """
+
+    def __init__(self, url: str, tenant: str) -> None:
+        self._tenant = tenant
+        self._size_read = (-math.inf, 0)  # (when, bytes)
+        self._pool: ConnectionPool[psycopg.Connection[TupleRow]] = ConnectionPool(
+            kwargs=arguments(url),
+            configure=set_up,
+            min_size=0,
+            max_size=_CONNECTIONS,
+            timeout=5.0,
+            max_idle=60.0,
+            check=ConnectionPool.check_connection,
+            open=True,
+        )
+
+    @contextmanager
+    def _snapshot(self) -> Iterator[Connection]:
+        """Yield a connection that sees one revision until the block ends."""
+        with domain_errors(_READ), self._pool.connection() as db:
+            connection = PostgresConnection(db, self._tenant)
+            connection.begin("ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                yield connection
+            finally:
+                connection.roll_back()
+
+    def _size(self) -> int:
+        with self._snapshot() as db:
+            return self._used(db)
+
+    def _used(self, db: Connection) -> int:
+        when, size = self._size_read
+        if time.monotonic() - when > _SIZE_KEPT:
+            (size,) = db.execute(_SIZE).fetchone()
+            self._size_read = time.monotonic(), int(size)
+        return int(size)
+
+    def backup(self, _: Callable[[], None]) -> Backup:
+        """Refuse: the database has its own backups."""
+        raise InvalidField("store", "is a PostgreSQL database; make backups with pg_dump")
+
+
+class News(NamedTuple):
+    """The changes after a point, and the newest point."""
+
+    changes: list[Change]
+    point: Point
+
+
+_INSERT_TENANT = """
+INSERT INTO vikingd.tenants (tenant, store, model, dimension, revision, linked, forgotten, epoch,
+    epochs, timeline, last_context, last_text, last_entry)
+VALUES ($1, $2, $3, $4, 1, 0, 0, '', '[]', $5, 1, 0, 0) ON CONFLICT (tenant) DO NOTHING
+"""
+
+
+class PostgresStore(PostgresReads, WritableStore):
+    """The contexts, texts, vectors and links of a tenant, which several nodes write.
+
+    Args:
+        url: of the database; several hosts are tried in turn, and the primary is used.
+        tenant: the name of the tenant; it is made if it is missing.
+        model: the name of the model that makes the vectors; "none" for no model.
+        dimension: numbers in a vector; None for the dimension of the first vector.
+        reembed: if the store has vectors of another model, drop them instead of failing.
+
+    Raises:
+        StoreAway: the database cannot be reached.
+        StoreMismatch: its vectors or its schema do not fit.
+        StoreFailed: PostgreSQL refuses a statement.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        tenant: str,
+        *,
+        model: str,
+        dimension: int | None,
+        reembed: bool = False,
+    ) -> None:
+        self._url = url
+        with domain_errors("the store could not be opened"), connect(url) as db:
+            migrate(db)
+            part = PostgresConnection(db, tenant)
+            with part.transaction():
+                made = db.execute(
+                    _INSERT_TENANT,
+                    (tenant, secrets.token_hex(16), model, dimension, timeline_of(db)),
+                )
+                if made.rowcount:
+                    part.execute(*root())
+                    begin_epoch(part, history_of(part))
+                revision, size, _ = adopt(part, model, dimension, reembed=reembed)
+        super().__init__(url, tenant)
+        self._committing = PostgresCommitting(
+            url, tenant, model=model, revision=revision, dimension=size
+        )
+        self._writer = Writer(self._committing, to_domain_error)
+        self._listener: Listener | None = None
+        self._on_change: Callable[[], None] = lambda: None
+        self._closed = False
+        self._history = self.read_history()
+
+    def read_history(self) -> History:
+        """Return the history of the store as the primary has it now.
+
+        Raises:
+            StoreAway: the database cannot be reached.
+        """
+        with self._snapshot() as db:
+            history = history_of(db)
+        assert history is not None
+        self._history = history
+        return history
+
+    @property
+    def point(self) -> Point:
+        """The newest commit that this node has heard of."""
+        return self._history.point
+
+    @property
+    def revision(self) -> int:
+        """The revision of the newest commit that this node has heard of."""
+        return max(self._history.revision, self._committing.revision)
+
+    @property
+    def dimension(self) -> int | None:
+        """Numbers in a vector; None until it is known."""
+        return self._committing.dimension
+
+    def why_not(self, point: Point) -> str:
+        """Return why an index that was written at a point does not belong here; "" if it does."""
+        return self._history.why_not(point)
+
+    def news(self, point: Point) -> News | None:
+        """Return the changes after a point; None if the database went back and lost the point.
+
+        Raises:
+            Corrupt: removals after the point are no longer kept.
+            StoreAway: the database cannot be reached.
+        """
+        with self._snapshot() as db:
+            history = history_of(db)
+            assert history is not None
+            self._history = history
+            if not history.contains(point):
+                return None
+            if history.point == point:
+                return News([], point)
+            changes, _ = self._changes_since(db, point.revision, with_links=False)
+            return News(changes, history.point)
+
+    def start(self, on_commit: OnCommit) -> None:
+        """Start to write, see `WritableStore.start`."""
+        self._writer.start(on_commit)
+
+    def listen(self, on_change: Callable[[], None]) -> None:
+        """Call `on_change` at once, after each commit of any node, and once a second."""
+        self._listener = Listener(self._url, self._tenant, on_change)
+
+    @property
+    def away(self) -> str:
+        """The reason why the database cannot be reached; "" while it can."""
+        return self._listener.fault if self._listener is not None else ""
+
+    def forget_removals(self, up_to_revision: int) -> None:
+        """Drop removals that are so old that no node should still have to follow them."""
+        last = up_to_revision - _KEPT_REMOVALS
+        if last <= 0:
+            return
+
+        def forget(db: Connection) -> None:
+            forgotten = db.get_state()["store.forgotten"]
+            if last > forgotten:
+                db.execute("DELETE FROM removals WHERE revision <= ?", (last,))
+                db.set_meta({"store.forgotten": last})
+
+        self._writer.run(forget)
+
+    def close(self) -> None:
+        """Finish the submitted writes, then close all connections; a second call does nothing."""
+        if self._listener is not None:
+            self._listener.stop()
+        self._writer.close()
+        self._committing.close()
+        self._pool.close()
