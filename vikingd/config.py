@@ -80,6 +80,7 @@ class Settings(BaseSettings):
     metrics_listen: str = ""  # address of the metrics for Prometheus; empty: none
     tracing: bool = False  # spans for OpenTelemetry; OTEL_* variables configure it
     path: Path = Path("~/.local/share/vikingd")
+    store: str = ""  # the URL of a PostgreSQL database that nodes share; empty: a file below `path`
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     embedding: Annotated[EmbedSettings, AfterValidator(check_embedding)] = EmbedSettings()
     planner: Annotated[PlannerSettings, AfterValidator(check_planner)] = PlannerSettings()
@@ -191,6 +192,13 @@ class Settings(BaseSettings):
     def metrics_token(self) -> str:
         """The token of the metrics; "" if they need none. It is read when it is asked for."""
         return self.metrics_token_env and token_of(self.metrics_token_env)
+
+    @field_validator("store")
+    @classmethod
+    def _is_postgres_or_empty(cls, value: str) -> str:
+        if value and not value.startswith(("postgresql://", "postgres://")):
+            raise ValueError("a shared store is postgresql://USER@HOST:PORT/DATABASE")
+        return value
 
     @field_validator("path")
     @classmethod

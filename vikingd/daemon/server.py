@@ -65,6 +65,13 @@ _MetricsListen = Annotated[
     typer.Option(help="Address of the metrics for Prometheus.", metavar="HOST:PORT"),
 ]
 _Path = Annotated[Path | None, typer.Option(help="Directory of the store.", metavar="DIR")]
+_Store = Annotated[
+    str | None,
+    typer.Option(
+        help="PostgreSQL database that several nodes share; DIR then has the index alone.",
+        metavar="URL",
+    ),
+]
 _LogLevel = Annotated[
     str | None, typer.Option(help="debug, info, warning, error.", metavar="LEVEL")
 ]
@@ -115,6 +122,7 @@ def serve(
     allow_local: _AllowLocal = False,
     trust_network: _TrustNetwork = False,
     path: _Path = None,
+    store: _Store = None,
     config: _Config = None,
     log_level: _LogLevel = None,
     provider: _Provider = None,
@@ -134,6 +142,7 @@ def serve(
         allow_local=allow_local or None,
         trust_network=trust_network or None,
         path=path,
+        store=store,
         log_level=log_level,
         gateway=None if gateway is None else {"listen": gateway},
     ).settings
@@ -141,6 +150,9 @@ def serve(
     for flag, given in (("--reembed", reembed), ("--accept-data-loss", accept_data_loss)):
         if reader and given:
             _fail(f"{flag} does not go with --reader: a reader changes nothing", code=2)
+    for flag, given in (("--reader", reader), ("--accept-data-loss", accept_data_loss)):
+        if settings.store and given:
+            _fail(f"{flag} does not go with a shared store: every node writes it", code=2)
     gc.disable()  # a start makes no garbage; to look for it takes a tenth of the start
     # This import takes a second, which --help and wrong settings do not wait for.
     try:
@@ -244,6 +256,7 @@ def show_config(
     allow_local: _AllowLocal = False,
     trust_network: _TrustNetwork = False,
     path: _Path = None,
+    store: _Store = None,
     config: _Config = None,
     log_level: _LogLevel = None,
     provider: _Provider = None,
@@ -259,6 +272,7 @@ def show_config(
         allow_local=allow_local or None,
         trust_network=trust_network or None,
         path=path,
+        store=store,
         log_level=log_level,
     )
     print(loaded.toml(), end="")

@@ -130,6 +130,7 @@ def run(
         writer = settings.writer_listen
         engine_settings = EngineSettings(
             path=settings.path,
+            store=settings.store,
             embedding=settings.embedding,
             index=settings.index,
             exhaustive_texts=settings.find.exhaustive_texts,
@@ -145,6 +146,11 @@ def run(
         engine = Engine(engine_settings, _log.info, shared, limit)
         keys = keys or KeyStore(settings.path)
         kernels.result()
+    if settings.store and keys.had_key:
+        raise ConfigError(
+            f"store: {settings.path} has keys, and nodes over a shared store have none; take "
+            "another --path"
+        )
     gc.freeze()  # loaded modules stay: collections need not look at them
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
@@ -197,7 +203,8 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         for name in tenants.interrupted():  # before their files are gone
             await asyncio.to_thread(keys.forget_tenant, name)
     access_pb2_grpc.add_AccessServicer_to_server(
-        AccessService(keys, tenants, threads), cast("grpc.aio.Server", services)
+        AccessService(keys, tenants, threads, is_node=bool(settings.store)),
+        cast("grpc.aio.Server", services),
     )
     gate = Gate(
         keys,

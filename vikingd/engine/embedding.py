@@ -17,7 +17,7 @@ from vikingd.models.embed.kept import KeptQueries
 from vikingd.models.embed.query import QueryEmbedder
 from vikingd.models.embed.worker import BacklogWorker, WorkerState
 from vikingd.store.sqlite.reader import StoreReader
-from vikingd.store.sqlite.store import Store
+from vikingd.store.writing import WritableStore
 
 _SMALL_QUERY_CACHE, _SMALL_RECENT_BYTES = 256, 1 << 20  # of an engine of many
 _NO_WORK = WorkerState(0, 0, "", "", None, busy=False, rate=0.0, stalled="")
@@ -55,7 +55,7 @@ class Embedding:
         self,
         settings: EngineSettings,
         shared: Shared,
-        store: Store | StoreReader,
+        store: WritableStore | StoreReader,
         progress: Progress,
         limit: EmbeddingLimit | None = None,
     ) -> None:
@@ -80,7 +80,7 @@ class Embedding:
                     read_only=settings.reader,
                 )
             shared.warm(progress)
-            if isinstance(store, Store):
+            if isinstance(store, WritableStore):
                 self._worker = BacklogWorker(
                     settings.embedding,
                     store,

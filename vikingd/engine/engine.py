@@ -10,10 +10,17 @@ from dataclasses import dataclass
 from threading import Condition
 
 from vikingd.domain.changes import Change, Committed, Upsert
-from vikingd.domain.errors import Corrupt, InvalidField, ReadOnly, RevisionNotReached, Stopping
+from vikingd.domain.errors import (
+    Corrupt,
+    InvalidField,
+    ReadOnly,
+    RevisionNotReached,
+    Stopping,
+    StoreAway,
+)
 from vikingd.engine.allowance import EmbeddingLimit
 from vikingd.engine.embedding import EmbedderStats, Embedding
-from vikingd.engine.following import IndexFollower, show_nothing
+from vikingd.engine.following import follower_of, show_nothing
 from vikingd.engine.opening import EngineSettings, Progress, open_index, open_store
 from vikingd.engine.shared import Shared
 from vikingd.index.index import IndexState
@@ -22,7 +29,7 @@ from vikingd.index.verify import Comparison
 from vikingd.memory.accesses import Accesses
 from vikingd.store.reads import StoreCounts
 from vikingd.store.sqlite.reader import StoreReader
-from vikingd.store.sqlite.store import Store
+from vikingd.store.writing import WritableStore
 
 _MAX_ATTEMPTS = 5000  # of `Engine.verify`, to find index and store at the same revision
 _PAUSE = 0.002  # seconds between two attempts
@@ -93,19 +100,25 @@ class Engine:
                 shared = self._own = Shared(settings.embedding)
                 opened.callback(shared.close)
             provider = shared.provider
-            self.store: Store | StoreReader = open_store(settings, provider)
+            self.store: WritableStore | StoreReader = open_store(settings, provider)
             opened.callback(self.store.close)
             prior = shared.prior(self.store, progress)
             self._index = open_index(
-                settings, self.store, provider.model, prior, shared.metrics.compacted
+                settings,
+                self.store,
+                provider.model,
+                prior,
+                shared.metrics.compacted,
+                lambda: self._follower.origin,
             )
-            self._follower = IndexFollower(self.store, self._index, read_only=settings.reader)
+            self._follower = follower_of(self.store, self._index, read_only=settings.reader)
             self._follower.load(progress)
             self.embedding = Embedding(settings, shared, self.store, progress, embedding_limit)
             opened.pop_all()
         self._accesses: Accesses | None = None
-        if isinstance(self.store, Store):
+        if isinstance(self.store, WritableStore):
             self.store.start(self._on_commit)
+            self.store.listen(self._follow)
             touch = self.store.touch
             self._accesses = Accesses(lambda accesses: touch(accesses).result())
         else:
@@ -113,7 +126,7 @@ class Engine:
         self.embedding.start()
 
     def _on_commit(self, changes: list[Change], revision: int) -> None:
-        self._index.apply(changes, revision)
+        self._follower.take(changes, revision)
         self._notify()
         if any(isinstance(change, Upsert) for change in changes):
             self.embedding.wake()
@@ -121,6 +134,7 @@ class Engine:
     def _follow(self) -> None:
         if self._follower.follow():
             self._notify()
+            self.embedding.wake()
 
     def _notify(self) -> None:
         """Wake all callers that wait: there is a new snapshot, or none will follow."""
@@ -137,7 +151,10 @@ class Engine:
 
         Raises:
             Corrupt: its base is damaged.
+            StoreAway: the database went back, and the index is built again.
         """
+        if gone_back := self._follower.gone_back:
+            raise StoreAway(f"the index is built again: {gone_back}; repeat the call later")
         if problem := self._index.damage:
             raise Corrupt(
                 f"the index is damaged and answers nothing until it is rebuilt: {problem}"
@@ -181,13 +198,13 @@ class Engine:
     # Writing
 
     @property
-    def writable_store(self) -> Store:
+    def writable_store(self) -> WritableStore:
         """The store, for writes.
 
         Raises:
             ReadOnly: this is a reader.
         """
-        if isinstance(self.store, Store):
+        if isinstance(self.store, WritableStore):
             return self.store
         where = self.settings.writer_address
         raise ReadOnly(
@@ -241,12 +258,12 @@ class Engine:
 
     def stats(self) -> EngineStats:
         """Return the state in numbers."""
-        is_full = isinstance(self.store, Store) and self.store.is_full
+        is_full = isinstance(self.store, WritableStore) and self.store.is_full
         full = "the disk is full: only deletes are accepted" if is_full else ""
         return EngineStats(
             revision=self.store.revision,
             counts=self.store.counts(),
-            store_path=str(self.settings.path),
+            store_path=self.store.place,
             started_at=self._started_at,
             reader=self.settings.reader,
             embedder=self.embedding.stats(),

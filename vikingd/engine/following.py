@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 
 from vikingd.domain.changes import Change
@@ -10,8 +11,9 @@ from vikingd.domain.errors import Corrupt, DiskFull
 from vikingd.engine.opening import Progress
 from vikingd.index.index import Index
 from vikingd.store.damage import store_damaged
+from vikingd.store.history import Point
 from vikingd.store.sqlite.reader import StoreReader
-from vikingd.store.sqlite.store import Store
+from vikingd.store.writing import WritableStore
 
 _SCAN_BATCH = 2000  # contexts that are indexed at a time
 _READER_ATTEMPTS = 10  # to load a base that the writer may just be replacing
@@ -30,10 +32,24 @@ class IndexFollower:
     With `read_only`, another process writes the store and the bases.
     """
 
-    def __init__(self, store: Store | StoreReader, index: Index, *, read_only: bool) -> None:
+    def __init__(
+        self, store: WritableStore | StoreReader, index: Index, *, read_only: bool
+    ) -> None:
         self._store = store
         self._index = index
         self._read_only = read_only
+
+    gone_back = ""
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """The store and the epoch that the index belongs to; empty for a reader."""
+        store = self._store
+        return store.point[:2] if isinstance(store, WritableStore) else ("", "")
+
+    def take(self, changes: list[Change], revision: int) -> None:
+        """Take a commit of this process."""
+        self._index.apply(changes, revision)
 
     def load(self, progress: Progress) -> None:
         """Load the base on disk with all changes since; rebuild the index if that fails.
@@ -114,3 +130,77 @@ class IndexFollower:
                 progress(f"{error}; the index stays in memory until there is room")
             except Corrupt:
                 pass  # the index logged it, and the index in memory is complete
+
+
+def follower_of(
+    store: WritableStore | StoreReader, index: Index, *, read_only: bool
+) -> IndexFollower:
+    """Return the follower of a store."""
+    if isinstance(store, WritableStore) and store.is_shared:
+        return NodeFollower(store, index)
+    return IndexFollower(store, index, read_only=read_only)
+
+
+class NodeFollower(IndexFollower):
+    """The index of a node: it takes the commits of this node and of others.
+
+    The index always belongs to a point of the history of the database. If the database went back,
+    the index is built again.
+
+    Attributes:
+        gone_back: the reason why the index must not answer until it is built again; else "".
+    """
+
+    def __init__(self, store: WritableStore, index: Index) -> None:
+        super().__init__(store, index, read_only=False)
+        self._nodes = store
+        self._lock = threading.Lock()
+        self._point = store.point
+        self.gone_back = ""
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """The store and the epoch that the index belongs to."""
+        return self._point[:2]
+
+    def load(self, progress: Progress) -> None:
+        """Load the base on disk, or build the index, and follow from there."""
+        super().load(progress)
+        self._point = self._nodes.read_history().at(self._index.snapshot.revision)
+
+    def take(self, changes: list[Change], revision: int) -> None:
+        """Take a commit of this node, after the commits of others that came before it."""
+        with self._lock:
+            store, epoch = self._nodes.origin
+            if self._point == (store, epoch, revision - 1):
+                self._index.apply(changes, revision)
+                self._point = Point(store, epoch, revision)
+            elif self._point[:2] != (store, epoch) or self._point.revision < revision:
+                self._catch_up()
+
+    def follow(self) -> bool:
+        """Take the commits of all nodes; return whether there were any."""
+        with self._lock:
+            return self._catch_up()
+
+    def _catch_up(self) -> bool:
+        try:
+            news = self._nodes.news(self._point)
+        except Corrupt as error:  # this node was away for too long
+            _log.warning("the index is built again: %s", error)
+            news = None
+        else:
+            if news is None:
+                self.gone_back = f"the database went back, revision {self._point.revision} is lost"
+                _log.warning("the index is built again: %s", self.gone_back)
+        if news is None:
+            self._rebuild(show_nothing)
+            self._point = self._nodes.read_history().at(self._index.snapshot.revision)
+            self.gone_back = ""
+            return True
+        if news.point == self._point:
+            return False
+        if news.changes or news.point.revision > self._index.snapshot.revision:
+            self._index.apply(news.changes, news.point.revision)
+        self._point = news.point
+        return True

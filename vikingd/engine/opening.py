@@ -8,6 +8,7 @@ from pathlib import Path
 
 from viking_kernels.arrays import F32
 
+from vikingd.domain.rights import DEFAULT_TENANT
 from vikingd.index.index import Index
 from vikingd.index.segment.disk import manifest_of
 from vikingd.index.segment.manifest import Manifest
@@ -18,6 +19,7 @@ from vikingd.store.history import Point
 from vikingd.store.sqlite.reader import StoreReader
 from vikingd.store.sqlite.schema import CACHE_KIB
 from vikingd.store.sqlite.store import Store
+from vikingd.store.writing import WritableStore
 
 Progress = Callable[[str], None]
 """Shows a step of a long start to the user."""
@@ -30,7 +32,7 @@ _INDEX = "index"  # the directory of the bases, within that of the store
 class EngineSettings:
     """The settings of an engine."""
 
-    path: Path  # the directory of the store
+    path: Path  # the directory of the store, or of the index alone if `store` is a URL
     embedding: EmbedSettings = field(default_factory=EmbedSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
     exhaustive_texts: int = 150_000  # a scope of at most this many texts is scored whole
@@ -38,15 +40,28 @@ class EngineSettings:
     accept_loss: bool = False  # accept a store that is older than it was
     reader: bool = False  # another process writes the store, and this one only reads it
     writer_address: str = ""  # of that other process; "" if it is unknown
+    store: str = ""  # the URL of a PostgreSQL database; "" for SQLite in the directory
+    tenant: str = DEFAULT_TENANT  # the part of the database
     small: bool = False  # one of many engines of the process: it takes less memory
 
 
-def open_store(settings: EngineSettings, provider: Provider) -> Store | StoreReader:
+def open_store(settings: EngineSettings, provider: Provider) -> WritableStore | StoreReader:
     """Open the store to write it, or to read it only."""
     model, dimension = provider.model, provider.dimension
     if settings.reader:
         return StoreReader(
             settings.path, model=model, dimension=dimension, is_one_of_many=settings.small
+        )
+    if settings.store:
+        from vikingd.store.postgres.store import PostgresStore  # it needs an extra
+
+        settings.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return PostgresStore(
+            settings.store,
+            settings.tenant,
+            model=model,
+            dimension=dimension,
+            reembed=settings.reembed,
         )
     manifest = manifest_of(settings.path / _INDEX)
     # A base of revision 0 was written before the index had all contexts.
@@ -64,10 +79,11 @@ def open_store(settings: EngineSettings, provider: Provider) -> Store | StoreRea
 
 def open_index(
     settings: EngineSettings,
-    store: Store | StoreReader,
+    store: WritableStore | StoreReader,
     model: str,
     prior: F32,
     compacted: Callable[[float], None],
+    origin: Callable[[], tuple[str, str]],
 ) -> Index:
     """Open the index of a store; it is empty until it is loaded.
 
@@ -75,6 +91,7 @@ def open_index(
         store: the store; its removals are forgotten once a base has them.
         prior: [SCRIPTS, dim] float32; the model's mean vector of each script.
         compacted: called with the seconds of each compaction.
+        origin: returns the store and the epoch that the index belongs to.
     """
 
     def why_not(manifest: Manifest) -> str:
@@ -85,10 +102,10 @@ def open_index(
         model,
         prior,
         settings.index,
-        written=store.forget_removals if isinstance(store, Store) else lambda _: None,
+        written=store.forget_removals if isinstance(store, WritableStore) else lambda _: None,
         read_only=settings.reader,
         compacted=compacted,
-        origin=lambda: store.point[:2] if isinstance(store, Store) else ("", ""),
+        origin=origin,
         why_not=why_not,
         small=settings.small,
     )

@@ -14,7 +14,7 @@ from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.prior import prior_means
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store.sqlite.reader import StoreReader
-from vikingd.store.sqlite.store import Store
+from vikingd.store.writing import WritableStore
 from vikingd.telemetry.metrics import Metrics
 
 
@@ -39,7 +39,7 @@ class Shared:
         self._prior: F32 | None = None
         self._is_warm = False
 
-    def prior(self, store: Store | StoreReader, progress: Progress) -> F32:
+    def prior(self, store: WritableStore | StoreReader, progress: Progress) -> F32:
         """Return the model's mean vector of each script; it is kept in each store.
 
         It is computed at most once, and taken from the first store that has it.
@@ -63,7 +63,7 @@ class Shared:
                     progress(f"the model's prior is missing until the next start: {error}")
                     return np.zeros((SCRIPTS, dimension), np.float32)
             prior = self._prior.astype(np.float32)
-        if isinstance(store, Store):
+        if isinstance(store, WritableStore):
             try:
                 store.set_meta(key, prior.astype("<f4").tobytes())
             except DiskFull as error:

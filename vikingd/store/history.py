@@ -38,6 +38,12 @@ class History(NamedTuple):
         """The newest revision, in its epoch."""
         return Point(self.store, self.epochs[-1][0] if self.epochs else "", self.revision)
 
+    def at(self, revision: int) -> Point:
+        """Return the point of a revision, in the epoch that committed it."""
+        epochs = [epoch for epoch, first in self.epochs if first < revision]
+        first = self.epochs[0][0] if self.epochs else ""
+        return Point(self.store, epochs[-1] if epochs else first, revision)
+
     def contains(self, point: Point) -> bool:
         """Return whether the store was at a point, and was not replaced by an older copy since."""
         if point.store != self.store:

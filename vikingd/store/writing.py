@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from typing import NamedTuple
 
-from vikingd.domain.changes import Committed, Once
+from vikingd.domain.changes import Change, Committed, Once
 from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import TooLarge
 from vikingd.domain.rights import LOCAL, Caller
 from vikingd.ingest.masks import Masked
 from vikingd.memory.model import Rewrite
-from vikingd.store.history import Point
+from vikingd.store.history import History, Point
 from vikingd.store.reads import Reads
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writes.contexts import link, put, unlink
@@ -26,6 +27,13 @@ MAX_PUT = 65_536
 _DELETE_SIZE, _MOVE_SIZE, _DROP_SIZE = 512, 2048, 2048
 
 
+class News(NamedTuple):
+    """The changes after a point, and the newest point."""
+
+    changes: list[Change]
+    point: Point
+
+
 class WritableStore(Reads):
     """A store of contexts, texts, vectors and links, for any number of threads.
 
@@ -35,6 +43,14 @@ class WritableStore(Reads):
     """
 
     _writer: Writer
+
+    is_shared = False
+    """True if other nodes write the store too."""
+
+    @property
+    def place(self) -> str:
+        """The place of the store, for people."""
+        raise NotImplementedError
 
     @property
     def point(self) -> Point:
@@ -72,6 +88,31 @@ class WritableStore(Reads):
         done. The next commit may be written at the same time. If it raises, the store accepts no
         more writes, and `failure` gives the reason.
         """
+        raise NotImplementedError
+
+    def listen(self, on_change: Callable[[], None]) -> None:
+        """If others write the store too, call `on_change` after their commits."""
+
+    def news(self, point: Point) -> News | None:
+        """Return the changes after a point; None if the store went back and lost the point.
+
+        Raises:
+            Corrupt: removals after the point are no longer kept.
+            StoreAway: the database cannot be reached.
+        """
+        raise NotImplementedError
+
+    def read_history(self) -> History:
+        """Return the history as the store has it now.
+
+        Raises:
+            StoreAway: the database cannot be reached.
+        """
+        raise NotImplementedError
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """The store and the epoch of the last commit of this process."""
         raise NotImplementedError
 
     def put(self, contexts: Sequence[Prepared | Masked]) -> Future[Committed]:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Protocol
 
 from vikingd.access.keys import KeyStore
-from vikingd.domain.errors import NotFound
+from vikingd.domain.errors import NotFound, ReadOnly
 from vikingd.domain.rights import Caller, Right
 from vikingd.domain.uri import ROOT
 from vikingd.pb import access_pb2, access_pb2_grpc
@@ -38,16 +38,20 @@ class ManagedTenants(Protocol):
 class AccessService(access_pb2_grpc.AccessServicer):
     """The handlers of Access, the same ones for all tenants."""
 
-    def __init__(self, keys: KeyStore, tenants: ManagedTenants, threads: Threads) -> None:
+    def __init__(
+        self, keys: KeyStore, tenants: ManagedTenants, threads: Threads, *, is_node: bool
+    ) -> None:
         self._keys = keys
         self._tenants = tenants
         self._threads = threads
+        self._is_node = is_node
 
     async def CreateKey(
         self, request: access_pb2.CreateKeyRequest, context: CallContext
     ) -> access_pb2.CreateKeyResponse:
         """Create a key."""
         call = CallDeadline(context)
+        self._check_alone()
         tenant = self._managed(call.caller)
         # A subject names one caller among those of all tenants.
         if request.operator or request.certificate_subject:
@@ -96,6 +100,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
     ) -> access_pb2.PutTenantResponse:
         """Create a tenant, or change its limits."""
         call = CallDeadline(context)
+        self._check_alone()
         check_operator(call.caller)
         limits = messages.limits(request.limits) if request.HasField("limits") else None
         if request.create:
@@ -130,6 +135,12 @@ class AccessService(access_pb2_grpc.AccessServicer):
         # The store is gone. If the daemon is killed here, its next start forgets the keys.
         keys = await asyncio.to_thread(self._keys.forget_tenant, request.name)
         return access_pb2.DeleteTenantResponse(contexts=contexts, bytes=size, keys=keys)
+
+    def _check_alone(self) -> None:
+        if self._is_node:
+            raise ReadOnly(
+                "nodes over a shared store have one tenant and no keys; serve them on loopback"
+            )
 
     def _managed(self, caller: Caller) -> str:
         """Return the tenant whose keys a caller manages."""

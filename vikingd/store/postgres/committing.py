@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 import psycopg
 from psycopg.rows import TupleRow
 
-from vikingd.domain.errors import StoreMismatch, VikingError
+from vikingd.domain.errors import StoreAway, StoreMismatch
 from vikingd.store.connection import LastIds
 from vikingd.store.history import begin_epoch, history_of
 from vikingd.store.postgres.connection import PostgresConnection, connect
@@ -25,17 +25,14 @@ CHANNEL = "vikingd"
 """The channel that tells of commits: "TENANT REVISION"."""
 
 _LOCKED = """
-SELECT revision, dimension, model, timeline, last_context, last_text, last_entry,
+SELECT revision, dimension, store, epoch, model, timeline, last_context, last_text, last_entry,
     pg_current_xact_id()::text
 FROM state FOR UPDATE
 """
 _TIMELINE = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)"
 _PATIENCE = 10.0  # seconds for the outcome of a commit whose connection broke
+_REFUSED = 0.5  # seconds in which writes are refused at once after a failed attempt to connect
 _PAUSE = 0.1  # seconds between two attempts to ask for it
-
-
-class Away(VikingError):
-    """The connection broke before the end of a transaction, which changed nothing."""
 
 
 class PostgresCommitting(Committing):
@@ -45,9 +42,12 @@ class PostgresCommitting(Committing):
         url: of the database.
         tenant: the name of the tenant.
         model: the name of the model that makes the vectors.
+
+    Attributes:
+        origin: the store and the epoch that the last transaction belongs to.
     """
 
-    failures = (psycopg.Error,)
+    failures = (psycopg.Error, StoreAway)
 
     def __init__(
         self, url: str, tenant: str, *, model: str, revision: int, dimension: int | None
@@ -58,6 +58,8 @@ class PostgresCommitting(Committing):
         self._model = model
         self._db: PostgresConnection | None = None
         self._timeline = ""
+        self._refusal: tuple[float, StoreAway] | None = None  # (until when, why)
+        self.origin = ("", "")  # store and epoch of the last transaction
         self._ids = Ids(LastIds(0, 0, 0))
 
     @contextmanager
@@ -86,6 +88,8 @@ class PostgresCommitting(Committing):
 
     def _begin(self) -> tuple[PostgresConnection, str]:
         """Begin a transaction and lock the tenant; an idle connection may have broken before."""
+        if self._refusal and time.monotonic() < self._refusal[0]:
+            raise StoreAway(str(self._refusal[1]))
         for attempt in range(2):
             is_new = self._db is None
             try:
@@ -96,11 +100,13 @@ class PostgresCommitting(Committing):
             except psycopg.Error as error:
                 self.close()
                 if is_new or attempt:
-                    raise away(error) from error
+                    self._refusal = time.monotonic() + _REFUSED, away(error)
+                    raise self._refusal[1] from error
         if row is None:
             db.roll_back()
             raise StoreMismatch(f"the tenant {self._tenant} was deleted")
-        self.revision, self.dimension, model, timeline, *last, xid = row
+        self.revision, self.dimension, store, epoch, model, timeline, *last, xid = row
+        self.origin = (store, epoch)
         if model != self._model:
             db.roll_back()
             raise StoreMismatch(
@@ -108,7 +114,7 @@ class PostgresCommitting(Committing):
             )
         self._ids = Ids(LastIds(*last))
         if timeline != self._timeline:
-            begin_epoch(db, history_of(db))
+            self.origin = begin_epoch(db, history_of(db)).point[:2]
             db.execute("UPDATE state SET timeline = ?", (self._timeline,))
         return db, xid
 

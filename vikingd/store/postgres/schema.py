@@ -83,6 +83,10 @@ CREATE TABLE vikingd.requests (
     PRIMARY KEY (tenant, number), UNIQUE (tenant, id)
 );
 CREATE INDEX requests_time ON vikingd.requests (tenant, time);
+CREATE TABLE vikingd.leases (
+    {_TENANT}, text_id bigint NOT NULL, node text NOT NULL, until timestamptz NOT NULL,
+    PRIMARY KEY (tenant, text_id)
+);
 CREATE TABLE vikingd.meta (
     {_TENANT}, key text COLLATE "C" NOT NULL, value bytea NOT NULL, PRIMARY KEY (tenant, key)
 );
@@ -101,6 +105,7 @@ CREATE VIEW vikingd_tenant.removals AS SELECT rowid, revision, uri
 CREATE VIEW vikingd_tenant.requests AS SELECT number, id, digest, revision, reply, time
     FROM vikingd.requests {_OF_TENANT};
 CREATE VIEW vikingd_tenant.meta AS SELECT key, value FROM vikingd.meta {_OF_TENANT};
+CREATE VIEW vikingd_tenant.leases AS SELECT text_id, node, until FROM vikingd.leases {_OF_TENANT};
 CREATE VIEW vikingd_tenant.state AS SELECT store, model, dimension, revision, linked, forgotten,
     epoch, epochs, timeline, last_context, last_text, last_entry FROM vikingd.tenants {_OF_TENANT};
 

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import math
 import secrets
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
 
 import psycopg
 from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool
 
-from vikingd.domain.changes import Change
+from vikingd.domain.changes import Waiting
 from vikingd.domain.errors import InvalidField
 from vikingd.store.connection import Connection
 from vikingd.store.copies import Backup
 from vikingd.store.history import History, Point, begin_epoch, history_of
 from vikingd.store.postgres.committing import PostgresCommitting, timeline_of
 from vikingd.store.postgres.connection import PostgresConnection, arguments, connect, set_up
-from vikingd.store.postgres.faults import domain_errors, to_domain_error
+from vikingd.store.postgres.faults import domain_errors, to_domain_error, without_password
 from vikingd.store.postgres.listening import Listener
 from vikingd.store.postgres.schema import migrate
 from vikingd.store.reads import Reads
 from vikingd.store.state import adopt, root
 from vikingd.store.writer import OnCommit, Writer
-from vikingd.store.writing import WritableStore
+from vikingd.store.writing import News, WritableStore
 
 _READ = "the store could not be read"
 _CONNECTIONS = 8  # for reads, at most
@@ -88,13 +88,14 @@ class PostgresReads(Reads):
         raise InvalidField("store", "is a PostgreSQL database; make backups with pg_dump")
 
 
-class News(NamedTuple):
-    """The changes after a point, and the newest point."""
-
-    changes: list[Change]
-    point: Point
-
-
+_LEASE = """
+INSERT INTO leases (text_id, node, until)
+SELECT id, $2, now() + make_interval(secs => $3) FROM texts
+WHERE id IN (SELECT value FROM each_id($1)) AND vector IS NULL ORDER BY id
+ON CONFLICT ON CONSTRAINT leases_pkey DO UPDATE SET node = excluded.node, until = excluded.until
+WHERE leases.node = excluded.node OR leases.until < now() RETURNING text_id
+"""
+_LEASE_SECONDS = 30
 _INSERT_TENANT = """
 INSERT INTO vikingd.tenants (tenant, store, model, dimension, revision, linked, forgotten, epoch,
     epochs, timeline, last_context, last_text, last_entry)
@@ -117,6 +118,8 @@ class PostgresStore(PostgresReads, WritableStore):
         StoreMismatch: its vectors or its schema do not fit.
         StoreFailed: PostgreSQL refuses a statement.
     """
+
+    is_shared = True
 
     def __init__(
         self,
@@ -146,9 +149,13 @@ class PostgresStore(PostgresReads, WritableStore):
         )
         self._writer = Writer(self._committing, to_domain_error)
         self._listener: Listener | None = None
-        self._on_change: Callable[[], None] = lambda: None
-        self._closed = False
+        self._node = secrets.token_hex(8)
         self._history = self.read_history()
+
+    @property
+    def place(self) -> str:
+        """The URL of the database, without its password."""
+        return without_password(self._url)
 
     def read_history(self) -> History:
         """Return the history of the store as the primary has it now.
@@ -199,6 +206,25 @@ class PostgresStore(PostgresReads, WritableStore):
             changes, _ = self._changes_since(db, point.revision, with_links=False)
             return News(changes, history.point)
 
+    def backlog(self, limit: int, first: Sequence[int] = ()) -> list[Waiting]:
+        """Return texts that wait for their vector, and lease them: no other node gets them now.
+
+        A lease ends after 30 seconds; a node that still works on a text renews it here.
+        """
+        with domain_errors("the backlog could not be read"), self._pool.connection() as db:
+            part = PostgresConnection(db, self._tenant)
+            with part.transaction():
+                part.execute("DELETE FROM leases WHERE until < now()")
+                (others,) = part.execute(
+                    "SELECT count(*) FROM leases WHERE node <> ?", (self._node,)
+                ).fetchone() or (0,)
+            waiting = super().backlog(limit + others, first)
+            with part.transaction():
+                ids = json.dumps([text.text_id for text in waiting])
+                rows = db.execute(_LEASE, (ids, self._node, _LEASE_SECONDS))
+                mine = {text_id for (text_id,) in rows}
+        return [text for text in waiting if text.text_id in mine][:limit]
+
     def start(self, on_commit: OnCommit) -> None:
         """Start to write, see `WritableStore.start`."""
         self._writer.start(on_commit)
@@ -206,6 +232,11 @@ class PostgresStore(PostgresReads, WritableStore):
     def listen(self, on_change: Callable[[], None]) -> None:
         """Call `on_change` at once, after each commit of any node, and once a second."""
         self._listener = Listener(self._url, self._tenant, on_change)
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """The store and the epoch of the last commit of this node."""
+        return self._committing.origin
 
     @property
     def away(self) -> str:

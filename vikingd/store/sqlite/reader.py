@@ -77,6 +77,11 @@ class StoreReader(SqliteReads):
             raise
 
     @property
+    def place(self) -> str:
+        """The directory of the store."""
+        return str(self._path)
+
+    @property
     def revision(self) -> int:
         """The revision of the last commit.
 

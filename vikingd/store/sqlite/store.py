@@ -152,6 +152,16 @@ class Store(SqliteReads, WritableStore):
         self._writer.refuse(damage)
 
     @property
+    def place(self) -> str:
+        """The directory of the store."""
+        return str(self._path)
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """The store and the epoch of the last commit."""
+        return self.point[:2]
+
+    @property
     def point(self) -> Point:
         """The last commit, and the history that it belongs to."""
         return self._history.point
