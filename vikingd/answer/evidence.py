@@ -1,9 +1,9 @@
 """The check of a proposed memory against the messages that it names as its evidence.
 
 A model is not trusted: the words of a memory must be said by its messages. Of a message of the user
-its own words count, see `own_words`. All memories but cases need them; a case may be told by the agent
-and its tools, but not by a tool alone. An answer such as "the second one" counts together with the
-message of the agent right before it.
+its own words count, see `own_words`. All memories but cases need them; a case may be told by the
+agent and its tools, but not by a tool alone. An answer such as "the second one" counts together
+with the message of the agent right before it.
 """
 
 from __future__ import annotations
@@ -83,14 +83,22 @@ _PERSON = (
     r"dog|cat|pet|client|customer|patient)s?"
 )
 _OTHER = lazy(
-    rf"(?i:and |but |because |since |so |also |well,? |no,? |yes,? )*(?:(?i:he|she|they|it|his|her|their)\b"
+    rf"(?i:and |but |because |since |so |also |well,? |no,? |yes,? )*(?:(?i:he|she|they|it|his|"
+    rf"her|their)\b"
     rf"|(?i:(?:my|our|the|a|one of my)) (?:\w+ )?(?i:{_PERSON})\b"
-    r"|(?!I\b|We\b|My\b|Our\b)[A-Z][a-z]+ (?:is|has|was|wants|likes|loves|hates|prefers|lives|works|said)\b)"
-    r"|(?:[他她它]|我(?:的|家的?|们)?(?:\w{0,2})(?:妻子|老婆|太太|爱人|丈夫|老公|男朋友|女朋友|男友|女友|儿子|女儿|"
-    r"孩子|妈|爸|母亲|父亲|爷爷|奶奶|外公|外婆|哥|弟|姐|妹|朋友|老板|经理|同事|同学|老师|邻居|房东|客户|狗|猫)"
+    r"|(?!I\b|We\b|My\b|Our\b)[A-Z][a-z]+ (?:is|has|was|wants|likes|loves|hates|prefers|lives|"
+    r"works|said)\b)"
+    r"|(?:[他她它]|我(?:的|家的?|们)?(?:\w{0,2})(?:妻子|老婆|太太|爱人|丈夫|老公|男朋友|女朋友|"
+    r"男友|女友|儿子|女儿|"
+    r"孩子|妈|爸|母亲|父亲|爷爷|奶奶|外公|外婆|哥|弟|姐|妹|朋友|老板|经理|同事|同学|老师|邻居|"
+    r"房东|客户|狗|猫)"
     r"|\w{1,3}(?:经理|老师|总|先生|女士|医生|主任)(?=喜欢|想|要|不|说|在|是|有|爱))"
 )
-_SELF = lazy(r"\b(?:i|i'm|i've|i'd|me|my|mine|myself|we|us|our)\b|我(?!(?:的|家)?\w{0,2}(?:妻|老婆|太太|丈夫|老公|男朋友|女朋友|儿子|女儿|孩子|妈|爸))", re.IGNORECASE)
+_SELF = lazy(
+    r"\b(?:i|i'm|i've|i'd|me|my|mine|myself|we|us|our)\b|我(?!(?:的|家)?\w{0,2}(?:妻|"
+    r"老婆|太太|丈夫|老公|男朋友|女朋友|儿子|女儿|孩子|妈|爸))",
+    re.IGNORECASE,
+)
 _CLAUSE = lazy(
     r"[,;:，；：、]|\b(?:but|and|although|though|while)\b|但是?|而是?|不过", re.IGNORECASE
 )
@@ -279,10 +287,12 @@ def _turned(kind: MemoryKind, text: str, said: Sequence[str]) -> str:
 
 
 def _nearest(words: set[str], pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the clauses, with their sentences, that share the most words; [] if none shares one."""
+    """Return the clauses, with their sentences, that share the most words, if any."""
     shared = [len(words & _words(clause)) for clause, _ in pairs]
     best = max(shared, default=0)
-    return [pair for pair, count in zip(pairs, shared, strict=True) if count == best] if best else []
+    return (
+        [pair for pair, count in zip(pairs, shared, strict=True) if count == best] if best else []
+    )
 
 
 def _denies(clause: str) -> bool:

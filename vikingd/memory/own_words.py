@@ -5,9 +5,8 @@ and it may hold orders to the agent. Three kinds of parts are left out:
 
 - blocks with marks of their own: code, tags, comments, JSON, front matter, quoted lines, log lines,
   quotations that are longer than a name;
-- the rest of a message after it begins a text: a forwarded mail, a turn of a conversation, a heading,
-  "Summarize this contract:", "这段话是什么意思？" at the end of a line; but not if such a block follows
-  at once;
+- the rest of a message from the beginning of a text: a forwarded mail, a turn of a conversation, a
+  heading, or what follows "Summarize this contract:" or "这段话是什么意思？", but such a block;
 - all before a question about "the text above".
 
 A message that asks to keep something out of memory has no own words.
@@ -27,11 +26,14 @@ _BLOCKS = (
     lazy(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL),
     lazy(r"<!--.*?(?:-->|\Z)", re.DOTALL),
     lazy(r"(?m)^[ \t]*[>|＞].*(?:\n[ \t]*[>|＞].*)*"),
-    lazy(r"(?m)^[ \t]*(?:\$ |#!|\d{4}-\d\d-\d\d[ T]|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG)\b|at \w+\.).*"),
+    lazy(
+        r"(?m)^[ \t]*(?:\$ |#!|\d{4}-\d\d-\d\d[ T]|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG)\b|"
+        r"at \w+\.).*"
+    ),
 )
 _TAG = lazy(r"</?[A-Za-z!?][^<>\n]{0,200}>")
 _MARKUP = lazy(r"</[A-Za-z]|<[!?][A-Za-z]|<[A-Za-z][^<>\n]{0,200}(?:=|/>)")
-_JSON = lazy(r"[{\[][\s{\[]*\"[^\"\n]{0,100}\"\s*:")
+_JSON = lazy(r"[{\[]\s*\"[^\"\n]{0,100}\"\s*:")
 
 _QUOTATION = lazy(
     r"“[^”\n]*(?:”|$)|「[^」\n]*(?:」|$)|『[^』\n]*(?:』|$)|«[^»\n]*(?:»|$)|\"[^\"\n]*(?:\"|$)"
@@ -46,10 +48,14 @@ _NO_NAME = lazy(
 )
 
 _TEXT = (
-    r"(?:e-?mails?|mails?|messages?|letters?|texts?|paragraphs?|passages?|sentences?|lines?|quotes?|"
-    r"contracts?|documents?|articles?|pages?|posts?|tweets?|threads?|chats?|transcripts?|logs?|outputs?|"
-    r"reviews?|notes?|stor(?:y|ies)|poems?|lyrics|dialogs?|dialogues?|conversations?|conditions|terms|"
-    r"answers?|replies|reply|comments?|snippets?|files?|reports?|drafts?|prompts?|instructions|excerpts?)"
+    r"(?:e-?mails?|mails?|messages?|letters?|texts?|paragraphs?|passages?|sentences?|lines?|"
+    r"quotes?|"
+    r"contracts?|documents?|articles?|pages?|posts?|tweets?|threads?|chats?|transcripts?|logs?|"
+    r"outputs?|"
+    r"reviews?|notes?|stor(?:y|ies)|poems?|lyrics|dialogs?|dialogues?|conversations?|conditions|"
+    r"terms|"
+    r"answers?|replies|reply|comments?|snippets?|files?|reports?|drafts?|prompts?|instructions|"
+    r"excerpts?)"
 )
 _ZH_TEXT = (
     r"(?:段话|段文字|段文本|段聊天记录|段对话|段注释|段内容|段|封信|封邮件|邮件|短信|条消息|消息|"
@@ -60,13 +66,17 @@ _ZH_TEXT = (
 )
 _WORK = (
     r"(?:translate|proofread|rephrase|paraphrase|rewrite|reword|summari[sz]e|shorten|correct|edit|"
-    r"improve|polish|analy[sz]e|explain|review|check|classify|continue|read|parse|format|convert|fix)"
+    r"improve|polish|analy[sz]e|explain|review|check|classify|continue|read|parse|format|convert|"
+    r"fix)"
 )
-_ZH_WORK = r"(?:翻译|翻譯|润色|改写|总结|概括|分析|解释|校对|检查|修改|续写|看看|看一下|读一下|缩写)"
+_ZH_WORK = (
+    r"(?:翻译|翻譯|润色|改写|总结|概括|分析|解释|校对|检查|修改|续写|看看|看一下|读一下|缩写)"
+)
 # The rest of a message is foreign after a line that ends with one of these.
 _BEGINS_AT_END = lazy(
     rf"(?:\b{_TEXT}\b|\b(?:this|following|below|here(?:'s| is| it is)|said|says|wrote|writes|told|"
-    rf"asked|replied|reads|from \w+)\b|{_ZH_TEXT}|以下|下面|如下|写道|说|回复)[^:：\n]{{0,40}}[:：]\s*$"
+    rf"asked|replied|reads|from \w+)\b|{_ZH_TEXT}|以下|下面|如下|写道|说|"
+    rf"回复)[^:：\n]{{0,40}}[:：]\s*$"
     rf"|\b(?:this|these|the following|that) (?:\w+ ){{0,3}}{_TEXT}\b[^.!?\n]{{0,60}}[?.!:]?\s*$"
     rf"|[这那][是]?(?:一)?{_ZH_TEXT}[^。！？\n]{{0,40}}[？。！：]?\s*$"
     rf"|\b{_WORK} (?:it|this|that|these|the following|below)\b[^.!?\n]{{0,40}}[?.!:]?\s*$",
@@ -84,20 +94,24 @@ _BEGINS_WITHIN = lazy(
 )
 # A line that begins a foreign text.
 _BEGINS_LINE = lazy(
-    r"[ \t]*(?:(?:user|assistant|system|human|ai|bot|tool|developer|agent|用户|助手|系统|客服|机器人)"
+    r"[ \t]*(?:(?:user|assistant|system|human|ai|bot|tool|developer|agent|用户|助手|系统|客服|"
+    r"机器人)"
     r"\s*[:：]|\[(?:user|assistant|system|tool)\]|-{2,} ?(?:original|forwarded|begin)|"
     r"begin forwarded message|(?:from|subject|to|sent|von|betreff|发件人|收件人|主题)\s*[:：]\s*\S|"
     r"on .{0,80}\bwrote:|#{1,6} \S|={4,}\s*$|-{4,}\s*$)",
     re.IGNORECASE,
 )
 _ABOVE = lazy(
-    rf"\b(?:{_TEXT}|yaml|json|xml|html|code|block|part)\b (?:\w+ )?above\b|\babove (?:\w+ )?{_TEXT}\b"
+    rf"\b(?:{_TEXT}|yaml|json|xml|html|code|block|part)\b (?:\w+ )?above\b|"
+    rf"\babove (?:\w+ )?{_TEXT}\b"
     rf"|以上(?:的)?(?:这)?{_ZH_TEXT}|上面(?:的)?(?:这)?{_ZH_TEXT}",
     re.IGNORECASE,
 )
 _UNKEPT = lazy(
-    r"\b(?:do not|don't|dont|never|please not|no need to|without) (?:ever |please )?(?:remember(?:ing)?|"
-    r"stor(?:e|ing)|sav(?:e|ing)|keep(?:ing)?|record(?:ing)?|not(?:e|ing)(?: down)?|memori[sz](?:e|ing))"
+    r"\b(?:do not|don't|dont|never|please not|no need to|without) (?:ever |"
+    r"please )?(?:remember(?:ing)?|"
+    r"stor(?:e|ing)|sav(?:e|ing)|keep(?:ing)?|record(?:ing)?|not(?:e|ing)(?: down)?|"
+    r"memori[sz](?:e|ing))"
     r" (?:this|that|it|any of|what i|anything|these|those)\b"
     r"|\boff the record\b|\bbetween you and me\b|\bforget (?:that i|what i) (?:said|told|wrote)\b"
     r"|(?:不要|别|不用|不必|请勿|无需)(?:帮我)?(?:记住|记下来?|保存|存下来?|记录|存档)"
@@ -120,7 +134,9 @@ def own_words(content: str) -> str:
     text = _without_markup(text)
     if begins := _JSON.search(text):
         ends = max(text.rfind("}"), text.rfind("]"))
-        text = text[: begins.start()] + LEFT_OUT + (text[ends + 1 :] if ends > begins.start() else "")
+        text = (
+            text[: begins.start()] + LEFT_OUT + (text[ends + 1 :] if ends > begins.start() else "")
+        )
     text = _QUOTATION.sub(_name_or_nothing, text)
     for found in reversed(list(_LINE.finditer(text))):
         if found.start() and _ABOVE.search(found[0]):
