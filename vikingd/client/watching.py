@@ -263,6 +263,8 @@ class Watched:
                 return entry.items
             items = found.ready.pop(name, None) or read(name)
             remembered(entry, items)
+            if any(isinstance(item, Draft) for item in items):
+                folder.stored.add(name)
             return items
 
         if is_first:
@@ -273,7 +275,7 @@ class Watched:
                 if isinstance(item, Unchanged):
                     continue
                 if isinstance(item, Draft) and item.uri == uri:
-                    found.now[directory].is_stored = True
+                    folder.stored.add(directory)
                 yield item
 
     def _stored(self, found: Difference) -> Iterator[Context]:

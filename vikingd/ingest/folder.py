@@ -57,14 +57,12 @@ class Entry:
         stamp: its state on disk, taken before it was read.
         items: the results of its reading, a draft as Unchanged; none for a directory.
         digest: SHA-256 of the content of its draft; b"" if it is empty, or has no draft.
-        is_stored: True if it became a draft, now or earlier.
         is_unsure: True if a change after the reading may have left the same stamp.
     """
 
     stamp: Stamp
     items: list[Unchanged | Unreadable] = field(default_factory=list)
     digest: bytes = b""
-    is_stored: bool = False
     is_unsure: bool = False
 
 
@@ -116,6 +114,10 @@ class Difference:
 class Folder:
     """A directory, its URI, and the state of its files when they were last read.
 
+    Attributes:
+        known: the state.
+        stored: the paths of contexts that came from the directory and may still be stored.
+
     Raises:
         OSError: the directory cannot be read.
     """
@@ -124,6 +126,7 @@ class Folder:
         self.path = path
         self.uri = uri
         self.known: Entries = {}
+        self.stored: set[str] = set()
         self._top = _stamp(path.stat())
 
     def uri_of(self, path: str) -> str:
@@ -137,10 +140,7 @@ class Folder:
     def is_gone(self, found: Difference, uri: str) -> bool:
         """Return True if a context came from the directory, and its file is no longer there."""
         path = self.path_of(uri)
-        known = self.known.get(path)
-        if known is None or not known.is_stored:
-            return False
-        return path not in found.now or found.is_empty(path)
+        return path in self.stored and (path not in found.now or found.is_empty(path))
 
     def wanted(self, changed: Iterable[str]) -> set[str]:
         """Return the paths of changes by their absolute paths, without hidden and skipped ones."""
@@ -197,16 +197,12 @@ class Folder:
             (d for d in directories if d in now and now[d].stamp.is_directory), key=_order
         )
         for path in (*found.files, *found.directories):
-            earlier = found.before.get(path) or now[path]
-            is_stored = earlier.is_stored and not found.is_empty(path)
-            now[path] = Entry(now[path].stamp, is_stored=is_stored)
+            now[path] = Entry(now[path].stamp)
         return found
 
     def _entry(self, path: str, stamp: Stamp) -> Entry:
         known = self.known.get(path)
-        if known is None:
-            return Entry(stamp)
-        return known if known.stamp == stamp else Entry(stamp, is_stored=known.is_stored)
+        return known if known and known.stamp == stamp else Entry(stamp)
 
     def _walk(self) -> dict[str, Stamp]:
         try:
@@ -245,14 +241,14 @@ class Folder:
     ) -> None:
         """Fill `moved` and apply it to `before`, directories first."""
         while move := _moved_directory(found.before, found.now):
-            _rename(found, *move)
+            self._rename(found, *move)
         old = _only_in(found.before, found.now)
         new = _only_in(found.now, found.before)
         for move in _pairs(
             {path: _identity(found.before[path]) for path in old},
             {path: _identity(found.now[path]) for path in new},
         ):
-            _rename(found, *move)
+            self._rename(found, *move)
         digests = {p: found.before[p].digest for p in _only_in(found.before, found.now)}
         digests = {path: digest for path, digest in digests.items() if digest}
         sizes = {found.before[path].stamp.size for path in digests}
@@ -262,7 +258,13 @@ class Folder:
                 found.ready[path] = read(path)
                 others[path] = digest_of(found.ready[path])
         for move in _pairs(digests, others):
-            _rename(found, *move)
+            self._rename(found, *move)
+
+    def _rename(self, found: Difference, old: str, new: str) -> None:
+        """Note a move, and give the entries of the earlier state their new paths."""
+        found.moved.append((old, new))
+        found.before = {_moved(path, old, new): entry for path, entry in found.before.items()}
+        self.stored.update([_moved(path, old, new) for path in self.stored])
 
     def settle(self, found: Difference, started: int) -> None:
         """Make the newer state of a difference the known one, after its files were read.
@@ -275,6 +277,14 @@ class Folder:
             entry = found.now[path]
             entry.is_unsure = abs(entry.stamp.changed - started) < _SETTLED
         self.known = found.now
+        # The contexts below a file that cannot be read are kept until it can be read.
+        files = {path for path, entry in found.now.items() if not entry.stamp.is_directory}
+        self.stored -= {
+            path
+            for path in self.stored
+            if found.is_empty(path)
+            or (path not in found.now and files.isdisjoint(_ancestors(path)))
+        }
 
 
 def remembered(entry: Entry, items: Iterable[Read]) -> None:
@@ -282,7 +292,6 @@ def remembered(entry: Entry, items: Iterable[Read]) -> None:
     items = list(items)
     entry.items = [Unchanged(i.uri, i.title) if isinstance(i, Draft) else i for i in items]
     entry.digest = digest_of(items)
-    entry.is_stored = entry.is_stored or any(isinstance(item, Draft) for item in items)
 
 
 def digest_of(items: Iterable[Read]) -> bytes:
@@ -364,13 +373,8 @@ def _pairs(old: dict[str, T], new: dict[str, T]) -> list[tuple[str, str]]:
     ]
 
 
-def _rename(found: Difference, old: str, new: str) -> None:
-    """Note a move, and give the entries of the earlier state their new paths."""
-    found.moved.append((old, new))
-    found.before = {
-        (new + path[len(old) :] if _is_within(path, old) else path): entry
-        for path, entry in found.before.items()
-    }
+def _moved(path: str, old: str, new: str) -> str:
+    return new + path[len(old) :] if _is_within(path, old) else path
 
 
 def _is_same_kind(entry: Entry, other: Entry | None) -> bool:
@@ -383,6 +387,11 @@ def _is_within(path: str, directory: str) -> bool:
 
 def _parent(path: str) -> str:
     return path.rpartition("/")[0]
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    while path := _parent(path):
+        yield path
 
 
 def _name(path: str) -> str:
