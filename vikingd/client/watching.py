@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import threading
 import time
 from collections import deque
@@ -35,7 +33,7 @@ from vikingd.ingest.files import (
     read_level,
     uri_of_a_context,
 )
-from vikingd.ingest.folder import Difference, Folder, Stamp, remembered
+from vikingd.ingest.folder import Difference, Folder, Stamp, has_vanished, remembered
 from vikingd.ingest.formats.reader import Documents
 from vikingd.ingest.jsonl import is_jsonl
 from vikingd.pb.contexts_pb2 import Context
@@ -48,7 +46,6 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 5.0  # seconds before a batch that failed i
 _DEADLINE = 60.0  # seconds of each call, for a client that has none: a call must not wait forever
 _FINAL = (Unauthenticated, PermissionDenied)
 _REFUSALS = (AlreadyExists, InvalidField, NotFound)
-_VANISHED = {os.strerror(errno.ENOENT), os.strerror(errno.ENOTDIR)}  # a further event follows
 
 
 class Watched:
@@ -72,9 +69,6 @@ class Watched:
         advance: called during the first import with the number of contexts just finished.
         waiting: called with the error when the daemon fails, and with None when it works again.
         cancelled: an event that ends the watching.
-
-    Attributes:
-        is_behind: True while changes of the folder may be missing in the tree.
 
     Raises:
         InvalidField: `path` is no directory of files, or `uri` is invalid.
@@ -106,10 +100,9 @@ class Watched:
             raise errors.InvalidField(
                 "path", "must be a directory of files, not one file or JSON lines"
             )
-        self.is_behind = True
         self._watch = watchfiles.watch
         self._client = client if client.timeout else client.with_timeout(_DEADLINE)
-        self._folder = Folder(path.resolve(), uris.parse(uri))
+        self._folder = Folder(path, uris.parse(uri))
         self._delete = delete
         self._advance = advance
         self._waiting = waiting
@@ -149,7 +142,7 @@ class Watched:
         has_begun = False
         try:
             for changes in self._watch(
-                self._folder.path,
+                self._folder.path.resolve(),
                 watch_filter=None,
                 debounce=_LONGEST_BATCH,
                 step=_QUIET,
@@ -188,14 +181,12 @@ class Watched:
     def _step(self, named: Collection[str], *, is_first: bool = False) -> ImportSummary | None:
         folder, started = self._folder, time.monotonic()
         at = time.time_ns()
-        self.is_behind = True
         with Documents() as documents:
             read = partial(self._read, documents)
             found = folder.compare(named, read)
             took = time.monotonic() - started
             self._sweep_at = started + (_SOON if found.created else max(_SWEEP, took * _SHARE))
             if not (found or is_first):
-                self.is_behind = False
                 return None
             moved, revision = self._move(found)
             importer = Importer(
@@ -214,9 +205,8 @@ class Watched:
             return summary
         if importer.error is not None:
             raise importer.error
+        folder.settle(found, at, [folder.path_of(item.uri) for item in summary.unreadable])
         summary.unreadable = self._news(summary.unreadable, found)
-        folder.settle(found, at)
-        self.is_behind = False
         changes = summary.created, summary.updated, summary.moved, summary.deleted
         has_news = any(changes) or summary.unreadable or summary.failed
         return summary if has_news or is_first else None
@@ -257,7 +247,8 @@ class Watched:
         def file(path: Path, _: str) -> Iterable[Draft | Unreadable | Unchanged]:
             name = path.relative_to(folder.path).as_posix()
             entry = found.now.get(name)
-            if entry is None:  # it is newer than the comparison, and the next one has it
+            if entry is None:  # it is newer than the comparison; the next one has it, or misses it
+                found.now[name.rpartition("/")[0]].is_unsure = True
                 return ()
             if name not in found.files:
                 return entry.items
@@ -276,7 +267,10 @@ class Watched:
                     continue
                 if isinstance(item, Draft) and item.uri == uri:
                     folder.stored.add(directory)
-                yield item
+                if not has_vanished(item):  # it keeps no contexts, and the next comparison has it
+                    yield item
+                elif item.uri == uri:
+                    found.now[directory].is_unsure = True
 
     def _stored(self, found: Difference) -> Iterator[Context]:
         """Yield the stored contexts of all that changed."""
@@ -297,13 +291,13 @@ class Watched:
                     yield self._client.get(uri).context
 
     def _news(self, unreadable: list[Unreadable], found: Difference) -> list[Unreadable]:
-        """Return the unreadable files that were not told in this state, without vanished ones."""
+        """Return the unreadable files that were not told in this state."""
         news = []
         for item in unreadable:
             entry = found.now.get(self._folder.path_of(item.uri)) if item.uri else None
             state = entry.stamp if entry else None
             fault = item.path, item.reason
-            if item.reason not in _VANISHED and self._told.get(fault, ()) != state:
+            if self._told.get(fault, ()) != state:
                 self._told[fault] = state
                 news.append(item)
         return news

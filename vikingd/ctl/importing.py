@@ -99,7 +99,7 @@ def import_(
     With --watch the tree below URI follows the directory until Ctrl-C: changed files are written,
     removed ones are removed, renamed ones are moved with their memories and links. There is a line
     for each batch of changes. Contexts that do not come from the directory stay. While the daemon
-    is away, changes wait for it. Ctrl-C exits with 0, or with 130 if changes are not yet written.
+    is away, changes wait for it. Ctrl-C ends the command with 130.
 
     --from reads the directory or server of chroma, the export of mem0, the workspace or server of
     openviking, or parquet. The key of a server is read from VIKINGCTL_SOURCE_KEY.
@@ -184,7 +184,7 @@ def _check_watch(session: Session, place: str, source: Program | None, *, dry_ru
 
 
 def _watch(session: Session, asked: Asked) -> None:
-    """Import a directory and follow it; Ctrl-C between two changes is the usual end.
+    """Import a directory and follow it until Ctrl-C.
 
     Raises:
         InvalidField: the arguments do not fit.
@@ -215,9 +215,6 @@ def _watch(session: Session, asked: Asked) -> None:
             _report_batch(session, summary)
     except OSError as error:
         raise _not_watched(error) from None
-    except KeyboardInterrupt:
-        if watched.is_behind:
-            raise typer.Exit(INTERRUPTED) from None
     if summary.end != "done":
         raise typer.Exit(INTERRUPTED)
 

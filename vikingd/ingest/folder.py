@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -22,10 +23,12 @@ from vikingd.ingest.files import (
     uri_of_a_context,
     wanted_entries,
 )
+from vikingd.ingest.kinds import are_alike
 
 T = TypeVar("T")
 
 _TOP = ""
+_VANISHED = {os.strerror(errno.ENOENT), os.strerror(errno.ENOTDIR)}
 _SETTLED = 100_000_000  # nanoseconds; a file system's clock may tick this seldom
 
 
@@ -57,7 +60,8 @@ class Entry:
         stamp: its state on disk, taken before it was read.
         items: the results of its reading, a draft as Unchanged; none for a directory.
         digest: SHA-256 of the content of its draft; b"" if it is empty, or has no draft.
-        is_unsure: True if a change after the reading may have left the same stamp.
+        is_unsure: True if it must be read again whatever its stamp says: a change after the
+            reading may have left the same stamp, or a directory above was away for a moment.
     """
 
     stamp: Stamp
@@ -144,7 +148,7 @@ class Folder:
 
     def wanted(self, changed: Iterable[str]) -> set[str]:
         """Return the paths of changes by their absolute paths, without hidden and skipped ones."""
-        top, found = str(self.path), set()
+        top, found = str(self.path.resolve()), set()
         for path in changed:
             below = os.path.relpath(path, top)
             parts = below.split(os.sep)
@@ -165,7 +169,7 @@ class Folder:
         """Compare the directory on disk with the known state.
 
         Args:
-            named: the paths of files to read whatever their stamp says.
+            named: paths of possible changes; they are read whatever their stamps say.
             read: reads a file with its path.
 
         Raises:
@@ -188,7 +192,8 @@ class Folder:
         changed.update(p for p, e in now.items() if e.is_unsure)
         found.files = {p for p in changed if not now[p].stamp.is_directory}
         directories = changed - found.files
-        for path in changed | gone:
+        # A named entry that is in neither state came and went, and may have been read meanwhile.
+        for path in changed | gone | set(named):
             if path != _TOP:
                 directories.add(_parent(path))
                 if _name(path) in DESCRIBING and _parent(path) != _TOP:
@@ -240,7 +245,7 @@ class Folder:
         self, found: Difference, read: Callable[[str], list[Draft | Unreadable]]
     ) -> None:
         """Fill `moved` and apply it to `before`, directories first."""
-        while move := _moved_directory(found.before, found.now):
+        while move := _moved_directory(found.before, found.now, self._keeps_type):
             self._rename(found, *move)
         old = _only_in(found.before, found.now)
         new = _only_in(found.now, found.before)
@@ -248,7 +253,8 @@ class Folder:
             {path: _identity(found.before[path]) for path in old},
             {path: _identity(found.now[path]) for path in new},
         ):
-            self._rename(found, *move)
+            if self._stays_itself(*move):
+                self._rename(found, *move)
         digests = {p: found.before[p].digest for p in _only_in(found.before, found.now)}
         digests = {path: digest for path, digest in digests.items() if digest}
         sizes = {found.before[path].stamp.size for path in digests}
@@ -258,7 +264,19 @@ class Folder:
                 found.ready[path] = read(path)
                 others[path] = digest_of(found.ready[path])
         for move in _pairs(digests, others):
-            self._rename(found, *move)
+            if self._stays_itself(*move):
+                self._rename(found, *move)
+
+    def _stays_itself(self, old: str, new: str) -> bool:
+        """Return True if a file of the new name has the passages and the abstract of the old one.
+
+        Otherwise it must be written anew.
+        """
+        return are_alike(_name(old), _name(new)) and self._keeps_type(old, new)
+
+    def _keeps_type(self, old: str, new: str) -> bool:
+        one, other = self.uri_of(old), self.uri_of(new)
+        return uris.context_type(one) is uris.context_type(other)
 
     def _rename(self, found: Difference, old: str, new: str) -> None:
         """Note a move, and give the entries of the earlier state their new paths."""
@@ -266,24 +284,28 @@ class Folder:
         found.before = {_moved(path, old, new): entry for path, entry in found.before.items()}
         self.stored.update([_moved(path, old, new) for path in self.stored])
 
-    def settle(self, found: Difference, started: int) -> None:
+    def settle(self, found: Difference, started: int, unreadable: Iterable[str]) -> None:
         """Make the newer state of a difference the known one, after its files were read.
 
         Args:
             found: the difference.
             started: the time of the comparison, in nanoseconds since the epoch.
+            unreadable: the paths that could not be read.
         """
         for path in found.files:
             entry = found.now[path]
-            entry.is_unsure = abs(entry.stamp.changed - started) < _SETTLED
+            is_read = any(not has_vanished(item) for item in entry.items)
+            entry.is_unsure = abs(entry.stamp.changed - started) < _SETTLED or not (
+                is_read or stat.S_ISLNK(entry.stamp.mode)
+            )
         self.known = found.now
-        # The contexts below a file that cannot be read are kept until it can be read.
-        files = {path for path, entry in found.now.items() if not entry.stamp.is_directory}
+        # The contexts below what cannot be read are kept until it can be read.
+        kept = {path for path, entry in found.now.items() if not entry.stamp.is_directory}
+        kept.update(unreadable)
         self.stored -= {
             path
             for path in self.stored
-            if found.is_empty(path)
-            or (path not in found.now and files.isdisjoint(_ancestors(path)))
+            if path not in found.now and kept.isdisjoint(_ancestors(path))
         }
 
 
@@ -292,6 +314,11 @@ def remembered(entry: Entry, items: Iterable[Read]) -> None:
     items = list(items)
     entry.items = [Unchanged(i.uri, i.title) if isinstance(i, Draft) else i for i in items]
     entry.digest = digest_of(items)
+
+
+def has_vanished(item: Read) -> bool:
+    """Return True for a file or directory that was removed before it was read."""
+    return isinstance(item, Unreadable) and item.reason in _VANISHED
 
 
 def digest_of(items: Iterable[Read]) -> bytes:
@@ -315,7 +342,9 @@ def _identity(entry: Entry) -> tuple[int, ...]:
     return stamp.mode, stamp.device, stamp.inode, stamp.size, stamp.modified
 
 
-def _moved_directory(before: Entries, now: Entries) -> tuple[str, str] | None:
+def _moved_directory(
+    before: Entries, now: Entries, may_move: Callable[[str, str], bool]
+) -> tuple[str, str] | None:
     """Return the old and the new path of a renamed directory, the outermost first.
 
     The inode of a removed directory is used again, so one of its entries must be in both.
@@ -333,7 +362,7 @@ def _moved_directory(before: Entries, now: Entries) -> tuple[str, str] | None:
     for path, entry in before.items():
         kept[_parent(path)].add((_name(path), entry.stamp.inode))
     for was, to in _pairs({path: before[path].stamp[:3] for path in old}, places):
-        if kept[was] & children[to]:
+        if kept[was] & children[to] and may_move(was, to):
             return was, to
     return None
 
