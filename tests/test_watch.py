@@ -163,7 +163,7 @@ def test_hidden_and_skipped_files_are_left_out(
         (docs / ".swp").write_text("hidden")
         (docs / "last.md").write_text("last")
         eventually(lambda: "/last.md" in _paths(client))
-        assert sum(summary.created for summary in run.summaries[1:]) == 1
+        eventually(lambda: sum(summary.created for summary in run.summaries[1:]) == 1)
         assert state(client, TOP) == fresh_import(client, docs)
 
 
@@ -223,6 +223,7 @@ def test_changes_wait_for_a_daemon_that_is_away(tmp_path: Path, docs: Path) -> N
         eventually(lambda: run.told)
         (docs / "later.md").write_text("later")
         with serving(tmp_path / "store", "--listen", address) as again:
+            eventually(lambda: len(run.told) > 1)
             eventually(lambda: state(again.client, TOP) == fresh_import(again.client, docs))
             (docs / "last.md").write_text("last")
             eventually(lambda: "/last.md" in _paths(again.client))

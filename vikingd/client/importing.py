@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -153,6 +153,11 @@ class Importer:
             finally:
                 self._collect(wait(self._pending).done)
                 self.summary.seconds = time.monotonic() - started
+
+    @property
+    def remaining(self) -> Collection[str]:
+        """Return the URIs of the compared contexts that were not removed."""
+        return self._present.keys()
 
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():  # another thread sets it

@@ -205,7 +205,7 @@ class Watched:
             return summary
         if importer.error is not None:
             raise importer.error
-        folder.settle(found, at, [folder.path_of(item.uri) for item in summary.unreadable])
+        folder.settle(found, at, importer.remaining)
         summary.unreadable = self._news(summary.unreadable, found)
         changes = summary.created, summary.updated, summary.moved, summary.deleted
         has_news = any(changes) or summary.unreadable or summary.failed
@@ -275,16 +275,13 @@ class Watched:
     def _stored(self, found: Difference) -> Iterator[Context]:
         """Yield the stored contexts of all that changed."""
         folder = self._folder
-        whole = set(found.created)  # and removed or emptied directories, for what else they hold
-        whole.update(path for path in found.gone if folder.known[path].stamp.is_directory)
-        whole.update(path for path in found.directories if path and found.is_empty(path))
         read: set[str] = set()
-        for path in sorted({*whole, *found.gone, *found.files, *found.directories}):
+        for path in sorted({*found.whole, *found.gone, *found.files, *found.directories}):
             uri = folder.uri_of(path)
             if not uri_of_a_context(uri) or not read.isdisjoint(uris.ancestors(uri)):
                 continue
             with suppress(NotFound):
-                if path in whole:
+                if path in found.whole:
                     read.add(uri)
                     yield from self._client.tree(uri)
                 else:

@@ -84,6 +84,7 @@ class Difference:
         directories: the directories to read, parents before children.
         created: the new directories; all below them is in `files` and `directories`.
         gone: the paths that are no longer there, or of another kind.
+        whole: new, removed and emptied directories: all that is stored below is compared.
         moved: (old path, new path) of each renamed file or directory, in the order of the moves.
         ready: the drafts of files that were read for a comparison.
     """
@@ -94,6 +95,7 @@ class Difference:
     directories: list[str] = field(default_factory=list)
     created: set[str] = field(default_factory=set)
     gone: set[str] = field(default_factory=set)
+    whole: set[str] = field(default_factory=set)
     moved: list[tuple[str, str]] = field(default_factory=list)
     ready: dict[str, list[Draft | Unreadable]] = field(default_factory=dict)
     _parents: set[str] = field(init=False)
@@ -201,6 +203,8 @@ class Folder:
         found.directories = sorted(
             (d for d in directories if d in now and now[d].stamp.is_directory), key=_order
         )
+        found.whole = found.created | {p for p in gone if self.known[p].stamp.is_directory}
+        found.whole.update(p for p in found.directories if p and found.is_empty(p))
         for path in (*found.files, *found.directories):
             now[path] = Entry(now[path].stamp)
         return found
@@ -284,13 +288,13 @@ class Folder:
         found.before = {_moved(path, old, new): entry for path, entry in found.before.items()}
         self.stored.update([_moved(path, old, new) for path in self.stored])
 
-    def settle(self, found: Difference, started: int, unreadable: Iterable[str]) -> None:
+    def settle(self, found: Difference, started: int, remaining: Collection[str]) -> None:
         """Make the newer state of a difference the known one, after its files were read.
 
         Args:
             found: the difference.
             started: the time of the comparison, in nanoseconds since the epoch.
-            unreadable: the paths that could not be read.
+            remaining: the URIs of the stored contexts that were compared and are still there.
         """
         for path in found.files:
             entry = found.now[path]
@@ -299,13 +303,11 @@ class Folder:
                 is_read or stat.S_ISLNK(entry.stamp.mode)
             )
         self.known = found.now
-        # The contexts below what cannot be read are kept until it can be read.
-        kept = {path for path, entry in found.now.items() if not entry.stamp.is_directory}
-        kept.update(unreadable)
         self.stored -= {
             path
-            for path in self.stored
-            if path not in found.now and kept.isdisjoint(_ancestors(path))
+            for path in self.stored - found.now.keys()
+            if self.uri_of(path) not in remaining
+            and (path in found.gone or not found.whole.isdisjoint((path, *_ancestors(path))))
         }
 
 
