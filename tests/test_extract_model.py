@@ -57,7 +57,8 @@ def test_each_kind_has_its_file(asked: Asked) -> None:
             note("entities", "The boat Aurora belongs to Ann.", 2),
             note("events", "The team released version 2.0.", 3),
             note("cases", "The build failed; deleting the cache fixed it.", 4),
-            note("patterns", "Checking the cache first finds build errors.", 4),
+            note("patterns", "Check the cache first after a build error.", 5),
+            note("cases", "Checking the cache finds build errors.", 4, 5),
         ),
         LYON,
         "Short answers please, I prefer them.",
@@ -65,6 +66,7 @@ def test_each_kind_has_its_file(asked: Asked) -> None:
         "We released version 2.0 today, the whole team.",
         ("assistant", "The build failed. Deleting the cache fixed it; checking the cache first "
          "finds such build errors."),
+        "Good. After a build error check the cache first, always.",
     )  # fmt: skip
     assert result.source is ExtractSource.MODEL
     assert reasons(result) == {}
@@ -74,7 +76,8 @@ def test_each_kind_has_its_file(asked: Asked) -> None:
         (ENTITIES, "ADDED", (2,)),
         (result.memories[3].uri, "ADDED", (3,)),
         (f"{AGENT}/cases.md", "ADDED", (4,)),
-        (f"{AGENT}/patterns.md", "ADDED", (4,)),
+        (f"{AGENT}/patterns.md", "ADDED", (5,)),
+        (f"{AGENT}/cases.md", "ADDED", (4, 5)),
     ]
     assert result.memories[3].uri.startswith(f"{ROOT}/journal/20")
     assert "## Style\n\n- The user prefers short answers." in asked.client.get(PREFERENCES).content

@@ -14,6 +14,7 @@ from vikingd.memory.statements import MAX_READ, proposals, statements
 from vikingd.memory.third_person import third_person
 
 PROFILE, PREFERENCES, ENTITIES = MemoryKind.PROFILE, MemoryKind.PREFERENCES, MemoryKind.ENTITIES
+EVENTS, PATTERNS = MemoryKind.EVENTS, MemoryKind.PATTERNS
 
 SAID = [
     ("I prefer oolong to coffee.", PREFERENCES, "The user prefers oolong to coffee."),
@@ -35,7 +36,7 @@ SAID = [
     ("I speak German", PROFILE, "The user speaks German."),
     ("My dog is called Rex.", ENTITIES, "The user's dog is called Rex."),
     ("Remember that the key rotates on Fridays.", ENTITIES, "The key rotates on Fridays."),
-    ("Please remember that I have two cats.", PROFILE, "The user has two cats."),
+    ("Please remember that I have two cats.", ENTITIES, "The user has two cats."),
     ("Don't forget that I live in Oslo.", PROFILE, "The user lives in Oslo."),
     ("Remember to use British spelling.", PREFERENCES, "Use British spelling."),
     ("remember: I prefer tabs", PREFERENCES, "The user prefers tabs."),
@@ -51,7 +52,44 @@ SAID = [
     ("请记住：会议在周三。", ENTITIES, "会议在周三。"),
     ("I like pla\u200bin tea.\U000e0073\U000e0074", PREFERENCES, "The user likes plain tea."),
     ("记住我对花生过敏", PROFILE, "用户对花生过敏。"),
-]
+    ("I don't eat pork.", PREFERENCES, "The user doesn't eat pork."),
+    ("I only drink decaf.", PREFERENCES, "The user only drinks decaf."),
+    ("I gave up sugar.", PREFERENCES, "The user gave up sugar."),
+    ("I'm not a fan of jazz.", PREFERENCES, "The user is not a fan of jazz."),
+    ("Hm, museums bore me.", PREFERENCES, "Museums bore the user."),
+    ("Please keep your answers brief.", PREFERENCES, "Keep your answers brief."),
+    ("Answer in German, please.", PREFERENCES, "Answer in German, please."),
+    ("Please don't use emojis.", PREFERENCES, "Don't use emojis."),
+    ("Always show me the diff.", PATTERNS, "Always show the user the diff."),
+    ("From now on run the tests first.", PATTERNS, "From now on run the tests first."),
+    ("Ask me before you delete anything.", PATTERNS, "Ask the user before you delete anything."),
+    ("On Fridays we never deploy.", PATTERNS, "On Fridays we never deploy."),
+    ("I'm a data engineer at Halden.", PROFILE, "The user is a data engineer at Halden."),
+    ("I play the cello.", PROFILE, "The user plays the cello."),
+    ("I have five years of experience in Rust.", PROFILE,
+     "The user has five years of experience in Rust."),
+    ("I have severe asthma.", PROFILE, "The user has severe asthma."),
+    ("My sister Ines is vegan.", ENTITIES, "The user's sister Ines is vegan."),
+    ("Lena is my boss.", ENTITIES, "Lena is the user's boss."),
+    ("I maintain Orchard, a small queue.", ENTITIES, "The user maintains Orchard, a small queue."),
+    ("I finished the half marathon yesterday.", EVENTS,
+     "The user finished the half marathon yesterday."),
+    ("We leave for Norway on 3 July.", EVENTS, "The user leaves for Norway on 3 July."),
+    ("I have an interview with Acme next Tuesday.", EVENTS,
+     "The user has an interview with Acme next Tuesday."),
+    ("The electrician comes on the 9th.", EVENTS, "The electrician comes on the 9th."),
+    ("我从来不看恐怖片。", PREFERENCES, "用户从来不看恐怖片。"),
+    ("我一点辣都不能吃。", PREFERENCES, "用户一点辣都不能吃。"),
+    ("回答请用中文。", PREFERENCES, "回答请用中文。"),
+    ("以后改配置要先备份。", PATTERNS, "以后改配置要先备份。"),
+    ("周五下午不发版。", PATTERNS, "周五下午不发版。"),
+    ("我是一名儿科医生。", PROFILE, "用户是一名儿科医生。"),
+    ("我有五年测试经验。", PROFILE, "用户有五年测试经验。"),
+    ("我男朋友对海鲜过敏。", ENTITIES, "用户男朋友对海鲜过敏。"),
+    ("阿岚是我大学同学。", ENTITIES, "阿岚是用户大学同学。"),
+    ("我昨天跑完了厦门马拉松。", EVENTS, "用户昨天跑完了厦门马拉松。"),
+    ("我下周一要去面试。", EVENTS, "用户下周一要去面试。"),
+]  # fmt: skip
 
 NOT_SAID = [
     "Do you remember that I like tea?",
@@ -109,6 +147,35 @@ NOT_SAID = [
     "我不住在巴黎。",
     "我以前住在巴黎。",
     "我喜欢什么？",
+    "I don't eat pork, my brother said.",
+    "Does my sister Ines eat meat?",
+    "My sister would like tea.",
+    "If I were a nurse, I'd sleep less.",
+    "I'm a bit tired.",
+    "I'm a fool.",
+    "Lena is the boss.",
+    "I run the tests.",
+    "I gave up on it.",
+    "I have an idea for tomorrow.",
+    "I finished reading your answer.",
+    "Always the same error.",
+    "Never mind.",
+    "It always fails on Fridays.",
+    "Keep going.",
+    "Write the mail in a friendly tone.",
+    "Show me the diff.",
+    "Run the tests.",
+    "Haha, I live in a volcano.",
+    "The build is broken since yesterday.",
+    "哈哈，我住在南极。",
+    "我是不是该睡了？",
+    "我是说，改一下标题。",
+    "我以后再看。",
+    "以后再说。",
+    "我昨天好累。",
+    "我有一个问题。",
+    "他从来不看恐怖片。",
+    "我朋友问，这个怎么写？",
 ]
 
 
@@ -192,7 +259,7 @@ def test_other_texts_state_no_relation_of_the_user(text: str) -> None:
     assert relation_of(text) is None
 
 
-@pytest.mark.parametrize("text", ["I went to Rome", "The key rotates", "It rains"])
+@pytest.mark.parametrize("text", ["I flew to Rome", "The key rotates", "It rains"])
 def test_a_text_without_a_known_verb_stays(text: str) -> None:
     """The rules make no verb form that they do not know."""
     assert third_person(text) == text

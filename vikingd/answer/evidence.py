@@ -1,8 +1,9 @@
 """The check of a proposed memory against the messages that it names as its evidence.
 
-A model is not trusted: the words of a memory must be said by its messages. A memory about the user
-needs a message of the user. An answer such as "the second one" counts together with the message of
-the agent right before it.
+A model is not trusted: the words of a memory must be said by its messages. Of a message of the user
+its own words count, see `own_words`. All memories but cases need them; a case may be told by the
+agent and its tools, but not by a tool alone. An answer such as "the second one" counts together
+with the message of the agent right before it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from vikingd.domain import pace
-from vikingd.domain.extract import OF_AGENT, MemoryKind, Proposal
+from vikingd.domain.extract import MemoryKind, Proposal
 from vikingd.domain.search import SessionMessage
 from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, normalized
 from vikingd.index.lexicon.tokens import terms
+from vikingd.memory.own_words import LEFT_OUT, own_words
 from vikingd.memory.statements import MAX_READ
 
 MEANS: Mapping[str, float] = MappingProxyType(
@@ -37,7 +39,8 @@ MOST = 16
 """Messages that a memory may name as its evidence."""
 
 _ANSWER = 200  # characters of a message that may refer to the one before it
-_SAID = 0.6  # the least share of a memory's words that its messages have
+_SAID = 0.75  # the least share of a memory's words that its messages and those of the user have
+_SAID_BY_EVIDENCE = 0.5  # the same of its messages alone
 _SHARED = 0.5  # the least share of common words with an older memory that it may replace
 
 # Words that tell how a fact is about the user, not what the fact is.
@@ -51,14 +54,14 @@ _FRAME = frozenset(
         always never home favourite favorite allergic person their they them who whose which own
         owns speak speaks happened done do does decided mention mentioned fact note after before
         because when not no don't doesn't didn't can't cannot without nor one two three four five
-        six seven eight nine ten eleven twelve
+        six seven eight nine ten eleven twelve about
         """
     )
 ) | frozenset("用户喜欢偏好讨厌希望想要住在叫是有的了从不总会被称为使用工作说需要认为他她它这那")
 _HAN = lazy(f"[{CJK_CHARS}]")
 _NUMBER = lazy(r"\d+(?:[.,:/-]\d+)*")
-_NAME = lazy(r"(?<![.!?。] )(?<!^)(?<![\w'-])[A-ZÀ-Þ][\w'’-]*\w")
-_FIRST = lazy(r"[A-ZÀ-Þ][\w'’-]*\w")
+_NAME = lazy(r"(?<![.!?。] )(?<!^)(?<![\w'-])[A-ZÀ-Þ](?:[\w'’-]*\w)?(?<!'s)(?=\W|$|'s)")
+_FIRST = lazy(r"[A-ZÀ-Þ](?:[\w'’-]*\w)?(?<!'s)(?=\W|$|'s)")
 _COUNTED = (
     "zero one two three four five six seven eight nine ten eleven twelve",
     "零一二三四五六七八九十",
@@ -68,7 +71,32 @@ _NEGATED = lazy(
     r"avoids?|"
     r"cannot|stopped|quit|gave up|no longer|instead of|rather than|lacks?)\b|n't\b|\bcant\b|"
     r"\bdont\b"
-    r"|[不没未别無无非勿]|讨厌|討厭|避免|受不了|拒绝",
+    r"|[不没未别無无非勿]|讨厌|討厭|避免|受不了|拒绝|头疼|戒了",
+    re.IGNORECASE,
+)
+_AFFIRMED = lazy(r"[不没無无非](?:\w{1,2}不|不\w|能不)|不得不")  # denied twice
+_OF_USER = lazy(r"The user (?!and\b)|用户(?!的|和|与)", re.IGNORECASE)
+_PERSON = (
+    r"(?:wife|husband|partner|girlfriend|boyfriend|fianc\w+|son|daughter|child|kids?|children|baby|"
+    r"mother|father|mom|mum|dad|parents?|brother|sister|grand\w+|aunt|uncle|cousin|niece|nephew|"
+    r"friend|boss|manager|colleague|coworker|teacher|doctor|neighbou?r|landlord|flatmate|roommate|"
+    r"dog|cat|pet|client|customer|patient)s?"
+)
+_OTHER = lazy(
+    rf"(?i:and |but |because |since |so |also |well,? |no,? |yes,? )*(?:(?i:he|she|they|it|his|"
+    rf"her|their)\b"
+    rf"|(?i:(?:my|our|the|a|one of my)) (?:\w+ )?(?i:{_PERSON})\b"
+    r"|(?!I\b|We\b|My\b|Our\b)[A-Z][a-z]+ (?:is|has|was|wants|likes|loves|hates|prefers|lives|"
+    r"works|said)\b)"
+    r"|(?:[他她它]|我(?:的|家的?|们)?(?:\w{0,2})(?:妻子|老婆|太太|爱人|丈夫|老公|男朋友|女朋友|"
+    r"男友|女友|儿子|女儿|"
+    r"孩子|妈|爸|母亲|父亲|爷爷|奶奶|外公|外婆|哥|弟|姐|妹|朋友|老板|经理|同事|同学|老师|邻居|"
+    r"房东|客户|狗|猫)"
+    r"|\w{1,3}(?:经理|老师|总|先生|女士|医生|主任)(?=喜欢|想|要|不|说|在|是|有|爱))"
+)
+_SELF = lazy(
+    r"\b(?:i|i'm|i've|i'd|me|my|mine|myself|we|us|our)\b|我(?!(?:的|家)?\w{0,2}(?:妻|"
+    r"老婆|太太|丈夫|老公|男朋友|女朋友|儿子|女儿|孩子|妈|爸))",
     re.IGNORECASE,
 )
 _CLAUSE = lazy(
@@ -124,31 +152,44 @@ class Evidence:
             if index < self._first:
                 return f"its evidence is message {index}, which is only context"
         users = [i for i in indices if messages[i].role == "user"]
-        of_agent = proposal.kind in OF_AGENT
-        if not of_agent and not users:
-            return "no message of the user says it"
         text = _plain(proposal.text)
         own = [self._said(i) for i in users]
-        is_order = _ORDERS.search(text) and (of_agent or len(users) < len(indices))
-        if is_order and _missing(text, own):
+        if _ORDERS.search(text) and len(users) < len(indices) and _missing(text, own):
             return "it is an instruction, and no message of the user gives it"
-        if of_agent:
-            return _missing(text, [self._said(i) for i in indices])
+        if proposal.kind is MemoryKind.CASES:
+            return self._missing_of_case(text, indices)
+        if not users:
+            return "no message of the user says it"
         before = [
             self._said(i - 1)
             for i in users
             if i and messages[i - 1].role == "assistant" and len(messages[i].content) <= _ANSWER
         ]
-        if why := _missing(text, [*own, *before]):
+        earlier = [self._said(i) for i in range(max(users)) if messages[i].role == "user"]
+        if why := _missing(text, [*own, *before], earlier):
             return why
         if not (before or any(_words(text) & one.terms for one in own)):
             return "the message of the user says nothing of it"
         return _turned(proposal.kind, text, [one.text for one in own])
 
+    def _missing_of_case(self, text: str, indices: Sequence[int]) -> str:
+        """Return the reason why messages do not tell of a case; "" if they do.
+
+        A tool tells the details, but what a tool tells alone may come from anybody.
+        """
+        told = [self._said(i) for i in indices if self._messages[i].role in ("user", "assistant")]
+        if not any(_words(text) & one.terms for one in told):
+            return "only a tool says it"
+        return _missing(text, [self._said(i) for i in indices])
+
     def _said(self, index: int) -> _Said:
         if index not in self._known:
             pace.step()
-            text = _plain(self._messages[index].content[:MAX_READ])
+            message = self._messages[index]
+            content = message.content[:MAX_READ]
+            if message.role == "user":
+                content = own_words(content).replace(LEFT_OUT, " ")
+            text = _plain(content)
             self._known[index] = _Said(text, text.casefold(), frozenset(terms(text)))
         return self._known[index]
 
@@ -171,24 +212,36 @@ def shares_words(one: str, other: str) -> bool:
     return bool(a and b) and len(a & b) >= _SHARED * min(len(a), len(b))
 
 
-def _missing(text: str, said: Sequence[_Said]) -> str:
-    """Return the reason why messages do not have the words of a memory; "" if they do."""
+def _missing(text: str, said: Sequence[_Said], earlier: Sequence[_Said] = ()) -> str:
+    """Return the reason why messages do not have the words of a memory; "" if they do.
+
+    Args:
+        said: the messages of its evidence.
+        earlier: others of the user, which may tell the names and a part of the words.
+    """
+    heard = (*said, *earlier)
     for number in _NUMBER.findall(text):
-        if not any(_has_number(number, one.folded) for one in said):
+        if not any(_has_number(number, one.folded) for one in heard):
             return f"no message of its evidence says {number[:40]}"
     known = frozenset[str]().union(*(one.terms for one in said))
+    all_known = known.union(*(one.terms for one in earlier))
     first = _FIRST.match(text)
     names = _NAME.findall(text) + ([first[0]] if first and _words(first[0]) else [])
     for name in names:
-        is_said = any(name.casefold() in one.folded for one in said)
-        if name != "I" and not is_said and not set(terms(name)) <= known:
+        is_said = any(name.casefold() in one.folded for one in heard)
+        if name != "I" and not is_said and not set(terms(name)) <= all_known:
             return f"no message of its evidence says {name[:40]}"
     words = _words(text)
     if not words:
         return "" if set(terms(text)) & known else "it says nothing that its evidence says"
-    lacking = sorted(words - known)
-    if len(lacking) > (1 - _SAID) * len(words):
-        return f"its evidence does not say {', '.join(lacking)[:100]}"
+    named = {term for name in names for term in terms(name)}
+    for least, asked, there in (
+        (_SAID, words, all_known),
+        (_SAID_BY_EVIDENCE, words - named or words, known),
+    ):
+        lacking = sorted(asked - there)
+        if len(lacking) > (1 - least) * len(asked):
+            return f"its evidence does not say {', '.join(lacking)[:100]}"
     return ""
 
 
@@ -206,26 +259,49 @@ def _has_number(number: str, said: str) -> bool:
 
 
 def _turned(kind: MemoryKind, text: str, said: Sequence[str]) -> str:
-    """Return the reason why the user says the contrary, or only asks or supposes it; "" if not."""
-    words = _words(text)
-    best = 1
-    clauses: list[tuple[str, str]] = []
-    for sentence in _sentences(said):
-        for clause in _CLAUSE.split(sentence):
-            if clause and (shared := len(words & _words(clause))) >= best:
-                clauses = [*(clauses if shared == best else ()), (clause, sentence)]
-                best = shared
-    if not clauses:
+    """Return the reason why the user says something else with the same words; "" if not.
+
+    It says the contrary, only asks or supposes it, or says it of somebody else.
+    """
+    pairs = [
+        (clause, sentence)
+        for sentence in _sentences(said)
+        for clause in _CLAUSE.split(sentence)
+        if clause
+    ]
+    for part in _CLAUSE.split(text):
+        clauses = _nearest(_words(part), pairs)
+        denies = _denies(part)
+        if clauses and all(_denies(clause) != denies for clause, _ in clauses):
+            return "the user does not deny it" if denies else "the user denies it"
+    if kind not in (MemoryKind.PROFILE, MemoryKind.PREFERENCES):
         return ""
-    negated = _NEGATED.search(text) is not None
-    if all((_NEGATED.search(clause) is not None) != negated for clause, _ in clauses):
-        return "the user does not deny it" if negated else "the user denies it"
-    if kind in (MemoryKind.PROFILE, MemoryKind.PREFERENCES):
-        if all(_ASKED.search(sentence) for _, sentence in clauses):
-            return "the user only asks it"
-        if all(_SUPPOSED.search(sentence) for _, sentence in clauses):
-            return "the user only supposes it"
+    clauses = _nearest(_words(text), pairs)
+    if clauses and all(_ASKED.search(sentence) for _, sentence in clauses):
+        return "the user only asks it"
+    if clauses and all(_SUPPOSED.search(sentence) for _, sentence in clauses):
+        return "the user only supposes it"
+    if clauses and _OF_USER.match(text) and all(_is_of_another(clause) for clause, _ in clauses):
+        return "the user says it of somebody else"
     return ""
+
+
+def _nearest(words: set[str], pairs: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Return the clauses, with their sentences, that share the most words, if any."""
+    shared = [len(words & _words(clause)) for clause, _ in pairs]
+    best = max(shared, default=0)
+    return (
+        [pair for pair, count in zip(pairs, shared, strict=True) if count == best] if best else []
+    )
+
+
+def _denies(clause: str) -> bool:
+    return _NEGATED.search(_AFFIRMED.sub("", clause)) is not None
+
+
+def _is_of_another(clause: str) -> bool:
+    found = _OTHER.match(clause.strip())
+    return found is not None and not _SELF.search(clause, found.end())
 
 
 def _sentences(texts: Iterable[str]) -> Iterable[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -35,6 +35,7 @@ from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.masks import ALL
 from vikingd.ingest.written import is_written
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput
+from vikingd.pb.contexts_pb2 import Context as StoredContext
 
 IN_FLIGHT = 3
 
@@ -47,6 +48,7 @@ class ImportSummary:
 
     Attributes:
         end: "done", "interrupted" or "failed".
+        moved: the number of contexts that were renamed; only a watched folder has some.
         linked: the number of links of the import that exist now, old or new.
         revision: the first revision with all changes; 0 if nothing was sent.
         planned: (change, URI) of each planned change of a dry run.
@@ -61,6 +63,7 @@ class ImportSummary:
     updated: int = 0
     unchanged: int = 0
     deleted: int = 0
+    moved: int = 0
     linked: int = 0
     revision: int = 0
     seconds: float = 0.0
@@ -86,6 +89,12 @@ class Importer:
         delete: remove the stored contexts below `top` that are not among the drafts.
         dry_run: change nothing.
         cancelled: an event that ends the import.
+        stored: returns the stored contexts to compare with; None: all of `top`.
+        may_remove: returns True for a URI that `delete` may remove; None: any URI below `top`.
+
+    Attributes:
+        summary: the result so far.
+        error: the first failure that is not due to a context.
     """
 
     def __init__(
@@ -96,12 +105,17 @@ class Importer:
         delete: bool = False,
         dry_run: bool = False,
         cancelled: threading.Event | None = None,
+        stored: Callable[[], Iterable[StoredContext]] | None = None,
+        may_remove: Callable[[str], bool] | None = None,
     ) -> None:
+        self.error: ClientError | None = None
         self.summary = ImportSummary(dry_run=dry_run)
         self._client = client
         self._top = top
         self._delete = delete
         self._cancelled = cancelled or threading.Event()
+        self._stored = stored or (lambda: client.tree(top))
+        self._may_remove = may_remove or (lambda _: True)
         self._advance: Callable[[int], None]
         self._present: dict[str, _Present] = {}
         self._seen: set[str] = set()
@@ -140,13 +154,18 @@ class Importer:
                 self._collect(wait(self._pending).done)
                 self.summary.seconds = time.monotonic() - started
 
+    @property
+    def remaining(self) -> Collection[str]:
+        """Return the URIs of the compared contexts that were not removed."""
+        return self._present.keys()
+
     def _check_cancelled(self) -> None:
         if self._cancelled.is_set():  # another thread sets it
             raise CancelledError
 
     def _read_present(self) -> None:
         with suppress(NotFound):
-            for context in self._client.tree(self._top):
+            for context in self._stored():
                 self._present[context.uri] = _Present(
                     context.is_directory, context.content_hash, micros(context.time)
                 )
@@ -235,11 +254,12 @@ class Importer:
     def _gone(self) -> list[str]:
         """Return the outermost stored contexts that are not among the items.
 
-        Contexts whose files could not be read are kept.
+        Contexts whose files could not be read are kept, and directories of kept contexts.
         """
         unread = {item.uri for item in self.summary.unreadable if item.uri}
         kept = self._seen | unread | {self._top}
-        kept.update(*map(uris.ancestors, self._seen | unread))
+        kept.update(uri for uri in self._present if not self._may_remove(uri))
+        kept.update(*map(uris.ancestors, list(kept)))
         return outermost(
             uri
             for uri in self._present
@@ -285,6 +305,7 @@ class Importer:
         for sent in results:
             self._count(sent)
         for sent in results:
+            self.error = self.error or sent.error
             if sent.error and sent.error.code is grpc.StatusCode.UNAVAILABLE:
                 raise sent.error
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
+import grpc
 import typer
 from rich.text import Text
 
+from vikingd.client.errors import ClientError, Unreachable
 from vikingd.client.importing import Importer, ImportSummary, items_of
+from vikingd.client.reasons import unreachable
+from vikingd.client.watching import Watched
 from vikingd.ctl.migrations.opening import Program, columns_of, opened
 from vikingd.ctl.migrations.source import Asked, Source
 from vikingd.ctl.migrations.vectors import Choice, Vectors
+from vikingd.ctl.output import Form, escaped_json
 from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.render import snippet
 from vikingd.ctl.session import INTERRUPTED, OTHER, Session
@@ -73,6 +80,12 @@ def import_(
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Do not wait for the vectors.")
     ] = False,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", help="Then follow PATH, a directory, until Ctrl-C (extra `files`)."
+        ),
+    ] = False,
 ) -> None:
     """Import files; unchanged contexts are not written again.
 
@@ -83,10 +96,15 @@ def import_(
     directories.jsonl. Each line is an object with uri and text, or uri and abstract. A memory with
     unchanged text keeps its counters and times. After Ctrl-C the same command continues.
 
+    With --watch the tree below URI follows the directory until Ctrl-C: changed files are written,
+    removed ones are removed, renamed ones are moved with their memories and links. There is a line
+    for each batch of changes. Contexts that do not come from the directory stay. While the daemon
+    is away, changes wait for it. Ctrl-C ends the command with 130.
+
     --from reads the directory or server of chroma, the export of mem0, the workspace or server of
     openviking, or parquet. The key of a server is read from VIKINGCTL_SOURCE_KEY.
 
-    RPC: viking.retrieval.v1.Contexts/Tree, .../Get, .../Put, .../Delete, .../Link;
+    RPC: viking.retrieval.v1.Contexts/Tree, .../Get, .../Put, .../Delete, .../Link, .../Move;
     viking.retrieval.v1.Admin/Stats
 
     Example: vikingctl import ./docs viking://resources/docs
@@ -94,6 +112,11 @@ def import_(
     asked = Asked(path, uri, delete, collection or (), key=os.environ.get(_SOURCE_KEY, ""))
     try:
         asked.columns = columns_of(columns or ())
+        if watch:
+            _check_watch(session, asked.place, source, dry_run=dry_run)
+            _check_options(asked, vectors)
+            _watch(session, asked)
+            return
         if source is None:
             found = _files(asked, vectors)
         else:
@@ -123,9 +146,8 @@ def import_(
         raise typer.Exit(OTHER)
 
 
-def _files(asked: Asked, vectors: Choice) -> Source:
-    """Open the files at a path."""
-    path = Path(asked.place)
+def _check_options(asked: Asked, vectors: Choice) -> None:
+    """Refuse the options of other programs."""
     for field, is_given in (
         ("collection", asked.collections),
         ("map", asked.columns),
@@ -133,10 +155,105 @@ def _files(asked: Asked, vectors: Choice) -> Source:
     ):
         if is_given:
             raise InvalidField(field, "needs --from")
-    if not path.exists():
+    if not Path(asked.place).exists():
         raise InvalidField("path", f"{asked.place} does not exist; a URL needs --from")
+
+
+def _files(asked: Asked, vectors: Choice) -> Source:
+    """Open the files at a path."""
+    _check_options(asked, vectors)
+    path = Path(asked.place)
     top, items = items_of(path, asked.uri, delete=asked.delete)
     return Source(top, items, _count(path))
+
+
+def _check_watch(session: Session, place: str, source: Program | None, *, dry_run: bool) -> None:
+    """Refuse all that cannot be followed."""
+    path = Path(place)
+    for option, is_given in (
+        ("--from", source is not None),
+        ("--dry-run", dry_run),
+        ("-o yaml", session.form is Form.YAML),
+    ):
+        if is_given:
+            raise InvalidField("watch", f"cannot be used with {option}")
+    if path.exists() and (is_jsonl(path) or not path.is_dir()):
+        raise InvalidField(
+            "watch", f"follows a directory of files; {place} is a file or JSON lines"
+        )
+
+
+def _watch(session: Session, asked: Asked) -> None:
+    """Import a directory and follow it until Ctrl-C.
+
+    Raises:
+        InvalidField: the arguments do not fit.
+    """
+    path = Path(asked.place)
+    with meter(session, "text", _count(path)) as shown:
+        try:
+            watched = Watched(
+                session.client,
+                path,
+                asked.uri,
+                delete=asked.delete,
+                advance=shown.advance,
+                waiting=partial(_tell_waiting, session),
+            )
+            batches = iter(watched)
+            summary = next(batches)
+        except (OSError, ModuleNotFoundError) as error:
+            raise _not_watched(error) from None
+    if session.is_structured:
+        session.show_line(_value(summary))
+    else:
+        _report(session, summary, ())
+    if summary.end == "done":
+        session.note(f"following {asked.place}; Ctrl-C ends it")
+    try:
+        for summary in batches:
+            _report_batch(session, summary)
+    except OSError as error:
+        raise _not_watched(error) from None
+    if summary.end != "done":
+        raise typer.Exit(INTERRUPTED)
+
+
+def _not_watched(error: Exception) -> ClientError:
+    return ClientError(grpc.StatusCode.FAILED_PRECONDITION, str(error), "NOT_WATCHED")
+
+
+def _tell_waiting(session: Session, error: ClientError | None) -> None:
+    """Tell once that changes wait for the daemon, and that they no longer do."""
+    if error is None:
+        session.note("the daemon works again")
+    elif session.is_structured:
+        record = {"code": error.code.name, "reason": error.reason, "message": error.message}
+        session.err.file.write(escaped_json(json.dumps(record, ensure_ascii=False)) + "\n")
+    else:
+        reason = error.message
+        if isinstance(error, Unreachable):
+            reason, _ = unreachable(error.message, session.client.address)
+        session.warn(f"changes wait for the daemon: {reason}")
+
+
+def _report_batch(session: Session, summary: ImportSummary) -> None:
+    if session.is_structured:
+        session.show_line(_value(summary))
+        return
+    counts = ", ".join(
+        f"{count:,} {name}"
+        for count, name in (
+            (summary.created, "created"),
+            (summary.updated, "updated"),
+            (summary.moved, "moved"),
+            (summary.deleted, "deleted"),
+        )
+        if count
+    )
+    if counts and not session.quiet:
+        session.out.print(f"{counts}: revision {summary.revision}")
+    _list_faults(session, summary)
 
 
 def _count(path: Path) -> int:
@@ -154,9 +271,13 @@ def _count(path: Path) -> int:
     return count
 
 
+def _value(summary: ImportSummary, notes: Sequence[str] = ()) -> dict[str, Any]:
+    return {**asdict(summary), "notes": list(notes)}
+
+
 def _report(session: Session, summary: ImportSummary, notes: Sequence[str]) -> None:
     if session.is_structured:
-        session.show_value({**asdict(summary), "notes": list(notes)})
+        session.show_value(_value(summary, notes))
         return
     for change, uri in summary.planned:
         session.out.print(Text(f"{change} {uri}", overflow="fold"))
@@ -168,13 +289,17 @@ def _report(session: Session, summary: ImportSummary, notes: Sequence[str]) -> N
     state = "compared in" if summary.dry_run else _ENDS[summary.end]
     revision = f", revision {summary.revision}" if summary.revision else ""
     session.out.print(Text(f"{state} {summary.seconds:.1f} s: {counts}{revision}"))
-    _list(session, "not imported", [(u.path, u.reason) for u in summary.unreadable], "yellow")
-    _list(session, "refused", [(f.uri, f.reason) for f in summary.failed], "red")
-    _list(session, "front matter as text", [(f.uri, f.reason) for f in summary.as_text], "yellow")
+    _list_faults(session, summary)
     for note in notes:
         session.warn(f"note: {snippet(note, _SHOWN)}")
     if summary.end != "done":
         session.note("the imported contexts stay; the same command continues")
+
+
+def _list_faults(session: Session, summary: ImportSummary) -> None:
+    _list(session, "not imported", [(u.path, u.reason) for u in summary.unreadable], "yellow")
+    _list(session, "refused", [(f.uri, f.reason) for f in summary.failed], "red")
+    _list(session, "front matter as text", [(f.uri, f.reason) for f in summary.as_text], "yellow")
 
 
 def _list(session: Session, what: str, faults: list[tuple[str, str]], style: str) -> None:

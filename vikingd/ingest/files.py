@@ -6,13 +6,14 @@ import codecs
 import json
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TypeAlias, TypeVar
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Context, ContextType, Draft
@@ -36,9 +37,11 @@ from vikingd.ingest.written import as_put
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 """Directories that are left out, besides hidden ones."""
 
+DESCRIBING = ("README.md", "readme.md", "index.md", "SKILL.md")
+"""The files that describe their directory, the first one that exists."""
+
 _FORMER_SIDECAR = ".vikingd.jsonl"  # in which old exports kept all that files do not hold
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_DESCRIBING = ("README.md", "readme.md", "index.md", "SKILL.md")
 _FRONT = b"---\n"  # of an export's file; no document begins so
 _LISTED = 40  # files of a directory that its abstract may name
 
@@ -53,6 +56,18 @@ class Unreadable:
     path: str
     reason: str
     uri: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """A file that is not read again: its URI, and its title for the abstract of its directory."""
+
+    uri: str
+    title: str
+
+
+Read: TypeAlias = Draft | Unreadable | Unchanged
+T = TypeVar("T", bound=Read)
 
 
 def read_tree(
@@ -76,10 +91,10 @@ def read_tree(
     """
     uri = uris.parse(root_uri)
     if path.is_dir():
-        return chain(_former_sidecar(path), _closing(Documents(limits), path, uri, _read_directory))
+        return chain(former_sidecar(path), _closing(Documents(limits), path, uri, _read_directory))
     if root_uri.endswith("/") or is_shared(uri):
         uri = uris.join(uri, path.name)
-    return _closing(Documents(limits), path, uri, _read_file)
+    return _closing(Documents(limits), path, uri, read_file)
 
 
 def file_text(context: Context) -> str:
@@ -161,7 +176,7 @@ def _closing(
         yield from read(path, uri, documents)
 
 
-def _former_sidecar(directory: Path) -> Iterator[Unreadable]:
+def former_sidecar(directory: Path) -> Iterator[Unreadable]:
     """Report the sidecar of a former export."""
     sidecar = directory / _FORMER_SIDECAR
     if os.path.lexists(sidecar):
@@ -173,37 +188,58 @@ def _former_sidecar(directory: Path) -> Iterator[Unreadable]:
 
 
 def _read_directory(path: Path, uri: str, documents: Documents) -> Iterator[Draft | Unreadable]:
+    subdirectories = yield from read_level(path, uri, partial(read_file, documents=documents))
+    for subdirectory in subdirectories:
+        yield from _read_directory(subdirectory, uris.join(uri, subdirectory.name), documents)
+
+
+def read_level(
+    path: Path, uri: str, read: Callable[[Path, str], Iterable[T]]
+) -> Generator[T | Draft | Unreadable, None, list[Path]]:
+    """Read a directory and its files without its subdirectories, which it returns.
+
+    Args:
+        path: the directory.
+        uri: the URI of the directory.
+        read: reads a file with a path and a URI, as `read_file` does.
+    """
     try:
         uris.parse(uri)
-        with os.scandir(path) as entries:
-            wanted = sorted(filter(_is_wanted, entries), key=lambda entry: entry.name)
+        wanted = wanted_entries(path)
     except InvalidField as error:
         yield Unreadable(printable(path), str(error))
-        return
+        return []
     except OSError as error:
         yield Unreadable(printable(path), error.strerror or str(error), uri)
-        return
+        return []
     for entry in wanted:
         if entry.is_symlink():
-            at = _uri_of_a_context(uris.join(uri, entry.name))
+            at = uri_of_a_context(uris.join(uri, entry.name))
             yield Unreadable(printable(path / entry.name), "is a symbolic link", at)
     wanted = [entry for entry in wanted if not entry.is_symlink()]
     subdirectories = [path / entry.name for entry in wanted if entry.is_dir()]
     files = (path / entry.name for entry in wanted if not entry.is_dir())
-    drafts = chain.from_iterable(
-        _read_file(file, uris.join(uri, file.name), documents) for file in files
-    )
+    drafts = chain.from_iterable(read(file, uris.join(uri, file.name)) for file in files)
     first = list(islice(drafts, _LISTED))
     title, abstract = _description(path)
     if not abstract and not is_shared(uri):
-        can_be = (d for d in subdirectories if _uri_of_a_context(uris.join(uri, d.name)))
+        can_be = (d for d in subdirectories if uri_of_a_context(uris.join(uri, d.name)))
         abstract = _listing(first, can_be)
     if abstract:
         yield _checked(Draft(uri, is_directory=True, title=title, abstract=abstract), path)
     yield from first
     yield from drafts
-    for subdirectory in subdirectories:
-        yield from _read_directory(subdirectory, uris.join(uri, subdirectory.name), documents)
+    return subdirectories
+
+
+def wanted_entries(directory: Path) -> list[os.DirEntry[str]]:
+    """Return the entries of a directory that an import reads, by name.
+
+    Raises:
+        OSError: the directory cannot be read.
+    """
+    with os.scandir(directory) as entries:
+        return sorted(filter(_is_wanted, entries), key=lambda entry: entry.name)
 
 
 def _is_wanted(entry: os.DirEntry[str]) -> bool:
@@ -213,7 +249,7 @@ def _is_wanted(entry: os.DirEntry[str]) -> bool:
 
 def _description(directory: Path) -> tuple[str, str]:
     """Return title and abstract of the file that describes the directory; "" each without one."""
-    for name in _DESCRIBING:
+    for name in DESCRIBING:
         if (directory / name).is_symlink():
             continue
         try:
@@ -226,10 +262,10 @@ def _description(directory: Path) -> tuple[str, str]:
     return "", ""
 
 
-def _listing(first: Iterable[Draft | Unreadable], subdirectories: Iterable[Path]) -> str:
+def _listing(first: Iterable[Read], subdirectories: Iterable[Path]) -> str:
     """Return the titles or names of a directory's children, as long as an abstract may be."""
     below = (_description(path)[0] or path.name for path in subdirectories)
-    files = (draft.title or uris.name(draft.uri) for draft in first if isinstance(draft, Draft))
+    files = (one.title or uris.name(one.uri) for one in first if not isinstance(one, Unreadable))
     listing = ""
     for label in chain(below, files):
         if len(listing) + len(label) > MAX_ABSTRACT:
@@ -238,7 +274,7 @@ def _listing(first: Iterable[Draft | Unreadable], subdirectories: Iterable[Path]
     return listing
 
 
-def _read_file(path: Path, uri: str, documents: Documents) -> Iterator[Draft | Unreadable]:
+def read_file(path: Path, uri: str, documents: Documents) -> Iterator[Draft | Unreadable]:
     """Yield the draft of a file, and the parts of the file that are missing in it."""
     lost: list[str] = []
     try:
@@ -252,7 +288,7 @@ def _read_file(path: Path, uri: str, documents: Documents) -> Iterator[Draft | U
             title, time = derive_title(content, path.name), _time(metadata)
     except (OSError, Failed) as error:
         reason = getattr(error, "strerror", "") or str(error)
-        yield Unreadable(printable(path), reason, _uri_of_a_context(uri))
+        yield Unreadable(printable(path), reason, uri_of_a_context(uri))
         return
     passages = default_passages(uri, content) or None
     draft = _checked(
@@ -324,7 +360,7 @@ def _checked(draft: Draft, path: Path) -> Draft | Unreadable:
         return Unreadable(printable(path), str(error), "" if error.field == "uri" else draft.uri)
 
 
-def _uri_of_a_context(uri: str) -> str:
+def uri_of_a_context(uri: str) -> str:
     """Return the URI, "" if no context can have it."""
     try:
         return uris.parse(uri)

@@ -56,6 +56,14 @@ def comment_mark(name: str) -> str:
     return _COMMENT_MARK.get(_ending(name), "")
 
 
+def are_alike(name: str, other: str) -> bool:
+    """Return True if files of both names are read and cut in the same way."""
+    one, two = (
+        (kind_of(each), document_format(each), comment_mark(each)) for each in (name, other)
+    )
+    return one == two
+
+
 def _ending(name: str) -> str:
     """Return the suffix in lower case; "" if the last dot is the first or the last character."""
     dot = name.rfind(".")

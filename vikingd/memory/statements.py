@@ -16,8 +16,9 @@ from collections.abc import Iterator, Sequence
 from vikingd.domain import pace
 from vikingd.domain.extract import MAX_MEMORIES, MemoryKind, Proposal
 from vikingd.domain.search import SessionMessage
-from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, one_line, without_invisible
-from vikingd.memory.relations import without_time
+from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, one_line
+from vikingd.memory.own_words import LEFT_OUT, own_words
+from vikingd.memory.statement_rules import RULES
 from vikingd.memory.third_person import third_person
 
 MAX_READ = 8_000
@@ -29,12 +30,6 @@ MAX_SENTENCE = 1_000
 MAX_CLAUSE = 400
 """Characters of a clause that may become a memory."""
 
-_CODE = lazy(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-_CITED = lazy(r"(?m)^[ \t]*>.*$")
-_QUOTES = lazy(
-    r"“[^”\n]*(?:”|$)|「[^」\n]*(?:」|$)|『[^』\n]*(?:』|$)|«[^»\n]*(?:»|$)|\"[^\"\n]*(?:\"|$)",
-    re.M,
-)
 _BULLET = lazy(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)、])[ \t]+")
 
 # From here on the rest of a message is a text to work on, not a statement of its author.
@@ -67,7 +62,8 @@ _ATTRIBUTED = lazy(
 _UNREAL = lazy(
     r"\b(?:if|unless|whether|would|could|might|maybe|perhaps|suppose|assuming|imagine|wish|"
     r"let's say|what if|in case|as if|were to|used to|kidding|joking)\b"
-    r"|如果|假如|要是|假设|倘若|假若|的话|万一|也许|可能|或许|开玩笑|以前|曾经|差点|本来",
+    r"|如果|假如|要是|假设|倘若|假若|的话|万一|也许|可能|或许|开玩笑|以前|曾经|差点|本来|\bhaha|"
+    r"\blol\b|哈哈",
     re.IGNORECASE,
 )
 _ASKS = lazy(
@@ -76,17 +72,22 @@ _ASKS = lazy(
     re.IGNORECASE,
 )
 _NEXT = lazy(
-    r",?\s+(?:and|but|so)\s+(?:also\s+)?(?=(?:i|we|my|call me)\b)|[,;]\s+(?=(?:i|my|call me)\b)"
-    r"|[，；、,;]\s*(?:而且|并且|同时|但是?|也)?(?=我|请?记住|请?叫我)",
+    r",?\s+(?:and|but|so)\s+(?:also\s+)?(?=(?:i|we|my|call me|no|please|always|never|don't)\b)"
+    r"|[,;]\s+(?=(?:i|my|call me)\b)"
+    r"|[，；、,;]\s*(?:而且|并且|同时|但是?|也)?(?=我|请?记住|请?叫我|请|先|是一[名位]|打算|计划|"
+    r"不要)",
     re.IGNORECASE,
 )
 _FILLER = lazy(
     r"(?:(?:hi|hello|hey|ok|okay|well|so|now|also|and|but|btw|by the way|oh|yes|no|yeah|sure|"
-    r"thanks|"
+    r"hm+|ah|good|great|nice|right|exactly|perfect|lovely|excellent|sorry|before we (?:start|"
+    r"begin)|"
+    r"one (?:more )?(?:thing|rule|request)|as you know|thanks|"
     r"thank you|fyi|just so you know|for the record|actually|anyway|please note(?: that)?|"
     r"note(?: that)?|in general|honestly|personally)(?: (?:there|all|everyone|again|so much))?"
-    r"(?:\s*[,:.!]+\s*|\s+)|(?:你好|您好|嗨|好的?|嗯|哦|对了|顺便说一下|另外|其实|谢谢|那么?|"
-    r"一般来说)[,，。！!:：]*\s*)+",
+    r"(?:\s*[,:.!]+\s*|\s+)|(?:你好|您好|嗨|好的?|嗯|哦|对了?|行|顺便说一下|另外|还有|而且|其实|"
+    r"谢谢|那么?|"
+    r"一般来说|(?:先)?(?:说好|说个|定个|有个|一个)?(?:规矩|要求|习惯)(?=[:：]))[,，。！!:：]*\s*)+",
     re.IGNORECASE,
 )
 
@@ -108,105 +109,10 @@ _EMPTY = lazy(
     re.IGNORECASE,
 )
 
-_ADVERBS = (
-    r"(?:(?:really|absolutely|mostly|usually|generally|still|now|currently|just|also|much|actually|"
-    r"recently|strongly|truly|finally|do|personally|particularly|especially) )*"
-)
-_ME = rf"(?:i|we) {_ADVERBS}"
-_ZH = (
-    r"我(?:们)?(?:个人)?(?:现在|目前|如今|也|真的|最|很|特别|非常|比较|还是|一直|都|已经|刚刚?|"
-    r"最近|"
-    r"又|终于|更|超|蛮|挺)*"
-)
-
-_CALLED = lazy(r"(?:please )?call me (?P<name>.+)", re.IGNORECASE)
-_MOVED = r"(?:i|we)\b.{0,20}?\b(?:moved|relocated)\b"
-_PLACE = (
-    r"(?:the )?(?-i:[A-Z][a-zà-ÿ'.-]+(?:[ ,]+(?:de|la|le|am|of|the|[A-Z][a-zà-ÿ'.-]+)){0,4})"
-    r"(?![\w])"
-)
 _PROFILE, _PREFERENCES, _ENTITIES = (
     MemoryKind.PROFILE,
     MemoryKind.PREFERENCES,
     MemoryKind.ENTITIES,
-)
-_PEOPLE = (
-    "wife|husband|partner|girlfriend|boyfriend|fiancee?|son|daughter|child|baby|mother|father|mom|"
-    "mum|dad|"
-    "brother|sister|friend|best friend|boss|manager|colleague|coworker|teacher|doctor|dog|cat|pet|"
-    "horse|"
-    "company|team|project|startup|product|repository|app|boat|car"
-)
-_ZH_PEOPLE = (
-    "妻子|老婆|太太|丈夫|老公|女朋友|男朋友|儿子|女儿|孩子|妈妈|爸爸|母亲|父亲|哥哥|弟弟|姐姐|妹妹|"
-    "朋友|老板|经理|同事|老师|狗|猫|宠物|公司|团队|项目|产品"
-)
-_RULES: Sequence[tuple[MemoryKind, re.Pattern[str]]] = tuple(
-    (kind, lazy(pattern, re.IGNORECASE | re.DOTALL))
-    for kind, pattern in (
-        (
-            _PREFERENCES,
-            rf"{_ME}(?:prefer|like|love|enjoy|adore|hate|dislike|detest|can(?:'t|not| not) stand|"
-            r"(?:don't|do not)(?: really| particularly| much)? (?:like|enjoy)) (?P<object>.+)",
-        ),
-        (_PREFERENCES, r"my favou?rite .{1,60}? (?:is|are) (?P<object>.+)"),
-        (
-            _PREFERENCES,
-            r"i (?:always|never) (?!(?:get|got|see|saw|have|had|receive|end up|forget|think|"
-            r"thought|know|"
-            r"knew|understood|said|asked|seem|wonder|been|heard|mind|felt|found|met|"
-            r"\w+ed)\b)(?P<object>.+)",
-        ),
-        (
-            _PREFERENCES,
-            rf"{_ZH}(?:偏好|偏爱|喜欢|喜爱|讨厌|不(?:太|怎么|再)?喜欢|受不了|宁愿)(?P<object>.+)",
-        ),
-        (_PREFERENCES, r"我(?:最喜欢|最爱)的.{1,30}?是(?P<object>.+)"),
-        (_PREFERENCES, r"我(?:总是|总|从不|从来不|绝不)(?!觉得|以为|知道|明白|记得)(?P<object>.+)"),
-        (_PREFERENCES, r"比起.{1,60}?，?我更喜欢(?P<object>.+)"),
-        (_PROFILE, r"my (?:full |first |last )?name(?: is|'s) (?P<object>.+)"),
-        (
-            _PROFILE,
-            r"(?:please )?call me (?!back|when|later|if|at|on|tomorrow|again|in\b)(?P<object>.+)",
-        ),
-        (
-            _PROFILE,
-            rf"(?:{_ME}|i'?ve (?:just |recently )?|we'?ve (?:just |recently )?|i have )"
-            r"(?:(?:live|reside) in|work (?:at|for|as|in)|"
-            r"come from|grew up in|speak) (?P<object>.+)",
-        ),
-        (
-            _PROFILE,
-            rf"(?:{_ME}|i'?ve (?:just |recently )?|we'?ve (?:just |recently )?|i have )"
-            rf"(?:moved|relocated)(?: back)? to (?P<object>{_PLACE}.{{0,60}})",
-        ),
-        (
-            _PROFILE,
-            r"(?:i'?m|i am) (?:(?:now|still|currently|living|based|from|allergic|vegan|vegetarian|"
-            r"diabetic|colou?r-?blind|left-handed)\b ?)+(?P<object>.*)",
-        ),
-        (_PROFILE, r"i was born (?P<object>.+)"),
-        (_PROFILE, r"my birthday(?: is|'s) (?P<object>.+)"),
-        (_PROFILE, r"我(?:叫|的名字[是叫]|姓)(?P<object>.+)"),
-        (_PROFILE, r"请?(?:叫|称呼)我(?!们)(?P<object>.+)"),
-        (
-            _PROFILE,
-            rf"{_ZH}(?:住在|居住在|搬到|搬去|搬回|搬家到|定居|就职于|任职于|供职于|来自|出生[于在])"
-            r"(?P<object>.+)",
-        ),
-        (_PROFILE, rf"{_ZH}在(?P<object>.+?)(?:工作|上班|任职)了?"),
-        (_PROFILE, rf"{_ZH}对(?P<object>.+?)过敏"),
-        (_PROFILE, r"我的?生日[是在](?P<object>.+)"),
-        (
-            _ENTITIES,
-            rf"my (?:\w+ )?(?:{_PEOPLE})(?:'s name is| is (?:called|named)|"
-            rf", called) (?P<object>.+)",
-        ),
-        (
-            _ENTITIES,
-            rf"我(?:的|家的?|们)?(?:\w{{0,3}})(?:{_ZH_PEOPLE})(?:的名字是|名?叫)(?P<object>.+)",
-        ),
-    )
 )
 _OF_SELF = lazy(r"(?:i|i'm|i've|my|we|our)\b|我", re.IGNORECASE)
 _HAN = lazy(f"[{CJK_CHARS}]")
@@ -233,18 +139,10 @@ def proposals(messages: Sequence[SessionMessage], first: int) -> tuple[Proposal,
 
 def statements(content: str) -> Iterator[tuple[MemoryKind, str]]:
     """Yield kind and text of each statement in a message of the user."""
-    content = without_invisible(content)
-    content = _CITED.sub(" ", _CODE.sub(" ", content.replace("’", "'")))
-    for line in content.splitlines():
+    for line in own_words(content).splitlines():
         bullet = _BULLET.match(line)
         body = line[bullet.end() :] if bullet else line
-        quoted = [found.span() for found in _QUOTES.finditer(body)]
-        at = 0
         for sentence in _sentences(body):
-            start = body.index(sentence, at)
-            at = start + len(sentence)
-            if any(low <= start < high for low, high in quoted):
-                continue
             if found := _FOREIGN.search(sentence):
                 before = sentence[: found.start()]
                 if not _of_remembering(sentence) or not before.strip():
@@ -311,13 +209,12 @@ def _of_clause(clause: str) -> tuple[MemoryKind, str] | None:
     clause = _trimmed(clause)
     if len(clause) > MAX_CLAUSE:
         return None
-    for kind, pattern in _RULES:
+    if LEFT_OUT in clause:
+        return None
+    for kind, pattern, noted in RULES:
         if found := pattern.fullmatch(clause):
             thing = _trimmed(found["object"])
-            is_empty = _EMPTY.match(thing) or (
-                not thing and "'m" not in clause and " am" not in clause
-            )
-            return None if is_empty else (kind, _shown(_noted(clause)))
+            return None if _EMPTY.match(thing) else (kind, _shown(noted(clause)))
     return None
 
 
@@ -328,14 +225,6 @@ def _unfilled(text: str) -> str:
 
 def _trimmed(text: str) -> str:
     return one_line(text).strip(_END)
-
-
-def _noted(clause: str) -> str:
-    if called := _CALLED.fullmatch(clause):
-        return f"The user wants to be called {called['name']}"
-    if re.match(_MOVED, clause, re.IGNORECASE):
-        clause = without_time(clause)
-    return third_person(clause, regular=True)
 
 
 def _shown(text: str) -> str:

@@ -27,8 +27,32 @@ _SHORT = {"i'm": "is", "im": "is", "we're": "is", "i've": "has", "ive": "has", "
           "i'll": "will", "i'd": "would"}  # fmt: skip
 _VERBS = {"am": "is", "are": "is", "have": "has", "do": "does", "don't": "doesn't", "go": "goes"}
 _AS_IT_IS = frozenset(
-    ["can", "can't", "cannot", "will", "won't", "would", "must", "should", "was", "had", "did"]
+    [
+        *(
+            "can",
+            "can't",
+            "cannot",
+            "will",
+            "won't",
+            "would",
+            "must",
+            "should",
+            "was",
+            "had",
+            "did",
+        ),
+        *("ran", "met", "won", "bought", "sold", "lost", "gave", "got", "quit", "began", "broke"),
+        *("went", "came", "took", "made", "wrote", "left", "grew"),
+        *("only", "never", "always", "usually", "normally", "mostly"),
+    ]
 )
+_PAST = lazy(r"(?!need|feed|speed|embed|breed|bleed|proceed|succeed|exceed)\w{2,}ed")
+_BY_NAME = {
+    "i": "the user", "i'm": "the user is", "me": "the user", "my": "the user's",
+    "mine": "the user's", "we": "the user", "us": "the user", "our": "the user's",
+    "myself": "the user",
+}  # fmt: skip
+_FIRST = lazy(rf"\b(?:{'|'.join(sorted(_BY_NAME, key=len, reverse=True))})\b", re.IGNORECASE)
 _MOVED = lazy(
     r"(?:(?:has|have) )?(?:just |recently |finally )?(?:moved|relocated)(?: back)? to ",
     re.IGNORECASE,
@@ -64,10 +88,17 @@ def third_person(text: str, *, regular: bool = False) -> str:
     return f"The user {adverbs}{_conjugated(verb)}{space}{_others(rest)}"
 
 
+def of_others(text: str) -> str:
+    """Return a text with the user by name: "my boss" becomes "the user's boss"."""
+    if _HAN.search(text):
+        return re.sub(r"我们|(?<![自忘本])我", "用户", text)
+    return _FIRST.sub(lambda found: _BY_NAME[found[0].lower()], text)
+
+
 def _conjugated(verb: str) -> str:
     if verb in _VERBS:
         return _VERBS[verb]
-    if verb in _AS_IT_IS or not verb.isalpha():
+    if verb in _AS_IT_IS or not verb.isalpha() or _PAST.fullmatch(verb):
         return verb
     if re.search(r"(?:s|x|z|ch|sh|o)$", verb):
         return f"{verb}es"

@@ -1,0 +1,178 @@
+"""The own words of a user: a message without what it quotes, pastes or forwards.
+
+A user pastes mails, logs, pages and lines of other people. Such a text says nothing about the user,
+and it may hold orders to the agent. Three kinds of parts are left out:
+
+- blocks with marks of their own: code, tags, comments, JSON, front matter, quoted lines, log lines,
+  quotations that are longer than a name;
+- the rest of a message from the beginning of a text: a forwarded mail, a turn of a conversation, a
+  heading, or what follows "Summarize this contract:" or "这段话是什么意思？", but such a block;
+- all before a question about "the text above".
+
+A message that asks to keep something out of memory has no own words.
+"""
+
+from __future__ import annotations
+
+import re
+
+from vikingd.domain.text import CJK_CHARS, lazy, without_invisible
+
+LEFT_OUT = "\ufffc"
+"""The character that stands for a part that was left out."""
+
+_BLOCKS = (
+    lazy(r"\A\s*---[ \t]*\n.*?\n---[ \t]*(?=\n|\Z)", re.DOTALL),  # front matter
+    lazy(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL),
+    lazy(r"<!--.*?(?:-->|\Z)", re.DOTALL),
+    lazy(r"(?m)^[ \t]*[>|＞].*(?:\n[ \t]*[>|＞].*)*"),
+    lazy(
+        r"(?m)^[ \t]*(?:\$ |#!|\d{4}-\d\d-\d\d[ T]|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG)\b|"
+        r"at \w+\.).*"
+    ),
+)
+_TAG = lazy(r"</?[A-Za-z!?][^<>\n]{0,200}>")
+_MARKUP = lazy(r"</[A-Za-z]|<[!?][A-Za-z]|<[A-Za-z][^<>\n]{0,200}(?:=|/>)")
+_JSON = lazy(r"[{\[]\s*\"[^\"\n]{0,100}\"\s*:")
+
+_QUOTATION = lazy(
+    r"“[^”\n]*(?:”|$)|「[^」\n]*(?:」|$)|『[^』\n]*(?:』|$)|«[^»\n]*(?:»|$)|\"[^\"\n]*(?:\"|$)"
+    r"|‘[^’\n]*’",
+    re.MULTILINE,
+)
+_NAME_WORDS, _NAME_CHARS = 4, 12  # of a quotation that may be a name
+_NO_NAME = lazy(
+    r"\b(?:i|you|user|users|assistant|agents?|remember|store|save|memor\w*|please|must|always|"
+    r"never)\b|[我你您]|用户|助手|记住|保存|写入|记忆|请|永远|以后|必须",
+    re.IGNORECASE,
+)
+
+_TEXT = (
+    r"(?:e-?mails?|mails?|messages?|letters?|texts?|paragraphs?|passages?|sentences?|lines?|"
+    r"quotes?|"
+    r"contracts?|documents?|articles?|pages?|posts?|tweets?|threads?|chats?|transcripts?|logs?|"
+    r"outputs?|"
+    r"reviews?|notes?|stor(?:y|ies)|poems?|lyrics|dialogs?|dialogues?|conversations?|conditions|"
+    r"terms|"
+    r"answers?|replies|reply|comments?|snippets?|files?|reports?|drafts?|prompts?|instructions|"
+    r"excerpts?)"
+)
+_ZH_TEXT = (
+    r"(?:段话|段文字|段文本|段聊天记录|段对话|段注释|段内容|段|封信|封邮件|邮件|短信|条消息|消息|"
+    r"篇文章|文章|"
+    r"合同|文档|日志|帖子|评论|句话|句|段代码|歌词|诗|故事|通知|网页|聊天记录|对话|内容|原文|文字|"
+    r"文本|稿子|"
+    r"简历|输出)"
+)
+_WORK = (
+    r"(?:translate|proofread|rephrase|paraphrase|rewrite|reword|summari[sz]e|shorten|correct|edit|"
+    r"improve|polish|analy[sz]e|explain|review|check|classify|continue|read|parse|format|convert|"
+    r"fix)"
+)
+_ZH_WORK = (
+    r"(?:翻译|翻譯|润色|改写|总结|概括|分析|解释|校对|检查|修改|续写|看看|看一下|读一下|缩写)"
+)
+# The rest of a message is foreign after a line that ends with one of these.
+_BEGINS_AT_END = lazy(
+    rf"(?:\b{_TEXT}\b|\b(?:this|following|below|here(?:'s| is| it is)|said|says|wrote|writes|told|"
+    rf"asked|replied|reads|from \w+)\b|{_ZH_TEXT}|以下|下面|如下|写道|说|"
+    rf"回复)[^:：\n]{{0,40}}[:：]\s*$"
+    rf"|\b(?:this|these|the following|that) (?:\w+ ){{0,3}}{_TEXT}\b[^.!?\n]{{0,60}}[?.!:]?\s*$"
+    rf"|[这那][是]?(?:一)?{_ZH_TEXT}[^。！？\n]{{0,40}}[？。！：]?\s*$"
+    rf"|\b{_WORK} (?:it|this|that|these|the following|below)\b[^.!?\n]{{0,40}}[?.!:]?\s*$",
+    re.IGNORECASE,
+)
+# ... and, within a line, after one of these.
+_BEGINS_WITHIN = lazy(
+    rf"\b{_WORK}\b[^:：\n]{{0,80}}[:：]|{_ZH_WORK}[^:：\n]{{0,40}}[:：]"
+    rf"|\b(?:this|the following|below) (?:\w+ ){{0,2}}{_TEXT}[^:：\n]{{0,40}}[:：]"
+    rf"|(?:以下|下面|这){_ZH_TEXT}?[^:：\n]{{0,20}}[:：]"
+    rf"|\b(?:he|she|they|it|someone|somebody|[A-Z]\w+) (?:just )?(?:said|says|wrote|writes|told me|"
+    rf"texted|sent(?: me)?(?: this)?|replied|answered|asked)\s*[:：]"
+    rf"|(?:说|写道|回复|问|发来)\s*[:：]",
+    re.IGNORECASE,
+)
+# A line that begins a foreign text.
+_BEGINS_LINE = lazy(
+    r"[ \t]*(?:(?:user|assistant|system|human|ai|bot|tool|developer|agent|用户|助手|系统|客服|"
+    r"机器人)"
+    r"\s*[:：]|\[(?:user|assistant|system|tool)\]|-{2,} ?(?:original|forwarded|begin)|"
+    r"begin forwarded message|(?:from|subject|to|sent|von|betreff|发件人|收件人|主题)\s*[:：]\s*\S|"
+    r"on .{0,80}\bwrote:|#{1,6} \S|={4,}\s*$|-{4,}\s*$)",
+    re.IGNORECASE,
+)
+_ABOVE = lazy(
+    rf"\b(?:{_TEXT}|yaml|json|xml|html|code|block|part)\b (?:\w+ )?above\b|"
+    rf"\babove (?:\w+ )?{_TEXT}\b"
+    rf"|以上(?:的)?(?:这)?{_ZH_TEXT}|上面(?:的)?(?:这)?{_ZH_TEXT}",
+    re.IGNORECASE,
+)
+_UNKEPT = lazy(
+    r"\b(?:do not|don't|dont|never|please not|no need to|without) (?:ever |"
+    r"please )?(?:remember(?:ing)?|"
+    r"stor(?:e|ing)|sav(?:e|ing)|keep(?:ing)?|record(?:ing)?|not(?:e|ing)(?: down)?|"
+    r"memori[sz](?:e|ing))"
+    r" (?:this|that|it|any of|what i|anything|these|those)\b"
+    r"|\boff the record\b|\bbetween you and me\b|\bforget (?:that i|what i) (?:said|told|wrote)\b"
+    r"|(?:不要|别|不用|不必|请勿|无需)(?:帮我)?(?:记住|记下来?|保存|存下来?|记录|存档)"
+    r"(?:这|那|它|我|下|以下|[。！!，,：:]|$)"
+    r"|不要?外传|只跟你说|保密",
+    re.IGNORECASE,
+)
+_LINE = lazy(r"(?m)^.*\S.*$")
+_GOES_ON = lazy(rf"\s*+[^{LEFT_OUT}]")
+_HAN = lazy(f"[{CJK_CHARS}]")
+
+
+def own_words(content: str) -> str:
+    """Return the parts of a message that its author says, with LEFT_OUT for each other part."""
+    text = without_invisible(content).replace("’", "'")
+    if _UNKEPT.search(text):
+        return ""
+    for block in _BLOCKS:
+        text = block.sub(LEFT_OUT, text)
+    text = _without_markup(text)
+    if begins := _JSON.search(text):
+        ends = max(text.rfind("}"), text.rfind("]"))
+        text = (
+            text[: begins.start()] + LEFT_OUT + (text[ends + 1 :] if ends > begins.start() else "")
+        )
+    text = _QUOTATION.sub(_name_or_nothing, text)
+    for found in reversed(list(_LINE.finditer(text))):
+        if found.start() and _ABOVE.search(found[0]):
+            text = f"{LEFT_OUT}\n{text[found.start() :]}"
+            break
+    for found in _LINE.finditer(text):
+        if _BEGINS_LINE.match(found[0]):
+            return text[: found.start()] + LEFT_OUT
+        if (begin := _begin(text, *found.span())) is not None:
+            return text[:begin] + LEFT_OUT
+    return text
+
+
+def _begin(text: str, start: int, end: int) -> int | None:
+    """Return where a foreign text begins, in the line text[start:end] or after it.
+
+    None if it does not begin there, or if the part that was left out after it is this text.
+    """
+    for found in _BEGINS_WITHIN.finditer(text, start, end):
+        if _GOES_ON.match(text, found.end()):
+            return found.end()
+    is_begun = _GOES_ON.match(text, end) and LEFT_OUT not in text[start:end]
+    return end if is_begun and _BEGINS_AT_END.search(text, max(start, end - 200), end) else None
+
+
+def _without_markup(text: str) -> str:
+    """Leave out what stands between the first and the last tag."""
+    if not _MARKUP.search(text):
+        return text
+    tags = [found.span() for found in _TAG.finditer(text)]
+    return f"{text[: tags[0][0]]}{LEFT_OUT}{text[tags[-1][1] :]}" if tags else text
+
+
+def _name_or_nothing(found: re.Match[str]) -> str:
+    """Return a quotation that may be a name, as it is, and LEFT_OUT for another one."""
+    said = found[0][1:-1]
+    size = len(_HAN.findall(said))
+    is_short = size <= _NAME_CHARS and len(said.split()) <= _NAME_WORDS
+    return found[0] if is_short and not _NO_NAME.search(said) else LEFT_OUT
