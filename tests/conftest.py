@@ -7,12 +7,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from embed_helpers import Endpoint
 from gateway_helpers import Gateway, gateway_of
 from intent_helpers import Asked, in_turn, planned
+from postgres_servers import LEFT_OUT, Server, running
 from scripted import ScriptedServer
 from store_helpers import opened
 from thinking_helpers import House, thinking_daemon, told
@@ -24,6 +27,8 @@ from vikingd.ctl import main
 from vikingd.ctl.demo import serving
 from vikingd.pb.retrieval_pb2 import RERANK_STATUS_DONE
 from vikingd.store import Store
+from vikingd.store.postgres.store import PostgresStore
+from vikingd.store.writing import WritableStore
 
 Ctl = Callable[..., tuple[int, str, str]]
 
@@ -136,11 +141,42 @@ def printed_by_another(request: pytest.FixtureRequest, tmp_path: Path) -> Callab
     return run
 
 
+SQLITE, POSTGRES = "sqlite", "postgresql"
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run the tests of modules with the mark `stores` over both stores."""
+    if "store" in metafunc.fixturenames and any(metafunc.definition.iter_markers("stores")):
+        kinds = [SQLITE] if LEFT_OUT else [SQLITE, POSTGRES]
+        metafunc.parametrize("store", kinds, indirect=True)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """Yield a PostgreSQL server."""
+    with running() as server:
+        yield server
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[Store]:
-    """Yield an open store with vectors of two numbers."""
+def sqlite_store(tmp_path: Path) -> Iterator[Store]:
+    """Yield an open store in SQLite with vectors of two numbers."""
     with opened(tmp_path) as made:
         yield made
+
+
+@pytest.fixture
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WritableStore]:
+    """Yield an open store with vectors of two numbers."""
+    if getattr(request, "param", SQLITE) == SQLITE:
+        with opened(tmp_path) as made:
+            yield made
+        return
+    server: Server = request.getfixturevalue("postgres")
+    tenant = f"t{uuid4().hex}"
+    with closing(PostgresStore(server.url, tenant, model="m", dimension=2)) as shared:
+        shared.start(lambda *_: None)
+        yield shared
 
 
 @pytest.fixture

@@ -18,6 +18,8 @@ from vikingd.domain.contexts import Draft
 from vikingd.ingest.prepare import prepare
 from vikingd.store import Store
 
+pytestmark = pytest.mark.stores
+
 
 def test_a_put_at_another_revision_writes_nothing(store: Store) -> None:
     """A put that expects another revision writes nothing, and its error names both revisions."""

@@ -23,6 +23,8 @@ from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store import Store
 from vikingd.store.sqlite.schema import MIGRATIONS, connect
 
+pytestmark = pytest.mark.stores
+
 NOTES = "viking://user/memories/notes.md"
 KEPT = "viking://user/memories/kept.md"
 

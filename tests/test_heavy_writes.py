@@ -32,6 +32,8 @@ from vikingd.store import writing as stores
 from vikingd.wire import preparing
 from vikingd.wire.calls import Threads
 
+pytestmark = pytest.mark.stores
+
 TOP = "viking://resources/top"
 
 HOSTILE = {

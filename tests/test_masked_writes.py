@@ -23,6 +23,8 @@ from vikingd.ingest.written import as_put
 from vikingd.pb import contexts_pb2
 from vikingd.store import Store
 
+pytestmark = pytest.mark.stores
+
 
 @pytest.mark.parametrize("name", ["title", "overview", "metadata", "time", "abstract"])
 def test_a_mask_writes_what_it_names_and_nothing_else(store: Store, name: str) -> None:

@@ -24,6 +24,8 @@ from vikingd.store import Store
 from vikingd.store.sqlite.schema import MIGRATIONS, connect
 from vikingd.store.writes import memories
 
+pytestmark = pytest.mark.stores
+
 
 def once(name: str, digest: bytes = b"d") -> Once:
     """Return a request with an id, whose reply is its revision."""

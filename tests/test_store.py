@@ -30,6 +30,8 @@ from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound, VikingE
 from vikingd.domain.uri import ROOT
 from vikingd.store import Store
 
+pytestmark = pytest.mark.stores
+
 
 def test_put_makes_the_directories_above(store: Store) -> None:
     """A put makes the missing directories above a file, in the same revision."""

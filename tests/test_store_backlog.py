@@ -5,10 +5,13 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import pytest
 from store_helpers import DOCS, ONE, TWO, WITHOUT_DIGESTS, file, opened, put, scanned
 
 from vikingd.store import Store
 from vikingd.store.sqlite.schema import DATABASE, connect
+
+pytestmark = pytest.mark.stores
 
 
 def test_backlog(store: Store) -> None:
@@ -47,14 +50,14 @@ def test_the_backlog_tells_its_work(store: Store) -> None:
     assert store.backlog_size() == (4, 510)
 
 
-def test_the_backlog_is_read_from_its_index_alone(store: Store) -> None:
+def test_the_backlog_is_read_from_its_index_alone(sqlite_store: Store) -> None:
     """Backlog and size are read through an index, without a sort or a scan."""
-    put(store, file(f"{DOCS}/a", "a1\n", abstract="A"))
+    put(sqlite_store, file(f"{DOCS}/a", "a1\n", abstract="A"))
     told: list[str] = []
-    with store._snapshot() as db:  # the next reads have the same connection
+    with sqlite_store._snapshot() as db:  # the next reads have the same connection
         db.set_trace_callback(told.append)
-    store.backlog(9)
-    store.backlog_size()
+    sqlite_store.backlog(9)
+    sqlite_store.backlog_size()
     db.set_trace_callback(None)
     queries = [sql for sql in told if "SELECT" in sql]
     plans = [db.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall() for sql in queries]
@@ -84,17 +87,17 @@ def test_equal_texts_have_equal_digests_until_their_vectors_are_dropped(store: S
     assert store.made_vectors([digest]) == {}
 
 
-def test_one_of_many_equal_texts_tells_the_vector(store: Store) -> None:
+def test_one_of_many_equal_texts_tells_the_vector(sqlite_store: Store) -> None:
     """The lookup reads only one of many equal texts."""
-    put(store, *(file(f"{DOCS}/{i}", abstract="same") for i in range(300)))
-    waiting = store.backlog(300)
-    store.fill(
+    put(sqlite_store, *(file(f"{DOCS}/{i}", abstract="same") for i in range(300)))
+    waiting = sqlite_store.backlog(300)
+    sqlite_store.fill(
         [(text.text_id, ONE) for text in waiting], {text.text_id: text.digest for text in waiting}
     ).result()
     steps: list[int] = []
-    with store._snapshot() as db:  # the next read has the same connection
+    with sqlite_store._snapshot() as db:  # the next read has the same connection
         db.set_progress_handler(lambda: steps.append(1), 1)
-    assert store.made_vectors([waiting[0].digest]) == {waiting[0].digest: ONE}
+    assert sqlite_store.made_vectors([waiting[0].digest]) == {waiting[0].digest: ONE}
     assert 0 < len(steps) < 600
 
 

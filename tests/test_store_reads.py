@@ -44,6 +44,8 @@ from vikingd.domain.uri import ROOT
 from vikingd.store import Store, StoreCounts, page_token
 from vikingd.store.sqlite import schema
 
+pytestmark = pytest.mark.stores
+
 
 def test_a_new_store_has_the_root(store: Store) -> None:
     """A new store has the root at revision 1, so a listing is never NotFound."""
@@ -227,12 +229,12 @@ def test_all_links(store: Store) -> None:
     assert len(store.get(GUIDE).relations) == 3
 
 
-def test_counts(store: Store, tmp_path: Path) -> None:
+def test_counts(sqlite_store: Store, tmp_path: Path) -> None:
     """The counts are directories, files, texts, vectors, links, and bytes of database and log."""
-    put(store, file(GUIDE, "one\n", abstract="A", vector=ONE), file(f"{DOCS}/b"))
-    store.link(GUIDE, DOCS, "").result()
+    put(sqlite_store, file(GUIDE, "one\n", abstract="A", vector=ONE), file(f"{DOCS}/b"))
+    sqlite_store.link(GUIDE, DOCS, "").result()
     size = sum(path.stat().st_size for path in tmp_path.glob("store.sqlite3*"))
-    assert store.counts() == StoreCounts(3, 2, 2, 1, 1, size)
+    assert sqlite_store.counts() == StoreCounts(3, 2, 2, 1, 1, size)
 
 
 def test_a_scan_sees_one_revision(store: Store) -> None:
@@ -284,26 +286,26 @@ def test_changes_since(store: Store) -> None:
     assert store.changes_since(now) == ([], now)
 
 
-def test_forgotten_removals(store: Store) -> None:
+def test_forgotten_removals(sqlite_store: Store) -> None:
     """A follower that is too far behind gets an error, so it keeps no deleted context."""
-    put(store, file(GUIDE))
-    store.delete([GUIDE]).result()
-    store.forget_removals(3)
-    store.delete([DOCS]).result()
-    assert store.changes_since(3) == ([Remove(DOCS)], 4)
+    put(sqlite_store, file(GUIDE))
+    sqlite_store.delete([GUIDE]).result()
+    sqlite_store.forget_removals(3)
+    sqlite_store.delete([DOCS]).result()
+    assert sqlite_store.changes_since(3) == ([Remove(DOCS)], 4)
     with pytest.raises(Corrupt, match="since revision 2"):
-        store.changes_since(2)
-    assert store.changes_since(0)[1] == 4
+        sqlite_store.changes_since(2)
+    assert sqlite_store.changes_since(0)[1] == 4
 
 
-def test_meta(store: Store, tmp_path: Path) -> None:
+def test_meta(sqlite_store: Store, tmp_path: Path) -> None:
     """Values survive a restart and make no revision."""
-    assert store.get_meta("prior") is None
-    store.set_meta("prior", b"\x00\x01")
-    store.set_meta("prior", b"\x00\x02")
-    store.close()
-    with opened(tmp_path) as store:
-        assert (store.get_meta("prior"), store.revision) == (b"\x00\x02", 1)
+    assert sqlite_store.get_meta("prior") is None
+    sqlite_store.set_meta("prior", b"\x00\x01")
+    sqlite_store.set_meta("prior", b"\x00\x02")
+    sqlite_store.close()
+    with opened(tmp_path) as sqlite_store:
+        assert (sqlite_store.get_meta("prior"), sqlite_store.revision) == (b"\x00\x02", 1)
 
 
 # Opening

@@ -89,10 +89,10 @@ class PostgresReads(Reads):
 
 
 _LEASE = """
-INSERT INTO leases (text_id, node, until)
+INSERT INTO vikingd.leases AS leases (text_id, node, until)
 SELECT id, $2, now() + make_interval(secs => $3) FROM texts
 WHERE id IN (SELECT value FROM each_id($1)) AND vector IS NULL ORDER BY id
-ON CONFLICT ON CONSTRAINT leases_pkey DO UPDATE SET node = excluded.node, until = excluded.until
+ON CONFLICT (tenant, text_id) DO UPDATE SET node = excluded.node, until = excluded.until
 WHERE leases.node = excluded.node OR leases.until < now() RETURNING text_id
 """
 _LEASE_SECONDS = 30
