@@ -46,6 +46,7 @@ class Server:
     def __init__(self, directory: Path, *settings: str) -> None:
         self._directory = directory
         self._settings = ("fsync=off", "full_page_writes=off", *settings)
+        self._log = directory.with_suffix(".log")
         self._process: subprocess.Popen[bytes] | None = None
         self.port = free_port()
 
@@ -56,7 +57,7 @@ class Server:
 
     def make(self) -> None:
         """Make an empty database."""
-        self._directory.mkdir(parents=True)
+        self._directory.mkdir(0o700)
         _give_away(self._directory)
         _run(
             "initdb",
@@ -72,7 +73,7 @@ class Server:
 
     def copy(self, primary: Server) -> None:
         """Make a standby of a primary."""
-        self._directory.mkdir(parents=True)
+        self._directory.mkdir(0o700)
         _give_away(self._directory)
         source = f"host=127.0.0.1 port={primary.port} user=postgres application_name=standby"
         _run(
@@ -101,7 +102,7 @@ class Server:
                 *options,
             ],
             stdout=subprocess.DEVNULL,
-            stderr=(self._directory.parent / f"{self._directory.name}.log").open("ab"),
+            stderr=self._log.open("ab"),
         )
         self.wait("SELECT 1")
 
@@ -112,6 +113,8 @@ class Server:
             with suppress(psycopg.Error), psycopg.connect(self.url, connect_timeout=2) as db:
                 if db.execute(sql).fetchone():  # type: ignore[arg-type]
                     return
+            if self._process is None or self._process.poll() is not None:
+                raise RuntimeError(f"the server at port {self.port} ended: {self._log.read_text()}")
             if time.monotonic() > ends:
                 raise TimeoutError(f"{sql} at port {self.port}")
             time.sleep(0.05)
