@@ -7,6 +7,7 @@ from collections import defaultdict
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -47,26 +48,31 @@ class Stored:
 def read_store(path: Path) -> Stored:
     """Read the SQLite file of a store; a daemon may have it open."""
     with closing(sqlite3.connect(f"file:{path / 'store.sqlite3'}?mode=ro", uri=True)) as db:
-        texts: dict[int, list[StoredText]] = defaultdict(list)
-        for context_id, script, stored, title, section, piece, raw in db.execute(
-            "SELECT c.id, t.script, t.text, c.title, t.section, "
-            "CASE t.ordinal WHEN 0 THEN c.abstract "
-            'ELSE substr(c.content, t."start" + 1, t."end" - t."start") END, t.vector '
-            "FROM texts t JOIN contexts c ON c.id = t.context_id ORDER BY c.id, t.ordinal"
-        ):
-            text = text_to_index(title, section, piece) if stored is None else stored
-            vector = None if raw is None else np.frombuffer(raw, "<f4").astype(np.float64)
-            heading = text[: -len(piece)] if piece and text.endswith(piece) else ""
-            texts[context_id].append(StoredText(script, text, heading, vector))
-        contexts = tuple(
-            StoredContext(uri, bool(is_directory), title, tuple(texts[context_id]))
-            for context_id, uri, is_directory, title in db.execute(
-                "SELECT id, uri, is_directory, title FROM contexts"
-            )
+        return stored_in(db)
+
+
+def stored_in(db: Any) -> Stored:
+    """Read a store through a connection to its database."""
+    texts: dict[int, list[StoredText]] = defaultdict(list)
+    for context_id, script, stored, title, section, piece, raw in db.execute(
+        "SELECT c.id, t.script, t.text, c.title, t.section, "
+        "CASE t.ordinal WHEN 0 THEN c.abstract "
+        'ELSE substr(c.content, t."start" + 1, t."end" - t."start") END, t.vector '
+        "FROM texts t JOIN contexts c ON c.id = t.context_id ORDER BY c.id, t.ordinal"
+    ):
+        text = text_to_index(title, section, piece) if stored is None else stored
+        vector = None if raw is None else np.frombuffer(raw, "<f4").astype(np.float64)
+        heading = text[: -len(piece)] if piece and text.endswith(piece) else ""
+        texts[context_id].append(StoredText(script, text, heading, vector))
+    contexts = tuple(
+        StoredContext(uri, bool(is_directory), title, tuple(texts[context_id]))
+        for context_id, uri, is_directory, title in db.execute(
+            "SELECT id, uri, is_directory, title FROM contexts"
         )
-        vectors = [t.vector for c in contexts for t in c.texts if t.vector is not None]
-        dimension = len(vectors[0]) if vectors else 0
-        prior = np.zeros((len(SCRIPTS), dimension))
-        for (raw,) in db.execute("SELECT value FROM meta WHERE key LIKE 'prior/%'"):
-            prior = np.frombuffer(raw, "<f4").astype(np.float64).reshape(len(SCRIPTS), -1)
+    )
+    vectors = [t.vector for c in contexts for t in c.texts if t.vector is not None]
+    dimension = len(vectors[0]) if vectors else 0
+    prior = np.zeros((len(SCRIPTS), dimension))
+    for (raw,) in db.execute("SELECT value FROM meta WHERE key LIKE 'prior/%'"):
+        prior = np.frombuffer(raw, "<f4").astype(np.float64).reshape(len(SCRIPTS), -1)
     return Stored(contexts, prior)

@@ -59,9 +59,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="module")
-def daemon() -> Iterator[str]:
+def daemon(request: pytest.FixtureRequest) -> Iterator[str]:
     """Yield the address of a daemon without an embedder."""
-    with serving("--provider", "none", quiet=True) as where:
+    options = ["--provider", "none"]
+    if getattr(request, "param", SQLITE) == POSTGRES:
+        server: Server = request.getfixturevalue("postgres")
+        options += ["--store", server.new_database()]
+    with serving(*options, quiet=True) as where:
         yield where
 
 
@@ -146,9 +150,12 @@ SQLITE, POSTGRES = "sqlite", "postgresql"
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run the tests of modules with the mark `stores` over both stores."""
-    if "store" in metafunc.fixturenames and any(metafunc.definition.iter_markers("stores")):
-        kinds = [SQLITE] if LEFT_OUT else [SQLITE, POSTGRES]
-        metafunc.parametrize("store", kinds, indirect=True)
+    if not any(metafunc.definition.iter_markers("stores")):
+        return
+    kinds = [SQLITE] if LEFT_OUT else [SQLITE, POSTGRES]
+    for name, scope in (("store", "function"), ("daemon", "module")):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, kinds, indirect=True, scope=scope)
 
 
 @pytest.fixture(scope="session")

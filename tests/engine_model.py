@@ -6,16 +6,18 @@ import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 from find_helpers import find
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from postgres_servers import Server
 from trees import linked_with
 from viking_kernels.arrays import F32, decode_file, encode_file
 
 from benchmarks.recompute import Recomputation, compare
-from benchmarks.stored import read_store
+from benchmarks.stored import stored_in
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Prepared, Relation
 from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound
@@ -97,7 +99,12 @@ def shown_by(snapshot: Snapshot) -> Shown:
 
 
 class EngineMachine(RuleBasedStateMachine):
-    """The engine beside a dict from URI to content (None for a directory)."""
+    """The engine beside a dict from URI to content (None for a directory).
+
+    With a PostgreSQL server the second engine is a node of the same tenant, not a reader.
+    """
+
+    server: Server | None = None
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,19 +113,24 @@ class EngineMachine(RuleBasedStateMachine):
         self.prepared: dict[str, Prepared] = {}  # the last Put of each URI
         self.links: dict[frozenset[str], str] = {}
         self.held: list[tuple[Snapshot, Shown]] = []
+        self.tenant = f"t{uuid4().hex}"
         self.engine = self.opened()
         self.reader = self.opened(reader=True)
 
     def opened(self, *, reader: bool = False) -> Engine:
         """Open the engine with a short tail, so that it compacts often."""
-        return Engine(
-            EngineSettings(
-                self.path,
-                EmbedSettings(provider="none"),
-                IndexSettings(compact_min=24, compact_ratio=0.5),
-                reader=reader,
-            )
+        settings = EngineSettings(
+            self.path,
+            EmbedSettings(provider="none"),
+            IndexSettings(compact_min=24, compact_ratio=0.5),
+            reader=reader,
         )
+        if self.server is not None:
+            path = self.path / ("second" if reader else "first")
+            settings = replace(
+                settings, path=path, store=self.server.url, tenant=self.tenant, reader=False
+            )
+        return Engine(settings)
 
     def teardown(self) -> None:
         """Close the engine and its reader, and delete all files."""
@@ -330,7 +342,8 @@ class EngineMachine(RuleBasedStateMachine):
         """Compare the scores of an existing scope with those of the formulas."""
         clauses = {"n": {"$gte": 10}} if where else None
         query = FindQuery(text, target_uri=scope, limit=ALL, where=clauses)
-        stored = read_store(self.path)
+        with self.engine.store._snapshot() as db:
+            stored = stored_in(db)
         wide = asked.astype(np.float64) if asked is not None else None
         if self.engine.store.dimension is None:
             wide = None

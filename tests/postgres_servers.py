@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 
@@ -123,6 +124,12 @@ class Server:
         """Run a statement."""
         with psycopg.connect(self.url, autocommit=True) as db:
             db.execute(sql)  # type: ignore[arg-type]
+
+    def new_database(self) -> str:
+        """Make another database, and return its URL."""
+        name = f"d{uuid4().hex}"
+        self.execute(f"CREATE DATABASE {name}")
+        return self.url.removesuffix("postgres") + name
 
     def promote(self) -> None:
         """Make a standby the primary, and wait until it takes writes."""

@@ -23,6 +23,8 @@ from vikingd.client.messages import MessageClient
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.pb.retrieval_pb2 import BuildContextResponse
 
+pytestmark = pytest.mark.stores
+
 TOP = "viking://resources/c"
 
 

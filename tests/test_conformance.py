@@ -40,6 +40,8 @@ from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Entry
 from vikingd.pb.memories_pb2 import Memory
 
+pytestmark = pytest.mark.stores
+
 
 def test_02_a_missing_target_is_not_found(client: MessageClient) -> None:
     """A missing target is NOT_FOUND; an existing target without matches gives an empty result."""

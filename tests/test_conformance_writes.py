@@ -37,6 +37,8 @@ from vikingd.ctl.demo import serving
 from vikingd.domain.contexts import Entry
 from vikingd.store import Store
 
+pytestmark = pytest.mark.stores
+
 
 def test_22_a_crash_changes_no_answer(tmp_path: Path) -> None:
     """Queries have the same answers before and after a kill -9."""

@@ -32,6 +32,8 @@ from vikingd.ingest.prepare import prepare
 from vikingd.memory.model import Salience
 from vikingd.models.embed.settings import EmbedSettings
 
+pytestmark = pytest.mark.stores
+
 
 @pytest.fixture
 def client(client: MessageClient) -> Iterator[MessageClient]:

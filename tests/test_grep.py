@@ -25,6 +25,8 @@ from vikingd.client.methods import Stubs
 from vikingd.domain.contexts import Draft
 from vikingd.pb import contexts_pb2
 
+pytestmark = pytest.mark.stores
+
 WORDS = ("oolong", "Kyoto", "E4102", "queue", "état", "状态码", "e\u0301t", "x" * 700, "a.b", "_id")
 
 

@@ -15,6 +15,8 @@ from vikingd.client import (
     Unsendable,
 )
 
+pytestmark = pytest.mark.stores
+
 
 @pytest.mark.parametrize("number", [2**53, -(2**53), 2**60 + 1, 10**400])
 def test_an_integer_that_would_be_rounded_is_not_sent(typed: Client, number: int) -> None:

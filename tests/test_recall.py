@@ -17,6 +17,8 @@ from vikingd.pb.memories_pb2 import (
 
 # The fast path
 
+pytestmark = pytest.mark.stores
+
 FAST = [
     ("我的偏好是什么", f"{USER}/preferences.md", ""),
     ("any PREFERENCE for seats?", f"{USER}/preferences.md", ""),

@@ -26,6 +26,8 @@ from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.pb.retrieval_pb2 import FindResponse, MatchedContext
 
+pytestmark = pytest.mark.stores
+
 TOP = "viking://resources/r"
 HUB = f"{TOP}/hub.md"
 SKILL = "viking://agent/skills/s.md"

@@ -31,6 +31,8 @@ from vikingd.pb.memories_pb2 import (
     RememberResponse,
 )
 
+pytestmark = pytest.mark.stores
+
 
 @pytest.fixture
 def client(client: MessageClient) -> Iterator[MessageClient]:

@@ -26,6 +26,8 @@ from vikingd.pb.retrieval_pb2 import (
     RetrieveResponse,
 )
 
+pytestmark = pytest.mark.stores
+
 TOP = "viking://resources/r"
 
 

@@ -19,7 +19,8 @@ CLEAN = "store.clean"
 _ROOT_ROW = """
 INSERT INTO contexts (id, uri, is_directory, revision, content_hash, time, created_at, updated_at,
     title, abstract, metadata, overview, content)
-VALUES ((SELECT coalesce(max(id), 0) + 1 FROM contexts), ?1, 1, 1, ?2, ?3, ?3, ?3, '', '', '{}', '', '')
+VALUES ((SELECT coalesce(max(id), 0) + 1 FROM contexts), ?1, 1, 1, ?2, ?3, ?3, ?3, '', '', '{}',
+    '', '')
 """
 _TOUCH_WITH_VECTOR = """
 UPDATE contexts SET revision = ?
