@@ -18,12 +18,14 @@ from trees import LARGE, asked, build, room, sampled, shapes, terms_of
 from viking_kernels import find as kernel
 
 from vikingd.client import Levels, Method
+from vikingd.client.errors import InvalidField as ClientInvalidField
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import MAX_RELATIONS, ContextType, Draft, Prepared
 from vikingd.domain.find import FindQuery, Match
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
+from vikingd.pb.contexts_pb2 import ContextInput
 from vikingd.pb.retrieval_pb2 import FindResponse, MatchedContext
 
 pytestmark = pytest.mark.stores
@@ -291,3 +293,11 @@ def test_a_hub_with_5000_links_is_found_at_once(tmp_path: Path) -> None:
                 assert found.uri == HUB
                 assert [r.uri for r in found.relations] == sorted(first)[:MAX_RELATIONS]
             assert min(taken) < 0.1
+
+
+def test_a_reason_has_no_nul(client: MessageClient) -> None:
+    """PostgreSQL cannot hold the character, so no store takes it."""
+    for name in "ab":
+        client.put([ContextInput(uri=f"viking://resources/{name}.md", content=name)])
+    with pytest.raises(ClientInvalidField, match="reason: has a NUL"):
+        client.link("viking://resources/a.md", "viking://resources/b.md", "a\0b")

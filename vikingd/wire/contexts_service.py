@@ -12,6 +12,7 @@ from vikingd.answer.glob import find_paths
 from vikingd.answer.grep import find_lines
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import ReplyBudget
+from vikingd.domain.errors import InvalidField
 from vikingd.domain.rights import Right
 from vikingd.engine import Engine
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc
@@ -171,6 +172,8 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
         """Link two contexts."""
         CallDeadline(context).left()
         uri, other = uris.parse(request.uri), uris.parse(request.other_uri, "other_uri")
+        if "\0" in request.reason:
+            raise InvalidField("reason", "has a NUL character")
         done = await self._writes.result(
             self._engine.writable_store.link(uri, other, request.reason)
         )
