@@ -29,7 +29,11 @@ SELECT revision, dimension, store, epoch, model, timeline, last_context, last_te
     pg_current_xact_id()::text
 FROM state FOR UPDATE
 """
-_TIMELINE = "SELECT substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)"
+# Another cluster has another identifier; a promotion begins another timeline.
+_TIMELINE = """
+SELECT (SELECT system_identifier FROM pg_control_system()) || '/'
+    || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
+"""
 _PATIENCE = 10.0  # seconds for the outcome of a commit whose connection broke
 _REFUSED = 0.5  # seconds in which writes are refused at once after a failed attempt to connect
 _PAUSE = 0.1  # seconds between two attempts to ask for it
@@ -83,7 +87,9 @@ class PostgresCommitting(Committing):
             db.db.execute("COMMIT")
         except psycopg.Error as error:
             self.close()
-            if not (is_away(error) and self._is_committed(xid)):
+            if not is_away(error):
+                raise
+            if not self._is_committed(xid):
                 raise away(error) from error
 
     def _begin(self) -> tuple[PostgresConnection, str]:
@@ -159,7 +165,7 @@ class PostgresCommitting(Committing):
 
 
 def timeline_of(db: psycopg.Connection[TupleRow]) -> str:
-    """Return the timeline of a server, which a promotion changes; "" if it has none."""
+    """Return the cluster and the timeline of a server; "" if it does not tell them."""
     try:
         row = db.execute(_TIMELINE).fetchone()
     except psycopg.Error as error:

@@ -30,6 +30,11 @@ _STATE = {
 }
 """The columns of a tenant's row by the key of the state."""
 
+# A node that stops within a transaction must not keep the lock of a tenant for ever.
+_SESSION = """
+SET search_path = vikingd_tenant; SET lock_timeout = '20s';
+SET idle_in_transaction_session_timeout = '30s'
+"""
 _UNKEPT = "store.clean"  # a database of its own needs no check after a node was killed
 _PART = re.compile(r"'[^']*'|\?(\d*)|INDEXED BY \w+|CAST\((\w+) AS BLOB\)")
 
@@ -66,7 +71,7 @@ def arguments(url: str) -> dict[str, Any]:
 def set_up(db: psycopg.Connection[TupleRow]) -> None:
     """Set up a new connection."""
     db.adapters.register_dumper(int, Int8Dumper)  # one form of each prepared statement
-    db.execute("SET search_path = vikingd_tenant")
+    db.execute(_SESSION)
 
 
 class PostgresConnection:

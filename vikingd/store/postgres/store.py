@@ -55,7 +55,7 @@ class PostgresReads(Reads):
             configure=set_up,
             min_size=0,
             max_size=_CONNECTIONS,
-            timeout=5.0,
+            timeout=3.0,
             max_idle=60.0,
             check=ConnectionPool.check_connection,
             open=True,
