@@ -19,6 +19,7 @@ from vikingd.domain.errors import StoreAway, StoreMismatch, VikingError
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
+from vikingd.store.postgres.faults import without_password
 from vikingd.store.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
@@ -95,6 +96,18 @@ def test_writers_on_all_nodes_get_revisions_without_a_gap(two: tuple[Engine, Eng
         assert at.verify().ok
         ids.append(sorted(upsert.context_id for upsert in at.store.scan()))
     assert ids[0] == ids[1] == list(range(1, 63))
+
+
+def test_an_own_commit_comes_after_those_of_others(two: tuple[Engine, Engine]) -> None:
+    """A node that has not heard of another's commit takes it before its own next one."""
+    a, b = two
+    assert isinstance(a.store, PostgresStore)
+    assert a.store._listener is not None
+    a.store._listener.stop()
+    write(b, "others")
+    write(a, "own")
+    assert has(a, "others")
+    assert a.verify().ok
 
 
 def test_a_node_that_was_away_catches_up(postgres: Server, tenant: str, tmp_path: Path) -> None:
@@ -177,6 +190,8 @@ def test_a_password_is_never_shown() -> None:
     with pytest.raises(StoreAway) as refused:
         PostgresStore("postgresql://me:hunter2@127.0.0.1:1/x", "default", model="m", dimension=2)
     assert "hunter2" not in str(refused.value)
+    shown = without_password("postgresql://me:hunter2@db:5432/x?a=b and password=hunter2 host=h")
+    assert shown == "postgresql://me@db:5432/x?a=b and password=*** host=h"
 
 
 @contextmanager
