@@ -25,6 +25,7 @@ from vikingd.ctl import (
 )
 from vikingd.ctl.backing_up import backup
 from vikingd.ctl.completing import completion, prepare_completion
+from vikingd.ctl.copying import copy_
 from vikingd.ctl.demo import demo
 from vikingd.ctl.exporting import export
 from vikingd.ctl.importing import import_
@@ -86,6 +87,7 @@ _add("verify", _OPERATE, connected(running.verify, deadline=None))
 _add("optimize", _OPERATE, connected(running.optimize, deadline=None))
 _add("reembed", _OPERATE, connected(running.reembed, deadline=None))
 _add("backup", _OPERATE, connected(backup, deadline=None))
+_add("copy", _OPERATE, connected(copy_, deadline=None))
 app.add_typer(keys.app, name="keys", rich_help_panel=_OPERATE)
 app.add_typer(tenants.app, name="tenants", rich_help_panel=_OPERATE)
 

@@ -151,7 +151,7 @@ class PostgresConnection:
             "SELECT key, value FROM meta WHERE key IN (SELECT value FROM each_name(?))",
             (json.dumps(keys),),
         )
-        return {key: _decoded(value) for key, value in rows}
+        return {key: decoded(value) for key, value in rows}
 
     def set_meta(self, values: Mapping[str, object]) -> None:
         """Write values by key."""
@@ -194,5 +194,6 @@ def _encoded(value: object) -> bytes:
     return b"j" + json.dumps(value).encode()
 
 
-def _decoded(stored: bytes) -> Any:
+def decoded(stored: bytes) -> Any:
+    """Return a value of meta from its bytes."""
     return bytes(stored[1:]) if stored[:1] == b"b" else json.loads(stored[1:])

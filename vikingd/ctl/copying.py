@@ -1,0 +1,85 @@
+"""vikingctl copy: a store from SQLite to PostgreSQL, and back."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import grpc
+import typer
+from rich.text import Text
+
+from vikingd.client import ClientError
+from vikingd.ctl.progress import meter
+from vikingd.ctl.session import OTHER, Session
+from vikingd.domain.errors import AlreadyExists, NotFound, VikingError
+from vikingd.domain.rights import DEFAULT_TENANT
+from vikingd.store.copying import copy, differences
+from vikingd.store.places import opened_source, opened_target
+
+_CODES = {
+    NotFound: grpc.StatusCode.NOT_FOUND,
+    AlreadyExists: grpc.StatusCode.ALREADY_EXISTS,
+}
+
+
+def copy_(
+    session: Session,
+    source: Annotated[
+        str,
+        typer.Option("--from", metavar="PLACE", help="A store's directory, or postgresql://..."),
+    ],
+    target: Annotated[
+        str, typer.Option("--to", metavar="PLACE", help="The same, where no store is yet.")
+    ],
+    of: Annotated[
+        str, typer.Option("--of", metavar="NAME", help="The tenant in a database.")
+    ] = DEFAULT_TENANT,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="Compare two stores row by row, and copy nothing.")
+    ] = False,
+) -> None:
+    """Copy a store between SQLite and PostgreSQL, with all ids, counters, times and vectors.
+
+    No daemon may have a directory open; of a database the newest revision is copied. After an error
+    or Ctrl-C nothing of the copy is there. The copy is a store of its own: indexes of the source do
+    not take it for the source. A password belongs into PGPASSWORD, since all see a URL.
+
+    Example: vikingctl copy --from ~/.local/share/vikingd --to postgresql://me@db/vikingd
+    """
+    began = time.monotonic()
+    try:
+        with meter(session, "rows", 0) as shown, opened_source(source, of) as one:
+            if verify:
+                with opened_source(target, of) as other:
+                    found = differences(one, other, shown.advance)
+            else:
+                with opened_target(target, of) as made:
+                    state = copy(one, made, shown.advance)
+    except VikingError as error:
+        code = _CODES.get(type(error), grpc.StatusCode.FAILED_PRECONDITION)
+        raise ClientError(code, str(error), error.reason) from None
+    except ModuleNotFoundError as error:
+        needed = f"{error.name} is not installed; pip install 'vikingd[server,postgres]'"
+        raise ClientError(grpc.StatusCode.FAILED_PRECONDITION, needed, "NOT_INSTALLED") from None
+    if verify:
+        _report(session, found)
+        return
+    seconds = time.monotonic() - began
+    if session.is_structured:
+        session.show_value({"revision": state.revision, "rows": shown.done, "seconds": seconds})
+    else:
+        session.out.print(
+            Text(f"{shown.done:,} rows in {seconds:.1f} s, revision {state.revision:,}")
+        )
+
+
+def _report(session: Session, found: list[str]) -> None:
+    """Show the differences; the exit code is 1 if there are any."""
+    if session.is_structured:
+        session.show_value({"ok": not found, "differences": found})
+    else:
+        for line in found or ["the stores are the same"]:
+            session.out.print(Text(line))
+    if found:
+        raise typer.Exit(OTHER)

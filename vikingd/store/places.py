@@ -1,0 +1,46 @@
+"""The places of stores: directories with SQLite files, and URLs of PostgreSQL databases."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+from vikingd.store.copying import Source, Target
+
+
+def opened_source(place: str, tenant: str) -> AbstractContextManager[Source]:
+    """Open a store to read it: a directory that no daemon has open, or the URL of a database.
+
+    Raises:
+        NotFound: there is no such store.
+        StoreInUse: a daemon has it open.
+        StoreMismatch: it is of another schema.
+        StoreAway, StoreFailed, StoreDamaged: it cannot be read.
+    """
+    if is_url(place):
+        from vikingd.store.postgres.copying import postgres_source
+
+        return postgres_source(place, tenant)
+    from vikingd.store.sqlite.copying import sqlite_source
+
+    return sqlite_source(Path(place))
+
+
+def opened_target(place: str, tenant: str) -> AbstractContextManager[Target]:
+    """Make a new store; at an error of the block nothing of it is left.
+
+    Raises:
+        AlreadyExists: there is a store.
+    """
+    if is_url(place):
+        from vikingd.store.postgres.copying import postgres_target
+
+        return postgres_target(place, tenant)
+    from vikingd.store.sqlite.copying import sqlite_target
+
+    return sqlite_target(Path(place))
+
+
+def is_url(place: str) -> bool:
+    """Tell the URL of a database from a directory."""
+    return "://" in place
