@@ -171,7 +171,7 @@ class StoreFailed(VikingError, reason="STORE_FAILED"):
 
 
 class StoreAway(VikingError, reason="STORE_AWAY"):
-    """The database of the nodes cannot be reached, so nothing is written or read there.
+    """The database of the nodes cannot be reached; the call may be repeated.
 
     Attributes:
         retry_after: seconds after which the call may be repeated.

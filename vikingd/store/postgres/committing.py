@@ -71,7 +71,8 @@ class PostgresCommitting(Committing):
         """Run a transaction that holds the lock of the tenant.
 
         Raises:
-            StoreAway: the database cannot be reached, and nothing was written.
+            StoreAway: the database cannot be reached. Nothing was written, unless the message says
+                that it may be there.
             StoreMismatch: another node has begun to use another model.
         """
         db, xid = self._begin()
@@ -90,7 +91,10 @@ class PostgresCommitting(Committing):
             if not is_away(error):
                 raise
             if not self._is_committed(xid):
-                raise away(error) from error
+                raise StoreAway(
+                    "the connection to the database broke at the end of a write, which may be "
+                    "there; repeat the call later"
+                ) from error
 
     def _begin(self) -> tuple[PostgresConnection, str]:
         """Begin a transaction and lock the tenant; an idle connection may have broken before."""

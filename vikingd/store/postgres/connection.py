@@ -55,7 +55,6 @@ def connect(url: str, **settings: object) -> psycopg.Connection[TupleRow]:
 def arguments(url: str) -> dict[str, Any]:
     """Return the arguments of a connection to the primary of a database."""
     return {
-        "target_session_attrs": "read-write",
         "connect_timeout": 3,
         "keepalives_idle": 5,
         "keepalives_interval": 2,
@@ -63,6 +62,7 @@ def arguments(url: str) -> dict[str, Any]:
         "tcp_user_timeout": 10_000,
         "application_name": "vikingd",
         **conninfo_to_dict(url),
+        "target_session_attrs": "read-write",  # a standby that lags must not prove a loss
         "autocommit": True,
         "cursor_factory": psycopg.RawCursor[TupleRow],
     }

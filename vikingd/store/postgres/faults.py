@@ -10,32 +10,37 @@ import psycopg
 from psycopg import errors
 from psycopg_pool import PoolTimeout
 
-from vikingd.domain.errors import StoreAway, StoreFailed
+from vikingd.domain.errors import DiskFull, StoreAway, StoreFailed
 
 RETRY_AFTER = 1.0  # seconds
-_AWAY = (
-    psycopg.OperationalError,
-    psycopg.InterfaceError,
-    PoolTimeout,
-    errors.ReadOnlySqlTransaction,  # the server is no primary any more
-)
-_PASSWORD = re.compile(r"(://[^:@/\s]*):[^@/\s]*@|(password=)\S+")
+# By the first characters of the SQLSTATE: no connection, too many of them, a server that ends or
+# is no primary any more, and what another transaction has ended.
+_AWAY = ("08", "53300", "57P", "25006", "40", "55P03")
+_URL = re.compile(r"://\S*@")
+_PASSWORD = re.compile(r"(password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|\S+)")
 
 
 def without_password(text: str) -> str:
-    """Return a text without the passwords of URLs in it."""
-    return _PASSWORD.sub(lambda found: f"{found[1]}@" if found[1] else f"{found[2]}***", text)
+    """Return a text without the users and passwords of URLs, and without other passwords."""
+    return _PASSWORD.sub(r"\1***", _URL.sub("://***@", text))
 
 
 def is_away(error: BaseException) -> bool:
-    """Tell whether the database cannot be reached from an error of a statement."""
-    return isinstance(error, _AWAY) and not isinstance(error, errors.DeadlockDetected)
+    """Tell from an error that the database cannot be reached, or that a repeat may help."""
+    if isinstance(error, (psycopg.InterfaceError, PoolTimeout)):
+        return True
+    state = getattr(error, "sqlstate", None)
+    if state is None:
+        return isinstance(error, psycopg.OperationalError)
+    return state.startswith(_AWAY)
 
 
 def to_domain_error(what: str, error: BaseException) -> BaseException:
     """Return the error for the caller; an error of our own code is returned unchanged."""
     if is_away(error):
         return away(error)
+    if isinstance(error, errors.DiskFull):
+        return DiskFull(f"{what}: {_one_line(error)}")
     if isinstance(error, psycopg.Error):
         return StoreFailed(f"{what}: {_one_line(error)}")
     return error

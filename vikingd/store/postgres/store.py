@@ -95,7 +95,7 @@ WHERE id IN (SELECT value FROM each_id($1)) AND vector IS NULL ORDER BY id
 ON CONFLICT (tenant, text_id) DO UPDATE SET node = excluded.node, until = excluded.until
 WHERE leases.node = excluded.node OR leases.until < now() RETURNING text_id
 """
-_LEASE_SECONDS = 30
+_LEASE_SECONDS = 60
 _INSERT_TENANT = """
 INSERT INTO vikingd.tenants (tenant, store, model, dimension, revision, linked, forgotten, epoch,
     epochs, timeline, last_context, last_text, last_entry)
@@ -209,7 +209,7 @@ class PostgresStore(PostgresReads, WritableStore):
     def backlog(self, limit: int, first: Sequence[int] = ()) -> list[Waiting]:
         """Return texts that wait for their vector, and lease them: no other node gets them now.
 
-        A lease ends after 30 seconds; a node that still works on a text renews it here.
+        A lease ends after a minute; a node that still works on a text renews it here.
         """
         with domain_errors("the backlog could not be read"), self._pool.connection() as db:
             part = PostgresConnection(db, self._tenant)
