@@ -196,7 +196,7 @@ def test_a_password_is_never_shown() -> None:
         "password=hunter2",
         "password = hunter2",
         "password='a hunter2'",
-        r"password='\\'hunter2'",
+        "password='\\'hunter2'",
     ):
         assert without_password(f"{given} host=h").endswith("*** host=h")
 

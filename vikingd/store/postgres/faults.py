@@ -29,7 +29,7 @@ def is_away(error: BaseException) -> bool:
     """Tell from an error that the database cannot be reached, or that a repeat may help."""
     if isinstance(error, (psycopg.InterfaceError, PoolTimeout)):
         return True
-    state = getattr(error, "sqlstate", None)
+    state: str | None = getattr(error, "sqlstate", None)
     if state is None:
         return isinstance(error, psycopg.OperationalError)
     return state.startswith(_AWAY)
