@@ -1,7 +1,7 @@
 """Nodes over PostgreSQL beside the store in SQLite, by turns on one machine.
 
-`python -m benchmarks.nodes --postgres URL` needs a PostgreSQL server on this machine. Its user must be
-allowed to make databases: each size gets one, which is removed in the end. README.md explains
+`python -m benchmarks.nodes --postgres URL` needs a PostgreSQL server on this machine. Its user must
+be allowed to make databases: each size gets one, which is removed in the end. README.md explains
 the rows.
 """
 
