@@ -21,6 +21,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.pb.contexts_pb2 import GetRequest
 from vikingd.pb.contexts_pb2_grpc import ContextsStub
 from vikingd.store.history import History, Point
+from vikingd.store.sqlite.schema import DATABASE
 from vikingd.wire.sessions import _check, points_of, text_of
 
 HELD = "from vikingd.store.sqlite import reader\nreader._INTERVAL = 3600.0"
@@ -100,8 +101,8 @@ def test_a_lost_history_is_told_once(tmp_path: Path, *, has_newer_writes: bool) 
     with MessageClient(address, PLENTY) as client:
         with serving(store, "--listen", address):
             lost = max(client.put([note(number)]).revision for number in (1, 2))
-        (store / "store.db").unlink()
-        for file in older.glob("store.db*"):
+        (store / DATABASE).unlink()
+        for file in older.glob(f"{DATABASE}*"):
             shutil.copy(file, store)
         with serving(store, "--listen", address, "--accept-data-loss") as daemon:
             if has_newer_writes:
@@ -113,7 +114,7 @@ def test_a_lost_history_is_told_once(tmp_path: Path, *, has_newer_writes: bool) 
                 client.find("word1")
             assert told.value.code is grpc.StatusCode.DATA_LOSS
             assert told.value.metadata == {"revision": str(lost), "newest": str(newest)}
-            assert not uris(client.find("word1", limit=1)) or has_newer_writes
+            assert note(1).uri not in uris(client.find("word1", limit=99))
             client.put([note(1)])
             assert note(1).uri in uris(client.find("word1", limit=99))
 
@@ -189,6 +190,10 @@ def test_a_key_is_sent_to_no_plain_address_among_several() -> None:
         Client("127.0.0.1:1,10.0.0.1:2", key="vk_x")
 
 
+def _is_told(point: Point, told: tuple[Point, ...]) -> bool:
+    return any(point[:2] == one[:2] and point.revision <= one.revision for one in told)
+
+
 @pytest.mark.parametrize("seed", range(200))
 def test_overtaking_replies_keep_the_session(seed: int) -> None:
     """In any order of replies, epochs and losses, a reply has all that was seen before its call."""
@@ -224,7 +229,8 @@ def test_overtaking_replies_keep_the_session(seed: int) -> None:
                 sent, before, reply = flying.pop(rng.randrange(len(flying)))
                 if reply is None:
                     seen.lost(sent)
-                    known -= before
+                    told = points_of(((KEY, sent),)) or ()
+                    known = {point for point in known - before if not _is_told(point, told)}
                 else:
                     seen.replied(sent, ((KEY, reply),))
                     known |= set(points_of(((KEY, reply),)) or ())
