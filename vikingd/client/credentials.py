@@ -82,7 +82,7 @@ class Credentials:
         """
         parsed = self._parsed(address)
         target, named = parsed.target, tuple[tuple[str, str], ...]()
-        if "," in address:
+        if _is_list(address):
             several = _several(address)
             parsed = several[0]
             kind = "ipv6" if ":" in parsed.host else "ipv4"
@@ -116,13 +116,13 @@ class Credentials:
         """Return an address that may have the key."""
         if address.startswith(_PLAIN_SCHEME):
             raise ValueError(f"{address} is a URI of the tree; an address is HOST:PORT")
-        if "," in address:
+        if _is_list(address):
             for one in (several := _several(address)):
                 if not one.tls:
                     self._check_plain(one, str(one))
             return several[0]
         try:
-            parsed = parse(address.removeprefix(_DNS))
+            parsed = parse(address)
         except ValueError:
             # gRPC knows further forms of names, of which none is known to be local.
             if address.startswith(("vikings:", "unix:")):
@@ -143,6 +143,11 @@ class Credentials:
 def is_several(target: str) -> bool:
     """Return whether gRPC's name of a target may have several addresses."""
     return target.startswith(("ipv4:", "ipv6:", _DNS))
+
+
+def _is_list(address: str) -> bool:
+    """Return whether a text is a list of addresses, and not one of gRPC's own forms."""
+    return "," in address and not address.startswith(("ipv4:", "ipv6:", "unix:"))
 
 
 def _is_name(parsed: Address) -> bool:
