@@ -268,6 +268,8 @@ STATUSES = {
     "PermissionDenied": "PERMISSION_DENIED",
     "QuotaExceeded": "RESOURCE_EXHAUSTED",
     "RevisionNotReached": "DEADLINE_EXCEEDED",
+    "HistoryLost": "DATA_LOSS",
+    "StoreAway": "UNAVAILABLE",
     "DeadlinePassed": "DEADLINE_EXCEEDED",
     "Overloaded": "RESOURCE_EXHAUSTED",
     "TooLarge": "FAILED_PRECONDITION",
@@ -287,6 +289,7 @@ STATUSES = {
 ARGUMENTS: dict[type[VikingError], tuple[Any, ...]] = {
     errors.InvalidField: ("limit", "is too large"),
     errors.Overloaded: ("full", 1.0),
+    errors.HistoryLost: (7, 2),
     errors.QuotaExceeded: ("a limit", None),
     errors.RevisionDiffers: (FILE, 1, 2),
 }

@@ -42,8 +42,9 @@ class Client(Connection, BlockingResults):
     raise ClientError or one of its subclasses in vikingd.client.errors.
 
     Args:
-        address: of the daemon: HOST:PORT, unix:PATH, or vikings://HOST:PORT for TLS; None:
-            VIKINGD_ADDRESS in the environment, else 127.0.0.1:7716.
+        address: of the daemon: HOST:PORT, unix:PATH, or vikings://HOST:PORT for TLS; several IP
+            addresses with commas between them; None: VIKINGD_ADDRESS in the environment, else
+            127.0.0.1:7716.
         timeout: deadline of each call in seconds, retries included; None: no deadline.
         retries: send a call again when the daemon is unavailable, up to three times within about
             a second, if the method's documentation allows it. False: raise the error at once.
@@ -53,6 +54,8 @@ class Client(Connection, BlockingResults):
             of gRPC count.
         certificate, private_key: PEM files of the client's certificate, if the daemon wants one.
         trust_network: send the key in plain text too.
+        consistent: each call sees what this client wrote and read before, whichever process
+            answers it.
 
     Key, tenant and files come from the environment if they are None: VIKINGD_KEY or
     VIKINGD_KEY_FILE, VIKINGD_TENANT, VIKINGD_CA, VIKINGD_CERT and VIKINGD_CERT_KEY.
@@ -62,7 +65,7 @@ class Client(Connection, BlockingResults):
             network in plain text.
 
     Attributes:
-        address, timeout, retries: the arguments.
+        address, timeout, retries, consistent: the arguments.
     """
 
     _converts = True
@@ -436,8 +439,13 @@ def _import(
             grpc.StatusCode.INVALID_ARGUMENT, str(error), error.reason, error.metadata, (violation,)
         ) from None
     with MessageClient(
-        client.address, client.timeout, retries=client.retries, **asdict(client._credentials)
+        client.address,
+        client.timeout,
+        retries=client.retries,
+        consistent=client.consistent,
+        **asdict(client._credentials),
     ) as messages:
+        messages._seen = client._seen  # one session
         importer = Importer(messages, top, delete=delete, dry_run=dry_run, cancelled=cancelled)
         importer.run(items, progress or (lambda _: None))
     if importer.summary.end == "interrupted" and not (cancelled and cancelled.is_set()):

@@ -16,10 +16,17 @@ from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from vikingd.client.calls import checked
 from vikingd.client.committing import Running
-from vikingd.client.credentials import Credentials, check_address
-from vikingd.client.errors import ClientError, Unreachable, from_rpc_error, sendable
+from vikingd.client.credentials import Credentials, check_address, is_several
+from vikingd.client.errors import (
+    ClientError,
+    HistoryLost,
+    Unreachable,
+    from_rpc_error,
+    sendable,
+)
 from vikingd.client.methods import RETRIED, Described, Method, Methods, Pages, Stream, Stubs
 from vikingd.client.reasons import unreached
+from vikingd.client.seen import KEY, Seen
 from vikingd.client.words import unknown_method
 
 ADDRESS_VARIABLE = "VIKINGD_ADDRESS"
@@ -43,10 +50,11 @@ _LONGEST = 1e9  # seconds; gRPC counts in nanoseconds, and much longer times ove
 _NOT_BEGUN = ["RESOURCE_EXHAUSTED"]
 
 
-def _options(retried: Sequence[dict[str, str]] | None) -> Sequence[tuple[str, Any]]:
+def _options(retried: Sequence[dict[str, str]] | None, policy: str) -> Sequence[tuple[str, Any]]:
     """Return the options of a channel.
 
     Args:
+        policy: how gRPC distributes calls over several addresses.
         retried: the RPCs that are repeated when the daemon is unavailable. All RPCs are repeated
             when the daemon refuses to start them. None: no call is repeated.
     """
@@ -55,7 +63,8 @@ def _options(retried: Sequence[dict[str, str]] | None) -> Sequence[tuple[str, An
         configs.append(_retries([{}], _NOT_BEGUN))
     if retried:
         configs.append(_retries(retried, ["UNAVAILABLE", *_NOT_BEGUN]))
-    return *_OPTIONS, ("grpc.service_config", json.dumps({"methodConfig": configs}))
+    service = {"methodConfig": configs, "loadBalancingConfig": [{policy: {}}]}
+    return *_OPTIONS, ("grpc.service_config", json.dumps(service))
 
 
 def _retries(names: Sequence[dict[str, str]], codes: list[str]) -> dict[str, Any]:
@@ -86,6 +95,7 @@ class _Connected(Methods):
         certificate: str | os.PathLike[str] | None = None,
         private_key: str | os.PathLike[str] | None = None,
         trust_network: bool = False,
+        consistent: bool = True,
     ) -> None:
         if address is None:
             address = os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS
@@ -102,12 +112,15 @@ class _Connected(Methods):
             trust_network=trust_network,
         )
         self._metadata = self._credentials.metadata()
+        self.consistent = consistent
+        self._seen = Seen()
         self._commits = Running()
         self._tasks: set[asyncio.Task[Any]] = set()  # of commits
-        target, channel = self._credentials.target(address)
+        target, named, channel = self._credentials.target(address)
+        policy = "round_robin" if is_several(target) else "pick_first"
 
         def opened(retried: Sequence[dict[str, str]]) -> Any:
-            options = _options(retried if retries else None)
+            options = (*_options(retried if retries else None, policy), *named)
             with sendable():
                 if channel is None:
                     return self._plain(target, options)
@@ -120,13 +133,13 @@ class _Connected(Methods):
         self._stubs, self._stubs_once = Stubs(self._channel), Stubs(self._channel_once)
 
     def with_timeout(self, timeout: float | None) -> Self:
-        """Return the same connection with another deadline for each call."""
+        """Return the same connection and session with another deadline for each call."""
         other = copy.copy(self)
         other.timeout = timeout
         return other
 
     def with_key(self, key: str, tenant: str = "") -> Self:
-        """Return the same connection with another key; closing one closes both.
+        """Return the same connection with another key and a new session; closing one closes both.
 
         Args:
             key: sent with each call; "": none.
@@ -138,6 +151,7 @@ class _Connected(Methods):
         other = copy.copy(self)
         other._credentials = self._credentials.with_key(self.address, key, tenant)
         other._metadata = other._credentials.metadata()
+        other._seen = Seen()  # the key may be of another tenant
         return other
 
     @property
@@ -145,8 +159,18 @@ class _Connected(Methods):
         """Return the timeout for gRPC; None if there is none, or gRPC cannot count it."""
         return None if self.timeout is None or self.timeout > _LONGEST else self.timeout
 
-    def _begin(self, rpc: Any, request: Any) -> Any:
-        return rpc(request, timeout=self._deadline, metadata=self._metadata)
+    def _begin(self, rpc: Any, request: Any, sent: str | None = None) -> Any:
+        metadata = self._metadata
+        if sent is not None:
+            metadata = (*(metadata or ()), (KEY, sent))
+        return rpc(request, timeout=self._deadline, metadata=metadata)
+
+    def _told(self, error: Exception, sent: str | None) -> Exception:
+        """Return the error of a call as its caller sees it; a lost history is told once."""
+        found = self._failure(error)
+        if sent is not None and isinstance(found, HistoryLost):
+            self._seen.lost(sent)
+        return found
 
     if not TYPE_CHECKING:  # a checker must still see that a method does not exist
 
@@ -209,10 +233,15 @@ class Connection(_Connected):
         return str(HealthCheckResponse.ServingStatus.Name(reply.status))
 
     def _send(self, rpc: grpc.UnaryUnaryMultiCallable[Any, Any], request: Any) -> Any:
+        sent = self._seen.text if self.consistent else None
         try:
-            return self._begin(rpc, request)
+            if sent is None:
+                return self._begin(rpc, request)
+            reply, call = self._begin(rpc.with_call, request, sent)
         except (grpc.RpcError, ValueError) as error:
-            raise self._failure(error) from None
+            raise self._told(error, sent) from None
+        self._seen.replied(sent, call.trailing_metadata())
+        return reply
 
     @classmethod
     def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:
@@ -272,10 +301,15 @@ class AsyncConnection(_Connected):
         await self.close()
 
     async def _send(self, rpc: Any, request: Any) -> Any:
+        sent = self._seen.text if self.consistent else None
         try:
-            return await self._begin(rpc, request)
+            call = self._begin(rpc, request, sent)
+            reply = await call
+            if sent is not None:
+                self._seen.replied(sent, await call.trailing_metadata())
+            return reply
         except (grpc.RpcError, grpc.aio.UsageError) as error:
-            raise self._failure(error) from None
+            raise self._told(error, sent) from None
 
     @classmethod
     def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:

@@ -11,10 +11,11 @@ from typing import Self
 import grpc
 
 from vikingd.client.calls import described
-from vikingd.domain.addresses import Address, parse
+from vikingd.domain.addresses import TLS, Address, parse
 from vikingd.system import pem
 
 _PLAIN_SCHEME = "viking://"
+_DNS = "dns:///"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,23 +68,39 @@ class Credentials:
             pairs.append(("vikingd-tenant", self.tenant))
         return tuple(pairs) or None
 
-    def target(self, address: str) -> tuple[str, grpc.ChannelCredentials | None]:
-        """Return gRPC's name of an address, and the credentials of its channel; None: plain TCP.
+    def target(
+        self, address: str
+    ) -> tuple[str, tuple[tuple[str, str], ...], grpc.ChannelCredentials | None]:
+        """Return gRPC's name of one or several addresses, with the options and credentials.
+
+        The credentials are None for plain TCP. Certificates of several IP addresses must all have
+        the first one, because gRPC expects one name of a channel.
 
         Raises:
             ValueError: the address or a file cannot be used, or a key would cross the network in
                 plain text.
         """
         parsed = self._parsed(address)
+        target, named = parsed.target, tuple[tuple[str, str], ...]()
+        if _is_list(address):
+            several = _several(address)
+            parsed = several[0]
+            kind = "ipv6" if ":" in parsed.host else "ipv4"
+            target = f"{kind}:{','.join(one.target for one in several)}"
+            named = (("grpc.default_authority", parsed.target),)
+        elif not parsed.tls and not parsed.path:
+            target = address
+        if not parsed.path and _is_name(parsed) and not target.startswith(_DNS):
+            target = f"{_DNS}{target}"
         if not parsed.tls:
-            return (parsed.target if parsed.path else address), None
+            return target, named, None
         certificate = private_key = None
         if self.certificate or self.private_key:
             if not (self.certificate and self.private_key):
                 raise ValueError("a client certificate needs its key, and the key its certificate")
             certificate, private_key = pem.read_pair(self.certificate, self.private_key)
         roots = pem.read_authorities(self.ca) if self.ca else None
-        return parsed.target, grpc.ssl_channel_credentials(roots, private_key, certificate)
+        return target, named, grpc.ssl_channel_credentials(roots, private_key, certificate)
 
     def with_key(self, address: str, key: str, tenant: str) -> Self:
         """Return the same credentials with another key, for a connection to an address.
@@ -99,6 +116,11 @@ class Credentials:
         """Return an address that may have the key."""
         if address.startswith(_PLAIN_SCHEME):
             raise ValueError(f"{address} is a URI of the tree; an address is HOST:PORT")
+        if _is_list(address):
+            for one in (several := _several(address)):
+                if not one.tls:
+                    self._check_plain(one, str(one))
+            return several[0]
         try:
             parsed = parse(address)
         except ValueError:
@@ -116,6 +138,43 @@ class Credentials:
                 f"a key is not sent to {address} in plain text: connect to vikings://{address}, "
                 "or trust the network by name (trust_network, --trust-network)"
             )
+
+
+def is_several(target: str) -> bool:
+    """Return whether gRPC's name of a target may have several addresses."""
+    return target.startswith(("ipv4:", "ipv6:", _DNS))
+
+
+def _is_list(address: str) -> bool:
+    """Return whether a text is a list of addresses, and not one of gRPC's own forms."""
+    return "," in address and not address.startswith(("ipv4:", "ipv6:", "unix:"))
+
+
+def _is_name(parsed: Address) -> bool:
+    return parsed.port > 0 and parsed.ip is None and parsed.host != "localhost"
+
+
+def _several(text: str) -> list[Address]:
+    """Return addresses with commas between them; `vikings://` before the first holds for all.
+
+    Raises:
+        ValueError: they are not all IP addresses of one family, all with TLS or all without.
+    """
+    parts = [part.strip() for part in text.split(",")]
+    if parts[0].startswith(TLS):
+        parts = [part if part.startswith(TLS) else f"{TLS}{part}" for part in parts]
+    found = [parse(part) for part in parts]
+    for one in found:
+        if one.ip is None:
+            raise ValueError(
+                f"address is {text!r}; several addresses are IP addresses, and {one} is none: "
+                "give one name that resolves to all nodes, such as dns:///nodes.example:7716"
+            )
+        if one.tls != found[0].tls:
+            raise ValueError(f"address is {text!r}; give {TLS} before all addresses or none")
+        if one.ip.version != (found[0].ip or one.ip).version:
+            raise ValueError(f"address is {text!r}; give IPv4 or IPv6 addresses, not both")
+    return found
 
 
 def check_address(address: str) -> None:

@@ -86,6 +86,13 @@ class RevisionNotReached(ClientError):
     """The daemon did not reach the minimum revision within the deadline."""
 
 
+class HistoryLost(ClientError):
+    """The store went back and lacks a revision that this client has seen.
+
+    `metadata` has that `revision` and the `newest` one. The next call begins a new session.
+    """
+
+
 class DeadlinePassed(ClientError):
     """The deadline of the call passed in the daemon before the work was done."""
 
@@ -124,6 +131,10 @@ class StoreMismatch(ClientError):
 
 class StoreInUse(ClientError):
     """Another daemon holds the store."""
+
+
+class StoreAway(ClientError):
+    """The database of the nodes cannot be reached; repeat the call after `retry_after` seconds."""
 
 
 class ReadOnly(ClientError):

@@ -93,6 +93,23 @@ class RevisionNotReached(VikingError, reason="REVISION_NOT_REACHED"):
     """The minimum revision was not reached within the deadline."""
 
 
+class HistoryLost(VikingError, reason="HISTORY_LOST"):
+    """The store went back: it lacks a revision that the session of the caller has seen.
+
+    Args:
+        seen: that revision.
+        newest: the newest revision of the store.
+    """
+
+    def __init__(self, seen: int, newest: int) -> None:
+        super().__init__(
+            f"the store went back: revision {seen}, which this caller has seen, is lost, and the "
+            f"newest revision is {newest}; read again, and repeat the writes that are missing",
+            revision=str(seen),
+            newest=str(newest),
+        )
+
+
 class DeadlinePassed(VikingError, reason="DEADLINE_PASSED"):
     """The call's deadline passed before the work was done."""
 

@@ -27,6 +27,7 @@ from vikingd.index.index import IndexState
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
 from vikingd.memory.accesses import Accesses
+from vikingd.store.history import Point
 from vikingd.store.reads import StoreCounts
 from vikingd.store.sqlite.reader import StoreReader
 from vikingd.store.writing import WritableStore
@@ -160,6 +161,17 @@ class Engine:
                 f"the index is damaged and answers nothing until it is rebuilt: {problem}"
             )
         return self._index.snapshot
+
+    @property
+    def point(self) -> Point:
+        """A point that the snapshot contains; the snapshot is newer for a moment at most.
+
+        Raises:
+            Corrupt, StoreAway: there is no snapshot, see `snapshot`.
+        """
+        point = self._follower.point
+        _ = self.snapshot
+        return point
 
     def wait_for_revision(self, revision: int, timeout: float | None) -> None:
         """Wait until the snapshot has reached a revision.

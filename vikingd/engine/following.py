@@ -47,6 +47,12 @@ class IndexFollower:
         store = self._store
         return store.point[:2] if isinstance(store, WritableStore) else ("", "")
 
+    @property
+    def point(self) -> Point:
+        """A point that the snapshot contains; the snapshot is newer for a moment at most."""
+        history = self._store.history
+        return history.at(min(self._index.snapshot.revision, history.revision))
+
     def take(self, changes: list[Change], revision: int) -> None:
         """Take a commit of this process."""
         self._index.apply(changes, revision)
@@ -162,6 +168,11 @@ class NodeFollower(IndexFollower):
     def origin(self) -> tuple[str, str]:
         """The store and the epoch that the index belongs to."""
         return self._point[:2]
+
+    @property
+    def point(self) -> Point:
+        """A point that the snapshot contains; the snapshot is newer for a moment at most."""
+        return self._point
 
     def load(self, progress: Progress) -> None:
         """Load the base on disk, or build the index, and follow from there."""

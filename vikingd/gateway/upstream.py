@@ -33,11 +33,12 @@ class Upstream:
     """
 
     def __init__(self, address: str, credentials: Credentials) -> None:
-        target, secure = credentials.target(address)
+        target, named, secure = credentials.target(address)
+        options = (*_OPTIONS, *named)
         if secure is None:
-            self._channel = grpc.aio.insecure_channel(target, _OPTIONS)
+            self._channel = grpc.aio.insecure_channel(target, options)
         else:
-            self._channel = grpc.aio.secure_channel(target, secure, _OPTIONS)
+            self._channel = grpc.aio.secure_channel(target, secure, options)
         self._unary: dict[str, Any] = {}
 
     async def call(

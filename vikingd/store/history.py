@@ -40,19 +40,20 @@ class History(NamedTuple):
 
     def at(self, revision: int) -> Point:
         """Return the point of a revision, in the epoch that committed it."""
-        epochs = [epoch for epoch, first in self.epochs if first < revision]
-        first = self.epochs[0][0] if self.epochs else ""
-        return Point(self.store, epochs[-1] if epochs else first, revision)
+        for epoch, first in reversed(self.epochs):
+            if first < revision:
+                return Point(self.store, epoch, revision)
+        return Point(self.store, self.epochs[0][0] if self.epochs else "", revision)
 
     def contains(self, point: Point) -> bool:
         """Return whether the store was at a point, and was not replaced by an older copy since."""
         if point.store != self.store:
             return False
-        for (epoch, first), (_, last) in zip(
-            self.epochs, (*self.epochs[1:], ("", self.revision)), strict=False
-        ):
+        last = self.revision
+        for epoch, first in reversed(self.epochs):
             if epoch == point.epoch:
                 return first <= point.revision <= last
+            last = first
         return False
 
     def may_contain(self, point: Point) -> bool:

@@ -102,6 +102,11 @@ class WritableStore(Reads):
         """
         raise NotImplementedError
 
+    @property
+    def history(self) -> History:
+        """The history as this process knows it, without a read of the store."""
+        raise NotImplementedError
+
     def read_history(self) -> History:
         """Return the history as the store has it now.
 

@@ -120,13 +120,16 @@ class Rule:
         name: of the RPC.
         audited: each call has a line in the audit log.
         is_of_access: the RPC changes keys or tenants.
+        has_session: the RPC reads or writes contexts, so that its calls have points.
     """
 
     def __init__(self, method: MethodDescriptor) -> None:
         needs = NEEDS[method.name]
         self.name: str = method.name
         self.audited = needs.audited
-        self.is_of_access = method.containing_service.name == "Access"
+        service = method.containing_service.name
+        self.is_of_access = service == "Access"
+        self.has_session = service not in ("Access", "Admin")
         self._whole = needs.whole
         request = method.input_type
         self._fields = [_Field(request, path, need) for path, need in needs.fields.items()]

@@ -14,8 +14,10 @@ from google.protobuf.message import Message
 from vikingd.domain.errors import InvalidField, Overloaded, VikingError
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire.admission import Admission, Admitted
+from vikingd.wire.calls import CallDeadline
 from vikingd.wire.errors import code_of, status_of
 from vikingd.wire.intake import INLINE_BYTES, Intake, parsed
+from vikingd.wire.sessions import KEY, SessionCall, points_of
 
 if TYPE_CHECKING:
     from vikingd.telemetry.tracing import Tracing
@@ -146,9 +148,28 @@ def _guard(
         admitted.request = request
         rule.check(request, admitted.caller)
         owner = rule.tenant_of(admitted.caller)
+        points = points_of(context.invocation_metadata() or ()) if rule.has_session else None
         async with admission.tenants.use(owner) as tenant:
+            session = None
+            if points is not None:
+                session = SessionCall(tenant.engine, name, points)
+                await session.begin(CallDeadline(context))
             await admission.check_stored(rule, request, tenant, owner)
-            return await tenant.handlers[method].unary_unary(request, context)
+            reply = await tenant.handlers[method].unary_unary(request, context)
+            if session is not None:
+                await tell_point(session, context)
+            return reply
+
+    async def tell_point(session: SessionCall, context: Any) -> None:
+        try:
+            point = await session.end()
+        except VikingError as error:
+            if not rule.audited:
+                raise
+            # The write is committed, so it must not fail.
+            _log.warning("reply without a point", method=name, error=str(error))
+        else:
+            context.set_trailing_metadata(((KEY, point),))
 
     async def answer(data: bytes | None, context: Any) -> Any:
         """Return a reply or a status; `data` is None if no request was received."""

@@ -45,6 +45,7 @@ CODES: dict[type[errors.VikingError], grpc.StatusCode] = {
     errors.PermissionDenied: _Code.PERMISSION_DENIED,
     errors.QuotaExceeded: _Code.RESOURCE_EXHAUSTED,
     errors.RevisionNotReached: _Code.DEADLINE_EXCEEDED,
+    errors.HistoryLost: _Code.DATA_LOSS,
     errors.DeadlinePassed: _Code.DEADLINE_EXCEEDED,
     errors.Overloaded: _Code.RESOURCE_EXHAUSTED,
     errors.TooLarge: _Code.FAILED_PRECONDITION,

@@ -157,6 +157,11 @@ class PostgresStore(PostgresReads, WritableStore):
         """The URL of the database, without its password."""
         return without_password(self._url)
 
+    @property
+    def history(self) -> History:
+        """The history as this node knows it, without a read of the database."""
+        return self._history
+
     def read_history(self) -> History:
         """Return the history of the store as the primary has it now.
 

@@ -90,6 +90,21 @@ class StoreReader(SqliteReads):
         """
         return self._check_state()
 
+    @property
+    def history(self) -> History:
+        """The history as this process knows it, without a read of the store."""
+        assert self._history is not None  # there is a store
+        return self._history
+
+    def read_history(self) -> History:
+        """Return the history as the database has it now.
+
+        Raises:
+            StoreMismatch: the store went back or was replaced, so that this reader must end.
+        """
+        self._check_state()
+        return self.history
+
     def why_not(self, point: Point) -> str:
         """Return why an index that was written at a point does not belong here; "" if it does."""
         self._check_state()

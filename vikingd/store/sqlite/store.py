@@ -164,18 +164,26 @@ class Store(SqliteReads, WritableStore):
     @property
     def point(self) -> Point:
         """The last commit, and the history that it belongs to."""
-        return self._history.point
+        return self.history.point
 
     def why_not(self, point: Point) -> str:
         """Return why an index that was written at a point does not belong here; "" if it does."""
-        return self._history.why_not(point)
+        return self.history.why_not(point)
 
     @property
-    def _history(self) -> History:
+    def history(self) -> History:
+        """The history as this process knows it, without a read of the store."""
         # The first commit begins an epoch before it has its revision. So the revision is read first
         # and is never later than the epoch.
         revision = self._committing.revision
         return self._committing.history._replace(revision=revision)
+
+    def read_history(self) -> History:
+        """Return the history as the database has it now."""
+        with self._snapshot() as db:
+            history = history_of(db)
+        assert history is not None
+        return history
 
     def _mark(self) -> None:
         """Write the mark; with an older mark, the next start can miss a loss of newer commits."""
