@@ -49,6 +49,7 @@ class Server:
         self._settings = ("fsync=off", "full_page_writes=off", *settings)
         self._log = directory.with_suffix(".log")
         self._process: subprocess.Popen[bytes] | None = None
+        self._has_run = False
         self.port = free_port()
 
     @property
@@ -82,7 +83,17 @@ class Server:
         )
 
     def start(self) -> None:
-        """Start, and wait until it answers."""
+        """Start, and wait until it answers; another process may have taken a new server's port."""
+        try:
+            self._start()
+        except RuntimeError:
+            if self._has_run or "Address already in use" not in self._log.read_text():
+                raise
+            self.port = free_port()
+            self._start()
+        self._has_run = True
+
+    def _start(self) -> None:
         options = [
             f"-c{one}"
             for one in (

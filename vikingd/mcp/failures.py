@@ -17,6 +17,8 @@ _ADVICE: dict[type[ClientError], str] = {
     errors.Overloaded: "The daemon is busy.",
     errors.TooLarge: "Do it in smaller parts.",
     errors.RevisionNotReached: "Call again in a second.",
+    errors.HistoryLost: "Recent changes were lost. Read again, and repeat missing writes.",
+    errors.StoreAway: "The database does not answer. Call again in some seconds.",
     errors.Stopping: "The daemon is about to stop or to restart. Call again in some seconds.",
     errors.EmbedderFailed: "Call again later; grep and glob work without the embedder.",
     errors.ReadOnly: "Only reading tools work here.",
