@@ -123,7 +123,7 @@ def test_an_error_leaves_nothing(postgres: Server, tenant: str, tmp_path: Path) 
 
 
 def test_a_killed_copy_leaves_nothing(tmp_path: Path) -> None:
-    """A copy into a directory that is killed before its end is made anew by the next one."""
+    """A copy into a directory that is killed before its end is made again by the next one."""
     with opened(tmp_path / "a") as store:
         fill(store, 2)
     code = (

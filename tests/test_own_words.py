@@ -88,7 +88,7 @@ OWN = [
 
 @pytest.mark.parametrize(("message", "part"), OWN)
 def test_own_words_stay(message: str, part: str) -> None:
-    """What the user says itself stays, beside and after a block."""
+    """The words of the user stay, beside and after a block."""
     assert part in own_words(message)
 
 
@@ -112,7 +112,7 @@ def test_any_message_takes_linear_time() -> None:
 
 @pytest.mark.parametrize("attack", read_attacks(), ids=lambda one: one.talk.id)
 def test_a_forbidden_text_has_no_evidence(attack: Attack) -> None:
-    """What a hostile text asks for is not said by the own words of the user."""
+    """The own words of the user do not say the wish of a hostile text."""
     evidence = Evidence(
         [SessionMessage(role, content) for role, content in attack.talk.messages], 0
     )

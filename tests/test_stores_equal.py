@@ -18,7 +18,7 @@ SEED = int(os.environ.get("TEST_SEED", "2811"))
 CALLS = 500
 TARGETS = ("viking://", *AREAS, "viking://resources")
 PLACE = frozenset(("StatsResponse.store_path", "StatsResponse.index"))
-"""What a store tells of its place, and the files of its index."""
+"""The place of a store, and the files of its index."""
 
 
 class Caller(Walker):

@@ -79,7 +79,7 @@ class Folder:
             path.write_text(self.text())
 
     def edit(self) -> None:
-        """Write a file anew."""
+        """Write a file again."""
         if path := self.some_file():
             path.write_text(self.text())
 

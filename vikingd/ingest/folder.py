@@ -274,7 +274,7 @@ class Folder:
     def _stays_itself(self, old: str, new: str) -> bool:
         """Return True if a file of the new name has the passages and the abstract of the old one.
 
-        Otherwise it must be written anew.
+        Otherwise it must be written again.
         """
         return are_alike(_name(old), _name(new)) and self._keeps_type(old, new)
 
