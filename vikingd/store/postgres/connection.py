@@ -41,13 +41,13 @@ _PART = re.compile(r"'[^']*'|\?(\d*)|INDEXED BY \w+|CAST\((\w+) AS BLOB\)")
 _own: dict[str, str] = {}  # statements by their shared form; there are some hundred of them
 
 
-def connect(url: str, **settings: object) -> psycopg.Connection[TupleRow]:
+def connect(url: str) -> psycopg.Connection[TupleRow]:
     """Return a connection in autocommit mode to the primary of a database.
 
     Raises:
         psycopg.OperationalError: it cannot be reached.
     """
-    db = psycopg.Connection.connect(**arguments(url), **settings)
+    db = psycopg.Connection.connect(**arguments(url))
     set_up(db)
     return db
 

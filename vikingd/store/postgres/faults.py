@@ -12,7 +12,7 @@ from psycopg_pool import PoolTimeout
 
 from vikingd.domain.errors import DiskFull, StoreAway, StoreFailed
 
-RETRY_AFTER = 1.0  # seconds
+_RETRY_AFTER = 1.0  # seconds
 # By the first characters of the SQLSTATE: no connection, too many of them, a server that ends or
 # is no primary any more, and what another transaction has ended.
 _AWAY = ("08", "53300", "57P", "25006", "40", "55P03")
@@ -49,7 +49,7 @@ def to_domain_error(what: str, error: BaseException) -> BaseException:
 def away(error: BaseException) -> StoreAway:
     """Return the error for a database that cannot be reached."""
     return StoreAway(
-        f"the database cannot be reached: {_one_line(error)}; repeat the call later", RETRY_AFTER
+        f"the database cannot be reached: {_one_line(error)}; repeat the call later", _RETRY_AFTER
     )
 
 

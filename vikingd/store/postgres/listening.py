@@ -27,19 +27,14 @@ class Listener:
         url: of the database.
         tenant: the name of the tenant.
         on_change: called by a thread of its own; an error of it is repeated at the next poll.
-
-    Attributes:
-        fault: the reason why the database cannot be reached; "" while it can.
     """
 
     def __init__(self, url: str, tenant: str, on_change: Callable[[], None]) -> None:
         self._url = url
         self._tenant = tenant
         self._on_change = on_change
-        self._is_stopping = False
         self._stopped = threading.Event()
-        self._db: psycopg.Connection[TupleRow] | None = None
-        self.fault = ""
+        self._fault = ""
         self._thread = threading.Thread(target=self._run, name="store-listener", daemon=True)
         self._thread.start()
 
@@ -60,11 +55,11 @@ class Listener:
                 self._stopped.wait(_PAUSE)
 
     def _tell(self, fault: str) -> None:
-        if fault and not self.fault:
+        if fault and not self._fault:
             _log.warning("the database cannot be reached: %s", fault)
-        elif self.fault and not fault:
+        elif self._fault and not fault:
             _log.warning("the database can be reached again")
-        self.fault = fault
+        self._fault = fault
 
     def _follow(self, db: psycopg.Connection[TupleRow]) -> None:
         asked = -_POLL

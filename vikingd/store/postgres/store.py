@@ -243,11 +243,6 @@ class PostgresStore(PostgresReads, WritableStore):
         """The store and the epoch of the last commit of this node."""
         return self._committing.origin
 
-    @property
-    def away(self) -> str:
-        """The reason why the database cannot be reached; "" while it can."""
-        return self._listener.fault if self._listener is not None else ""
-
     def forget_removals(self, up_to_revision: int) -> None:
         """Drop removals that are so old that no node should still have to follow them."""
         last = up_to_revision - _KEPT_REMOVALS
