@@ -213,7 +213,7 @@ class VikingdStore(BaseStore):
                         yield stored
 
     def _refresh(self, read: Iterable[_Stored]) -> None:
-        """Let the time to live of items begin anew."""
+        """Renew the time to live of items."""
         for stored in read:
             metadata = stored.context.metadata
             if "ttl" not in metadata:

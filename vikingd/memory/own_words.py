@@ -163,7 +163,7 @@ def _begin(text: str, start: int, end: int) -> int | None:
 
 
 def _without_markup(text: str) -> str:
-    """Leave out what stands between the first and the last tag."""
+    """Leave out the text from the first tag to the last one."""
     if not _MARKUP.search(text):
         return text
     tags = [found.span() for found in _TAG.finditer(text)]

@@ -1,4 +1,4 @@
-"""Relations of which a person has one at a time: a home, a work, a name, a favourite.
+"""Relations with one value at a time: the home of a person, the work, the name, a favourite.
 
 Two memories of one relation with different values contradict each other; the newer one replaces the
 older. The patterns read the first person, as people speak, and the third, as notes are written.

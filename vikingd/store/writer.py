@@ -7,6 +7,7 @@ writes the next group.
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
@@ -68,7 +69,7 @@ class Begun(NamedTuple):
     dimension: int | None
 
 
-class Committing:
+class Committing(ABC):
     """The transactions of a store, one at a time.
 
     Attributes:
@@ -83,13 +84,13 @@ class Committing:
         self.revision = revision
         self.dimension = dimension
 
+    @abstractmethod
     def transaction(self) -> AbstractContextManager[Begun]:
         """Run the block in a transaction."""
-        raise NotImplementedError
 
+    @abstractmethod
     def write_state(self, state: Mapping[str, object]) -> None:
         """Write the new state of the store within the transaction."""
-        raise NotImplementedError
 
     @property
     def is_full(self) -> bool:
@@ -98,6 +99,7 @@ class Committing:
 
     def release(self) -> None:
         """Use the room that is kept for operations that free room."""
+        return
 
     def make_room(self) -> bool:
         """Return whether there is room again for all operations."""

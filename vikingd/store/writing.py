@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import NamedTuple
@@ -48,28 +49,28 @@ class WritableStore(Reads):
     """True if other nodes write the store too."""
 
     @property
+    @abstractmethod
     def place(self) -> str:
         """The place of the store, for people."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def point(self) -> Point:
         """The last commit, and the history that it belongs to."""
-        raise NotImplementedError
 
+    @abstractmethod
     def why_not(self, point: Point) -> str:
         """Return why an index that was written at a point does not belong here; "" if it does."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def revision(self) -> int:
         """The revision of the last commit."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def dimension(self) -> int | None:
         """Numbers in a vector; None until it is known."""
-        raise NotImplementedError
 
     @property
     def failure(self) -> str:
@@ -81,6 +82,7 @@ class WritableStore(Reads):
         """True if the disk is full, so that only deletes are accepted."""
         return False
 
+    @abstractmethod
     def start(self, on_commit: OnCommit) -> None:
         """Start to write; `on_commit` gets the changes of each commit and its revision.
 
@@ -88,7 +90,6 @@ class WritableStore(Reads):
         done. The next commit may be written at the same time. If it raises, the store accepts no
         more writes, and `failure` gives the reason.
         """
-        raise NotImplementedError
 
     def listen(self, on_change: Callable[[], None]) -> None:
         """If others write the store too, call `on_change` after their commits."""
@@ -103,22 +104,22 @@ class WritableStore(Reads):
         raise NotImplementedError
 
     @property
+    @abstractmethod
     def history(self) -> History:
         """The history as this process knows it, without a read of the store."""
-        raise NotImplementedError
 
+    @abstractmethod
     def read_history(self) -> History:
         """Return the history as the store has it now.
 
         Raises:
             StoreAway: the database cannot be reached.
         """
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def origin(self) -> tuple[str, str]:
         """The store and the epoch of the last commit of this process."""
-        raise NotImplementedError
 
     def put(self, contexts: Sequence[Prepared | Masked]) -> Future[Committed]:
         """Write contexts, all or none, and make the missing directories above them.
@@ -265,17 +266,17 @@ class WritableStore(Reads):
         """
         return self._writer.submit(lambda work: drop_vectors(work, uri, after), size=_DROP_SIZE)
 
+    @abstractmethod
     def forget_removals(self, up_to_revision: int) -> None:
         """Drop the removals up to this revision, which `changes_since` then cannot give."""
-        raise NotImplementedError
 
     def set_meta(self, key: str, value: bytes) -> None:
         """Store a value under a key that does not begin with "store."; makes no revision."""
         self._writer.run(lambda db: db.set_meta({key: value}))
 
+    @abstractmethod
     def close(self) -> None:
         """Finish the submitted writes, then release the store; a second call does nothing."""
-        raise NotImplementedError
 
 
 def _size(context: Prepared | Masked) -> int:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 from vikingd.domain.uri import ROOT, ancestors
@@ -28,23 +29,22 @@ class StoreCounts(NamedTuple):
     bytes: int
 
 
-class DatabaseReads:
+class DatabaseReads(ABC):
     """The reads of a store as a whole, on connections that the store gives."""
 
-    @contextmanager
-    def _snapshot(self) -> Iterator[Connection]:
+    @abstractmethod
+    def _snapshot(self) -> AbstractContextManager[Connection]:
         """Yield a connection that sees one revision until the block ends."""
-        raise NotImplementedError
-        yield
 
+    @abstractmethod
     def _size(self) -> int:
         """Return the size of the store on disk, in bytes."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _used(self, db: Connection) -> int:
         """Return the bytes of the store that are in use, as a connection sees it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def backup(self, check: Callable[[], None]) -> Backup:
         """Return a copy of the store at the newest revision; the caller closes it.
 
@@ -53,7 +53,6 @@ class DatabaseReads:
         Raises:
             DiskFull: the disk has no room for the copy.
         """
-        raise NotImplementedError
 
     def counts(self) -> StoreCounts:
         """Return the size of the store."""
