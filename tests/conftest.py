@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,7 +14,7 @@ import pytest
 from embed_helpers import Endpoint
 from gateway_helpers import Gateway, gateway_of
 from intent_helpers import Asked, in_turn, planned
-from postgres_servers import LEFT_OUT, Server, running
+from postgres_servers import LEFT_OUT, Server, running, shared_store
 from scripted import ScriptedServer
 from store_helpers import opened
 from thinking_helpers import House, thinking_daemon, told
@@ -27,7 +26,6 @@ from vikingd.ctl import main
 from vikingd.ctl.demo import serving
 from vikingd.pb.retrieval_pb2 import RERANK_STATUS_DONE
 from vikingd.store import Store
-from vikingd.store.postgres.store import PostgresStore
 from vikingd.store.writing import WritableStore
 
 Ctl = Callable[..., tuple[int, str, str]]
@@ -181,7 +179,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WritableSt
         return
     server: Server = request.getfixturevalue("postgres")
     tenant = f"t{uuid4().hex}"
-    with closing(PostgresStore(server.url, tenant, model="m", dimension=2)) as shared:
+    with shared_store(server.url, tenant) as shared:
         shared.start(lambda *_: None)
         yield shared
 

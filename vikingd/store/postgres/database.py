@@ -1,0 +1,176 @@
+"""A PostgreSQL database as one node uses it: its connections, and the news of its commits.
+
+All tenants of a node share this. So a node has at most 33 connections, however many tenants it has
+open: 16 for reads, 16 for writes, and one that listens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from threading import BoundedSemaphore, Lock
+
+import psycopg
+from psycopg.rows import TupleRow
+from psycopg_pool import ConnectionPool
+
+from vikingd.domain.errors import StoreAway
+from vikingd.store.postgres.connection import arguments, connect, set_up
+from vikingd.store.postgres.faults import away, domain_errors, is_away, without_password
+from vikingd.store.postgres.listening import Listener, Subscription
+from vikingd.store.postgres.schema import migrate
+
+_READS = 16  # connections, at most
+_WRITES = 16  # connections, at most; each is in use for the time of a transaction
+_PATIENCE = 10.0  # seconds that a write waits for one of them
+_REFUSED = 0.5  # seconds in which writes are refused at once after a failed attempt to connect
+
+# Another cluster has another identifier; a promotion begins another timeline.
+_TIMELINE = """
+SELECT (SELECT system_identifier FROM pg_control_system()) || '/'
+    || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
+"""
+
+
+class WriteConnection:
+    """A connection for writes.
+
+    Attributes:
+        db: the connection.
+        timeline: the cluster and the timeline of its server, see `timeline_of`.
+        is_new: True until it was given back once; others may have broken while they were idle.
+    """
+
+    __slots__ = ("db", "is_new", "timeline")
+
+    def __init__(self, url: str) -> None:
+        self.db = connect(url)
+        self.timeline = timeline_of(self.db)
+        self.is_new = True
+
+    def close(self) -> None:
+        """Close it."""
+        with suppress(psycopg.Error):
+            self.db.close()
+
+
+class Database:
+    """The database of a node.
+
+    Args:
+        url: of the database; several hosts are tried in turn, and the primary is used.
+
+    Raises:
+        StoreAway: the database cannot be reached.
+        StoreMismatch: a newer vikingd made its tables.
+        StoreFailed: PostgreSQL refuses a statement.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        with domain_errors("the store could not be opened"), connect(url) as db:
+            migrate(db)
+        self._reads: ConnectionPool[psycopg.Connection[TupleRow]] = ConnectionPool(
+            kwargs=arguments(url),
+            configure=set_up,
+            min_size=0,
+            max_size=_READS,
+            timeout=3.0,
+            max_idle=60.0,
+            check=ConnectionPool.check_connection,
+            open=True,
+        )
+        self._lock = Lock()
+        self._places = BoundedSemaphore(_WRITES)
+        self._idle: list[WriteConnection] = []
+        self._refusal: tuple[float, StoreAway] | None = None  # (until when, why)
+        self._listener: Listener | None = None
+
+    @property
+    def place(self) -> str:
+        """The URL of the database, without its password."""
+        return without_password(self.url)
+
+    @contextmanager
+    def connection(self) -> Iterator[psycopg.Connection[TupleRow]]:
+        """Lend a connection for reads, and for rare writes."""
+        with self._reads.connection() as db:
+            yield db
+
+    def take(self) -> WriteConnection:
+        """Lend a connection for writes, until `give` or `drop`.
+
+        Raises:
+            StoreAway: the database cannot be reached, or too many writes wait.
+        """
+        if not self._places.acquire(timeout=_PATIENCE):
+            raise StoreAway(
+                f"{_WRITES} writes wait for the database; repeat the call later", _REFUSED
+            )
+        try:
+            with self._lock:
+                refusal = self._refusal
+                if self._idle:
+                    return self._idle.pop()
+            if refusal and time.monotonic() < refusal[0]:
+                raise StoreAway(str(refusal[1]))
+            try:
+                return WriteConnection(self.url)
+            except psycopg.Error as error:
+                self._refusal = time.monotonic() + _REFUSED, away(error)
+                raise self._refusal[1] from error
+        except BaseException:
+            self._places.release()
+            raise
+
+    def give(self, taken: WriteConnection) -> None:
+        """Take a connection back for the next write."""
+        taken.is_new = False
+        if taken.db.closed:
+            self.drop(taken)
+            return
+        with self._lock:
+            self._idle.append(taken)
+        self._places.release()
+
+    def drop(self, taken: WriteConnection) -> None:
+        """Close a connection that does not work, and the idle ones, which will not work either."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for one in (taken, *idle):
+            one.close()
+        self._places.release()
+
+    def subscribe(self, tenant: str, on_change: Callable[[], object]) -> Subscription:
+        """Call `on_change` now, and after each commit of a tenant by any node.
+
+        Args:
+            tenant: the name of the tenant; "" for the keys and limits of all.
+        """
+        with self._lock:
+            if self._listener is None:
+                self._listener = Listener(self.url)
+            listener = self._listener
+        return listener.subscribe(tenant, on_change)
+
+    def close(self) -> None:
+        """Close all connections; a second call does nothing."""
+        if self._listener is not None:
+            self._listener.stop()
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for one in idle:
+            one.close()
+        self._reads.close()
+
+
+def timeline_of(db: psycopg.Connection[TupleRow]) -> str:
+    """Return the cluster and the timeline of a server; "" if it does not tell them."""
+    try:
+        row = db.execute(_TIMELINE).fetchone()
+    except psycopg.Error as error:
+        if is_away(error):
+            raise
+        return ""
+    return str(row[0]) if row else ""
