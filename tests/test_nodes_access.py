@@ -21,11 +21,14 @@ from vikingd.access.records import NewKey
 from vikingd.access.shared_keys import SharedKeys
 from vikingd.client import Client, ClientError, Draft, NotFound, Unauthenticated
 from vikingd.ctl.demo import serving
+from vikingd.domain.errors import NotFound as Missing
 from vikingd.domain.errors import StoreAway, StoreMismatch
 from vikingd.domain.errors import Unauthenticated as Refused
 from vikingd.domain.rights import Grant, Right
 from vikingd.store.postgres.access import AccessTables
 from vikingd.store.postgres.database import Database
+from vikingd.store.postgres.store import PostgresStore
+from vikingd.store.postgres.tenants import SharedTenants
 
 pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
 
@@ -200,9 +203,7 @@ def test_known_keys_work_without_the_database(database: Database, tmp_path: Path
         assert keys.caller(text)[0].tenant == "acme"
 
 
-def test_a_copy_is_made_from_the_changes_or_whole(
-    database: Database, tmp_path: Path
-) -> None:
+def test_a_copy_is_made_from_the_changes_or_whole(database: Database, tmp_path: Path) -> None:
     """A node that missed some changes, and one that missed very many, have all keys."""
     with closing(keys_of(database, tmp_path / "a")) as keys:
         keys.create(OPERATOR)
@@ -253,6 +254,13 @@ def test_keys_of_a_directory_and_of_a_database_are_not_mixed(
     shutil.rmtree(tmp_path / "node")
     with closing(keys_of(database, tmp_path / "node")) as keys:
         keys.create(OPERATOR)
+
+
+def test_a_missing_tenant_is_not_made_by_its_opening(database: Database) -> None:
+    """A tenant that another node deletes while this one opens it stays deleted."""
+    with pytest.raises(Missing):
+        PostgresStore(database, "acme", model="m", dimension=2, make=False)
+    assert not SharedTenants(database, "m", 2).names()
 
 
 def test_the_time_of_use_is_shared(database: Database, tmp_path: Path) -> None:
