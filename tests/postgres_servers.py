@@ -154,12 +154,23 @@ class Server:
         self.wait("SELECT 1 WHERE NOT pg_is_in_recovery()")
 
     def kill(self) -> None:
-        """End it at once, as a power failure would."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGQUIT)
-            self._process.kill()
+        """End all its processes at once, as a power failure would.
+
+        A backend that outlives the first process shows commits that wait for the standby.
+        """
+        if self._process is not None and self._process.poll() is None:
+            first = self._process.pid
+            self._process.send_signal(signal.SIGSTOP)
+            children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+            for pid in (*children, first):
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
             self._process.wait()
-            self._process = None
+        self._process = None
+
+    def remove(self) -> None:
+        """Remove its files, after its end."""
+        shutil.rmtree(self._directory)
 
     def stop(self) -> None:
         """Stop it and its connections."""

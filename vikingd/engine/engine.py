@@ -135,7 +135,12 @@ class Engine:
             self.embedding.wake()
 
     def _follow(self) -> None:
-        if self._follower.follow():
+        try:
+            is_new = self._follower.follow()
+        except StoreAway:
+            self._notify()  # what waits for commits of others waits in vain
+            raise
+        if is_new:
             self._notify()
             self.embedding.wake()
 
@@ -180,21 +185,33 @@ class Engine:
 
         Raises:
             RevisionNotReached: it has not within `timeout` seconds; None waits for ever.
+            StoreAway: the database cannot be reached; another node may have the revision.
             Stopping: it never will, because this reader cannot follow its store any more.
         """
         with self._advanced:
             self._advanced.wait_for(
-                lambda: self.snapshot.revision >= revision or self.is_lost, timeout
+                lambda: self.snapshot.revision >= revision or self.is_lost or self.away, timeout
             )
         newest = self.snapshot.revision
-        if newest < revision and self.is_lost:
+        if newest >= revision:
+            return
+        if self.is_lost:
             raise Stopping(
                 f"this process ends at revision {newest}, ask another one: {self.failure()}"
             )
-        if newest < revision:
-            raise RevisionNotReached(
-                f"revision {revision} was not reached in time, the newest is {newest}"
+        if away := self.away:
+            raise StoreAway(
+                f"this node is at revision {newest}, and the database cannot be reached: {away}; "
+                "repeat the call later"
             )
+        raise RevisionNotReached(
+            f"revision {revision} was not reached in time, the newest is {newest}"
+        )
+
+    @property
+    def away(self) -> str:
+        """The reason why this node cannot follow the others now; "" while it can."""
+        return self.store.away if isinstance(self.store, WritableStore) else ""
 
     @contextmanager
     def listening(self, listener: Callable[[], object]) -> Iterator[None]:

@@ -52,6 +52,11 @@ class WritableStore(Reads):
     """True once another node has deleted it."""
 
     @property
+    def away(self) -> str:
+        """The reason why no commits of other nodes arrive now; "" while they do."""
+        return ""
+
+    @property
     @abstractmethod
     def place(self) -> str:
         """The place of the store, for people."""

@@ -80,6 +80,7 @@ class SessionCall:
         Raises:
             HistoryLost: the store does not contain one of them any more.
             RevisionNotReached: the snapshot did not reach them within the deadline.
+            StoreAway: the database cannot be reached; another node may have them.
             Stopping: this reader cannot follow its store any more.
         """
         if not self._is_reached():
@@ -109,7 +110,7 @@ class SessionCall:
 
         with engine.listening(wake), suppress(TimeoutError):
             async with ending_before(deadline):
-                while not (engine.is_lost or self._is_reached()):
+                while not (engine.is_lost or engine.away or self._is_reached()):
                     await decided.wait()
                     decided.clear()
         if self._is_reached():
@@ -134,7 +135,10 @@ class SessionCall:
             return text_of(index)
         history = engine.store.history
         if self._is_from_index and index.revision >= engine.snapshot.revision:
-            _check(history, (began, index))
+            if all(map(history.may_contain, (began, index))):
+                return text_of(index)
+            # A commit of this process may be newer than the history that it knows.
+            _check(await asyncio.to_thread(engine.store.read_history), (began, index))
             return text_of(index)
         # A read of the store may have seen a commit that this process has not heard of yet.
         read = engine.store.read_history

@@ -6,10 +6,12 @@ open: 16 for reads, 16 for writes, and one that listens.
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from threading import BoundedSemaphore, Lock
+from threading import BoundedSemaphore, Event, Lock, Thread
 
 import psycopg
 from psycopg.rows import TupleRow
@@ -24,7 +26,9 @@ from vikingd.store.postgres.schema import migrate
 _READS = 16  # connections, at most
 _WRITES = 16  # connections, at most; each is in use for the time of a transaction
 _PATIENCE = 10.0  # seconds that a write waits for one of them
-_REFUSED = 0.5  # seconds in which writes are refused at once after a failed attempt to connect
+_SILENT = 5.0  # seconds without an answer to a poll; then all connections are cut
+_LOOK = 0.5  # seconds between two looks for that
+_RETRY_AFTER = 0.5  # seconds
 
 # Another cluster has another identifier; a promotion begins another timeline.
 _TIMELINE = """
@@ -58,6 +62,10 @@ class WriteConnection:
 class Database:
     """The database of a node.
 
+    A server that is frozen, or behind a network that drops packets, neither answers nor ends its
+    connections. So if the poll has no answer for five seconds, this cuts the connections, and the
+    calls that wait for them fail. While the database is away, others fail at once.
+
     Args:
         url: of the database; several hosts are tried in turn, and the primary is used.
 
@@ -71,6 +79,8 @@ class Database:
         self.url = url
         with domain_errors("the store could not be opened"), connect(url) as db:
             migrate(db)
+        self._lock = Lock()
+        self._lent: set[psycopg.Connection[TupleRow]] = set()  # that somebody waits for
         self._reads: ConnectionPool[psycopg.Connection[TupleRow]] = ConnectionPool(
             kwargs=arguments(url),
             configure=set_up,
@@ -78,14 +88,27 @@ class Database:
             max_size=_READS,
             timeout=3.0,
             max_idle=60.0,
-            check=ConnectionPool.check_connection,
+            check=self._check,
             open=True,
         )
-        self._lock = Lock()
         self._places = BoundedSemaphore(_WRITES)
         self._idle: list[WriteConnection] = []
-        self._refusal: tuple[float, StoreAway] | None = None  # (until when, why)
-        self._listener: Listener | None = None
+        self._listener = Listener(url)
+        self._closed = Event()
+        self._watch = Thread(target=self._watch_pulse, name="database-pulse", daemon=True)
+        self._watch.start()
+
+    @property
+    def away(self) -> str:
+        """The reason why the database cannot be reached; "" while it can be."""
+        return self._listener.fault
+
+    def check(self) -> None:
+        """Raise StoreAway while the database cannot be reached."""
+        if fault := self.away:
+            raise StoreAway(
+                f"the database cannot be reached: {fault}; repeat the call later", _RETRY_AFTER
+            )
 
     @property
     def place(self) -> str:
@@ -95,7 +118,8 @@ class Database:
     @contextmanager
     def connection(self) -> Iterator[psycopg.Connection[TupleRow]]:
         """Lend a connection for reads, and for rare writes."""
-        with self._reads.connection() as db:
+        self.check()
+        with self._reads.connection() as db, self._waiting_for(db):
             yield db
 
     def take(self) -> WriteConnection:
@@ -104,25 +128,22 @@ class Database:
         Raises:
             StoreAway: the database cannot be reached, or too many writes wait.
         """
+        self.check()
         if not self._places.acquire(timeout=_PATIENCE):
             raise StoreAway(
-                f"{_WRITES} writes wait for the database; repeat the call later", _REFUSED
+                f"{_WRITES} writes wait for the database; repeat the call later", _RETRY_AFTER
             )
         try:
             with self._lock:
-                refusal = self._refusal
-                if self._idle:
-                    return self._idle.pop()
-            if refusal and time.monotonic() < refusal[0]:
-                raise StoreAway(str(refusal[1]))
-            try:
-                return WriteConnection(self.url)
-            except psycopg.Error as error:
-                self._refusal = time.monotonic() + _REFUSED, away(error)
-                raise self._refusal[1] from error
-        except BaseException:
+                taken = self._idle.pop() if self._idle else None
+            if taken is None:
+                taken = WriteConnection(self.url)
+            with self._lock:
+                self._lent.add(taken.db)
+        except psycopg.Error as error:
             self._places.release()
-            raise
+            raise away(error) from error
+        return taken
 
     def give(self, taken: WriteConnection) -> None:
         """Take a connection back for the next write."""
@@ -131,12 +152,14 @@ class Database:
             self.drop(taken)
             return
         with self._lock:
+            self._lent.discard(taken.db)
             self._idle.append(taken)
         self._places.release()
 
     def drop(self, taken: WriteConnection) -> None:
         """Close a connection that does not work, and the idle ones, which will not work either."""
         with self._lock:
+            self._lent.discard(taken.db)
             idle, self._idle = self._idle, []
         for one in (taken, *idle):
             one.close()
@@ -148,21 +171,49 @@ class Database:
         Args:
             tenant: the name of the tenant; "" for the keys and limits of all.
         """
+        return self._listener.subscribe(tenant, on_change)
+
+    @contextmanager
+    def _waiting_for(self, db: psycopg.Connection[TupleRow]) -> Iterator[None]:
         with self._lock:
-            if self._listener is None:
-                self._listener = Listener(self.url)
+            self._lent.add(db)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._lent.discard(db)
+
+    def _check(self, db: psycopg.Connection[TupleRow]) -> None:
+        with self._waiting_for(db):
+            ConnectionPool.check_connection(db)
+
+    def _watch_pulse(self) -> None:
+        while not self._closed.wait(_LOOK):
             listener = self._listener
-        return listener.subscribe(tenant, on_change)
+            if time.monotonic() - listener.answered < _SILENT:
+                continue
+            listener.tell(listener.fault or f"it gave no answer for {_SILENT:.0f} s")
+            with self._lock:
+                listening = listener.connection
+                for db in (*self._lent, *([listening] if listening else [])):
+                    _cut(db)
 
     def close(self) -> None:
         """Close all connections; a second call does nothing."""
-        if self._listener is not None:
-            self._listener.stop()
+        self._closed.set()
+        self._watch.join()
+        self._listener.stop()
         with self._lock:
             idle, self._idle = self._idle, []
         for one in idle:
             one.close()
         self._reads.close()
+
+
+def _cut(db: psycopg.Connection[TupleRow]) -> None:
+    """End a connection for the thread that waits for it."""
+    with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(db.fileno())) as its_own:
+        its_own.shutdown(socket.SHUT_RDWR)
 
 
 def timeline_of(db: psycopg.Connection[TupleRow]) -> str:

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 from psycopg.rows import TupleRow
 
+from vikingd.domain.errors import StoreAway
 from vikingd.store.postgres.connection import connect
 from vikingd.store.postgres.faults import without_password
 
@@ -63,7 +64,9 @@ class Subscription:
             try:
                 self._on_change()
                 self.has_failed = False
-            except Exception as error:  # the next poll repeats it
+            except StoreAway:  # the listener has told, and the next poll repeats it
+                self.has_failed = True
+            except Exception as error:
                 self.has_failed = True
                 _log.warning("a commit could not be followed, it is tried again: %s", error)
 
@@ -78,14 +81,23 @@ class Subscription:
 class Listener:
     """Listens to the commits of all nodes, by one connection for all tenants of this node.
 
+    Its poll is the pulse of the database, too.
+
     Args:
         url: of the database.
+
+    Attributes:
+        fault: the reason why the database cannot be reached; "" while it can be.
+        answered: the time of the last answer, by the monotonic clock.
+        connection: the present connection; None while there is none.
     """
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._stopped = threading.Event()
-        self._fault = ""
+        self.fault = ""
+        self.answered = time.monotonic()
+        self.connection: psycopg.Connection[TupleRow] | None = None
         self._lock = threading.Lock()
         self._subscriptions: dict[str, list[Subscription]] = {}
         self._pool = ThreadPoolExecutor(_THREADS, "store-follower")
@@ -123,19 +135,28 @@ class Listener:
         while not self._stopped.is_set():
             try:
                 with connect(self._url) as db:
+                    self.connection = db
                     db.execute(f"LISTEN {CHANNEL}")
-                    self._tell("")
+                    self.tell("")
                     self._follow(db)
             except psycopg.Error as error:
-                self._tell(without_password(" ".join(str(error).split())))
+                self.connection = None
+                self.tell(without_password(" ".join(str(error).split())))
                 self._stopped.wait(_PAUSE)
 
-    def _tell(self, fault: str) -> None:
-        if fault and not self._fault:
+    def tell(self, fault: str) -> None:
+        """Take the reason why the database cannot be reached; "" after an answer."""
+        before, self.fault = self.fault, fault
+        if fault and not before:
             _log.warning("the database cannot be reached: %s", fault)
-        elif self._fault and not fault:
+            with self._lock:
+                for of_tenant in self._subscriptions.values():
+                    for one in of_tenant:
+                        one.wake()  # what waits for commits waits in vain
+        elif before and not fault:
             _log.warning("the database can be reached again")
-        self._fault = fault
+        if not fault:
+            self.answered = time.monotonic()
 
     def _follow(self, db: psycopg.Connection[TupleRow]) -> None:
         asked = -_POLL
@@ -151,6 +172,7 @@ class Listener:
         with self._lock:
             all_of_them = [one for each in self._subscriptions.values() for one in each]
         states = dict(db.execute(_STATES, (sorted({one.tenant for one in all_of_them}),)))
+        self.tell("")
         for one in all_of_them:
             state = states.get(one.tenant, "")
             if state != one.state or one.has_failed:

@@ -27,6 +27,7 @@ from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writing import News, WritableStore
 
 _READ = "the store could not be read"
+_ONE_STATE = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _KEPT_REMOVALS = 100_000  # revisions that other nodes may still have to follow
 
 _SIZE_KEPT = 10.0  # seconds at least: the size is read from all rows
@@ -51,7 +52,7 @@ class PostgresReads(Reads):
         """Yield a connection that sees one revision until the block ends."""
         with domain_errors(_READ), self._database.connection() as db:
             connection = PostgresConnection(db, self._tenant)
-            connection.begin("ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.begin(_ONE_STATE)
             try:
                 yield connection
             finally:
@@ -217,6 +218,11 @@ class PostgresStore(PostgresReads, WritableStore):
                 rows = db.execute(_LEASE, (ids, self._node, _LEASE_SECONDS))
                 mine = {text_id for (text_id,) in rows}
         return [text for text in waiting if text.text_id in mine][:limit]
+
+    @property
+    def away(self) -> str:
+        """The reason why no commits of other nodes arrive now; "" while they do."""
+        return self._database.away
 
     @property
     def failure(self) -> str:
