@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -10,6 +11,7 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from cluster.proxy import Proxies, State
 from patience import eventually
 from postgres_servers import LEFT_OUT, Server, room, shared_store
 from store_helpers import DOCS, ONE, directory, file, put
@@ -22,11 +24,21 @@ from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store.postgres.database import Database
 from vikingd.store.postgres.faults import without_password
 from vikingd.store.postgres.store import PostgresStore
+from vikingd.wire.sessions import SessionCall
 
 pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
 
 SECONDS = 60.0
 TOP = "viking://resources"
+
+
+class Unlimited:
+    """No deadline."""
+
+    is_admitted = True
+
+    def left(self) -> None:
+        """Return no limit."""
 
 
 def node(path: Path, url: str, tenant: str = "default") -> Engine:
@@ -109,6 +121,64 @@ def test_an_own_commit_comes_after_those_of_others(two: tuple[Engine, Engine]) -
     write(a, "own")
     assert has(a, "others")
     assert a.verify().ok
+
+
+def test_a_database_that_goes_away_after_a_commit_ends_no_writes(
+    two: tuple[Engine, Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit whose predecessors cannot be read is acknowledged, and is in the index later."""
+    a, b = two
+    assert isinstance(a.store, PostgresStore)
+    assert a.store._subscription is not None
+    a.store._subscription.stop()
+    write(b, "others")
+    with monkeypatch.context() as patched:
+        patched.setattr(a.store, "news", away)
+        write(a, "own")
+    assert not has(a, "own")
+    write(a, "next")
+    assert all(has(a, name) for name in ("others", "own", "next"))
+    assert a.verify().ok
+
+
+def away(_: object) -> None:
+    """Read nothing."""
+    raise StoreAway("no database")
+
+
+def test_an_own_write_is_no_lost_history(two: tuple[Engine, Engine]) -> None:
+    """A session that sees a commit before its node has read the history is not told a loss."""
+    a, _ = two
+    assert isinstance(a.store, PostgresStore)
+    assert a.store._subscription is not None
+    a.store._subscription.stop()
+
+    async def find() -> str:
+        call = SessionCall(a, "Find", ())
+        await call.begin(Unlimited())
+        write(a, "own")
+        return await call.end()
+
+    assert asyncio.run(find()).endswith(".2")
+
+
+def test_a_silent_database_is_away_within_seconds(postgres: Server, tmp_path: Path) -> None:
+    """A server that neither answers nor ends its connections: writes fail, finds go on."""
+    proxies = Proxies()
+    proxy = proxies.make(lambda: postgres.port)
+    url = postgres.new_database().replace(str(postgres.port), str(proxy.port))
+    with closing(node(tmp_path, url)) as at:
+        write(at, "early")
+        proxy.set(State.SILENT)
+        assert not written(at, "away")
+        assert not written(at, "at once")
+        assert has(at, "early")
+        with pytest.raises(StoreAway):
+            at.wait_for_revision(99, SECONDS)
+        proxy.set(State.OPEN)
+        eventually(lambda: written(at, "after"))
+        assert at.verify().ok
+    proxies.stop()
 
 
 def test_a_node_that_was_away_catches_up(postgres: Server, tenant: str, tmp_path: Path) -> None:

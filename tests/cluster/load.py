@@ -133,6 +133,7 @@ class Load:
         own: list[Record] = []
 
         def step() -> None:
+            own[:] = [record for record in own if not record.unknown]
             if len(own) < 3:
                 own.append(model.new(number))
             record = dice.choice(own)
@@ -141,7 +142,6 @@ class Load:
             except (HistoryLost, *AWAY) as error:
                 # The write may still come, so nobody writes this file again.
                 record.unknown = record.number
-                own.remove(record)
                 self._failed(name, "write", error)
             else:
                 model.acknowledge(record, revision)

@@ -111,6 +111,13 @@ class WritableStore(Reads):
         """
         raise NotImplementedError
 
+    def note_timeline(self) -> None:
+        """Begin an epoch if another server has taken the place of the one of the last write.
+
+        Raises:
+            StoreAway: the database cannot be reached.
+        """
+
     @property
     @abstractmethod
     def history(self) -> History:

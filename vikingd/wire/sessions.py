@@ -85,7 +85,7 @@ class SessionCall:
         """
         if not self._is_reached():
             history = await asyncio.to_thread(self._engine.store.read_history)
-            _check(history, self._points)
+            await self._hold(history, self._points)
             await self._wait(deadline)
         self._began = self._engine.point
 
@@ -138,7 +138,7 @@ class SessionCall:
             if all(map(history.may_contain, (began, index))):
                 return text_of(index)
             # A commit of this process may be newer than the history that it knows.
-            _check(await asyncio.to_thread(engine.store.read_history), (began, index))
+            await self._hold(await asyncio.to_thread(engine.store.read_history), (began, index))
             return text_of(index)
         # A read of the store may have seen a commit that this process has not heard of yet.
         read = engine.store.read_history
@@ -146,11 +146,26 @@ class SessionCall:
             history = read()  # some µs; a thread takes longer
         else:
             history = await asyncio.to_thread(read)
-        _check(history, (began,))
+        await self._hold(history, (began,))
         return text_of(history.point)
+
+    async def _hold(self, history: History, points: Iterable[Point]) -> None:
+        """Raise HistoryLost if a history lacks one of the points.
+
+        The error has a point of a new epoch. So a node that has not noticed the loss yet asks the
+        database when the session calls it, and no session is told twice.
+        """
+        try:
+            _check(history, points)
+        except HistoryLost:
+            store = self._engine.store
+            if not (isinstance(store, WritableStore) and store.is_shared):
+                raise
+            await asyncio.to_thread(store.note_timeline)
+            _check(await asyncio.to_thread(store.read_history), points)
 
 
 def _check(history: History, points: Iterable[Point]) -> None:
     for point in points:
         if not history.may_contain(point):
-            raise HistoryLost(point.revision, history.revision)
+            raise HistoryLost(point.revision, history.revision, text_of(history.point))

@@ -200,6 +200,10 @@ class PostgresStore(PostgresReads, WritableStore):
             changes, _ = self._changes_since(db, point.revision, with_links=False)
             return News(changes, history.point)
 
+    def note_timeline(self) -> None:
+        """See `WritableStore.note_timeline`; each transaction compares the timelines."""
+        self._writer.run(lambda _: None)
+
     def backlog(self, limit: int, first: Sequence[int] = ()) -> list[Waiting]:
         """Return texts that wait for their vector, and lease them: no other node gets them now.
 
