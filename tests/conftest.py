@@ -38,7 +38,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
-LONG = ("test_chaos", "test_cold_start", "test_index_damage", "test_crash", "test_ctl")
+LONG = (
+    "test_chaos",
+    "test_cold_start",
+    "test_index_damage",
+    "test_first_open",
+    "test_gateway_serving",
+    "test_backup",
+    "test_ctl",
+)
 """The modules that take longest. They come first, so that no worker ends with one of them alone."""
 
 
