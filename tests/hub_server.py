@@ -37,7 +37,7 @@ class Reply:
     headers: Mapping[str, str] = field(default_factory=dict)
     body: bytes = b""
     cut: int | None = None  # the connection ends after so many bytes of the body
-    silent: bool = False  # nothing is sent until the server ends
+    after: float = 0.0  # seconds of silence before the reply
     pause: float = 0.0  # seconds after each piece of the body
     unsized: bool = False  # the size is not told; the connection ends after the body
 
@@ -113,6 +113,10 @@ class HubServer:
         self._limit = large
         return commit
 
+    def change(self, repository: str, commit: str, path: str, body: bytes) -> None:
+        """Change a file of a commit, which an honest hub cannot."""
+        self._files[repository, commit][path] = body
+
     def sent(self, path: str, method: str = "GET") -> list[Request]:
         """Return the requests for a file that the hub got."""
         found = [one for one in self.requests if one.method == method]
@@ -183,10 +187,7 @@ def _server(answer: Callable[[Request], Reply], closing: threading.Event) -> Thr
         def do_GET(self) -> None:
             headers = {name.lower(): value for name, value in self.headers.items()}
             reply = answer(Request("", self.command, self.path, headers))
-            if reply.silent:
-                closing.wait()
-                self.close_connection = True
-                return
+            closing.wait(reply.after)
             self.send_response(reply.status)
             for name, value in reply.headers.items():
                 self.send_header(name, value)

@@ -19,7 +19,7 @@ from patience import eventually
 from pull_helpers import GRAPH, NAME, REPOSITORY, Ctl, PinnedHub, assert_answers, left
 from tls_helpers import Authority
 
-CUT = 100_000
+CUT = 40_000
 
 
 def of_store(change: Callable[[Reply], Reply]) -> Fault:
@@ -180,14 +180,36 @@ def test_a_fault_is_told_and_leaves_nothing(hub: PinnedHub, offline_ctl: Ctl, fa
     assert_answers()
 
 
+def test_a_changed_commit_is_noticed(hub: PinnedHub, offline_ctl: Ctl) -> None:
+    """A hub that serves another content of a pinned commit, with a right ETag, is not believed."""
+    changed = hub.files["config.json"].replace(b"32", b"64")
+    hub.change(REPOSITORY, hub.model.revision, "config.json", changed)
+    code, _, err = offline_ctl("models", "pull", NAME)
+    assert code == 1
+    assert "config.json of org/tiny came with another content" in err
+    assert not any("incomplete" in path or "snapshots" in path for path in left())
+
+
+def test_a_hub_that_asks_to_wait_for_an_hour_is_asked_once(
+    hub: PinnedHub, offline_ctl: Ctl
+) -> None:
+    """A pull does not wait for longer than a minute, and does not ask again before."""
+    hub.fault = of_entries(lambda _: Reply(429, {"Retry-After": "3600"}))
+    code, _, err = offline_ctl("models", "pull", NAME)
+    assert (code, len(hub.sent(GRAPH, "HEAD"))) == (3, 1)
+    assert "asks to wait 3,600 s" in err
+
+
 @pytest.mark.parametrize("method", ["HEAD", "GET"])
 def test_a_silent_hub_is_left(
     hub: PinnedHub, offline_ctl: Ctl, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
-    """The hub's own variables limit the wait for a hub that says nothing."""
+    """The hub's own variables limit the wait for a hub that says nothing for a while."""
     variable = {"HEAD": "HF_HUB_ETAG_TIMEOUT", "GET": "HF_HUB_DOWNLOAD_TIMEOUT"}[method]
     monkeypatch.setenv(variable, "0.3")
-    hub.fault = lambda request, reply: replace(reply, silent=request.method == method)
+    hub.fault = lambda request, reply: (
+        replace(reply, after=3.0) if request.method == method else reply
+    )
     code, _, err = offline_ctl("models", "pull", NAME)
     assert (code, left()) == (3, set())
     assert "nothing came for 0.3 s" in err
@@ -380,6 +402,8 @@ def test_names_are_checked_before_any_request(
             1,
             "HF_TOKEN would go to http://hub.example in plain text",
         ),
+        ({"HF_TOKEN": "hf_secret\u2026"}, 1, "HF_TOKEN has characters that are in no token"),
+        ({"SSL_CERT_FILE": "/missing"}, 1, "SSL_CERT_FILE or SSL_CERT_DIR cannot be used"),
         ({"HF_HUB_ETAG_TIMEOUT": "soon"}, 1, "HF_HUB_ETAG_TIMEOUT is 'soon'"),
         ({"HF_HUB_DOWNLOAD_TIMEOUT": "-1"}, 1, "HF_HUB_DOWNLOAD_TIMEOUT is '-1'"),
     ],
@@ -399,6 +423,19 @@ def test_variables_are_checked_before_any_request(
     assert (ended, hub.requests, left()) == (code, [], set())
     assert message in err
     assert "hf_secret" not in err
+
+
+def test_a_pull_without_its_library_names_the_extra(
+    hub: PinnedHub, offline_ctl: Ctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client alone lists models; a pull names the packages that it needs."""
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    for module in ("pull", "protocol"):
+        monkeypatch.delitem(sys.modules, f"vikingd.models.hub.{module}", raising=False)
+    assert NAME in offline_ctl("models", "list")[1]
+    code, _, err = offline_ctl("models", "pull", NAME)
+    assert (code, hub.requests) == (1, [])
+    assert err == "error: httpx is not installed; pip install 'vikingd[server,onnx]'\n"
 
 
 # The disk

@@ -92,6 +92,8 @@ class Hub:
         if self._endpoint.scheme not in ("http", "https") or not self._endpoint.host:
             raise HubFailed(f"HF_ENDPOINT is {_shown(self._endpoint)!r}, not https://HOST")
         token = key_in("HF_TOKEN")
+        if not (token.isascii() and token.isprintable()):
+            raise HubFailed("HF_TOKEN has characters that are in no token")
         if token and self._endpoint.scheme != "https" and not is_loopback(self._endpoint.host):
             raise HubFailed(
                 f"HF_TOKEN would go to {_shown(self._endpoint)} in plain text: set HF_ENDPOINT to "
@@ -100,10 +102,13 @@ class Hub:
         self._has_token = bool(token)
         self._for_entries = _seconds("HF_HUB_ETAG_TIMEOUT")
         self._for_contents = _seconds("HF_HUB_DOWNLOAD_TIMEOUT")
-        self._client = httpx.Client(
-            headers={"Accept-Encoding": "identity", "User-Agent": "vikingd"}
-            | ({"Authorization": f"Bearer {token}"} if token else {}),
-        )
+        headers = {"Accept-Encoding": "identity", "User-Agent": "vikingd"}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        try:
+            self._client = httpx.Client(headers=headers)
+        except OSError as error:
+            raise HubFailed(f"SSL_CERT_FILE or SSL_CERT_DIR cannot be used: {error}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -210,7 +215,6 @@ class Hub:
                 reply.close()
                 if address.scheme == "https" and onward.url.scheme != "https":
                     raise HubFailed(f"{_shown(address)} redirects to plain HTTP, which is refused")
-                onward.extensions = request.extensions  # the timeouts
                 reply = self._client.send(onward, stream=True)
             else:
                 reply.close()
