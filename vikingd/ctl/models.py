@@ -90,7 +90,8 @@ def _pull(
         needed = f"{error.name} is not installed; pip install 'vikingd[server,onnx]'"
         raise ClientError(grpc.StatusCode.FAILED_PRECONDITION, needed, "NOT_INSTALLED") from None
     except ValueError as error:
-        raise typer.BadParameter(f"NAME: {error}; or give ORG/NAME") from None
+        other = "" if is_own else ", nor ORG/NAME"
+        raise typer.BadParameter(f"NAME: {error}{other}") from None
     try:
         with meter(session, "MB", 0) as shown:
             update = _megabytes(shown)
