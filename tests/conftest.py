@@ -15,6 +15,7 @@ from embed_helpers import Endpoint
 from gateway_helpers import Gateway, gateway_of
 from intent_helpers import Asked, in_turn, planned
 from postgres_servers import LEFT_OUT, Server, running, shared_store
+from pull_helpers import PinnedHub
 from scripted import ScriptedServer
 from store_helpers import opened
 from thinking_helpers import House, thinking_daemon, told
@@ -91,10 +92,8 @@ def client(daemon: str) -> Iterator[MessageClient]:
         yield made
 
 
-@pytest.fixture
-def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
-    """Return a runner of vikingctl on the daemon, which returns exit code, stdout and stderr."""
-    monkeypatch.setenv("VIKINGCTL_ADDRESS", daemon)
+def ctl_runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
+    """Return a runner of vikingctl, which returns exit code, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["vikingctl", *arguments])
@@ -104,6 +103,14 @@ def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
         return int(ended.value.code or 0), out, err
 
     return run
+
+
+@pytest.fixture
+def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
+    """Return a runner of vikingctl on the daemon, which returns exit code, stdout and stderr."""
+    monkeypatch.setenv("VIKINGCTL_ADDRESS", daemon)
+
+    return ctl_runner(monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -212,3 +219,16 @@ def house(started_house: House) -> House:
     started_house.reranker.answer = told({})
     assert started_house.think().rerank.status == RERANK_STATUS_DONE
     return started_house
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PinnedHub]:
+    """Yield a hub with the model `tiny` of the registry; the cache is empty."""
+    with PinnedHub(tmp_path / "tiny", monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture
+def offline_ctl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
+    """Return a runner of vikingctl without a daemon; see `ctl`."""
+    return ctl_runner(monkeypatch, capsys)
