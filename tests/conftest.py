@@ -41,6 +41,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 LONG = (
     "test_chaos",
+    "test_cluster",
     "test_cold_start",
     "test_index_damage",
     "test_first_open",

@@ -140,9 +140,9 @@ class Database:
                 taken = WriteConnection(self.url)
             with self._lock:
                 self._lent.add(taken.db)
-        except psycopg.Error as error:
+        except BaseException as error:
             self._places.release()
-            raise away(error) from error
+            raise away(error) if isinstance(error, psycopg.Error) else error from None
         return taken
 
     def give(self, taken: WriteConnection) -> None:

@@ -135,6 +135,7 @@ class Listener:
         while not self._stopped.is_set():
             try:
                 with connect(self._url) as db:
+                    self.answered = time.monotonic()
                     self.connection = db
                     db.execute(f"LISTEN {CHANNEL}")
                     self.tell("")
