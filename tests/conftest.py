@@ -41,7 +41,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 LONG = (
     "test_chaos",
-    "test_cluster",
     "test_cold_start",
     "test_index_damage",
     "test_first_open",

@@ -15,7 +15,7 @@ from postgres_servers import Server, free_port
 from cluster.proxy import Proxies, Proxy, State
 from vikingd.client import Client, ClientError
 
-_SECONDS = 90.0  # for a node to serve
+_SECONDS = 280.0  # for a node to serve; the first start of a machine compiles kernels
 _IN_SYNC = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
 
 
