@@ -23,8 +23,8 @@ def test_a_cluster_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
     assert outcome.counts["writes"] > 10
 
 
-def test_a_lost_history_is_told(tmp_path: Path) -> None:
-    """After a failover that loses commits each session is told, and all nodes agree."""
+def test_a_lost_history_is_told_once(tmp_path: Path) -> None:
+    """After a failover that loses commits each session is told once, and all nodes agree."""
     outcome = Outcome()
     run(tmp_path, outcome, rounds=1, seed=1, only="async", writers=6, readers=6)
     assert not outcome.faults

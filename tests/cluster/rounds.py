@@ -36,7 +36,6 @@ class Outcome:
     counts: Counter[str] = field(default_factory=Counter)
     longest: dict[str, float] = field(default_factory=dict)
     lost: int = 0
-    told_again: int = 0
     files: int = 0
     faults: list[str] = field(default_factory=list)
 
@@ -47,8 +46,7 @@ class Outcome:
         longest = ", ".join(f"{kind} {s:.1f} s" for kind, s in self.longest.items())
         return (
             f"rounds: {rounds}\ncalls: {counts}\nlongest failure: {longest}\n"
-            f"files {self.files:,}, sessions told of a lost history {self.lost}, "
-            f"more than once {self.told_again}"
+            f"files {self.files:,}, sessions told of a lost history {self.lost}"
         )
 
 
@@ -87,7 +85,7 @@ class Rounds:
         node.cut(State.OPEN)
 
     def lose(self, dice: random.Random) -> None:
-        """Fail over to a standby that lacks the last commits; each session is told."""
+        """Fail over to a standby that lacks the last commits; each session is told once."""
         machines, model, load = self._machines, self._model, self._load
         before = load.lost.copy()
         kept = machines.fall_behind()
@@ -99,9 +97,8 @@ class Rounds:
         for name, client in load.sessions.items():
             self._use(name, client)
             told = load.lost[name] - before[name]
-            if bool(told) != (seen[name] > kept):
+            if told != (seen[name] > kept):
                 model.tell(f"{name} saw {seen[name]}, kept is {kept}, and it was told {told} times")
-            self._outcome.told_again += max(0, told - 1)
         model.revision = kept
         if newest <= kept:
             model.tell("no commit was lost")

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from vikingd.answer.deadline import Deadline, ending_before
-from vikingd.domain.errors import HistoryLost, InvalidField, RevisionNotReached
+from vikingd.domain.errors import HistoryLost, InvalidField, RevisionNotReached, StoreAway
 from vikingd.engine import Engine
 from vikingd.store.history import History, Point
 from vikingd.store.writing import WritableStore
@@ -125,8 +125,8 @@ class SessionCall:
         """Return the point of the reply for its metadata.
 
         Raises:
-            HistoryLost: the store went back during the call.
-            StoreAway: the store cannot be read.
+            HistoryLost: the store went back, and lacks what the session has seen.
+            StoreAway: the store cannot be read, or went back during the call.
         """
         engine, began = self._engine, self._began
         assert began is not None
@@ -138,16 +138,28 @@ class SessionCall:
             if all(map(history.may_contain, (began, index))):
                 return text_of(index)
             # A commit of this process may be newer than the history that it knows.
-            await self._hold(await asyncio.to_thread(engine.store.read_history), (began, index))
+            await self._hold_now(began, index)
             return text_of(index)
         # A read of the store may have seen a commit that this process has not heard of yet.
-        read = engine.store.read_history
         if self._is_alone:
-            history = read()  # some µs; a thread takes longer
+            history = engine.store.read_history()  # some µs; a thread takes longer
+            _check(history, (began,))
         else:
-            history = await asyncio.to_thread(read)
-        await self._hold(history, (began,))
+            history = await self._hold_now(began)
         return text_of(history.point)
+
+    async def _hold_now(self, *points: Point) -> History:
+        """Return the history as the store has it now.
+
+        Raises:
+            HistoryLost: it lacks what the session has seen.
+            StoreAway: it lacks a point of this process alone, which will notice in a moment.
+        """
+        history = await asyncio.to_thread(self._engine.store.read_history)
+        await self._hold(history, self._points)
+        if not all(map(history.may_contain, points)):
+            raise StoreAway("the store went back during the call; repeat the call later")
+        return history
 
     async def _hold(self, history: History, points: Iterable[Point]) -> None:
         """Raise HistoryLost if a history lacks one of the points.
