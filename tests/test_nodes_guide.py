@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 from postgres_servers import LEFT_OUT, PROGRAMS, command, room
 from programs import needed
 from test_documents import BLOCK, ROOT
-from test_guide import WAIT, program
+from test_guide import printed_by, program, vikingd_programs
 
 pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
 
@@ -54,28 +53,15 @@ def test_the_commands_of_the_guide_do_what_it_says(work: Path, tmp_path: Path) -
     if subprocess.run([*own, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no namespaces of one's own can be had here")
     programs = tmp_path / "programs"
-    programs.mkdir()
-    for name, module in (("vikingd", "daemon.server"), ("vikingctl", "ctl.main")):
-        program(programs / name, f'#!/bin/sh\nexec {sys.executable} -m vikingd.{module} "$@"\n')
+    vikingd_programs(programs)
     for name in PROGRAMS:
         program(programs / name, f'#!/bin/sh\nexec {" ".join(command(name))} "$@"\n')
     program(programs / "envoy", f'#!/bin/sh\nexec {needed("envoy")} "$@"\n')
-    program(programs / "wait_for_port", WAIT)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("VIKING")}
     environment |= {
         "PATH": f"{programs}:{os.environ['PATH']}",
         "VIKINGD_EMBEDDING__PROVIDER": "none",
     }
-    done = subprocess.run(
-        [*own, "bash", "-euo", "pipefail", "-c", script()],
-        cwd=work,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stdout
-    assert done.stdout.count("Return 418") == 2, done.stdout
-    assert "created viking://resources/note.md" in done.stdout, done.stdout
+    printed = printed_by(script(), own, work, environment)
+    assert printed.count("Return 418") == 2, printed
+    assert "created viking://resources/note.md" in printed, printed
