@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -111,12 +112,15 @@ def _measure(url: str, of: Tree, seconds: float) -> Iterator[Figure]:
                 written = len(batches[1].calls) * _BATCH / 1000
                 yield Figure(size, "processor of the database", "s/1,000", nan, cpu / written)
             with serving(second, config=config) as other:
-                yield Figure(size, "start, no index", "s", nan, other.start_seconds)
+                cold = other.start_seconds
                 lags = _lags(node, other)
                 yield Figure(size, "found on another node, p50", "ms", nan, lags[0])
                 yield Figure(size, "found on another node, p99", "ms", nan, lags[1])
         with serving(alone) as one, serving(second, config=config) as other:
             yield Figure(size, "start, with index", "s", one.start_seconds, other.start_seconds)
+        shutil.rmtree(alone / "index")
+        with serving(alone) as one:
+            yield Figure(size, "start, no index", "s", one.start_seconds, cold)
 
 
 def _puts(at: Server, of: Tree, size: int) -> Load:
