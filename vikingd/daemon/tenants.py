@@ -29,7 +29,7 @@ from vikingd.domain.errors import (
 from vikingd.domain.rights import DEFAULT_TENANT
 from vikingd.domain.tenants import TenantSettings, missing
 from vikingd.engine import Engine, EngineSettings, EngineStats, Shared
-from vikingd.store.writing import WritableStore
+from vikingd.store.shared import SharedStore
 from vikingd.system.platform import trim
 from vikingd.system.private_files import keep_private
 
@@ -405,7 +405,7 @@ class Tenants:
         while place.calls:  # of a lost engine, or as the daemon stops
             await self._wait()
         store = place.tenant.engine.store
-        is_gone = isinstance(store, WritableStore) and store.is_gone
+        is_gone = isinstance(store, SharedStore) and store.is_gone
         try:
             fold = not (
                 is_gone or self._is_stopping or place.name in self._deleting

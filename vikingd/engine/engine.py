@@ -29,6 +29,7 @@ from vikingd.index.verify import Comparison
 from vikingd.memory.accesses import Accesses
 from vikingd.store.history import Point
 from vikingd.store.reads import StoreCounts
+from vikingd.store.shared import SharedStore
 from vikingd.store.sqlite.reader import StoreReader
 from vikingd.store.writing import WritableStore
 
@@ -121,7 +122,8 @@ class Engine:
         self._accesses: Accesses | None = None
         if isinstance(self.store, WritableStore):
             self.store.start(self._on_commit)
-            self.store.listen(self._follow)
+            if isinstance(self.store, SharedStore):
+                self.store.listen(self._follow)
             touch = self.store.touch
             self._accesses = Accesses(lambda accesses: touch(accesses).result())
         else:
@@ -211,7 +213,7 @@ class Engine:
     @property
     def away(self) -> str:
         """The reason why this node cannot follow the others now; "" while it can."""
-        return self.store.away if isinstance(self.store, WritableStore) else ""
+        return self.store.away if isinstance(self.store, SharedStore) else ""
 
     @contextmanager
     def listening(self, listener: Callable[[], object]) -> Iterator[None]:
@@ -341,8 +343,10 @@ class Engine:
         It is a reader that cannot follow its store, a writer with a damaged index, or a tenant that
         another node has deleted.
         """
+        if isinstance(self.store, SharedStore) and self.store.is_gone:
+            return True
         if isinstance(self.store, WritableStore):
-            return bool(self._index.damage) or self.store.is_gone
+            return bool(self._index.damage)
         return bool(self.store.failure)
 
     def close(self, *, fold: bool = False) -> None:

@@ -13,6 +13,7 @@ from vikingd.engine.opening import Progress
 from vikingd.index.index import Index
 from vikingd.store.damage import store_damaged
 from vikingd.store.history import Point
+from vikingd.store.shared import SharedStore
 from vikingd.store.sqlite.reader import StoreReader
 from vikingd.store.writing import WritableStore
 
@@ -143,7 +144,7 @@ def follower_of(
     store: WritableStore | StoreReader, index: Index, *, read_only: bool
 ) -> IndexFollower:
     """Return the follower of a store."""
-    if isinstance(store, WritableStore) and store.is_shared:
+    if isinstance(store, SharedStore):
         return NodeFollower(store, index)
     return IndexFollower(store, index, read_only=read_only)
 
@@ -158,7 +159,7 @@ class NodeFollower(IndexFollower):
         gone_back: the reason why the index must not answer until it is built again; else "".
     """
 
-    def __init__(self, store: WritableStore, index: Index) -> None:
+    def __init__(self, store: SharedStore, index: Index) -> None:
         super().__init__(store, index, read_only=False)
         self._nodes = store
         self._lock = threading.Lock()

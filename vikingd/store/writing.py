@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple
 
-from vikingd.domain.changes import Change, Committed, Once
+from vikingd.domain.changes import Committed, Once
 from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import TooLarge
 from vikingd.domain.rights import LOCAL, Caller
@@ -28,13 +27,6 @@ MAX_PUT = 65_536
 _DELETE_SIZE, _MOVE_SIZE, _DROP_SIZE = 512, 2048, 2048
 
 
-class News(NamedTuple):
-    """The changes after a point, and the newest point."""
-
-    changes: list[Change]
-    point: Point
-
-
 class WritableStore(Reads):
     """A store of contexts, texts, vectors and links, for any number of threads.
 
@@ -44,17 +36,6 @@ class WritableStore(Reads):
     """
 
     _writer: Writer
-
-    is_shared = False
-    """True if other nodes write the store too."""
-
-    is_gone = False
-    """True once another node has deleted it."""
-
-    @property
-    def away(self) -> str:
-        """The reason why no commits of other nodes arrive now; "" while they do."""
-        return ""
 
     @property
     @abstractmethod
@@ -97,25 +78,6 @@ class WritableStore(Reads):
         One thread calls it for one commit after the other, before the futures of the commit are
         done. The next commit may be written at the same time. If it raises, the store accepts no
         more writes, and `failure` gives the reason.
-        """
-
-    def listen(self, on_change: Callable[[], None]) -> None:
-        """If others write the store too, call `on_change` after their commits."""
-
-    def news(self, point: Point) -> News | None:
-        """Return the changes after a point; None if the store went back and lost the point.
-
-        Raises:
-            Corrupt: removals after the point are no longer kept.
-            StoreAway: the database cannot be reached.
-        """
-        raise NotImplementedError
-
-    def note_timeline(self) -> None:
-        """Begin an epoch if another server has taken the place of the one of the last write.
-
-        Raises:
-            StoreAway: the database cannot be reached.
         """
 
     @property

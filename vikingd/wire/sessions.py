@@ -20,6 +20,7 @@ from vikingd.answer.deadline import Deadline, ending_before
 from vikingd.domain.errors import HistoryLost, InvalidField, RevisionNotReached, StoreAway
 from vikingd.engine import Engine
 from vikingd.store.history import History, Point
+from vikingd.store.shared import SharedStore
 from vikingd.store.writing import WritableStore
 
 KEY = "vikingd-point"
@@ -71,7 +72,7 @@ class SessionCall:
         self._is_from_index = method in FROM_INDEX
         # A store that this process alone writes never goes back while it is open.
         store = engine.store
-        self._is_alone = isinstance(store, WritableStore) and not store.is_shared
+        self._is_alone = isinstance(store, WritableStore) and not isinstance(store, SharedStore)
         self._began: Point | None = None
 
     async def begin(self, deadline: Deadline) -> None:
@@ -171,7 +172,7 @@ class SessionCall:
             _check(history, points)
         except HistoryLost:
             store = self._engine.store
-            if not (isinstance(store, WritableStore) and store.is_shared):
+            if not isinstance(store, SharedStore):
                 raise
             await asyncio.to_thread(store.note_timeline)
             _check(await asyncio.to_thread(store.read_history), points)

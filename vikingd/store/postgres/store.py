@@ -22,9 +22,9 @@ from vikingd.store.postgres.faults import domain_errors, to_domain_error
 from vikingd.store.postgres.listening import Subscription
 from vikingd.store.postgres.tenants import SIZE, SharedTenants
 from vikingd.store.reads import Reads
+from vikingd.store.shared import News, SharedStore
 from vikingd.store.state import adopt
 from vikingd.store.writer import OnCommit, Writer
-from vikingd.store.writing import News, WritableStore
 
 _READ = "the store could not be read"
 _ONE_STATE = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -86,7 +86,7 @@ WHERE leases.node = excluded.node OR leases.until < now() RETURNING text_id
 _LEASE_SECONDS = 60
 
 
-class PostgresStore(PostgresReads, WritableStore):
+class PostgresStore(PostgresReads, SharedStore):
     """The contexts, texts, vectors and links of a tenant, which several nodes write.
 
     Args:
@@ -106,8 +106,6 @@ class PostgresStore(PostgresReads, WritableStore):
         StoreMismatch: its vectors do not fit.
         StoreFailed: PostgreSQL refuses a statement.
     """
-
-    is_shared = True
 
     def __init__(
         self,
@@ -201,7 +199,7 @@ class PostgresStore(PostgresReads, WritableStore):
             return News(changes, history.point)
 
     def note_timeline(self) -> None:
-        """See `WritableStore.note_timeline`; each transaction compares the timelines."""
+        """See `SharedStore.note_timeline`; each transaction compares the timelines."""
         self._writer.run(lambda _: None)
 
     def backlog(self, limit: int, first: Sequence[int] = ()) -> list[Waiting]:
