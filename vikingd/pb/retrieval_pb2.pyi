@@ -2003,7 +2003,8 @@ class BuildContextRequest(_message.Message):
     """The part of them that stays free for the question and the answer. Unset: the daemon's default."""
     tokenizer: _builtins.str
     """The tokenizer: o200k_base, cl100k_base, qwen3, llama3; approx, an estimate by script; or a name
-    that the daemon's configuration adds, see its [context.tokenizers]. Empty: o200k_base.
+    that the daemon's configuration adds, see its [context.tokenizers]. Empty: o200k_base,
+    or approx where the package quicktok-v1 is not installed.
     """
     citation: Global___CitationStyle.ValueType
     """The style of the markers."""

