@@ -140,12 +140,12 @@ _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
     "no_cfunc_wrapper": True,
-    # nnan and ninf stay out: NaN and inf must behave, so that no kernel hides bad input.
-    "fastmath": {"reassoc", "contract", "nsz", "arcp", "afn"},
+    # No fastmath: with the arithmetic of IEEE 754, equal operands give equal bits in every kernel
+    # and on every processor, whatever the width of its vectors. Long sums are those of `lanes`.
+    "fastmath": False,
 }
 _CALLED: dict[str, Any] = {**_OPTIONS, "_nrt": False}
 _INLINED: dict[str, Any] = {**_CALLED, "forceinline": True}
-_IEEE: dict[str, Any] = {**_INLINED, "fastmath": False}
 
 
 class _PartLibrary(JITCodeLibrary):
@@ -240,15 +240,6 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     each. Both would cost more than the part itself.
     """
     return cast("Callable[_P, _R]", _Kernel(function, _INLINED))
-
-
-def ieee(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a part like `inlined`, with the arithmetic of IEEE 754.
-
-    Equal operands give equal results in every kernel, in vectorized loops and for single rows. With
-    the other flags LLVM may round differently in each place.
-    """
-    return cast("Callable[_P, _R]", _Kernel(function, _IEEE))
 
 
 def is_compiled() -> bool:
