@@ -55,9 +55,12 @@ def paths() -> list[str]:
     return [path for path, needs in _PATHS.items() if all(features.get(need) for need in needs)]
 
 
-def _features() -> dict[str, bool]:
-    """Return the CPU features by LLVM's names."""
-    features = dict(llvmlite.binding.get_host_cpu_features())
+def _features() -> Any:
+    """Return the CPU features by LLVM's names; none where LLVM can't tell, as numba does."""
+    try:
+        features = llvmlite.binding.get_host_cpu_features()
+    except RuntimeError:
+        features = llvmlite.binding.FeatureMap()
     if os.uname().machine == "aarch64" and sys.platform == "linux":
         # LLVM reads /proc/cpuinfo, which is that of another processor under an emulator.
         getauxval = ctypes.CDLL(None).getauxval
@@ -75,9 +78,8 @@ def _path() -> str:
 
 
 if numba.config.CPU_FEATURES is None and "dotprod" in paths():  # type: ignore[attr-defined]
-    # Without it LLVM would refuse `sdot` where it does not know the processor.
-    known = llvmlite.binding.get_host_cpu_features().flatten()
-    numba.config.CPU_FEATURES = ",".join(filter(None, (known, "+dotprod")))  # type: ignore[attr-defined]
+    # LLVM refuses `sdot` without the feature, and may not know the processor.
+    numba.config.CPU_FEATURES = _features().flatten()  # type: ignore[attr-defined]
 
 PATH = _path()
 """The first of `paths`, or the one that VIKING_KERNELS_SIMD names."""
