@@ -119,9 +119,9 @@ def products_by_hash() -> str:
     seen = hashlib.sha256()
     for dimension in (0, 64, 192, 384, 1536, 32_768):
         codes = rng.integers(-128, 128, (8, dimension), np.int8)
-        codes[0], codes[1] = 127, -127
-        factors = rng.integers(-127, 128, (3, dimension), np.int8)
-        factors[0] = 127
+        codes[0], codes[1], codes[2] = 127, -127, -128
+        factors = rng.integers(-128, 128, (3, dimension), np.int8)
+        factors[0], factors[1] = 127, -128
         bias = simd.BIAS * factors.sum(axis=1, dtype=int)
         for row in range(8):
             for pair in ((0, 1), (2, 0), (1, 1)):

@@ -138,7 +138,7 @@ def centred_products(typingctx: Any, x: Any, centre: Any, direction: Any) -> Any
         rest = builder.fsub(values[0], values[1])
         return builder.fmul(rest, values[2]), builder.fmul(rest, rest)
 
-    return pair(x, centre, direction), _sums_of(_F32, 2, terms)
+    return pair(x, centre, direction), _sums_of("viking_centred_products", _F32, 2, terms)
 
 
 @intrinsic
@@ -148,17 +148,18 @@ def product(typingctx: Any, x: Any, y: Any) -> Any:
     def terms(builder: Any, values: Sequence[Any]) -> Sequence[Any]:
         return [builder.fmul(*(builder.fpext(value, vector(_F64, TERMS)) for value in values))]
 
-    return types.float64(x, y), _sums_of(_F64, 1, terms)
+    return types.float64(x, y), _sums_of("viking_product", _F64, 1, terms)
 
 
-def _sums_of(element: Any, count: int, terms: Callable[[Any, Sequence[Any]], Sequence[Any]]) -> Any:
+def _sums_of(
+    name: str, element: Any, count: int, terms: Callable[[Any, Sequence[Any]], Sequence[Any]]
+) -> Any:
     """Return the code generator of sums over arrays of float32 of the first one's length.
 
     Lane i of a sum is of the elements i, i + TERMS, ... in this order; at the end each half of the
     lanes is added to the other. The processor has no part in it: LLVM keeps the order of additions
     and splits the lanes into as many registers as they take.
     """
-    kind, loaded = vector(element, TERMS), vector(_F32, TERMS)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         arrays = [
@@ -166,40 +167,53 @@ def _sums_of(element: Any, count: int, terms: Callable[[Any, Sequence[Any]], Seq
             for of, value in zip(sig.args, args, strict=True)
         ]
         length = cgutils.unpack_tuple(builder, arrays[0].shape)[0]
-        sums = [
-            cgutils.alloca_once_value(builder, ir.Constant(kind, [0.0] * TERMS))
-            for _ in range(count)
-        ]
-
-        def add(values: Sequence[Any]) -> None:
-            for total, term in zip(sums, terms(builder, values), strict=True):
-                builder.store(builder.fadd(builder.load(total), term), total)
-
-        whole = builder.and_(length, ir.Constant(_I64, -TERMS))
-        step = ir.Constant(_I64, TERMS)
-        starts = ir.Constant(_I64, 0), whole, step
-        with cgutils.for_range_slice(builder, *starts, inc=True) as (index, _):
-            places = [builder.gep(array.data, [index]) for array in arrays]
-            places = [builder.bitcast(place, loaded.as_pointer()) for place in places]
-            add([builder.load(place, align=4) for place in places])
-        with builder.if_then(builder.icmp_signed("<", whole, length)):
-            number = ir.Constant(vector(_I64, TERMS), list(range(TERMS)))
-            left = builder.sub(length, whole)
-            there = builder.icmp_signed("<", number, _splat(builder, left, TERMS))
-            nothing = ir.Constant(loaded, [0.0] * TERMS)
-            name = f"llvm.masked.load.v{TERMS}f32.p0"
-            last = []
-            for array in arrays:
-                place = builder.bitcast(builder.gep(array.data, [whole]), loaded.as_pointer())
-                size = ir.Constant(_I32, 4)
-                last.append(call(builder, name, loaded, place, size, there, nothing))
-            add(last)
-        out = [_folded(builder, builder.load(total)) for total in sums]
-        if count == 1:
-            return out[0]
-        return context.make_tuple(builder, sig.return_type, out)
+        operands = [length, *(array.data for array in arrays)]
+        parameters = [operand.type for operand in operands]
+        kind = ir.FunctionType(ir.LiteralStructType([element] * count), parameters)
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        if function.is_declaration:
+            function.linkage = "linkonce_odr"
+            function.attributes.add("noinline")  # for short compilation
+            _write_sums(function, vector(element, TERMS), count, terms)
+        made = builder.call(function, operands)
+        out = [builder.extract_value(made, i) for i in range(count)]
+        return out[0] if count == 1 else context.make_tuple(builder, sig.return_type, out)
 
     return codegen
+
+
+def _write_sums(
+    function: Any, kind: Any, count: int, terms: Callable[[Any, Sequence[Any]], Sequence[Any]]
+) -> None:
+    """Write the body of sums over arrays of the length in the first argument."""
+    builder = ir.IRBuilder(function.append_basic_block())
+    length, *arrays = function.args
+    loaded = vector(_F32, TERMS)
+    zeros = ir.Constant(kind, [0.0] * TERMS)
+    sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(count)]
+    rest = [cgutils.alloca_once(builder, loaded) for _ in arrays]
+
+    def add(places: Sequence[Any]) -> None:
+        values = [builder.load(place, align=4) for place in places]
+        for total, term in zip(sums, terms(builder, values), strict=True):
+            builder.store(builder.fadd(builder.load(total), term), total)
+
+    whole = builder.and_(length, ir.Constant(_I64, -TERMS))
+    starts = ir.Constant(_I64, 0), whole, ir.Constant(_I64, TERMS)
+    with cgutils.for_range_slice(builder, *starts, inc=True) as (index, _):
+        places = [builder.gep(array, [index]) for array in arrays]
+        add([builder.bitcast(place, loaded.as_pointer()) for place in places])
+    left = builder.sub(length, whole)
+    with builder.if_then(builder.icmp_signed(">", left, ir.Constant(_I64, 0))):
+        size = builder.mul(left, ir.Constant(_I64, 4))
+        for array, room in zip(arrays, rest, strict=True):
+            builder.store(ir.Constant(loaded, [0.0] * TERMS), room)
+            cgutils.raw_memcpy(builder, room, builder.gep(array, [whole]), size, 1)
+        add(rest)
+    told = ir.Constant(function.function_type.return_type, ir.Undefined)
+    for i, total in enumerate(sums):
+        told = builder.insert_value(told, _folded(builder, builder.load(total)), i)
+    builder.ret(told)
 
 
 def _folded(builder: Any, lanes: Any) -> Any:

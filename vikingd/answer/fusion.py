@@ -9,6 +9,8 @@ import numpy as np
 from viking_kernels.arrays import F32, F64, I32
 from viking_kernels.fusion import rrf
 
+from vikingd.domain.products import product
+
 
 @dataclass(frozen=True, slots=True)
 class RankedList:
@@ -66,7 +68,7 @@ def diverse(scores: F64, vectors: F32, share: float, count: int) -> list[int]:
     """
     if not len(scores):
         return []
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-6)
+    unit = vectors / np.maximum(np.sqrt(product(vectors, vectors)), 1e-6)[:, None]
     relevance = scores / scores.max()
     nearest = np.zeros(len(scores))
     left = np.ones(len(scores), bool)
@@ -76,5 +78,5 @@ def diverse(scores: F64, vectors: F32, share: float, count: int) -> list[int]:
         best = int(worth.argmax())  # the first of equal ones
         left[best] = False
         chosen.append(best)
-        nearest = np.maximum(nearest, unit @ unit[best])
+        nearest = np.maximum(nearest, product(unit, unit[best]))
     return chosen

@@ -13,6 +13,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.products import product
 from vikingd.ingest.abstracts import derive_abstract, stated_abstract
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.passages import MEANING
@@ -143,7 +144,7 @@ class Remembering:
                 continue
             if not self._compares(one):
                 continue
-            cosine = min(1.0, float(vector @ self._vector))
+            cosine = min(1.0, float(product(vector, self._vector)))
             if cosine >= self._threshold.cosine:
                 above.append((cosine, entries.clean(one.passage), one))
         above.sort(key=itemgetter(0), reverse=True)

@@ -24,6 +24,7 @@ from vikingd.domain.find import (
     Levels,
     Method,
 )
+from vikingd.domain.products import product
 from vikingd.domain.search import SearchMode
 from vikingd.ingest import prepare
 from vikingd.ingest.limits import check_number
@@ -220,13 +221,13 @@ def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
         raise InvalidField(field, f"has {len(raw)} bytes, which are not whole float32 numbers")
     if dimension is not None and len(raw) != 4 * dimension:
         raise InvalidField(field, f"has {len(raw) // 4} numbers, the store's have {dimension}")
-    vector = np.frombuffer(raw, dtype="<f4").astype(np.float64)  # so that squares cannot overflow
-    norm = math.sqrt(vector.dot(vector))
+    vector = np.frombuffer(raw, dtype="<f4")
+    norm = math.sqrt(product(vector, vector))  # of float64, so that squares cannot overflow
     if not math.isfinite(norm):
         raise InvalidField(field, "has a number that is not finite")
     if norm == 0.0:
         raise InvalidField(field, "is all zeros, which has no direction")
-    return (vector / norm).astype(np.float32)
+    return np.divide(vector, norm, dtype=np.float64).astype(np.float32)
 
 
 def _unit_vectors(
@@ -249,7 +250,7 @@ def _unit_vectors(
         return iter(())
     vectors = np.frombuffer(b"".join(raw), dtype="<f4").reshape(-1, size // 4)
     # As float64, so that squares cannot overflow, but never all of the batch at once.
-    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    norms = np.sqrt([product(vector, vector) for vector in vectors])
     if not (np.isfinite(norms) & (norms > 0)).all():
         return None
     units = np.empty_like(vectors)
