@@ -227,7 +227,8 @@ def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
         raise InvalidField(field, "has a number that is not finite")
     if norm == 0.0:
         raise InvalidField(field, "is all zeros, which has no direction")
-    return np.divide(vector, norm, dtype=np.float64).astype(np.float32)
+    unit: Vector = np.divide(vector, norm, dtype=np.float64).astype(np.float32)
+    return unit
 
 
 def _unit_vectors(
