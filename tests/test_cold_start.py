@@ -154,16 +154,21 @@ def test_a_start_whose_cache_cannot_be_written_says_so(
 
 def test_code_that_is_no_pickle_is_compiled_anew(tmp_path: Path) -> None:
     """Damaged files in the kernel cache are compiled again."""
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+
+    def scan() -> None:
+        done = subprocess.run(
+            [sys.executable, "-c", SCAN],
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "None\n", "")
+
+    scan()
     for damage in (b"", b"nothing of the kind"):
         for suffix in ("nbi", "nbc"):
-            for _ in range(2):
-                done = subprocess.run(
-                    [sys.executable, "-c", SCAN],
-                    env=environment,
-                    capture_output=True,
-                    text=True,
-                    check=False,
-                )
-                assert (done.returncode, done.stdout, done.stderr) == (0, "None\n", "")
-                next(tmp_path.rglob(f"*.{suffix}")).write_bytes(damage)
+            damaged = next(tmp_path.rglob(f"*.{suffix}"))
+            damaged.write_bytes(damage)
+            scan()
+            assert damaged.read_bytes() != damage

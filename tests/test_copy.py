@@ -14,13 +14,12 @@ from uuid import uuid4
 
 import psycopg
 import pytest
-from postgres_servers import LEFT_OUT, Server
+from postgres_servers import LEFT_OUT, Server, shared_store
 from store_helpers import ONE, TWO, directory, file, opened, put
 
 from vikingd.domain.errors import AlreadyExists, NotFound, StoreInUse
 from vikingd.store.copying import copy, differences
 from vikingd.store.places import opened_source, opened_target
-from vikingd.store.postgres.store import PostgresStore
 from vikingd.store.writing import WritableStore
 
 pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
@@ -72,7 +71,7 @@ def test_there_and_back(postgres: Server, tenant: str, tmp_path: Path, seed: int
     with opened(tmp_path / "a") as store:
         fill(store, seed)
     copied(str(tmp_path / "a"), postgres.url, tenant)
-    with closing(PostgresStore(postgres.url, tenant, model="m", dimension=2)) as shared:
+    with shared_store(postgres.url, tenant) as shared:
         shared.start(lambda *_: None)
         put(shared, file(f"{MEMORIES}/more.md", "- one more\n"))
     copied(postgres.url, str(tmp_path / "b"), tenant)

@@ -24,7 +24,7 @@ from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
 
-ROUNDS = 50
+ROUNDS = 20
 WRITERS = 4
 ROOT = "viking://resources/crash"
 
@@ -101,7 +101,7 @@ def collect(received: Connection, known: dict[str, set[int | None]]) -> None:
 
 
 @pytest.mark.parametrize("seed", [20261121])
-def test_nothing_acknowledged_is_lost_in_fifty_kills(tmp_path: Path, seed: int) -> None:
+def test_nothing_acknowledged_is_lost_in_twenty_kills(tmp_path: Path, seed: int) -> None:
     """After a kill -9, the store opens fast, matches its index and has all acknowledged writes."""
     dice = random.Random(seed)
     fork = multiprocessing.get_context("fork")

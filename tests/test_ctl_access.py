@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from vikingd.client import Client
-from vikingd.ctl.demo import serving
+
+pytestmark = pytest.mark.stores
 
 Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(scope="module")
-def daemon() -> Iterator[str]:
-    """Yield the address of a daemon of this module, which gets keys."""
-    with serving("--provider", "none", quiet=True) as where:
-        yield where
 
 
 @pytest.fixture(scope="module")

@@ -132,12 +132,9 @@ def run(scratch: Path) -> tuple[Path, str]:
     if subprocess.run([*own, "true"], capture_output=True, check=False).returncode:
         pytest.skip("no namespaces of one's own can be had here")
     programs, work = scratch / "programs", scratch / "work"
-    programs.mkdir()
-    for name, module in (("vikingd", "daemon.server"), ("vikingctl", "ctl.main")):
-        program(programs / name, f'#!/bin/sh\nexec {sys.executable} -m vikingd.{module} "$@"\n')
+    vikingd_programs(programs)
     program(programs / "docker", docker())
     program(programs / "sudo", "#!/bin/sh\n")  # there are no other users here
-    program(programs / "wait_for_port", WAIT)
     (work / "docs").mkdir(parents=True)
     (work / "docs" / "status.md").write_text("# Status\n\nReturn 418 with `abort(418)`.\n")
     (work / "vikingd").symlink_to(ROOT / "vikingd")
@@ -154,8 +151,21 @@ def run(scratch: Path) -> tuple[Path, str]:
         "PATH": f"{programs}:{os.environ['PATH']}",
         "VIKINGD_EMBEDDING__PROVIDER": "none",
     }
+    return work, printed_by(script(), own, work, environment)
+
+
+def vikingd_programs(directory: Path) -> None:
+    """Write the programs of vikingd, and the wait for a port, into a new directory."""
+    directory.mkdir()
+    for name, module in (("vikingd", "daemon.server"), ("vikingctl", "ctl.main")):
+        program(directory / name, f'#!/bin/sh\nexec {sys.executable} -m vikingd.{module} "$@"\n')
+    program(directory / "wait_for_port", WAIT)
+
+
+def printed_by(commands: str, own: tuple[str, ...], work: Path, environment: dict[str, str]) -> str:
+    """Run commands in namespaces of their own; return what they printed. All succeed."""
     done = subprocess.run(
-        [*own, "bash", "-euo", "pipefail", "-c", script()],
+        [*own, "bash", "-euo", "pipefail", "-c", commands],
         cwd=work,
         env=environment,
         stdout=subprocess.PIPE,
@@ -165,7 +175,7 @@ def run(scratch: Path) -> tuple[Path, str]:
         timeout=240,
     )
     assert done.returncode == 0, done.stdout
-    return work, done.stdout
+    return done.stdout
 
 
 def test_the_commands_of_the_guide_do_what_it_says(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -10,8 +11,9 @@ from uuid import uuid4
 
 import psycopg
 import pytest
+from cluster.proxy import Proxies, State
 from patience import eventually
-from postgres_servers import LEFT_OUT, Server, room
+from postgres_servers import LEFT_OUT, Server, room, shared_store
 from store_helpers import DOCS, ONE, directory, file, put
 
 from vikingd.domain.contexts import Draft
@@ -19,13 +21,24 @@ from vikingd.domain.errors import StoreAway, StoreMismatch, VikingError
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
+from vikingd.store.postgres.database import Database
 from vikingd.store.postgres.faults import without_password
 from vikingd.store.postgres.store import PostgresStore
+from vikingd.wire.sessions import SessionCall
 
 pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
 
 SECONDS = 60.0
 TOP = "viking://resources"
+
+
+class Unlimited:
+    """No deadline."""
+
+    is_admitted = True
+
+    def left(self) -> None:
+        """Return no limit."""
 
 
 def node(path: Path, url: str, tenant: str = "default") -> Engine:
@@ -102,12 +115,70 @@ def test_an_own_commit_comes_after_those_of_others(two: tuple[Engine, Engine]) -
     """A node that has not heard of another's commit takes it before its own next one."""
     a, b = two
     assert isinstance(a.store, PostgresStore)
-    assert a.store._listener is not None
-    a.store._listener.stop()
+    assert a.store._subscription is not None
+    a.store._subscription.stop()
     write(b, "others")
     write(a, "own")
     assert has(a, "others")
     assert a.verify().ok
+
+
+def test_a_database_that_goes_away_after_a_commit_ends_no_writes(
+    two: tuple[Engine, Engine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit whose predecessors cannot be read is acknowledged, and is in the index later."""
+    a, b = two
+    assert isinstance(a.store, PostgresStore)
+    assert a.store._subscription is not None
+    a.store._subscription.stop()
+    write(b, "others")
+    with monkeypatch.context() as patched:
+        patched.setattr(a.store, "news", away)
+        write(a, "own")
+    assert not has(a, "own")
+    write(a, "next")
+    assert all(has(a, name) for name in ("others", "own", "next"))
+    assert a.verify().ok
+
+
+def away(_: object) -> None:
+    """Read nothing."""
+    raise StoreAway("no database")
+
+
+def test_an_own_write_is_no_lost_history(two: tuple[Engine, Engine]) -> None:
+    """A session that sees a commit before its node has read the history is not told a loss."""
+    a, _ = two
+    assert isinstance(a.store, PostgresStore)
+    assert a.store._subscription is not None
+    a.store._subscription.stop()
+
+    async def find() -> str:
+        call = SessionCall(a, "Find", ())
+        await call.begin(Unlimited())
+        write(a, "own")
+        return await call.end()
+
+    assert asyncio.run(find()).endswith(".2")
+
+
+def test_a_silent_database_is_away_within_seconds(postgres: Server, tmp_path: Path) -> None:
+    """A server that neither answers nor ends its connections: writes fail, finds go on."""
+    proxies = Proxies()
+    proxy = proxies.make(lambda: postgres.port)
+    url = postgres.new_database().replace(str(postgres.port), str(proxy.port))
+    with closing(node(tmp_path, url)) as at:
+        write(at, "early")
+        proxy.set(State.SILENT)
+        assert not written(at, "away")
+        assert not written(at, "at once")
+        assert has(at, "early")
+        with pytest.raises(StoreAway):
+            at.wait_for_revision(99, SECONDS)
+        proxy.set(State.OPEN)
+        eventually(lambda: written(at, "after"))
+        assert at.verify().ok
+    proxies.stop()
 
 
 def test_a_node_that_was_away_catches_up(postgres: Server, tenant: str, tmp_path: Path) -> None:
@@ -142,12 +213,7 @@ def test_tenants_share_nothing(postgres: Server, tmp_path: Path) -> None:
 def test_nodes_share_the_backlog(postgres: Server, tenant: str) -> None:
     """A text is leased to one node; it returns when the lease ends, not after it has a vector."""
     with ExitStack() as opened:
-        one, two = (
-            opened.enter_context(
-                closing(PostgresStore(postgres.url, tenant, model="m", dimension=2))
-            )
-            for _ in range(2)
-        )
+        one, two = (opened.enter_context(shared_store(postgres.url, tenant)) for _ in range(2))
         one.start(lambda *_: None)
         put(one, *(file(f"{DOCS}/{number}", abstract=f"text {number}") for number in range(6)))
         mine = {text.text_id for text in one.backlog(4)}
@@ -162,13 +228,16 @@ def test_nodes_share_the_backlog(postgres: Server, tenant: str) -> None:
 
 def test_another_model_is_refused(postgres: Server, tenant: str) -> None:
     """A node with another model neither starts nor writes beside vectors of the first one."""
-    with closing(PostgresStore(postgres.url, tenant, model="m", dimension=2)) as store:
+    with shared_store(postgres.url, tenant) as store:
         store.start(lambda *_: None)
         put(store, directory(DOCS, abstract="a", vector=ONE))
-        with pytest.raises(StoreMismatch, match="vectors of m"):
-            PostgresStore(postgres.url, tenant, model="other", dimension=2)
         with (
-            closing(PostgresStore(postgres.url, tenant, model="other", dimension=2, reembed=True)),
+            pytest.raises(StoreMismatch, match="vectors of m"),
+            shared_store(postgres.url, tenant, "other"),
+        ):
+            pass
+        with (
+            shared_store(postgres.url, tenant, "other", reembed=True),
             pytest.raises(StoreMismatch, match="other"),
         ):
             put(store, file(f"{DOCS}/a"))
@@ -176,7 +245,7 @@ def test_another_model_is_refused(postgres: Server, tenant: str) -> None:
 
 def test_without_a_tenant_nothing_is_seen_or_written(postgres: Server, tenant: str) -> None:
     """A statement outside of a tenant's transaction finds no row and inserts none."""
-    with closing(PostgresStore(postgres.url, tenant, model="m", dimension=2)):
+    with shared_store(postgres.url, tenant):
         pass
     with psycopg.connect(postgres.url, autocommit=True) as db:
         db.execute("SELECT set_config('vikingd.tenant', '', false)")
@@ -188,7 +257,7 @@ def test_without_a_tenant_nothing_is_seen_or_written(postgres: Server, tenant: s
 def test_a_password_is_never_shown() -> None:
     """The error of a database that cannot be reached names no password."""
     with pytest.raises(StoreAway) as refused:
-        PostgresStore("postgresql://me:hunter2@127.0.0.1:1/x", "default", model="m", dimension=2)
+        Database("postgresql://me:hunter2@127.0.0.1:1/x")
     assert "hunter2" not in str(refused.value)
     for url in ("//me:hunter2@db/x", "//me:hun/ter2@db", "//me:a@hunter2@db", "//hunter2@db"):
         assert "ter2" not in without_password(f"postgresql:{url} failed")

@@ -379,6 +379,19 @@ def test_a_refused_key_is_cleared(browser: Browser, tmp_path: Path) -> None:
             expect(key).to_have_value(secret)
 
 
+def test_a_sign_in_closes_its_dialog(browser: Browser, tmp_path: Path) -> None:
+    """A key that is right closes the dialog, also if the page cannot be filled then."""
+    with site(tmp_path / "store") as own:
+        secret = own.client.create_key(operator=True).secret
+        with page(browser, own, expected=("401", "503")) as (tab, _):
+            dialog = tab.get_by_role("dialog", name="Sign in")
+            dialog.get_by_label("Key").fill(secret)
+            tab.route("**/v1/list", lambda route: route.fulfill(status=503))
+            dialog.get_by_role("button", name="Sign in").click()
+            expect(tab.get_by_role("alert")).to_contain_text("503")
+            expect(dialog).to_have_count(0)
+
+
 def test_a_draft_outlives_a_session(browser: Browser, tmp_path: Path) -> None:
     """A session that ends while a person types asks for the key again, and the text stays."""
     with site(tmp_path / "store") as own:

@@ -113,7 +113,8 @@ def test_a_lost_history_is_told_once(tmp_path: Path, *, has_newer_writes: bool) 
             with pytest.raises(HistoryLost) as told:
                 client.find("word1")
             assert told.value.code is grpc.StatusCode.DATA_LOSS
-            assert told.value.metadata == {"revision": str(lost), "newest": str(newest)}
+            metadata = told.value.metadata
+            assert (metadata["revision"], metadata["newest"]) == (str(lost), str(newest))
             assert note(1).uri not in uris(client.find("word1", limit=99))
             client.put([note(1)])
             assert note(1).uri in uris(client.find("word1", limit=99))
@@ -200,7 +201,7 @@ def test_overtaking_replies_keep_the_session(seed: int) -> None:
     rng = random.Random(seed)
     history, seen = History("5", (("e0", 0),), 1), Seen()
     known: set[Point] = set()  # points that the session saw and whose loss it was not told
-    flying: list[tuple[str, set[Point], str | None]] = []
+    flying: list[tuple[str, set[Point], str, bool]] = []  # what was sent, known and replied
     for step in range(300):
         match rng.choice(("commit", "commit", "epoch", "lose", "call", "call", "arrive", "arrive")):
             case "commit":
@@ -218,17 +219,17 @@ def test_overtaking_replies_keep_the_session(seed: int) -> None:
                 before = set(known)
                 try:
                     _check(history, points_of(((KEY, sent),)) or ())
-                except errors.HistoryLost:
-                    flying.append((sent, before, None))
+                except errors.HistoryLost as error:
+                    flying.append((sent, before, error.metadata["point"], True))
                 else:
                     missing = [point for point in before if not history.contains(point)]
                     assert not missing, (seed, step)
                     answer = history.at(history.revision - (history.revision > 1 and not sent))
-                    flying.append((sent, before, text_of(answer)))
+                    flying.append((sent, before, text_of(answer), False))
             case "arrive" if flying:
-                sent, before, reply = flying.pop(rng.randrange(len(flying)))
-                if reply is None:
-                    seen.lost(sent)
+                sent, before, reply, is_lost = flying.pop(rng.randrange(len(flying)))
+                if is_lost:
+                    seen.lost(sent, reply)
                     told = points_of(((KEY, sent),)) or ()
                     known = {point for point in known - before if not _is_told(point, told)}
                 else:

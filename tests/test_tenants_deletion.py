@@ -78,9 +78,8 @@ data, step = Path(sys.argv[1]), sys.argv[2]
 directories = TenantDirectories(data)
 if step == "before":
     end()
-aside = directories.set_aside("acme")
 if step == "renamed":
-    end()
+    directories._remove = end
 left = 3
 def audit(event, arguments):
     global left
@@ -89,7 +88,7 @@ def audit(event, arguments):
         if not left:
             end()
 sys.addaudithook(audit)
-directories.remove(aside)
+directories.delete("acme")
 """
 
 
@@ -121,8 +120,9 @@ def test_leftovers_are_removed_but_no_tenants(tmp_path: Path) -> None:
     """A start removes what was set aside, and nothing else."""
     directories = TenantDirectories(tmp_path)
     for name in ("acme", "beta"):
-        (directories.create(name) / "file").write_bytes(b"12345")
-    aside = directories.set_aside("acme")
+        directories.create(name)
+        (directories.find(name) / "file").write_bytes(b"12345")
+    aside = directories.find("acme").rename(tmp_path / "tenants" / ".deleted-acme-00")
     assert directories.names() == ["beta"]
     directories.remove_leftovers()
     assert not aside.exists()

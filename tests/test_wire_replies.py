@@ -289,7 +289,7 @@ STATUSES = {
 ARGUMENTS: dict[type[VikingError], tuple[Any, ...]] = {
     errors.InvalidField: ("limit", "is too large"),
     errors.Overloaded: ("full", 1.0),
-    errors.HistoryLost: (7, 2),
+    errors.HistoryLost: (7, 2, "a point"),
     errors.QuotaExceeded: ("a limit", None),
     errors.RevisionDiffers: (FILE, 1, 2),
 }

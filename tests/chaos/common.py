@@ -65,9 +65,9 @@ class Run:
         counter[what] = max(counter[what], value)
 
     def step_numbers(self, kind: str) -> Iterator[int]:
-        """Yield numbers of steps until the time is over."""
+        """Yield numbers of steps until the time is over, and at least one."""
         number = self.first
-        while time.monotonic() < self.until:
+        while number == self.first or time.monotonic() < self.until:
             if self.steps and number >= self.first + self.steps:
                 return
             if self.failures and not self.keep_going:

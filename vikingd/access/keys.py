@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -31,14 +31,17 @@ from vikingd.access.records import (
     limits_as_json,
     limits_of,
 )
-from vikingd.access.schema import connect
+from vikingd.access.schema import COPY, connect
+from vikingd.access.tables import Connection
 from vikingd.domain.errors import (
     AlreadyExists,
     DiskFull,
     InvalidField,
     NotFound,
+    StoreAway,
     StoreDamaged,
     StoreFailed,
+    StoreMismatch,
     Unauthenticated,
 )
 from vikingd.domain.rights import DEFAULT_TENANT, Caller
@@ -97,7 +100,10 @@ class KeyStore:
     Raises:
         StoreDamaged: the file is damaged, or is of a later version.
         StoreFailed: the file cannot be created.
+        StoreMismatch: the file is a copy of the keys in a database, or should be one and is not.
     """
+
+    _is_copy = False
 
     def __init__(self, directory: Path) -> None:
         self._path = directory / FILE
@@ -128,6 +134,17 @@ class KeyStore:
                 f"if there is none, move it and {HAD_KEY} away and create all keys again"
             ) from None
         self._inode = self._path.stat().st_ino
+        is_copy = self._writes.execute(f"SELECT 1 FROM state WHERE name = '{COPY}'").fetchone()
+        if is_copy and not self._is_copy:
+            raise StoreMismatch(
+                f"{directory} is of a node, whose keys are in a database: start it with --store, "
+                "or take another --path"
+            )
+        if self._had_key and self._is_copy and not is_copy:
+            raise StoreMismatch(
+                f"{directory} has keys of its own, and nodes have theirs in the database: take "
+                "another --path"
+            )
         if self._had_key:
             self._marker.touch(0o600)
 
@@ -165,6 +182,9 @@ class KeyStore:
                 self._check_time(found.key)
                 return self._caller(found, tenant)
         return None
+
+    async def catch_up(self) -> None:
+        """Look for changes of other nodes."""
 
     def tenant_limits(self, tenant: str) -> Limits:
         """Return the limits of a tenant, since the last call of another method here."""
@@ -261,7 +281,7 @@ class KeyStore:
         """
         check(new)
         id_, secret, now = secrets.token_hex(4), secrets.token_hex(32), time.time_ns() // 1000
-        with self._changing() as db:
+        with self._changing(key=id_) as db:
             (had_key,) = db.execute("SELECT value FROM state WHERE name = 'had_key'").fetchone()
             if not had_key and not new.is_operator:
                 raise InvalidField(
@@ -272,26 +292,26 @@ class KeyStore:
             count = db.execute("SELECT count(*) FROM keys WHERE tenant = ?", (new.tenant,))
             if count.fetchone()[0] >= MAX_KEYS:
                 raise InvalidField("tenant", f"has {MAX_KEYS:,} keys, the most that it may have")
-            try:
-                db.execute(
-                    "INSERT INTO keys (id, digest, tenant, user, grants, is_operator, created_at, "
-                    "expires_at, limits, subject, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        id_,
-                        sha256(secret.encode()).digest(),
-                        new.tenant,
-                        new.user,
-                        grants_as_json(new.grants),
-                        new.is_operator,
-                        now,
-                        new.expires_at,
-                        limits_as_json(new.limits),
-                        new.subject,
-                        new.note,
-                    ),
-                )
-            except sqlite3.IntegrityError:
-                raise AlreadyExists(f"a key for the certificate subject {new.subject}") from None
+            made = db.execute(
+                'INSERT INTO keys (id, digest, tenant, "user", grants, is_operator, created_at, '
+                "expires_at, limits, subject, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT DO NOTHING",
+                (
+                    id_,
+                    sha256(secret.encode()).digest(),
+                    new.tenant,
+                    new.user,
+                    grants_as_json(new.grants),
+                    int(new.is_operator),
+                    now,
+                    new.expires_at,
+                    limits_as_json(new.limits),
+                    new.subject,
+                    new.note,
+                ),
+            )
+            if not made.rowcount:
+                raise AlreadyExists(f"a key for the certificate subject {new.subject}")
             db.execute("UPDATE state SET value = 1 WHERE name = 'had_key'")
             created = self._one(db, id_)
         self._marker.touch(0o600)
@@ -303,7 +323,7 @@ class KeyStore:
     def keys(self, tenant: str, *, by_operator: bool = False) -> list[Key]:
         """Return the keys of a tenant by time of creation."""
         self.write_uses()
-        with self._transaction() as db:
+        with self._asking() as db:
             rows = db.execute(
                 f"SELECT {COLUMNS} FROM keys WHERE tenant = ? ORDER BY created_at, id", (tenant,)
             )
@@ -316,7 +336,7 @@ class KeyStore:
         Raises:
             NotFound: there is no such key.
         """
-        with self._changing() as db:
+        with self._changing(key=id_) as db:
             self._one(db, id_, tenant, by_operator=by_operator)
             db.execute(
                 "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL",
@@ -337,7 +357,7 @@ class KeyStore:
         """
         secret = secrets.token_hex(32)
         until = time.time_ns() // 1000 + round(grace * 1e6)
-        with self._changing() as db:
+        with self._changing(key=id_) as db:
             key = self._one(db, id_, tenant, by_operator=by_operator)
             if key.revoked_at is not None:
                 raise NotFound(id_, f"the key {id_} is revoked")
@@ -348,9 +368,7 @@ class KeyStore:
             return key, f"vk_{id_}_{secret}", until
 
     @staticmethod
-    def _one(
-        db: sqlite3.Connection, id_: str, tenant: str = "", *, by_operator: bool = True
-    ) -> Key:
+    def _one(db: Connection, id_: str, tenant: str = "", *, by_operator: bool = True) -> Key:
         row = db.execute(f"SELECT {COLUMNS} FROM keys WHERE id = ?", (id_,)).fetchone()
         key = None if row is None else key_of(row)
         if key is None or (tenant and key.tenant != tenant) or key.is_operator > by_operator:
@@ -365,9 +383,10 @@ class KeyStore:
 
     def put_tenant(self, name: str, limits: Limits | None) -> TenantRecord:
         """Write a tenant; None keeps its limits, and a new one has none."""
-        with self._changing() as db:
+        with self._changing(tenant=name) as db:
             db.execute(
-                "INSERT OR IGNORE INTO tenants (name, created_at, limits) VALUES (?, ?, ?)",
+                "INSERT INTO tenants (name, created_at, limits) VALUES (?, ?, ?) "
+                "ON CONFLICT DO NOTHING",
                 (name, time.time_ns() // 1000, limits_as_json(Limits())),
             )
             if limits is not None:
@@ -388,15 +407,20 @@ class KeyStore:
 
     def forget_tenant(self, name: str) -> int:
         """Forget a tenant that was deleted, with its keys; return the number of keys."""
-        with self._changing() as db:
+        with self._changing(tenant=name) as db:
             db.execute("DELETE FROM tenants WHERE name = ?", (name,))
             return db.execute("DELETE FROM keys WHERE tenant = ?", (name,)).rowcount
 
     # The file
 
     @contextmanager
-    def _changing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction that this process sees at its next call, and others within `_LOOK`."""
+    def _changing(self, *, key: str = "", tenant: str = "") -> Iterator[Connection]:
+        """A transaction that this process sees at its next call, and others within `_LOOK`.
+
+        Args:
+            key, tenant: the id of the key, or the name of the tenant, that it changes.
+        """
+        del key, tenant  # other nodes would have to know
         with self._transaction("IMMEDIATE") as db:
             if not self._is_in_place():
                 raise StoreDamaged(
@@ -406,6 +430,14 @@ class KeyStore:
             yield db
             db.execute("UPDATE state SET value = value + 1 WHERE name = 'changes'")
         self._own_changes += 1
+
+    def _asking(self) -> AbstractContextManager[Connection]:
+        """A transaction that reads what is true now."""
+        return self._transaction()
+
+    def _noting(self) -> AbstractContextManager[Connection]:
+        """A transaction that changes nothing that callers see."""
+        return self._transaction("IMMEDIATE")
 
     @contextmanager
     def _transaction(self, kind: str = "DEFERRED") -> Iterator[sqlite3.Connection]:
@@ -439,10 +471,10 @@ class KeyStore:
         used, self._used = self._used, {}
         if not used:
             return
-        with suppress(StoreFailed), self._transaction("IMMEDIATE") as db:
+        with suppress(StoreFailed, StoreAway), self._noting() as db:
             db.executemany(
-                "UPDATE keys SET used_at = max(ifnull(used_at, 0), ?) WHERE id = ?",
-                [(at, id_) for id_, at in used.items()],
+                "UPDATE keys SET used_at = ?1 WHERE id = ?2 AND coalesce(used_at, 0) < ?1",
+                [(at, id_) for id_, at in sorted(used.items())],
             )
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ MAX_NOTE_BYTES = 1024
 MAX_SUBJECT_BYTES = 1024
 
 COLUMNS = (
-    "id, tenant, user, grants, is_operator, created_at, expires_at, used_at, revoked_at, limits, "
+    'id, tenant, "user", grants, is_operator, created_at, expires_at, used_at, revoked_at, limits, '
     "subject, note"
 )
 """The columns of `key_of`."""

@@ -39,6 +39,9 @@ INSERT OR IGNORE INTO state VALUES ('version', 1), ('changes', 0), ('had_key', 0
 """
 _VERSION = 1
 
+COPY = "copy"
+"""The row of the table `state` in a file that is a copy of the keys in a database."""
+
 
 def connect(path: Path) -> sqlite3.Connection:
     """Open the file of keys, and create it if it is missing.

@@ -67,6 +67,7 @@ async def wait_for_revision(engine: Engine, revision: int, deadline: Deadline) -
 
     Raises:
         RevisionNotReached: the engine did not reach it within the deadline.
+        StoreAway: the database cannot be reached; another node may have the revision.
         Stopping: this reader cannot follow its store any more.
     """
     if revision <= engine.snapshot.revision:
@@ -74,7 +75,7 @@ async def wait_for_revision(engine: Engine, revision: int, deadline: Deadline) -
     loop, decided = asyncio.get_running_loop(), asyncio.Event()
 
     def look() -> None:
-        if revision <= engine.snapshot.revision or engine.is_lost:
+        if revision <= engine.snapshot.revision or engine.is_lost or engine.away:
             loop.call_soon_threadsafe(decided.set)
 
     with engine.listening(look), suppress(TimeoutError):

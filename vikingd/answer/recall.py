@@ -34,7 +34,7 @@ from vikingd.domain.answers import (
     too_large,
 )
 from vikingd.domain.contexts import Entry
-from vikingd.domain.errors import RevisionNotReached
+from vikingd.domain.errors import RevisionNotReached, StoreAway
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve import RetrieveQuery, Rrf
 from vikingd.engine import Engine
@@ -247,7 +247,7 @@ class MemorySearch:
                 for text_id, row in zip(text_ids, found.tolist(), strict=True)
             )
         if changed:
-            with suppress(RevisionNotReached):
+            with suppress(RevisionNotReached, StoreAway):
                 self._engine.wait_for_revision(revision, _PATIENCE)
         # The other texts are abstracts, which are not memories.
         found, semantic = found[at], semantic[at]

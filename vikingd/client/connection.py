@@ -169,7 +169,7 @@ class _Connected(Methods):
         """Return the error of a call as its caller sees it; a lost history is told once."""
         found = self._failure(error)
         if sent is not None and isinstance(found, HistoryLost):
-            self._seen.lost(sent)
+            self._seen.lost(sent, found.metadata.get("point", ""))
         return found
 
     if not TYPE_CHECKING:  # a checker must still see that a method does not exist

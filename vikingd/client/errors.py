@@ -89,7 +89,7 @@ class RevisionNotReached(ClientError):
 class HistoryLost(ClientError):
     """The store went back and lacks a revision that this client has seen.
 
-    `metadata` has that `revision` and the `newest` one. The next call begins a new session.
+    `metadata` has that `revision`, the `newest` one, and the point with which the session goes on.
     """
 
 

@@ -52,15 +52,21 @@ class Seen:
                 self._epochs[epoch] = max(revision, self._epochs.get(epoch, 0))
             self._write()
 
-    def lost(self, sent: str) -> None:
-        """Forget the points that a call sent, after HistoryLost.
+    def lost(self, sent: str, point: str) -> None:
+        """Go on after HistoryLost.
 
         An earlier point of the same epoch came after another HistoryLost, and stays.
+
+        Args:
+            sent: the points that the call sent; they are forgotten.
+            point: the one with which the session goes on; "" for none.
         """
         with self._lock:
             for epoch, revision in _parsed(sent).items():
                 if self._epochs.get(epoch) == revision:
                     del self._epochs[epoch]
+            for epoch, revision in _parsed(point).items():
+                self._epochs[epoch] = max(revision, self._epochs.get(epoch, 0))
             self._write()
 
     def _write(self) -> None:

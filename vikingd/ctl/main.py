@@ -16,6 +16,7 @@ from vikingd.ctl import (
     extracting,
     keys,
     matching,
+    models,
     reading,
     remembering,
     retrieving,
@@ -89,6 +90,7 @@ _add("reembed", _OPERATE, connected(running.reembed, deadline=None))
 _add("backup", _OPERATE, connected(backup, deadline=None))
 _add("copy", _OPERATE, connected(copy_, deadline=None))
 app.add_typer(keys.app, name="keys", rich_help_panel=_OPERATE)
+app.add_typer(models.app, name="models", rich_help_panel=_OPERATE)
 app.add_typer(tenants.app, name="tenants", rich_help_panel=_OPERATE)
 
 # The base of BadParameter, which typer itself does not export.

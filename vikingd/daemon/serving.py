@@ -139,18 +139,13 @@ def run(
             reader=reader,
             writer_address="" if writer.endswith(":0") else writer,
         )
-        shared = Shared(settings.embedding, metrics)
+        shared = Shared(settings.embedding, metrics, settings.store)
         # A writer embeds from its start on. A reader embeds nothing, and has no store without one.
-        keys = None if reader else KeyStore(settings.path)
+        keys = None if reader else _open_keys(settings, shared)
         limit = partial(keys.embedding_limit, DEFAULT_TENANT) if keys else None
         engine = Engine(engine_settings, _log.info, shared, limit)
         keys = keys or KeyStore(settings.path)
         kernels.result()
-    if settings.store and keys.had_key:
-        raise ConfigError(
-            f"store: {settings.path} has keys, and nodes over a shared store have none; take "
-            "another --path"
-        )
     gc.freeze()  # loaded modules stay: collections need not look at them
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()
@@ -200,10 +195,10 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     )
     settings = parts.settings
     if not engine.settings.reader:
-        for name in tenants.interrupted():  # before their files are gone
+        for name in await asyncio.to_thread(tenants.interrupted):  # before their files are gone
             await asyncio.to_thread(keys.forget_tenant, name)
     access_pb2_grpc.add_AccessServicer_to_server(
-        AccessService(keys, tenants, threads, is_node=bool(settings.store)),
+        AccessService(keys, tenants, threads),
         cast("grpc.aio.Server", services),
     )
     gate = Gate(
@@ -276,8 +271,8 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     if parts.tracing is not None:
         closing.append(asyncio.to_thread(parts.tracing.close, _FLUSH))
     await asyncio.gather(*closing)
-    await asyncio.to_thread(parts.shared.close)
     await asyncio.to_thread(keys.close)
+    await asyncio.to_thread(parts.shared.close)
     _log.info("stopped")
 
 
@@ -322,6 +317,16 @@ def _services(parts: _Parts, threads: Threads, preparing: Preparing, engine: Eng
     )
     admin_pb2_grpc.add_AdminServicer_to_server(AdminService(engine, threads, parts.metrics), server)
     return collector
+
+
+def _open_keys(settings: Settings, shared: Shared) -> KeyStore:
+    """Return the keys of this data directory, or those of all nodes."""
+    if shared.database is None:
+        return KeyStore(settings.path)
+    from vikingd.access.shared_keys import SharedKeys
+    from vikingd.store.postgres.access import AccessTables
+
+    return SharedKeys(settings.path, AccessTables(shared.database))
 
 
 def _load_other_kernels() -> None:

@@ -9,8 +9,10 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from vikingd.domain.errors import AlreadyExists, NotFound, StoreMismatch
-from vikingd.domain.tenants import check_tenant_name, is_tenant_name
+from vikingd.domain.errors import AlreadyExists, StoreMismatch
+from vikingd.domain.tenants import check_tenant_name, is_tenant_name, missing
+from vikingd.store.sqlite.database import contexts_in
+from vikingd.store.sqlite.schema import DATABASE
 from vikingd.system.sealed_files import sync
 
 TENANTS = "tenants"
@@ -43,7 +45,7 @@ class TenantDirectories:
             raise missing(name)
         return path
 
-    def create(self, name: str) -> Path:
+    def create(self, name: str) -> None:
         """Make the directory of a new tenant.
 
         Raises:
@@ -60,16 +62,23 @@ class TenantDirectories:
         except FileExistsError:
             raise AlreadyExists(f"the tenant {name}") from None
         sync(self._root)
-        return path
 
-    def set_aside(self, name: str) -> Path:
-        """Rename the directory of a tenant, so that the tenant is gone; return the new path."""
+    def delete(self, name: str) -> tuple[int, int]:
+        """Delete a tenant, whose store is closed; return the numbers of its contexts and bytes.
+
+        The directory is renamed first, so that the tenant is gone at once.
+
+        Raises:
+            NotFound: there is no such tenant.
+        """
+        path = self.find(name)
+        contexts = contexts_in(path / DATABASE)
         aside = self._root / f"{_DELETED}{name}-{secrets.token_hex(8)}"
-        self.find(name).rename(aside)
+        path.rename(aside)
         sync(self._root)
-        return aside
+        return contexts, self._remove(aside)
 
-    def remove(self, aside: Path) -> int:
+    def _remove(self, aside: Path) -> int:
         """Remove a directory that was set aside; return the bytes of its files."""
         size = sum(
             (Path(folder) / file).lstat().st_size
@@ -89,7 +98,7 @@ class TenantDirectories:
         """Remove what a killed process had set aside."""
         for path in self._entries():
             if path.name.startswith(_DELETED):
-                self.remove(path)
+                self._remove(path)
 
     def _entries(self) -> Iterator[Path]:
         """Yield the real directories below the root."""
@@ -113,8 +122,3 @@ def _is_directory(path: Path, name: str) -> bool:
     if not stat.S_ISDIR(mode):
         raise StoreMismatch(f"{name} is a symbolic link or a file; it must be a directory")
     return True
-
-
-def missing(name: str) -> NotFound:
-    """Return the error for a tenant that does not exist."""
-    return NotFound(name, f"there is no tenant {name}")

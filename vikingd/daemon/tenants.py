@@ -15,20 +15,21 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import structlog
 
-from vikingd.daemon.tenant_directories import TenantDirectories, missing
+from vikingd.daemon.node_tenants import NodeTenants
+from vikingd.daemon.tenant_directories import TenantDirectories
 from vikingd.domain.errors import (
     AlreadyExists,
     InvalidField,
     NotFound,
     Overloaded,
     Stopping,
+    StoreMismatch,
     VikingError,
 )
 from vikingd.domain.rights import DEFAULT_TENANT
-from vikingd.domain.tenants import TenantSettings
+from vikingd.domain.tenants import TenantSettings, missing
 from vikingd.engine import Engine, EngineSettings, EngineStats, Shared
-from vikingd.store.sqlite.database import contexts_in
-from vikingd.store.sqlite.schema import DATABASE
+from vikingd.store.writing import WritableStore
 from vikingd.system.heap import trim
 from vikingd.system.private_files import keep_private
 
@@ -173,7 +174,11 @@ class Tenants:
         self._settings = settings
         self._serve = serve
         self._embedding_limit = embedding_limit
-        self._directories = TenantDirectories(default.settings.path)
+        self._directories: TenantDirectories | NodeTenants = (
+            TenantDirectories(default.settings.path)
+            if shared.database is None
+            else NodeTenants(default.settings.path, shared.database, shared.provider)
+        )
         self._pool = ThreadPoolExecutor(_THREADS, "tenants")
         self._places: OrderedDict[str, _Place] = OrderedDict()  # the least recently used one first
         self._closing: dict[str, asyncio.Task[None]] = {}
@@ -220,7 +225,7 @@ class Tenants:
     # What there is
 
     def names(self) -> list[str]:
-        """Return the names of all tenants, the default one first. It reads a directory."""
+        """Return the names of all tenants, the default one first. It waits for the disk."""
         return [DEFAULT_TENANT, *(n for n in self._directories.names() if n != DEFAULT_TENANT)]
 
     def interrupted(self) -> list[str]:
@@ -228,8 +233,8 @@ class Tenants:
         return self._directories.interrupted()
 
     def exists(self, name: str) -> bool:
-        """Return whether there is such a tenant."""
-        with suppress(VikingError):
+        """Return whether there is such a tenant. It waits for the disk."""
+        with suppress(NotFound, InvalidField, StoreMismatch):
             return name == DEFAULT_TENANT or bool(self._directories.find(name))
         return False
 
@@ -259,8 +264,7 @@ class Tenants:
             async with self.use(name):
                 pass
         except Exception:  # not if the caller goes away: the opening goes on then
-            aside = await self._run(self._directories.set_aside, name)
-            await self._run(self._directories.remove, aside)
+            await self._run(self._directories.delete, name)
             raise
 
     async def delete(self, name: str) -> tuple[int, int]:
@@ -285,7 +289,6 @@ class Tenants:
         return await asyncio.shield(asyncio.create_task(self._delete(name)))
 
     async def _delete(self, name: str) -> tuple[int, int]:
-        directories = self._directories
         try:
             try:
                 async with asyncio.timeout(_DRAIN):
@@ -299,10 +302,7 @@ class Tenants:
                 self._retire(place)
             if (closing := self._closing.get(name)) is not None:
                 await asyncio.wait([closing])
-            path = await self._run(directories.find, name)
-            contexts = await self._run(contexts_in, path / DATABASE)
-            aside = await self._run(directories.set_aside, name)
-            return contexts, await self._run(directories.remove, aside)
+            return await self._run(self._directories.delete, name)
         finally:
             self._deleting.discard(name)
 
@@ -364,7 +364,11 @@ class Tenants:
 
     def _open_engine(self, path: Path) -> Engine:
         settings: EngineSettings = replace(
-            self.default.engine.settings, path=path, small=True, accept_loss=False
+            self.default.engine.settings,
+            path=path,
+            tenant=path.name,
+            small=True,
+            accept_loss=False,
         )
 
         def tell(step: str) -> None:
@@ -400,8 +404,12 @@ class Tenants:
         assert place.tenant is not None
         while place.calls:  # of a lost engine, or as the daemon stops
             await self._wait()
+        store = place.tenant.engine.store
+        is_gone = isinstance(store, WritableStore) and store.is_gone
         try:
-            fold = not (self._is_stopping or place.name in self._deleting)  # it takes some time
+            fold = not (
+                is_gone or self._is_stopping or place.name in self._deleting
+            )  # it takes some time
             await self._run(place.tenant.engine.close, fold=fold)
         except Exception:
             _log.exception("a tenant was not closed", tenant=place.name)
@@ -412,6 +420,8 @@ class Tenants:
             self._shared.metrics.tenant_closed()
             self._freed.set()
             self._closed += 1
+            if is_gone:
+                await self._run(self._remove_leftovers)
             if self._closed % _COLLECT_EVERY == 0:
                 await self._run(_collect)
 
@@ -458,7 +468,7 @@ class Tenants:
     def _remove_leftovers(self) -> None:
         try:
             self._directories.remove_leftovers()
-        except OSError as error:
+        except (OSError, VikingError) as error:
             _log.warning("a deleted tenant was not removed", reason=str(error))
 
     async def _run(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:

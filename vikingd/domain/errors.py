@@ -99,14 +99,16 @@ class HistoryLost(VikingError, reason="HISTORY_LOST"):
     Args:
         seen: that revision.
         newest: the newest revision of the store.
+        point: the point with which the session goes on.
     """
 
-    def __init__(self, seen: int, newest: int) -> None:
+    def __init__(self, seen: int, newest: int, point: str) -> None:
         super().__init__(
             f"the store went back: revision {seen}, which this caller has seen, is lost, and the "
             f"newest revision is {newest}; read again, and repeat the writes that are missing",
             revision=str(seen),
             newest=str(newest),
+            point=point,
         )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from annotated_types import Ge, Interval
 
-from vikingd.domain.errors import InvalidField
+from vikingd.domain.errors import InvalidField, NotFound
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,62}")
 
@@ -39,3 +39,8 @@ def check_tenant_name(name: str) -> None:
             f"{name!r} is no name of a tenant: it has 1 to 63 characters of a-z, 0-9 and -, and "
             "does not begin with -",
         )
+
+
+def missing(name: str) -> NotFound:
+    """Return the error for a tenant that does not exist."""
+    return NotFound(name, f"there is no tenant {name}")

@@ -98,10 +98,12 @@ class Engine:
         with ExitStack() as opened:
             self._own: Shared | None = None
             if shared is None:
-                shared = self._own = Shared(settings.embedding)
+                shared = self._own = Shared(settings.embedding, store=settings.store)
                 opened.callback(shared.close)
             provider = shared.provider
-            self.store: WritableStore | StoreReader = open_store(settings, provider)
+            self.store: WritableStore | StoreReader = open_store(
+                settings, provider, shared.database
+            )
             opened.callback(self.store.close)
             prior = shared.prior(self.store, progress)
             self._index = open_index(
@@ -133,7 +135,12 @@ class Engine:
             self.embedding.wake()
 
     def _follow(self) -> None:
-        if self._follower.follow():
+        try:
+            is_new = self._follower.follow()
+        except StoreAway:
+            self._notify()  # what waits for commits of others waits in vain
+            raise
+        if is_new:
             self._notify()
             self.embedding.wake()
 
@@ -178,21 +185,33 @@ class Engine:
 
         Raises:
             RevisionNotReached: it has not within `timeout` seconds; None waits for ever.
+            StoreAway: the database cannot be reached; another node may have the revision.
             Stopping: it never will, because this reader cannot follow its store any more.
         """
         with self._advanced:
             self._advanced.wait_for(
-                lambda: self.snapshot.revision >= revision or self.is_lost, timeout
+                lambda: self.snapshot.revision >= revision or self.is_lost or self.away, timeout
             )
         newest = self.snapshot.revision
-        if newest < revision and self.is_lost:
+        if newest >= revision:
+            return
+        if self.is_lost:
             raise Stopping(
                 f"this process ends at revision {newest}, ask another one: {self.failure()}"
             )
-        if newest < revision:
-            raise RevisionNotReached(
-                f"revision {revision} was not reached in time, the newest is {newest}"
+        if away := self.away:
+            raise StoreAway(
+                f"this node is at revision {newest}, and the database cannot be reached: {away}; "
+                "repeat the call later"
             )
+        raise RevisionNotReached(
+            f"revision {revision} was not reached in time, the newest is {newest}"
+        )
+
+    @property
+    def away(self) -> str:
+        """The reason why this node cannot follow the others now; "" while it can."""
+        return self.store.away if isinstance(self.store, WritableStore) else ""
 
     @contextmanager
     def listening(self, listener: Callable[[], object]) -> Iterator[None]:
@@ -319,9 +338,12 @@ class Engine:
     def is_lost(self) -> bool:
         """True if this process must end, so that the next start can recover.
 
-        It is a reader that cannot follow its store, or a writer with a damaged index.
+        It is a reader that cannot follow its store, a writer with a damaged index, or a tenant that
+        another node has deleted.
         """
-        return bool(self.store.failure if self.settings.reader else self._index.damage)
+        if isinstance(self.store, WritableStore):
+            return bool(self._index.damage) or self.store.is_gone
+        return bool(self.store.failure)
 
     def close(self, *, fold: bool = False) -> None:
         """Stop the embedder, finish the accepted writes, and close the store.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from contextlib import suppress
 
 from vikingd.domain.changes import Change
-from vikingd.domain.errors import Corrupt, DiskFull
+from vikingd.domain.errors import Corrupt, DiskFull, StoreAway
 from vikingd.engine.opening import Progress
 from vikingd.index.index import Index
 from vikingd.store.damage import store_damaged
@@ -180,8 +181,12 @@ class NodeFollower(IndexFollower):
         self._point = self._nodes.read_history().at(self._index.snapshot.revision)
 
     def take(self, changes: list[Change], revision: int) -> None:
-        """Take a commit of this node, after the commits of others that came before it."""
-        with self._lock:
+        """Take a commit of this node, after the commits of others that came before it.
+
+        If they cannot be read now, the next look at the database takes them all. The commit is
+        made, and must not fail.
+        """
+        with self._lock, suppress(StoreAway):
             store, epoch = self._nodes.origin
             if self._point == (store, epoch, revision - 1):
                 self._index.apply(changes, revision)

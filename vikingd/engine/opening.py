@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from viking_kernels.arrays import F32
 
@@ -20,6 +21,9 @@ from vikingd.store.sqlite.reader import StoreReader
 from vikingd.store.sqlite.schema import CACHE_KIB
 from vikingd.store.sqlite.store import Store
 from vikingd.store.writing import WritableStore
+
+if TYPE_CHECKING:
+    from vikingd.store.postgres.database import Database
 
 Progress = Callable[[str], None]
 """Shows a step of a long start to the user."""
@@ -45,23 +49,30 @@ class EngineSettings:
     small: bool = False  # one of many engines of the process: it takes less memory
 
 
-def open_store(settings: EngineSettings, provider: Provider) -> WritableStore | StoreReader:
-    """Open the store to write it, or to read it only."""
+def open_store(
+    settings: EngineSettings, provider: Provider, database: Database | None
+) -> WritableStore | StoreReader:
+    """Open the store to write it, or to read it only.
+
+    Args:
+        database: of the node; None with SQLite.
+    """
     model, dimension = provider.model, provider.dimension
     if settings.reader:
         return StoreReader(
             settings.path, model=model, dimension=dimension, is_one_of_many=settings.small
         )
-    if settings.store:
+    if database is not None:
         from vikingd.store.postgres.store import PostgresStore  # it needs an extra
 
         settings.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return PostgresStore(
-            settings.store,
+            database,
             settings.tenant,
             model=model,
             dimension=dimension,
             reembed=settings.reembed,
+            make=not settings.small,
         )
     manifest = manifest_of(settings.path / _INDEX)
     # A base of revision 0 was written before the index had all contexts.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import numpy as np
 from viking_kernels.arrays import F32, SCRIPTS
@@ -17,27 +18,38 @@ from vikingd.store.sqlite.reader import StoreReader
 from vikingd.store.writing import WritableStore
 from vikingd.telemetry.metrics import Metrics
 
+if TYPE_CHECKING:
+    from vikingd.store.postgres.database import Database
+
 
 class Shared:
-    """The embedder of a process: its provider, its thread for documents, and the metrics.
+    """The embedder of a process, its thread for documents, its database, and the metrics.
 
     Any number of engines may use it, on any threads.
 
     Args:
         settings: of the provider.
         metrics: gets the times of compactions and query vectors.
+        store: the URL of the PostgreSQL database; "" with SQLite.
+
+    Attributes:
+        database: the database of this node; None with SQLite.
 
     Raises:
         EmbedderFailed: the embedder cannot run here.
+        StoreAway, StoreMismatch, StoreFailed: the database cannot be used.
     """
 
-    def __init__(self, settings: EmbedSettings, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self, settings: EmbedSettings, metrics: Metrics | None = None, store: str = ""
+    ) -> None:
         self.metrics = metrics or Metrics()
         self.provider = open_provider(settings)
         self.backlogs = Backlogs(settings)
         self._lock = Lock()
         self._prior: F32 | None = None
         self._is_warm = False
+        self.database = _open_database(store) if store else None
 
     def prior(self, store: WritableStore | StoreReader, progress: Progress) -> F32:
         """Return the model's mean vector of each script; it is kept in each store.
@@ -86,5 +98,13 @@ class Shared:
         self.backlogs.stop()
 
     def close(self) -> None:
-        """Close the provider, after `stop` and after all engines."""
+        """Close the provider and the database, after `stop` and after all engines."""
         self.provider.close()
+        if self.database is not None:
+            self.database.close()
+
+
+def _open_database(url: str) -> Database:
+    from vikingd.store.postgres.database import Database  # it needs an extra
+
+    return Database(url)

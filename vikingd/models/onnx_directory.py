@@ -11,13 +11,8 @@ import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-_MODELS = (
-    "model.onnx",
-    "model_quantized.onnx",
-    "onnx/model.onnx",
-    "onnx/model_quantized.onnx",
-)
-_TOKENIZER = "tokenizer.json"
+from vikingd.models.model_files import GRAPHS, TOKENIZER
+
 _TYPES = {
     "tensor(int64)": np.int64,
     "tensor(int32)": np.int32,
@@ -45,6 +40,7 @@ class OnnxDirectory:
         directory: holds tokenizer.json, and model.onnx or model_quantized.onnx, these two perhaps
             in a directory onnx.
         threads: the threads of one call.
+        graph: the path of the model's file in the directory; "": the first that is there.
         keep_memory: keep the memory of a call for the next one. It grows with the longest input
             and the number of concurrent calls, and never shrinks.
 
@@ -58,8 +54,10 @@ class OnnxDirectory:
         UnusableModel: a file is missing or damaged, or the graph has an unknown input.
     """
 
-    def __init__(self, directory: Path, threads: int, *, keep_memory: bool = True) -> None:
-        self.model, self.tokenizer_file = _find_files(directory)
+    def __init__(
+        self, directory: Path, threads: int, *, graph: str = "", keep_memory: bool = True
+    ) -> None:
+        self.model, self.tokenizer_file = _find_files(directory, graph)
         self.tokenizer: Any = _loaded(self.tokenizer_file, lambda f: Tokenizer.from_file(str(f)))
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -107,14 +105,15 @@ class OnnxDirectory:
         return np.zeros([len(encoded), *sizes[1:]], dtype=kind)
 
 
-def _find_files(directory: Path) -> tuple[Path, Path]:
+def _find_files(directory: Path, graph: str) -> tuple[Path, Path]:
     if not directory.is_dir():
         raise UnusableModel(f"the directory {directory} does not exist")
-    model = next((directory / m for m in _MODELS if (directory / m).is_file()), None)
+    names = (graph,) if graph else GRAPHS
+    model = next((directory / name for name in names if (directory / name).is_file()), None)
     if model is None:
-        others = ", ".join(_MODELS[1:])
-        raise UnusableModel(f"{directory / _MODELS[0]} does not exist, nor {others}")
-    tokenizer = directory / _TOKENIZER
+        others = f", nor {', '.join(names[1:])}" if names[1:] else ""
+        raise UnusableModel(f"{directory / names[0]} does not exist{others}")
+    tokenizer = directory / TOKENIZER
     if not tokenizer.is_file():
         raise UnusableModel(f"{tokenizer} does not exist")
     return model, tokenizer

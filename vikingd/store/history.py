@@ -39,7 +39,13 @@ class History(NamedTuple):
         return Point(self.store, self.epochs[-1][0] if self.epochs else "", self.revision)
 
     def at(self, revision: int) -> Point:
-        """Return the point of a revision, in the epoch that committed it."""
+        """Return the point of a revision, in the epoch that committed it.
+
+        The newest revision is in the newest epoch: so the point tells it from the same revision
+        of a history that was lost.
+        """
+        if revision == self.revision:
+            return self.point
         for epoch, first in reversed(self.epochs):
             if first < revision:
                 return Point(self.store, epoch, revision)

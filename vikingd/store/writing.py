@@ -48,6 +48,14 @@ class WritableStore(Reads):
     is_shared = False
     """True if other nodes write the store too."""
 
+    is_gone = False
+    """True once another node has deleted it."""
+
+    @property
+    def away(self) -> str:
+        """The reason why no commits of other nodes arrive now; "" while they do."""
+        return ""
+
     @property
     @abstractmethod
     def place(self) -> str:
@@ -102,6 +110,13 @@ class WritableStore(Reads):
             StoreAway: the database cannot be reached.
         """
         raise NotImplementedError
+
+    def note_timeline(self) -> None:
+        """Begin an epoch if another server has taken the place of the one of the last write.
+
+        Raises:
+            StoreAway: the database cannot be reached.
+        """
 
     @property
     @abstractmethod

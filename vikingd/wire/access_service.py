@@ -6,8 +6,8 @@ import asyncio
 from typing import Protocol
 
 from vikingd.access.keys import KeyStore
-from vikingd.domain.errors import NotFound, ReadOnly
-from vikingd.domain.rights import Caller, Right
+from vikingd.domain.rights import Right
+from vikingd.domain.tenants import missing
 from vikingd.domain.uri import ROOT
 from vikingd.pb import access_pb2, access_pb2_grpc
 from vikingd.wire.access import check_operator
@@ -38,21 +38,17 @@ class ManagedTenants(Protocol):
 class AccessService(access_pb2_grpc.AccessServicer):
     """The handlers of Access, the same ones for all tenants."""
 
-    def __init__(
-        self, keys: KeyStore, tenants: ManagedTenants, threads: Threads, *, is_node: bool
-    ) -> None:
+    def __init__(self, keys: KeyStore, tenants: ManagedTenants, threads: Threads) -> None:
         self._keys = keys
         self._tenants = tenants
         self._threads = threads
-        self._is_node = is_node
 
     async def CreateKey(
         self, request: access_pb2.CreateKeyRequest, context: CallContext
     ) -> access_pb2.CreateKeyResponse:
         """Create a key."""
         call = CallDeadline(context)
-        self._check_alone()
-        tenant = self._managed(call.caller)
+        tenant = await self._managed(call)
         # A subject names one caller among those of all tenants.
         if request.operator or request.certificate_subject:
             check_operator(call.caller)
@@ -65,7 +61,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
     ) -> access_pb2.ListKeysResponse:
         """Return the keys of the tenant."""
         call = CallDeadline(context)
-        tenant = self._managed(call.caller)
+        tenant = await self._managed(call)
         keys = await self._threads.admin.run(
             call, self._keys.keys, tenant, by_operator=call.caller.is_operator
         )
@@ -76,7 +72,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
     ) -> access_pb2.RevokeKeyResponse:
         """Revoke a key."""
         call = CallDeadline(context)
-        of = self._managed(call.caller)
+        of = await self._managed(call)
         key = await self._threads.admin.run(
             call, self._keys.revoke, request.id, of, by_operator=call.caller.is_operator
         )
@@ -87,7 +83,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
     ) -> access_pb2.RotateKeyResponse:
         """Give a key a new secret."""
         call = CallDeadline(context)
-        of, grace = self._managed(call.caller), messages.grace(request)
+        of, grace = await self._managed(call), messages.grace(request)
         key, secret, until = await self._threads.admin.run(
             call, self._keys.rotate, request.id, of, grace, by_operator=call.caller.is_operator
         )
@@ -100,7 +96,6 @@ class AccessService(access_pb2_grpc.AccessServicer):
     ) -> access_pb2.PutTenantResponse:
         """Create a tenant, or change its limits."""
         call = CallDeadline(context)
-        self._check_alone()
         check_operator(call.caller)
         limits = messages.limits(request.limits) if request.HasField("limits") else None
         if request.create:
@@ -108,7 +103,7 @@ class AccessService(access_pb2_grpc.AccessServicer):
             # Keys of a tenant whose directory was removed by hand must not open the new one.
             await self._threads.admin.run(call, self._keys.forget_tenant, request.name)
         else:
-            self._check_exists(request.name)
+            await self._check_exists(call, request.name)
         record = await self._threads.admin.run(call, self._keys.put_tenant, request.name, limits)
         return access_pb2.PutTenantResponse(tenant=self._shown(record.name))
 
@@ -130,27 +125,21 @@ class AccessService(access_pb2_grpc.AccessServicer):
         """Delete a tenant with all that it has."""
         call = CallDeadline(context)
         check_operator(call.caller)
-        self._check_exists(request.name)
+        await self._check_exists(call, request.name)
         contexts, size = await self._tenants.delete(request.name)
         # The store is gone. If the daemon is killed here, its next start forgets the keys.
         keys = await asyncio.to_thread(self._keys.forget_tenant, request.name)
         return access_pb2.DeleteTenantResponse(contexts=contexts, bytes=size, keys=keys)
 
-    def _check_alone(self) -> None:
-        if self._is_node:
-            raise ReadOnly(
-                "nodes over a shared store have one tenant and no keys; serve them on loopback"
-            )
-
-    def _managed(self, caller: Caller) -> str:
+    async def _managed(self, call: CallDeadline) -> str:
         """Return the tenant whose keys a caller manages."""
-        caller.check(Right.ADMIN, ROOT)
-        self._check_exists(caller.tenant)
-        return caller.tenant
+        call.caller.check(Right.ADMIN, ROOT)
+        await self._check_exists(call, call.caller.tenant)
+        return call.caller.tenant
 
-    def _check_exists(self, tenant: str) -> None:
-        if not self._tenants.exists(tenant):
-            raise NotFound(tenant, f"there is no tenant {tenant}")
+    async def _check_exists(self, call: CallDeadline, tenant: str) -> None:
+        if not await self._threads.admin.run(call, self._tenants.exists, tenant):
+            raise missing(tenant)
 
     def _shown(self, name: str) -> access_pb2.Tenant:
         return messages.tenant(self._keys.tenant(name), is_open=self._tenants.is_open(name))

@@ -130,8 +130,14 @@ class Admission:
         self._gate = gate
         self._failures = Failures(_tell)
 
-    def refuses(self, metadata: Metadata) -> bool:
-        """Return whether `admit` refuses a call for its key, from any address."""
+    async def refuses(self, metadata: Metadata) -> bool:
+        """Return whether `admit` refuses a call for its key, from any address.
+
+        Another node may have just created the key.
+        """
+        if not self._gate.refuses(metadata):
+            return False
+        await self._keys.catch_up()
         return self._gate.refuses(metadata)
 
     async def admit(self, rule: Rule, context: Any, request_bytes: int) -> Admitted:

@@ -83,7 +83,7 @@ class Boundary(grpc.aio.ServerInterceptor):
                     method, handler, self._admission, self._intake, self._metrics, self._tracing
                 )
             self._guarded[method] = guarded
-        refuses = self._admission.refuses(handler_call_details.invocation_metadata or ())
+        refuses = await self._admission.refuses(handler_call_details.invocation_metadata or ())
         return guarded.refusing if refuses else guarded.handler
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any
 
 from vikingd.answer.deadline import Deadline, ending_before
-from vikingd.domain.errors import HistoryLost, InvalidField, RevisionNotReached
+from vikingd.domain.errors import HistoryLost, InvalidField, RevisionNotReached, StoreAway
 from vikingd.engine import Engine
 from vikingd.store.history import History, Point
 from vikingd.store.writing import WritableStore
@@ -80,11 +80,12 @@ class SessionCall:
         Raises:
             HistoryLost: the store does not contain one of them any more.
             RevisionNotReached: the snapshot did not reach them within the deadline.
+            StoreAway: the database cannot be reached; another node may have them.
             Stopping: this reader cannot follow its store any more.
         """
         if not self._is_reached():
             history = await asyncio.to_thread(self._engine.store.read_history)
-            _check(history, self._points)
+            await self._hold(history, self._points)
             await self._wait(deadline)
         self._began = self._engine.point
 
@@ -109,7 +110,7 @@ class SessionCall:
 
         with engine.listening(wake), suppress(TimeoutError):
             async with ending_before(deadline):
-                while not (engine.is_lost or self._is_reached()):
+                while not (engine.is_lost or engine.away or self._is_reached()):
                     await decided.wait()
                     decided.clear()
         if self._is_reached():
@@ -124,8 +125,8 @@ class SessionCall:
         """Return the point of the reply for its metadata.
 
         Raises:
-            HistoryLost: the store went back during the call.
-            StoreAway: the store cannot be read.
+            HistoryLost: the store went back, and lacks what the session has seen.
+            StoreAway: the store cannot be read, or went back during the call.
         """
         engine, began = self._engine, self._began
         assert began is not None
@@ -134,19 +135,49 @@ class SessionCall:
             return text_of(index)
         history = engine.store.history
         if self._is_from_index and index.revision >= engine.snapshot.revision:
-            _check(history, (began, index))
+            if all(map(history.may_contain, (began, index))):
+                return text_of(index)
+            # A commit of this process may be newer than the history that it knows.
+            await self._hold_now(began, index)
             return text_of(index)
         # A read of the store may have seen a commit that this process has not heard of yet.
-        read = engine.store.read_history
         if self._is_alone:
-            history = read()  # some µs; a thread takes longer
+            history = engine.store.read_history()  # some µs; a thread takes longer
+            _check(history, (began,))
         else:
-            history = await asyncio.to_thread(read)
-        _check(history, (began,))
+            history = await self._hold_now(began)
         return text_of(history.point)
+
+    async def _hold_now(self, *points: Point) -> History:
+        """Return the history as the store has it now.
+
+        Raises:
+            HistoryLost: it lacks what the session has seen.
+            StoreAway: it lacks a point of this process alone, which will notice in a moment.
+        """
+        history = await asyncio.to_thread(self._engine.store.read_history)
+        await self._hold(history, self._points)
+        if not all(map(history.may_contain, points)):
+            raise StoreAway("the store went back during the call; repeat the call later")
+        return history
+
+    async def _hold(self, history: History, points: Iterable[Point]) -> None:
+        """Raise HistoryLost if a history lacks one of the points.
+
+        The error has a point of a new epoch. So a node that has not noticed the loss yet asks the
+        database when the session calls it, and no session is told twice.
+        """
+        try:
+            _check(history, points)
+        except HistoryLost:
+            store = self._engine.store
+            if not (isinstance(store, WritableStore) and store.is_shared):
+                raise
+            await asyncio.to_thread(store.note_timeline)
+            _check(await asyncio.to_thread(store.read_history), points)
 
 
 def _check(history: History, points: Iterable[Point]) -> None:
     for point in points:
         if not history.may_contain(point):
-            raise HistoryLost(point.revision, history.revision)
+            raise HistoryLost(point.revision, history.revision, text_of(history.point))

@@ -74,6 +74,11 @@ function App() {
     }
   };
 
+  const signedInNow = () => {
+    setNeedsKey(false);
+    return begin();
+  };
+
   useEffect(() => {
     const show = (next) => {
       shown.current = next;
@@ -178,7 +183,7 @@ function App() {
         : !busy && html`<div class="welcome"><h1>${t("welcome")}</h1><p class="quiet">${t("welcomeAbout")}</p><p class="quiet keys">${t("help")}</p></div>`}
     </main>
     ${route.uri && (isReady || hasUnsaved()) && html`<aside class="detail"><${Context} key=${route.uri} uri=${route.uri} open=${open} target=${(target) => go({ target, uri: "" })} changed=${changed} fail=${fail} close=${() => go({ uri: "" })} /></aside>`}
-    ${needsKey && html`<${SignIn} describe=${describe} done=${begin} />`}
+    ${needsKey && html`<${SignIn} describe=${describe} done=${signedInNow} />`}
     ${leaving && html`<${Question} drop=${() => (release(), leaving.drop())} keep=${leaving.keep} />`}
   </div>`;
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from vikingd.domain.errors import EmbedderFailed
+from vikingd.models.model_files import POOLING_FOLDER
 
 POOLINGS = ("cls", "mean", "last")
 _MODES = {
@@ -51,7 +52,7 @@ def describe(directory: Path) -> Description:
         EmbedderFailed: a file is no JSON of the expected form.
     """
     modules = _modules(directory)
-    folder = next((path for kind, path in modules if kind == "Pooling"), "1_Pooling")
+    folder = next((path for kind, path in modules if kind == "Pooling"), POOLING_FOLDER)
     pooling = _pooling(_read(directory / folder / "config.json"))
     sentences = _read(directory / "config_sentence_transformers.json")
     prompts = sentences.get("prompts")

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,9 @@ from vikingd.models.embed.local import Kind, LocalProvider
 from vikingd.models.embed.provider import PROBE, Vectors, unit_rows
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.embed.weights import file_digest, weights_digest
+from vikingd.models.hub.cache import cache_directory, is_present, snapshot_of
 from vikingd.models.onnx_directory import OnnxDirectory, UnusableModel
+from vikingd.models.registry import PinnedModel, pinned
 
 _TOKENS = 512  # where neither the settings nor the directory say it
 _AUTO = "auto"
@@ -42,17 +45,26 @@ class OnnxModel(LocalProvider):
     name = "onnx"
 
     def __init__(self, settings: EmbedSettings) -> None:
-        self._path = Path(settings.onnx_path).expanduser()
-        with _explained():
-            self._model = OnnxDirectory(self._path, threads=1, keep_memory=False)
+        self._setting = "onnx_model" if settings.onnx_model else "onnx_path"
+        with self._explained():
+            if settings.onnx_model:
+                named = pinned(settings.onnx_model)
+                self._name, self._path, graph = named.name, _snapshot(named), named.graph
+            else:
+                named, graph = None, ""
+                self._path = Path(settings.onnx_path).expanduser()
+                self._name = self._path.resolve().name
+            self._model = OnnxDirectory(self._path, threads=1, graph=graph, keep_memory=False)
             described = describe(self._path)
+            if named:
+                described = _as_registered(described, named)
             self._output, self._pooling = _choose_output(self._model, settings.pooling, described)
         asked, given = settings.query_prefix, settings.document_prefix
         self._query_prefix = described.query_prefix if asked == _AUTO else asked
         self._document_prefix = described.document_prefix if given == _AUTO else given
         self._max_tokens = _limited(self._model.tokenizer, settings.max_tokens, described)
         super().__init__(settings.computing_threads)
-        with _explained():
+        with self._explained():
             made = len(self._raw(self._document_prefix + PROBE))
         if settings.dimension > made:
             raise EmbedderFailed(
@@ -60,7 +72,7 @@ class OnnxModel(LocalProvider):
                 f"the model in {self._path} makes; 0 takes all of them"
             )
         self.dimension = settings.dimension or made
-        with _explained():
+        with self._explained():
             self.embed_query(PROBE)
 
     @cached_property
@@ -69,7 +81,7 @@ class OnnxModel(LocalProvider):
 
         A large model is hashed at the first use.
         """
-        with _explained():
+        with self._explained():
             made_of = [
                 weights_digest(self._model.model),
                 file_digest(self._model.tokenizer_file),
@@ -79,12 +91,20 @@ class OnnxModel(LocalProvider):
             ]
         digest = hashlib.sha256(json.dumps(made_of).encode()).hexdigest()[:16]
         pooling = self._pooling or "pooled"
-        return f"onnx/{self._path.resolve().name}/{pooling}/{self.dimension}/{digest}"
+        return f"onnx/{self._name}/{pooling}/{self.dimension}/{digest}"
 
     def _unit(self, kind: Kind, texts: list[str]) -> Vectors:
         prefix = self._query_prefix if kind == "query" else self._document_prefix
         rows = np.array([self._raw(prefix + text)[: self.dimension] for text in texts])
         return unit_rows(rows, len(texts), self.dimension)
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Make failures name the setting to change."""
+        try:
+            yield
+        except (EmbedderFailed, UnusableModel, OSError) as error:
+            raise EmbedderFailed(f"embedding.{self._setting}: {error}") from error
 
     def _raw(self, text: str) -> NDArray[np.float32]:
         """Return the model's vector of a text, not normalized."""
@@ -109,13 +129,34 @@ class OnnxModel(LocalProvider):
         return of_text
 
 
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Make failures name the setting to change."""
-    try:
-        yield
-    except (EmbedderFailed, UnusableModel, OSError) as error:
-        raise EmbedderFailed(f"embedding.onnx_path: {error}") from error
+def _snapshot(model: PinnedModel) -> Path:
+    """Return the directory of a model of the registry; its files are those that were pinned.
+
+    Raises:
+        EmbedderFailed: it is not in the cache, or damaged.
+    """
+    command, snapshot = f"vikingctl models pull {model.name}", snapshot_of(model)
+    if not is_present(model):
+        raise EmbedderFailed(
+            f"the model {model.name} is not in {cache_directory()}; get it with: {command}"
+        )
+    for file in model.files:
+        if file_digest(snapshot / file.path) != file.sha256:
+            raise EmbedderFailed(
+                f"{snapshot / file.path} is not the pinned file; get it again with: {command}"
+            )
+    return snapshot
+
+
+def _as_registered(described: Description, model: PinnedModel) -> Description:
+    return replace(
+        described,
+        pooling=model.pooling,
+        further_modules="",
+        query_prefix=model.query_prefix,
+        document_prefix=model.document_prefix,
+        max_tokens=model.max_tokens,
+    )
 
 
 def _choose_output(model: OnnxDirectory, pooling: str, described: Description) -> tuple[str, str]:

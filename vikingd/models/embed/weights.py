@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import mmap
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
+from vikingd.models.tensor_files import tensor_files
 from vikingd.system import user_cache
 
 LARGE = 32 << 20
@@ -25,8 +24,8 @@ def weights_digest(model: Path) -> str:
         OSError: a file can't be read.
     """
     digest = hashlib.sha256()
-    for file in (model, *_external_data(model)):
-        digest.update(f"{file.name} {file_digest(file)}\n".encode())
+    for name in (model.name, *tensor_files(model)):
+        digest.update(f"{name} {file_digest(model.parent / name)}\n".encode())
     return digest.hexdigest()
 
 
@@ -58,13 +57,3 @@ def file_digest(file: Path) -> str:
     except OSError as error:
         _log.warning("the hash can't be kept, the next start computes it again: %s", error)
     return digest
-
-
-def _external_data(model: Path) -> Iterator[Path]:
-    """Return the files beside the model that its graph names; they hold its tensors."""
-    with model.open("rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as graph:
-        if graph.find(b"location") < 0:
-            return
-        for file in sorted(model.parent.iterdir()):
-            if file.is_file() and file.name != model.name and graph.find(file.name.encode()) >= 0:
-                yield file

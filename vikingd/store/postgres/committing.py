@@ -11,39 +11,32 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 import psycopg
-from psycopg.rows import TupleRow
 
 from vikingd.domain.errors import StoreAway, StoreMismatch
+from vikingd.domain.tenants import missing
 from vikingd.store.connection import LastIds
 from vikingd.store.history import begin_epoch, history_of
 from vikingd.store.postgres.connection import PostgresConnection, connect
+from vikingd.store.postgres.database import Database, WriteConnection, timeline_of
 from vikingd.store.postgres.faults import away, is_away
+from vikingd.store.postgres.listening import CHANNEL
 from vikingd.store.writer import Begun, Committing
 from vikingd.store.writes.transaction import Ids
-
-CHANNEL = "vikingd"
-"""The channel that tells of commits: "TENANT REVISION"."""
 
 _LOCKED = """
 SELECT revision, dimension, store, epoch, model, timeline, last_context, last_text, last_entry,
     pg_current_xact_id()::text
 FROM state FOR UPDATE
 """
-# Another cluster has another identifier; a promotion begins another timeline.
-_TIMELINE = """
-SELECT (SELECT system_identifier FROM pg_control_system()) || '/'
-    || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)
-"""
 _PATIENCE = 10.0  # seconds for the outcome of a commit whose connection broke
-_REFUSED = 0.5  # seconds in which writes are refused at once after a failed attempt to connect
 _PAUSE = 0.1  # seconds between two attempts to ask for it
 
 
 class PostgresCommitting(Committing):
-    """Transactions on one connection, which is made again after it broke.
+    """Transactions of a tenant, on connections of the node.
 
     Args:
-        url: of the database.
+        database: has the connections.
         tenant: the name of the tenant.
         model: the name of the model that makes the vectors.
 
@@ -54,16 +47,14 @@ class PostgresCommitting(Committing):
     failures = (psycopg.Error, StoreAway)
 
     def __init__(
-        self, url: str, tenant: str, *, model: str, revision: int, dimension: int | None
+        self, database: Database, tenant: str, *, model: str, revision: int, dimension: int | None
     ) -> None:
         super().__init__(revision, dimension)
-        self._url = url
+        self._database = database
         self._tenant = tenant
         self._model = model
-        self._db: PostgresConnection | None = None
-        self._timeline = ""
-        self._refusal: tuple[float, StoreAway] | None = None  # (until when, why)
-        self.origin = ("", "")  # store and epoch of the last transaction
+        self._part: PostgresConnection | None = None  # within a transaction
+        self.origin = ("", "")
         self._ids = Ids(LastIds(0, 0, 0))
 
     @contextmanager
@@ -74,106 +65,91 @@ class PostgresCommitting(Committing):
             StoreAway: the database cannot be reached. Nothing was written, unless the message says
                 that it may be there.
             StoreMismatch: another node has begun to use another model.
+            NotFound: the tenant was deleted.
         """
-        db, xid = self._begin()
+        database = self._database
+        taken, part, xid = self._begin()
+        broke = False
         try:
-            yield Begun(db, self._ids, self.revision, self.dimension)
-        except BaseException as error:
-            db.roll_back()
-            if is_away(error):
-                self.close()
-                raise away(error) from error
-            raise
-        try:
-            db.db.execute("COMMIT")
-        except psycopg.Error as error:
-            self.close()
-            if not is_away(error):
-                raise
-            if not self._is_committed(xid):
-                raise StoreAway(
-                    "the connection to the database broke at the end of a write, which may be "
-                    "there; repeat the call later"
-                ) from error
-
-    def _begin(self) -> tuple[PostgresConnection, str]:
-        """Begin a transaction and lock the tenant; an idle connection may have broken before."""
-        if self._refusal and time.monotonic() < self._refusal[0]:
-            raise StoreAway(str(self._refusal[1]))
-        for attempt in range(2):
-            is_new = self._db is None
             try:
-                db = self._db = self._db or self._connect()
-                db.begin()
-                row = db.db.execute(_LOCKED).fetchone()
+                yield Begun(part, self._ids, self.revision, self.dimension)
+            except BaseException as error:
+                part.roll_back()
+                if is_away(error):
+                    broke = True
+                    raise away(error) from error
+                raise
+            try:
+                part.db.execute("COMMIT")
+            except psycopg.Error as error:
+                broke = True
+                if not is_away(error):
+                    raise
+                if not self._is_committed(xid, taken.timeline):
+                    raise StoreAway(
+                        "the connection to the database broke at the end of a write, which may be "
+                        "there; repeat the call later"
+                    ) from error
+        finally:
+            self._part = None
+            (database.drop if broke else database.give)(taken)
+
+    def _begin(self) -> tuple[WriteConnection, PostgresConnection, str]:
+        """Begin a transaction and lock the tenant; an idle connection may have broken before."""
+        for attempt in range(2):
+            taken = self._database.take()
+            part = PostgresConnection(taken.db, self._tenant)
+            try:
+                part.begin()
+                row = part.db.execute(_LOCKED).fetchone()
                 break
             except psycopg.Error as error:
-                self.close()
-                if is_new or attempt:
-                    self._refusal = time.monotonic() + _REFUSED, away(error)
-                    raise self._refusal[1] from error
-        if row is None:
-            db.roll_back()
-            raise StoreMismatch(f"the tenant {self._tenant} was deleted")
-        self.revision, self.dimension, store, epoch, model, timeline, *last, xid = row
-        self.origin = (store, epoch)
-        if model != self._model:
-            db.roll_back()
-            raise StoreMismatch(
-                f"another node embeds this tenant with {model} now; start this node with it"
-            )
-        self._ids = Ids(LastIds(*last))
-        if timeline != self._timeline:
-            self.origin = begin_epoch(db, history_of(db)).point[:2]
-            db.execute("UPDATE state SET timeline = ?", (self._timeline,))
-        return db, xid
-
-    def _connect(self) -> PostgresConnection:
-        connection = connect(self._url)
-        self._timeline = timeline_of(connection)
-        return PostgresConnection(connection, self._tenant)
+                self._database.drop(taken)
+                if taken.is_new or attempt:
+                    raise away(error) from error
+        try:
+            if row is None:
+                raise missing(self._tenant)
+            self.revision, self.dimension, store, epoch, model, timeline, *last, xid = row
+            self.origin = (store, epoch)
+            if model != self._model:
+                raise StoreMismatch(
+                    f"another node embeds this tenant with {model} now; start this node with it"
+                )
+            self._ids = Ids(LastIds(*last))
+            if timeline != taken.timeline:
+                self.origin = begin_epoch(part, history_of(part)).point[:2]
+                part.execute("UPDATE state SET timeline = ?", (taken.timeline,))
+        except BaseException:
+            part.roll_back()
+            self._database.give(taken)
+            raise
+        self._part = part
+        return taken, part, xid
 
     def write_state(self, state: Mapping[str, object]) -> None:
         """Write the new state of the store, and tell the other nodes of the commit."""
-        assert self._db is not None
-        self._db.set_meta(state)
-        self._db.execute(
+        assert self._part is not None
+        self._part.set_meta(state)
+        self._part.execute(
             "UPDATE state SET last_context = ?, last_text = ?",
             (self._ids.contexts.last, self._ids.texts.last),
         )
         told = f"{self._tenant} {state['store.revision']}"
-        self._db.execute("SELECT pg_notify(?, ?)", (CHANNEL, told))
+        self._part.execute("SELECT pg_notify(?, ?)", (CHANNEL, told))
 
-    def _is_committed(self, xid: str) -> bool:
+    def _is_committed(self, xid: str, timeline: str) -> bool:
         """Ask the same server for the outcome of a transaction whose connection broke.
 
         Another server, which took its place, may have given the number to another transaction.
         """
         ends = time.monotonic() + _PATIENCE
         while time.monotonic() < ends:
-            with suppress(psycopg.Error), connect(self._url) as db:
-                if timeline_of(db) != self._timeline:
+            with suppress(psycopg.Error), connect(self._database.url) as db:
+                if timeline_of(db) != timeline:
                     return False
                 status = db.execute("SELECT pg_xact_status($1::xid8)", (xid,)).fetchone()
                 if status is not None and status[0] != "in progress":
                     return bool(status[0] == "committed")
             time.sleep(_PAUSE)
         return False
-
-    def close(self) -> None:
-        """Close the connection; the next transaction makes a new one."""
-        if self._db is not None:
-            with suppress(psycopg.Error):
-                self._db.db.close()
-            self._db = None
-
-
-def timeline_of(db: psycopg.Connection[TupleRow]) -> str:
-    """Return the cluster and the timeline of a server; "" if it does not tell them."""
-    try:
-        row = db.execute(_TIMELINE).fetchone()
-    except psycopg.Error as error:
-        if is_away(error):
-            raise
-        return ""
-    return str(row[0]) if row else ""

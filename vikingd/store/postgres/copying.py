@@ -10,13 +10,13 @@ from typing import Any
 from vikingd.domain.errors import AlreadyExists, NotFound
 from vikingd.domain.tenants import check_tenant_name
 from vikingd.store.copying import TABLES, State, new_identity
-from vikingd.store.postgres.committing import timeline_of
 from vikingd.store.postgres.connection import PostgresConnection, connect, decoded
+from vikingd.store.postgres.database import timeline_of
 from vikingd.store.postgres.faults import domain_errors
 from vikingd.store.postgres.schema import migrate
 
 _BATCH = 200  # rows that are fetched at a time; each may have some MB
-_INSERT_TENANT = """
+_INSERT = """
 INSERT INTO vikingd.tenants (tenant, store, model, dimension, revision, linked, forgotten, epoch,
     epochs, timeline, last_context, last_text, last_entry)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) ON CONFLICT (tenant) DO NOTHING
@@ -77,7 +77,7 @@ class _Target:
     def finish(self, state: State) -> None:
         store, epoch, epochs = new_identity(state.revision)
         made = self._part.db.execute(
-            _INSERT_TENANT,
+            _INSERT,
             (
                 self._tenant,
                 store,

@@ -6,75 +6,182 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 from psycopg.rows import TupleRow
 
-from vikingd.store.postgres.committing import CHANNEL
+from vikingd.domain.errors import StoreAway
 from vikingd.store.postgres.connection import connect
 from vikingd.store.postgres.faults import without_password
 
+CHANNEL = "vikingd"
+"""The channel that tells of commits: "TENANT REVISION", or " CHANGE" for keys and limits."""
+
 _POLL = 1.0  # seconds; a lost notification is made up for after so long
 _PAUSE = 0.5  # seconds between two attempts to connect
+_THREADS = 4  # that follow; one may build an index again, which takes long
+_STATES = """
+SELECT tenant, store || ' ' || epoch || ' ' || revision FROM vikingd.tenants
+WHERE tenant = ANY($1)
+UNION ALL SELECT '', value::text FROM vikingd_access.state WHERE name = 'changes'
+"""
 
 _log = logging.getLogger(__name__)
 
 
+class Subscription:
+    """Calls `on_change` after commits, never twice at once; some commits may share a call."""
+
+    def __init__(self, listener: Listener, tenant: str, on_change: Callable[[], object]) -> None:
+        self.tenant = tenant
+        self.state = ""  # at the last poll
+        self.has_failed = False
+        self._listener = listener
+        self._on_change = on_change
+        self._condition = threading.Condition()
+        self._is_due = self._runs = self._is_stopped = False
+
+    def wake(self) -> None:
+        """Let a thread call `on_change`."""
+        with self._condition:
+            if self._is_stopped:
+                return
+            self._is_due = True
+            if self._runs:
+                return
+            self._runs = True
+        self._listener.submit(self._run)
+
+    def _run(self) -> None:
+        while True:
+            with self._condition:
+                if self._is_stopped or not self._is_due:
+                    self._runs = False
+                    self._condition.notify_all()
+                    return
+                self._is_due = False
+            try:
+                self._on_change()
+                self.has_failed = False
+            except StoreAway:  # the listener has told, and the next poll repeats it
+                self.has_failed = True
+            except Exception as error:
+                self.has_failed = True
+                _log.warning("a commit could not be followed, it is tried again: %s", error)
+
+    def stop(self) -> None:
+        """Make no more calls, and wait for the end of one that runs."""
+        self._listener.forget(self)
+        with self._condition:
+            self._is_stopped = True
+            self._condition.wait_for(lambda: not self._runs)
+
+
 class Listener:
-    """Calls `on_change` after each commit of a tenant by any node, and once a second.
+    """Listens to the commits of all nodes, by one connection for all tenants of this node.
+
+    Its poll is the pulse of the database, too.
 
     Args:
         url: of the database.
-        tenant: the name of the tenant.
-        on_change: called by a thread of its own; an error of it is repeated at the next poll.
+
+    Attributes:
+        fault: the reason why the database cannot be reached; "" while it can be.
+        answered: the time of the last answer, by the monotonic clock.
+        connection: the present connection; None while there is none.
     """
 
-    def __init__(self, url: str, tenant: str, on_change: Callable[[], None]) -> None:
+    def __init__(self, url: str) -> None:
         self._url = url
-        self._tenant = tenant
-        self._on_change = on_change
         self._stopped = threading.Event()
-        self._fault = ""
+        self.fault = ""
+        self.answered = time.monotonic()
+        self.connection: psycopg.Connection[TupleRow] | None = None
+        self._lock = threading.Lock()
+        self._subscriptions: dict[str, list[Subscription]] = {}
+        self._pool = ThreadPoolExecutor(_THREADS, "store-follower")
         self._thread = threading.Thread(target=self._run, name="store-listener", daemon=True)
         self._thread.start()
 
+    def subscribe(self, tenant: str, on_change: Callable[[], object]) -> Subscription:
+        """Call `on_change` now, after each commit of a tenant, and after an error at each poll."""
+        made = Subscription(self, tenant, on_change)
+        with self._lock:
+            self._subscriptions.setdefault(tenant, []).append(made)
+        made.wake()  # commits of others may have come before this
+        return made
+
+    def submit(self, work: Callable[[], None]) -> None:
+        """Run work on a thread of the listener."""
+        self._pool.submit(work)
+
+    def forget(self, subscription: Subscription) -> None:
+        """Make no more calls for a subscription."""
+        with self._lock:
+            of_tenant = self._subscriptions.get(subscription.tenant, [])
+            if subscription in of_tenant:
+                of_tenant.remove(subscription)
+            if not of_tenant:
+                self._subscriptions.pop(subscription.tenant, None)
+
     def stop(self) -> None:
-        """Stop to listen, and wait for the end of a call of `on_change`."""
+        """Stop to listen."""
         self._stopped.set()
         self._thread.join()
+        self._pool.shutdown()
 
     def _run(self) -> None:
         while not self._stopped.is_set():
             try:
                 with connect(self._url) as db:
+                    self.answered = time.monotonic()
+                    self.connection = db
                     db.execute(f"LISTEN {CHANNEL}")
-                    self._tell("")
+                    self.tell("")
                     self._follow(db)
             except psycopg.Error as error:
-                self._tell(without_password(" ".join(str(error).split())))
+                self.connection = None
+                self.tell(without_password(" ".join(str(error).split())))
                 self._stopped.wait(_PAUSE)
 
-    def _tell(self, fault: str) -> None:
-        if fault and not self._fault:
+    def tell(self, fault: str) -> None:
+        """Take the reason why the database cannot be reached; "" after an answer."""
+        before, self.fault = self.fault, fault
+        if fault and not before:
             _log.warning("the database cannot be reached: %s", fault)
-        elif self._fault and not fault:
+            with self._lock:
+                for of_tenant in self._subscriptions.values():
+                    for one in of_tenant:
+                        one.wake()  # what waits for commits waits in vain
+        elif before and not fault:
             _log.warning("the database can be reached again")
-        self._fault = fault
+        if not fault:
+            self.answered = time.monotonic()
 
     def _follow(self, db: psycopg.Connection[TupleRow]) -> None:
         asked = -_POLL
         while not self._stopped.is_set():
             if time.monotonic() - asked >= _POLL:
-                db.execute("SELECT 1")  # a broken connection shows itself
+                self._poll(db)
                 asked = time.monotonic()
-                self._call()
             for note in db.notifies(timeout=0.2, stop_after=1):
-                if note.payload.split(" ")[0] == self._tenant:
-                    asked = time.monotonic()
-                    self._call()
+                self._wake(note.payload.split(" ")[0])
 
-    def _call(self) -> None:
-        try:
-            self._on_change()
-        except Exception as error:
-            _log.warning("a commit could not be followed, it is tried again: %s", error)
+    def _poll(self, db: psycopg.Connection[TupleRow]) -> None:
+        """Ask for the state of each tenant; a broken connection shows itself, too."""
+        with self._lock:
+            all_of_them = [one for each in self._subscriptions.values() for one in each]
+        states = dict(db.execute(_STATES, (sorted({one.tenant for one in all_of_them}),)))
+        self.tell("")
+        for one in all_of_them:
+            state = states.get(one.tenant, "")
+            if state != one.state or one.has_failed:
+                one.state = state
+                one.wake()
+
+    def _wake(self, tenant: str) -> None:
+        with self._lock:
+            woken = list(self._subscriptions.get(tenant, ()))
+        for one in woken:
+            one.wake()

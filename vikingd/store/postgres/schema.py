@@ -4,6 +4,9 @@ The tables stand in the schema `vikingd`; each key begins with the tenant. The s
 `vikingd_tenant` has views of the same names that show one tenant, the one of the setting
 `vikingd.tenant`. All statements of the store go through the views. Without the setting they find
 nothing and can insert nothing, so that none can forget its tenant.
+
+The schema `vikingd_access` has the keys of callers and the limits of tenants; each change has a
+number, and the key or the tenant that it changed.
 """
 
 from __future__ import annotations
@@ -119,7 +122,28 @@ CREATE FUNCTION vikingd_tenant.min(a bigint, b bigint) RETURNS bigint
     LANGUAGE sql IMMUTABLE PARALLEL SAFE AS 'SELECT least(a, b)';
 """
 
-MIGRATIONS: list[str] = [_TABLES]
+_ACCESS = """
+CREATE SCHEMA vikingd_access;
+CREATE TABLE vikingd_access.keys (
+    id text COLLATE "C" PRIMARY KEY, digest bytea NOT NULL, old_digest bytea, old_expires_at bigint,
+    tenant text COLLATE "C" NOT NULL, "user" text NOT NULL, grants text NOT NULL,
+    is_operator smallint NOT NULL, created_at bigint NOT NULL, expires_at bigint, used_at bigint,
+    revoked_at bigint, limits text NOT NULL, subject text COLLATE "C" NOT NULL, note text NOT NULL
+);
+CREATE INDEX keys_tenant ON vikingd_access.keys (tenant, created_at);
+CREATE UNIQUE INDEX keys_subject ON vikingd_access.keys (subject)
+    WHERE subject <> '' AND revoked_at IS NULL;
+CREATE TABLE vikingd_access.tenants (
+    name text COLLATE "C" PRIMARY KEY, created_at bigint NOT NULL, limits text NOT NULL
+);
+CREATE TABLE vikingd_access.state (name text PRIMARY KEY, value bigint NOT NULL);
+INSERT INTO vikingd_access.state VALUES ('changes', 0), ('had_key', 0);
+CREATE TABLE vikingd_access.changes (
+    number bigint PRIMARY KEY, key text NOT NULL, tenant text NOT NULL
+);
+"""
+
+MIGRATIONS: list[str] = [_TABLES, _ACCESS]
 """Scripts, each from one schema version to the next; append only."""
 
 _LOCK = 0x76696B696E6764  # "vikingd": one node migrates at a time

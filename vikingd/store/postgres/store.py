@@ -9,64 +9,50 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-import psycopg
-from psycopg.rows import TupleRow
-from psycopg_pool import ConnectionPool
-
 from vikingd.domain.changes import Waiting
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.tenants import missing
 from vikingd.store.connection import Connection
 from vikingd.store.copies import Backup
-from vikingd.store.history import History, Point, begin_epoch, history_of
-from vikingd.store.postgres.committing import PostgresCommitting, timeline_of
-from vikingd.store.postgres.connection import PostgresConnection, arguments, connect, set_up
-from vikingd.store.postgres.faults import domain_errors, to_domain_error, without_password
-from vikingd.store.postgres.listening import Listener
-from vikingd.store.postgres.schema import migrate
+from vikingd.store.history import History, Point, history_of
+from vikingd.store.postgres.committing import PostgresCommitting
+from vikingd.store.postgres.connection import PostgresConnection
+from vikingd.store.postgres.database import Database
+from vikingd.store.postgres.faults import domain_errors, to_domain_error
+from vikingd.store.postgres.listening import Subscription
+from vikingd.store.postgres.tenants import SIZE, SharedTenants
 from vikingd.store.reads import Reads
-from vikingd.store.state import adopt, root
+from vikingd.store.state import adopt
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writing import News, WritableStore
 
 _READ = "the store could not be read"
-_CONNECTIONS = 8  # for reads, at most
+_ONE_STATE = "ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _KEPT_REMOVALS = 100_000  # revisions that other nodes may still have to follow
 
-_SIZE = """
-SELECT ((SELECT coalesce(sum(pg_column_size(contexts.*)), 0) FROM contexts)
-    + (SELECT coalesce(sum(pg_column_size(texts.*)), 0) FROM texts))::bigint
-"""
-_SIZE_KEPT = 10.0  # seconds: the size is read from all rows
+_SIZE_KEPT = 10.0  # seconds at least: the size is read from all rows
+_SIZE_SHARE = 0.01  # of the time at most may go into that
 
 
 class PostgresReads(Reads):
-    """The reads of a tenant, on a pool of connections.
+    """The reads of a tenant.
 
     Args:
-        url: of the database.
+        database: of the node.
         tenant: the name of the tenant.
     """
 
-    def __init__(self, url: str, tenant: str) -> None:
+    def __init__(self, database: Database, tenant: str) -> None:
+        self._database = database
         self._tenant = tenant
-        self._size_read = (-math.inf, 0)  # (when, bytes)
-        self._pool: ConnectionPool[psycopg.Connection[TupleRow]] = ConnectionPool(
-            kwargs=arguments(url),
-            configure=set_up,
-            min_size=0,
-            max_size=_CONNECTIONS,
-            timeout=3.0,
-            max_idle=60.0,
-            check=ConnectionPool.check_connection,
-            open=True,
-        )
+        self._size_read = (-math.inf, 0)  # (until when it is kept, bytes)
 
     @contextmanager
     def _snapshot(self) -> Iterator[Connection]:
         """Yield a connection that sees one revision until the block ends."""
-        with domain_errors(_READ), self._pool.connection() as db:
+        with domain_errors(_READ), self._database.connection() as db:
             connection = PostgresConnection(db, self._tenant)
-            connection.begin("ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            connection.begin(_ONE_STATE)
             try:
                 yield connection
             finally:
@@ -77,10 +63,12 @@ class PostgresReads(Reads):
             return self._used(db)
 
     def _used(self, db: Connection) -> int:
-        when, size = self._size_read
-        if time.monotonic() - when > _SIZE_KEPT:
-            (size,) = db.execute(_SIZE).fetchone()
-            self._size_read = time.monotonic(), int(size)
+        until, size = self._size_read
+        began = time.monotonic()
+        if began > until:
+            (size,) = db.execute(SIZE).fetchone()
+            now = time.monotonic()
+            self._size_read = now + max(_SIZE_KEPT, (now - began) / _SIZE_SHARE), int(size)
         return int(size)
 
     def backup(self, _: Callable[[], None]) -> Backup:
@@ -96,26 +84,26 @@ ON CONFLICT (tenant, text_id) DO UPDATE SET node = excluded.node, until = exclud
 WHERE leases.node = excluded.node OR leases.until < now() RETURNING text_id
 """
 _LEASE_SECONDS = 60
-_INSERT_TENANT = """
-INSERT INTO vikingd.tenants (tenant, store, model, dimension, revision, linked, forgotten, epoch,
-    epochs, timeline, last_context, last_text, last_entry)
-VALUES ($1, $2, $3, $4, 1, 0, 0, '', '[]', $5, 1, 0, 0) ON CONFLICT (tenant) DO NOTHING
-"""
 
 
 class PostgresStore(PostgresReads, WritableStore):
     """The contexts, texts, vectors and links of a tenant, which several nodes write.
 
     Args:
-        url: of the database; several hosts are tried in turn, and the primary is used.
-        tenant: the name of the tenant; it is made if it is missing.
+        database: of the node.
+        tenant: the name of the tenant.
         model: the name of the model that makes the vectors; "none" for no model.
         dimension: numbers in a vector; None for the dimension of the first vector.
         reembed: if the store has vectors of another model, drop them instead of failing.
+        make: make the tenant if it is missing.
+
+    Attributes:
+        is_gone: True once the tenant was deleted, by this node or another one.
 
     Raises:
+        NotFound: there is no such tenant.
         StoreAway: the database cannot be reached.
-        StoreMismatch: its vectors or its schema do not fit.
+        StoreMismatch: its vectors do not fit.
         StoreFailed: PostgreSQL refuses a statement.
     """
 
@@ -123,39 +111,36 @@ class PostgresStore(PostgresReads, WritableStore):
 
     def __init__(
         self,
-        url: str,
+        database: Database,
         tenant: str,
         *,
         model: str,
         dimension: int | None,
         reembed: bool = False,
+        make: bool = True,
     ) -> None:
-        self._url = url
-        with domain_errors("the store could not be opened"), connect(url) as db:
-            migrate(db)
+        super().__init__(database, tenant)
+        if make:
+            SharedTenants(database, model, dimension).make(tenant)
+        with domain_errors("the store could not be opened"), database.connection() as db:
             part = PostgresConnection(db, tenant)
             with part.transaction():
-                made = db.execute(
-                    _INSERT_TENANT,
-                    (tenant, secrets.token_hex(16), model, dimension, timeline_of(db)),
-                )
-                if made.rowcount:
-                    part.execute(*root())
-                    begin_epoch(part, history_of(part))
+                if part.execute("SELECT 1 FROM state FOR UPDATE").fetchone() is None:
+                    raise missing(tenant)
                 revision, size, _ = adopt(part, model, dimension, reembed=reembed)
-        super().__init__(url, tenant)
         self._committing = PostgresCommitting(
-            url, tenant, model=model, revision=revision, dimension=size
+            database, tenant, model=model, revision=revision, dimension=size
         )
         self._writer = Writer(self._committing, to_domain_error)
-        self._listener: Listener | None = None
+        self._subscription: Subscription | None = None
         self._node = secrets.token_hex(8)
+        self.is_gone = False
         self._history = self.read_history()
 
     @property
     def place(self) -> str:
         """The URL of the database, without its password."""
-        return without_password(self._url)
+        return self._database.place
 
     @property
     def history(self) -> History:
@@ -166,11 +151,17 @@ class PostgresStore(PostgresReads, WritableStore):
         """Return the history of the store as the primary has it now.
 
         Raises:
+            NotFound: the tenant was deleted.
             StoreAway: the database cannot be reached.
         """
         with self._snapshot() as db:
-            history = history_of(db)
-        assert history is not None
+            return self._read_history(db)
+
+    def _read_history(self, db: Connection) -> History:
+        history = history_of(db)
+        if history is None:
+            self.is_gone = True
+            raise missing(self._tenant)
         self._history = history
         return history
 
@@ -201,9 +192,7 @@ class PostgresStore(PostgresReads, WritableStore):
             StoreAway: the database cannot be reached.
         """
         with self._snapshot() as db:
-            history = history_of(db)
-            assert history is not None
-            self._history = history
+            history = self._read_history(db)
             if not history.contains(point):
                 return None
             if history.point == point:
@@ -211,12 +200,16 @@ class PostgresStore(PostgresReads, WritableStore):
             changes, _ = self._changes_since(db, point.revision, with_links=False)
             return News(changes, history.point)
 
+    def note_timeline(self) -> None:
+        """See `WritableStore.note_timeline`; each transaction compares the timelines."""
+        self._writer.run(lambda _: None)
+
     def backlog(self, limit: int, first: Sequence[int] = ()) -> list[Waiting]:
         """Return texts that wait for their vector, and lease them: no other node gets them now.
 
         A lease ends after a minute; a node that still works on a text renews it here.
         """
-        with domain_errors("the backlog could not be read"), self._pool.connection() as db:
+        with domain_errors("the backlog could not be read"), self._database.connection() as db:
             part = PostgresConnection(db, self._tenant)
             with part.transaction():
                 part.execute("DELETE FROM leases WHERE until < now()")
@@ -230,13 +223,23 @@ class PostgresStore(PostgresReads, WritableStore):
                 mine = {text_id for (text_id,) in rows}
         return [text for text in waiting if text.text_id in mine][:limit]
 
+    @property
+    def away(self) -> str:
+        """The reason why no commits of other nodes arrive now; "" while they do."""
+        return self._database.away
+
+    @property
+    def failure(self) -> str:
+        """The reason why writes are refused; "" while they are accepted."""
+        return "the tenant was deleted" if self.is_gone else self._writer.failure
+
     def start(self, on_commit: OnCommit) -> None:
         """Start to write, see `WritableStore.start`."""
         self._writer.start(on_commit)
 
     def listen(self, on_change: Callable[[], None]) -> None:
         """Call `on_change` at once, after each commit of any node, and once a second."""
-        self._listener = Listener(self._url, self._tenant, on_change)
+        self._subscription = self._database.subscribe(self._tenant, on_change)
 
     @property
     def origin(self) -> tuple[str, str]:
@@ -258,9 +261,7 @@ class PostgresStore(PostgresReads, WritableStore):
         self._writer.run(forget)
 
     def close(self) -> None:
-        """Finish the submitted writes, then close all connections; a second call does nothing."""
-        if self._listener is not None:
-            self._listener.stop()
+        """Finish the submitted writes; a second call does nothing."""
+        if self._subscription is not None:
+            self._subscription.stop()
         self._writer.close()
-        self._committing.close()
-        self._pool.close()

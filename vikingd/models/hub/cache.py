@@ -1,0 +1,161 @@
+"""The hub's cache on disk, in the layout of its own programs, which share it.
+
+    HF_HUB_CACHE/models--ORG--NAME/blobs/ETAG                   the content of a file
+    HF_HUB_CACHE/models--ORG--NAME/blobs/ETAG.incomplete        a part of it
+    HF_HUB_CACHE/models--ORG--NAME/snapshots/COMMIT/PATH        a link to a blob
+    HF_HUB_CACHE/models--ORG--NAME/refs/REVISION                the commit of a branch or tag
+    HF_HUB_CACHE/.locks/models--ORG--NAME/ETAG.lock             held while a blob is written
+
+An ETag is a hash of the content: SHA-256 of large files (Git LFS), and Git's SHA-1 of others.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from vikingd.models.registry import PinnedModel
+
+_SHA256_DIGITS = 64
+_CHUNK = 1 << 20  # bytes
+
+
+def cache_directory() -> Path:
+    """Return the directory of the cache; it may not exist yet.
+
+    HF_HUB_CACHE names it, else HF_HOME the directory above it, else it is in the user's cache.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    hub_home = os.environ.get("HF_HOME") or os.path.join(home, "huggingface")
+    named = os.environ.get("HF_HUB_CACHE") or os.path.join(hub_home, "hub")
+    return Path(os.path.expandvars(named)).expanduser().absolute()
+
+
+def is_offline() -> bool:
+    """Return True if HF_HUB_OFFLINE forbids to ask the hub."""
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+
+
+@dataclass(frozen=True, slots=True)
+class CachedRepository:
+    """The files of one repository.
+
+    Attributes:
+        root: the directory of the cache.
+        repository: ORG/NAME.
+    """
+
+    root: Path
+    repository: str
+
+    @property
+    def directory(self) -> Path:
+        """The directory of the repository."""
+        return self.root / self._folder
+
+    def snapshot(self, commit: str) -> Path:
+        """Return the directory with the files of a commit, by their paths in the repository."""
+        return self.directory / "snapshots" / commit
+
+    def blob(self, etag: str) -> Path:
+        """Return the file with a content."""
+        return self.directory / "blobs" / etag
+
+    def incomplete(self, etag: str) -> Path:
+        """Return the file with a part of a content."""
+        return self.directory / "blobs" / f"{etag}.incomplete"
+
+    def link(self, commit: str, path: str, etag: str) -> None:
+        """Put a blob into a snapshot under its path, whatever was there.
+
+        Raises:
+            OSError: the link cannot be made.
+        """
+        link = self.snapshot(commit) / path
+        link.parent.mkdir(parents=True, exist_ok=True)
+        target = os.path.relpath(self.blob(etag), link.parent)
+        new = link.with_name(f"{link.name}.{secrets.token_hex(4)}.incomplete")
+        try:
+            new.symlink_to(target)
+            new.replace(link)
+        finally:
+            new.unlink(missing_ok=True)
+
+    def name_commit(self, revision: str, commit: str) -> None:
+        """Note the commit of a branch or tag, as the hub's programs do.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        if revision == commit:
+            return
+        file = self.directory / "refs" / revision
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new = file.with_name(f"{file.name}.{secrets.token_hex(4)}.incomplete")
+        try:
+            new.write_text(commit)
+            new.replace(file)
+        finally:
+            new.unlink(missing_ok=True)
+
+    @contextmanager
+    def locked(self, etag: str) -> Iterator[None]:
+        """Keep other programs from writing a blob; wait until they have finished.
+
+        Raises:
+            OSError: the lock cannot be made.
+        """
+        file = self.root / ".locks" / self._folder / f"{etag}.lock"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    @property
+    def _folder(self) -> str:
+        return "models--" + self.repository.replace("/", "--")
+
+
+def snapshot_of(model: PinnedModel) -> Path:
+    """Return the directory of a model of the registry; it may not exist yet."""
+    return CachedRepository(cache_directory(), model.repository).snapshot(model.revision)
+
+
+def is_present(model: PinnedModel) -> bool:
+    """Return True if all files of a model are in the cache with their sizes."""
+    snapshot = snapshot_of(model)
+    return all(_size(snapshot / file.path) == file.size for file in model.files)
+
+
+def has_hash(file: Path, etag: str, sha256: str = "") -> bool:
+    """Return True if the content of a file has the hash of an ETag, and a SHA-256 if one is given.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with file.open("rb") as opened:
+        whole = hashlib.sha256()
+        git = hashlib.sha1(
+            f"blob {os.fstat(opened.fileno()).st_size}\0".encode(), usedforsecurity=False
+        )
+        while chunk := opened.read(_CHUNK):
+            whole.update(chunk)
+            git.update(chunk)
+    of_etag = whole if len(etag) == _SHA256_DIGITS else git
+    return of_etag.hexdigest() == etag and whole.hexdigest() == (sha256 or whole.hexdigest())
+
+
+def _size(file: Path) -> int:
+    """Return the size of a file; -1 if there is none."""
+    with suppress(OSError):
+        return file.stat().st_size
+    return -1
