@@ -50,7 +50,7 @@ def written() -> str:
                 for match in Find(engine, query, vector).answer().matches:
                     parts = " ".join(f"{part}={value}" for part, value in shown(match.parts))
                     lines.append(f"{form} {text} {match.uri} {match.score.hex()} {parts}")
-            engine.index.compact()
+            engine.optimize()
         engine.close()
     return "\n".join(lines)
 
