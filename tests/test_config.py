@@ -192,7 +192,7 @@ def test_several_addresses_come_from_each_source(
         ("unix:", "'' is not the path of a unix socket"),
         ("unix:run/v", "unix:run/v is not an absolute path"),
         ("unix:/run/\x07v", "is not the path of a unix socket"),
-        ("unix:/" + "x" * 107, "has at most 107 bytes"),
+        ("unix:/" + "x" * 103, "has at most 103 bytes"),
         ("127.0.0.1:1,localhost:1", "one address is named twice"),
         ("127.0.0.1:1,vikings://127.0.0.1:1", "one address is named twice"),
         ("[::1%1]:1", "is not HOST:PORT"),

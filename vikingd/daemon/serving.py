@@ -49,6 +49,7 @@ from vikingd.pb import (
     retrieval_pb2_grpc,
 )
 from vikingd.system import descriptors
+from vikingd.system.platform import raise_file_limit
 from vikingd.system.private_files import keep_new_files_private, keep_private
 from vikingd.telemetry.metrics import Metrics
 from vikingd.telemetry.scrape import Endpoint
@@ -111,7 +112,7 @@ def run(
     if not reader:
         for warning in keep_private(settings.path, leave=TENANTS):
             _log.warning("private files", warning=warning)
-    files = descriptors.raise_limit()
+    files = raise_file_limit()
     addresses = _addresses(settings, reader)
     tracing = _open_tracing() if settings.tracing else None
     metrics = Metrics(tracing.record if tracing else None)

@@ -30,7 +30,7 @@ from vikingd.domain.rights import DEFAULT_TENANT
 from vikingd.domain.tenants import TenantSettings, missing
 from vikingd.engine import Engine, EngineSettings, EngineStats, Shared
 from vikingd.store.writing import WritableStore
-from vikingd.system.heap import trim
+from vikingd.system.platform import trim
 from vikingd.system.private_files import keep_private
 
 Handlers: TypeAlias = dict[str, Any]

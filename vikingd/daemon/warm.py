@@ -47,7 +47,7 @@ from vikingd.index.index import Index
 from vikingd.index.lexicon.tokens import query_terms
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
-from vikingd.system.processes import end_with_parent
+from vikingd.system.platform import end_with_parent
 from vikingd.system.scratch import scratch
 
 _DIMENSION = 8

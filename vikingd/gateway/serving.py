@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import resource
 import signal
 import socket
 import sys
@@ -19,6 +18,7 @@ from vikingd.config import Settings
 from vikingd.gateway import connections, listening
 from vikingd.gateway.app import application
 from vikingd.gateway.tls import Certificates
+from vikingd.system.platform import raise_file_limit
 
 _GRACE = 5  # seconds for running requests when the gateway stops
 _NEVER = 24 * 3600  # seconds
@@ -52,8 +52,7 @@ def run(
         ConfigError: a setting cannot be used.
         OSError: the address cannot be used.
     """
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(_FILES, hard), hard))
+    raise_file_limit(_FILES)
     sys.setswitchinterval(_SWITCH_INTERVAL)
     # The gateway itself logs what fails; uvicorn would add a line, and the traceback.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)

@@ -15,6 +15,8 @@ from typing import Any
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from vikingd.system import platform
+
 NAME = "vikingd"
 """The name of the server in a configuration."""
 
@@ -184,7 +186,7 @@ def _replace(path: Path, content: bytes) -> None:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
-            os.fsync(file.fileno())
+            platform.sync(file.fileno())
         if path.exists():
             shutil.copymode(path, part)
         else:

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import resource
-from pathlib import Path
+from vikingd.system import platform
 
 _RESERVED = 256  # for the store, the index, its compactions and models
 _OF_TENANT = 24  # of a store and an index
 _FEW = 64  # descriptors left, below which a warning is due
-
-
-def raise_limit() -> int:
-    """Raise this process's limit of open files to the hard one; return it."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
 
 
 def connections(limit: int, tenants: int) -> int:
@@ -28,8 +19,8 @@ def connections(limit: int, tenants: int) -> int:
 
 def shortage() -> str | None:
     """Return a warning if few descriptors are left; None if there are enough."""
-    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    left = limit - sum(1 for _ in Path(f"/proc/{os.getpid()}/fd").iterdir())
+    limit = platform.file_limit()
+    left = limit - platform.open_files()
     if left > _FEW:
         return None
     return f"{left} of {limit} file descriptors are left; raise the limit (ulimit -n)"

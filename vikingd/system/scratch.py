@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -12,6 +11,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from vikingd.system import platform
 
 _PREFIX = "vikingd-scratch-"
 _MARK = ".vikingd-scratch"
@@ -32,7 +33,7 @@ def scratch(purpose: str) -> Iterator[Path]:
     try:
         handle = os.open(directory.name, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            platform.lock(handle)
             (Path(directory.name) / _MARK).touch()
             (path := Path(directory.name) / purpose).mkdir(mode=0o700)
             yield path
@@ -75,8 +76,7 @@ def _delete_abandoned() -> None:
             try:
                 status = os.fstat(handle)
                 old = time.time() - status.st_mtime > _NEW
-                if old and status.st_uid == os.geteuid():
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if old and status.st_uid == os.geteuid() and platform.lock(handle):
                     shutil.rmtree(path)
             finally:
                 os.close(handle)

@@ -6,6 +6,8 @@ import os
 import zlib
 from pathlib import Path
 
+from vikingd.system import platform
+
 
 def seal(text: str) -> str:
     """Return a text with its checksum in a last line."""
@@ -31,7 +33,7 @@ def replace_durably(path: Path, text: str) -> None:
     with os.fdopen(handle, "w") as file:
         file.write(text)
         file.flush()
-        os.fsync(file.fileno())
+        platform.sync(file.fileno())
     scratch.rename(path)
     sync(path.parent)
 
@@ -40,6 +42,6 @@ def sync(path: Path) -> None:
     """Wait until a file or directory is on disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        platform.sync(handle)
     finally:
         os.close(handle)

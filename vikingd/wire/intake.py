@@ -15,7 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from vikingd.domain.errors import InvalidField, Overloaded, VikingError
-from vikingd.system.heap import trim
+from vikingd.system.platform import trim
 from vikingd.wire.limits import DAMAGED, Guard, guards
 
 INLINE_BYTES = 64 << 10

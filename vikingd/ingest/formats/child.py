@@ -7,12 +7,9 @@ object in four bytes, and the object.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import gc
 import json
 import os
-import platform
-import resource
 import socket
 import sys
 import threading
@@ -21,34 +18,11 @@ from typing import Any
 
 from vikingd.ingest.formats.document import LENGTH, Failed
 from vikingd.ingest.formats.table import parser_of
+from vikingd.system.platform import confine
 
 MAX_REQUEST = 4096
 NO_MEMORY = 3
 """The exit status after a file that needed more memory than allowed."""
-
-# Of prctl(2), seccomp(2) and the kernel's filters.
-_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
-_LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
-_ALLOW, _ERRNO_EACCES = 0x7FFF0000, 0x00050000 | 13
-_CALL_AT, _MACHINE_AT = 0, 4
-# The kernel's number of a machine, and of socket, socketpair, execve and execveat on it.
-_CALLS = {
-    "x86_64": (0xC000003E, (41, 53, 59, 322)),
-    "aarch64": (0xC00000B7, (198, 199, 221, 281)),
-}
-
-
-class _Filter(ctypes.Structure):
-    _fields_ = [
-        ("code", ctypes.c_ushort),
-        ("if_true", ctypes.c_ubyte),
-        ("if_false", ctypes.c_ubyte),
-        ("value", ctypes.c_uint),
-    ]
-
-
-class _Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_ushort), ("filters", ctypes.POINTER(_Filter))]
 
 
 def main(handle: int, memory: int) -> None:
@@ -59,7 +33,7 @@ def main(handle: int, memory: int) -> None:
         memory: bytes of data that this process may have.
     """
     link = socket.socket(fileno=handle)
-    _confine(memory)
+    confine(memory)
     requests: SimpleQueue[tuple[str, int]] = SimpleQueue()
     threading.Thread(target=_receive, args=(link, requests), daemon=True).start()
     while True:
@@ -105,38 +79,6 @@ def _answer(format_: str, descriptor: int) -> tuple[dict[str, Any], bool]:
         "time": document.time,
         "lost": document.lost,
     }, True
-
-
-def _confine(memory: int) -> None:
-    """Limit the memory, and forbid written files, sockets and programs."""
-    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    _forbid_sockets_and_programs()
-
-
-def _forbid_sockets_and_programs() -> None:
-    """Let the kernel refuse new sockets and programs, also to native code, with EACCES."""
-    known = _CALLS.get(platform.machine())
-    if sys.platform != "linux" or known is None:
-        return
-    machine, calls = known
-    rules = [
-        (_LOAD, 0, 0, _MACHINE_AT),
-        (_EQUAL, 1, 0, machine),
-        (_RETURN, 0, 0, _ERRNO_EACCES),  # calls of another machine, such as those of 32 bits
-        (_LOAD, 0, 0, _CALL_AT),
-        *((_EQUAL, len(calls) - i, 0, call) for i, call in enumerate(calls)),
-        (_RETURN, 0, 0, _ALLOW),
-        (_RETURN, 0, 0, _ERRNO_EACCES),
-    ]
-    filters = (_Filter * len(rules))(*(_Filter(*rule) for rule in rules))
-    program = _Program(len(rules), filters)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
-        _PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0
-    ):
-        raise OSError(ctypes.get_errno(), "seccomp")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
-from pathlib import Path
 from typing import Any
 
 from vikingd.domain.errors import EmbedderFailed
@@ -21,7 +20,8 @@ from vikingd.models.embed.limiter import LONGEST
 from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.provider import EmbedderBroke, EmbedderUnreachable, Vectors
 from vikingd.models.embed.settings import EmbedSettings
-from vikingd.system.processes import end_with_parent, work_in_background
+from vikingd.system import platform
+from vikingd.system.processes import work_in_background
 
 LOCAL_DEPTH = 2
 """Groups in the child at a time: it embeds one while the vectors of the other are written."""
@@ -67,14 +67,9 @@ class DocumentEmbedder:
         process = self._process
         return process.pid if process else None
 
-    def processor_seconds(self) -> float:
-        """Return the processor time that the child had; 0 while there is none."""
-        try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            return 0.0
-        user, system = fields[11], fields[12]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+    def processor_seconds(self) -> float | None:
+        """Return the processor time that the child had; None while there is none, or on macOS."""
+        return platform.processor_seconds(self.pid)
 
     def send(self, number: int, texts: Sequence[str]) -> None:
         """Give a group of texts to the child; `receive` returns its number.
@@ -203,7 +198,7 @@ def _serve(connection: Connection, settings: EmbedSettings, depth: int) -> None:
     Several groups are in work at a time, so that no thread of the provider waits at the end of one.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
-    end_with_parent(signal.SIGKILL)
+    platform.end_with_parent(signal.SIGKILL)
     work_in_background()
     sending = threading.Lock()
 

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vikingd.models.embed.e5_file import HIDDEN, INNER, LAYERS, SHA256, E5File
-from vikingd.models.embed.local import cpu_flags
 from vikingd.system import user_cache
+from vikingd.system.platform import processor_flags
 
 Weights = Mapping[str, NDArray[Any]]
 Parameter = np.dtype[Any]
@@ -93,7 +93,7 @@ def load(source: E5File, directory: Path) -> Weights:
 
     An unusable cache costs only memory and time; the log reports it.
     """
-    largest = _LARGEST_WITH_VNNI if _VNNI & cpu_flags() else _LARGEST
+    largest = _LARGEST_WITH_VNNI if _VNNI & processor_flags() else _LARGEST
     path = _path(directory, largest)
     try:
         if (mapped := _mapped(path)) is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -25,8 +24,7 @@ from vikingd.models.embed.provider import (
     clean,
     unit_rows,
 )
-
-_CPUINFO = Path("/proc/cpuinfo")
+from vikingd.system.platform import processor_flags
 
 Kind = Literal["query", "passage"]
 """The kind of a text; e5 uses this word as its prefix."""
@@ -158,7 +156,7 @@ def _checked(vectors: NDArray[Any], count: int, dimension: int) -> Vectors:
 
 
 def _load_e5() -> Any:
-    flags = cpu_flags()
+    flags = processor_flags()
     if flags and (missing := {"avx2", "fma"} - flags):
         # The library has no other code path: it would end the process with SIGILL.
         raise EmbedderFailed(f"the processor lacks {' and '.join(sorted(missing))}")
@@ -174,12 +172,3 @@ def _load_e5() -> Any:
             os.environ.pop("OMP_NUM_THREADS", None)
         else:
             os.environ["OMP_NUM_THREADS"] = before
-
-
-def cpu_flags() -> set[str]:
-    """Return the flags of this processor, as Linux names them on x86; empty if unknown."""
-    try:
-        flags = re.search(r"^flags\s*:(.*)$", _CPUINFO.read_text(), re.MULTILINE)
-    except OSError:
-        return set()
-    return set(flags[1].split()) if flags else set()

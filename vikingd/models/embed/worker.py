@@ -135,7 +135,8 @@ class BacklogWorker:
         self._failure = ""
         self._retry_at: int | None = None
         self._embedded = self._reused = 0
-        self._progress_at, self._processor = 0.0, 0.0
+        self._progress_at = 0.0
+        self._processor: float | None = None  # seconds that the child had until then
         self._stalled = ""
 
     def start(self) -> None:
@@ -452,22 +453,25 @@ class BacklogWorker:
         if idle < STALL:
             return
         embedder, was_stalled = self._embedder, self._stalled
-        had = embedder.processor_seconds() - self._processor
+        before, until_now = self._processor, embedder.processor_seconds()
+        had = None if before is None or until_now is None else until_now - before
         self._stalled = why_stalled(idle, had, embedder.is_ready, embedder.is_remote)
         if not was_stalled:
             _log.warning("texts wait, but no vector comes: %s", self._stalled)
 
 
-def why_stalled(idle: float, had: float, is_ready: bool, is_remote: bool) -> str:
+def why_stalled(idle: float, had: float | None, is_ready: bool, is_remote: bool) -> str:
     """Return the reason for `idle` seconds without a new vector.
 
-    `had` is the processor time in seconds that the child had in that time.
+    `had` is the processor time in seconds that the child had in that time; None: it is unknown.
     """
     since = f"for {idle:.0f} s"
     if is_remote and is_ready:
         return f"the embeddings endpoint has not answered {since}"
     doing = "has finished no text" if is_ready else "has been loading its model"
     doing = f"the embedding process {doing} {since}"
+    if had is None:
+        return doing
     share = f"{had / idle:.0%} of a processor"
     if had < idle / 2:
         return f"{doing}: it had {share}, others keep the machine busy"

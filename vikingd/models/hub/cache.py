@@ -11,7 +11,6 @@ An ETag is a hash of the content: SHA-256 of large files (Git LFS), and Git's SH
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import secrets
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from vikingd.models.registry import PinnedModel
+from vikingd.system import platform
 
 _SHA256_DIGITS = 64
 _CHUNK = 1 << 20  # bytes
@@ -115,7 +115,7 @@ class CachedRepository:
         file.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            platform.lock(handle, wait=True)
             yield
         finally:
             os.close(handle)

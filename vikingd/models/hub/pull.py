@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +15,7 @@ from vikingd.models.hub.protocol import Entry, Hub
 from vikingd.models.model_files import DESCRIPTIONS, GRAPHS, TOKENIZER
 from vikingd.models.registry import PinnedFile, PinnedModel
 from vikingd.models.tensor_files import tensor_files
+from vikingd.system.sealed_files import sync
 
 Progress = Callable[[int, int], object]
 """Is called with the bytes that are there and the bytes of all files to get."""
@@ -219,9 +219,9 @@ def _fetch(
                     f"{file.path} of {cache.repository} came with another content than that of "
                     f"the hash {file.sha256 or etag}; it is deleted"
                 )
-            _synchronize(part)
+            sync(part)
             part.replace(blob)
-            _synchronize(blob.parent)
+            sync(blob.parent)
             return True
         finally:
             if part.exists() and not part.stat().st_size:
@@ -237,15 +237,6 @@ def _check_space(cache: CachedRepository, wanted: Sequence[_Wanted]) -> None:
             f"{cache.root} has {free:,} bytes free, and {needed:,} are needed; HF_HUB_CACHE names "
             "another directory"
         )
-
-
-def _synchronize(path: Path) -> None:
-    """Wait until a file or a directory is on disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 @contextmanager

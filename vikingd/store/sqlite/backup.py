@@ -24,6 +24,7 @@ from vikingd.store.sqlite.directory import hold_lock
 from vikingd.store.sqlite.faults import quick_check
 from vikingd.store.sqlite.identity import MARK, adopt_restored
 from vikingd.store.sqlite.schema import DATABASE, MIGRATIONS, connect
+from vikingd.system import platform
 from vikingd.system.sealed_files import sync
 
 CHUNK = 1 << 20
@@ -223,7 +224,7 @@ def _copy(backup: Path, part: Path, label: Label) -> None:
     with open(file, "wb") as target:
         is_whole = _read_database(backup, label, target.write)
         target.flush()
-        os.fsync(target.fileno())
+        platform.sync(target.fileno())
     if not is_whole:
         raise StoreDamaged(
             f"{backup} changed while it was read, and nothing was restored; run the restore again"

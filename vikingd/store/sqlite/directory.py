@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from vikingd.domain.errors import StoreInUse
 from vikingd.store.sqlite.faults import NO_ROOM
+from vikingd.system import platform
 
 _LOG = "-wal"
 _RESERVE = "reserve"
@@ -29,12 +29,10 @@ def hold_lock(directory: Path) -> Iterator[None]:
     """
     lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not platform.lock(lock):
             raise StoreInUse(
                 f"the store {directory} is in use by another vikingd; stop it or use --reader"
-            ) from None
+            )
         yield
     finally:
         os.close(lock)
@@ -97,7 +95,7 @@ class Reserve:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
                 if os.fstat(file).st_blocks * _BLOCK < _BYTES:
-                    os.posix_fallocate(file, 0, _BYTES)
+                    platform.allocate(file, _BYTES)
                 self.is_held = True
             finally:
                 os.close(file)

@@ -151,6 +151,8 @@ def connect(
     if not read_only:
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
+        db.execute("PRAGMA fullfsync = ON")  # for macOS, whose fsync does not reach the disk
+        db.execute("PRAGMA checkpoint_fullfsync = ON")
         db.execute("PRAGMA foreign_keys = ON")
         db.execute(f"PRAGMA cache_size = -{cache_kib}")
         db.execute("PRAGMA temp_store = MEMORY")  # the journals of savepoints are small

@@ -1,0 +1,301 @@
+"""The operating system: all that Linux and macOS do in different ways, or not at all.
+
+No other module of the daemon or the client asks for the system. Where macOS lacks a service, the
+function says what happens there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import platform
+import re
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+_MOST_FILES = 10_240  # OPEN_MAX of macOS; its hard limit is infinite, and cannot be set
+
+PROC = Path("/proc")
+"""The files in which Linux tells of processes; there are none on macOS."""
+
+# Of prctl(2), seccomp(2) and the kernel's filters.
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _MODE_FILTER = 38, 22, 2
+_LOAD, _EQUAL, _RETURN = 0x20, 0x15, 0x06
+_ALLOW, _ERRNO_EACCES = 0x7FFF0000, 0x00050000 | 13
+_CALL_AT, _MACHINE_AT = 0, 4
+# The kernel's number of a machine, and of socket, socketpair, execve and execveat on it.
+_CALLS = {
+    "x86_64": (0xC000003E, (41, 53, 59, 322)),
+    "aarch64": (0xC00000B7, (198, 199, 221, 281)),
+}
+
+_LOOK = 0.5  # seconds between two looks for the parent
+
+# glibc keeps freed memory in an arena for each thread, and returns only the end of an arena.
+_trim: Callable[[int], Any] = getattr(ctypes.CDLL(None), "malloc_trim", int)  # int(0) does nothing
+
+
+# Files
+
+
+def sync(file: int) -> None:
+    """Wait until the content of an open file or directory is on disk.
+
+    On macOS fsync(2) leaves the content in the cache of the disk, and F_FULLFSYNC empties it. Some
+    file systems there, such as those of a network, know only the former.
+    """
+    if sys.platform == "darwin":
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(file, fcntl.F_FULLFSYNC)
+            return
+    os.fsync(file)
+
+
+def allocate(file: int, size: int) -> None:
+    """Give an open file `size` bytes of room on the disk.
+
+    Raises:
+        OSError: the disk has no room.
+    """
+    if sys.platform == "linux":
+        os.posix_fallocate(file, 0, size)
+        return
+    for at in range(os.fstat(file).st_size, size, 1 << 20):
+        os.pwrite(file, bytes(min(1 << 20, size - at)), at)
+
+
+def lock(file: int, *, shared: bool = False, wait: bool = False) -> bool:
+    """Lock an open file until it is closed; return False if another process or handle has it.
+
+    Raises:
+        OSError: the file system has no locks.
+    """
+    try:
+        fcntl.flock(
+            file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
+        )
+    except BlockingIOError:
+        return False
+    return True
+
+
+def lock_byte(file: int, at: int, *, shared: bool = False) -> bool:
+    """Lock a byte of an open file for this process; return False if another process has it.
+
+    POSIX releases all locks of a process on a file with the first of its handles that is closed.
+    """
+    try:
+        fcntl.lockf(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB, 1, at)
+    except (BlockingIOError, PermissionError):  # POSIX allows both
+        return False
+    return True
+
+
+def holder_of(path: Path) -> int | None:
+    """Return the process that has the lock of a file; None if nothing tells (macOS never does)."""
+    try:
+        status = path.stat()
+        locks = (PROC / "locks").read_text(encoding="ascii")
+    except OSError:
+        return None
+    device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
+    for line in locks.splitlines():
+        # 1: FLOCK  ADVISORY  WRITE 4711 08:01:131077 0 EOF
+        words = line.split()
+        if device in words and "FLOCK" in words and "->" not in words:
+            return int(words[words.index(device) - 1])
+    return None
+
+
+# Descriptors
+
+
+def raise_file_limit(most: int | None = None) -> int:
+    """Set this process's limit of open files to the hard one, or to `most`; return the limit."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if sys.platform != "linux":
+        hard = _MOST_FILES if hard == resource.RLIM_INFINITY else min(hard, _MOST_FILES)
+    limit = hard if most is None else min(most, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
+
+
+def file_limit() -> int:
+    """Return this process's limit of open files."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def open_files() -> int:
+    """Return the number of open files of this process."""
+    return sum(1 for _ in Path("/proc/self/fd" if sys.platform == "linux" else "/dev/fd").iterdir())
+
+
+# Processors and priorities
+
+
+def processors() -> int:
+    """Return the number of processors that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def processor_flags() -> set[str]:
+    """Return the flags of this processor, as Linux names them on x86; empty if unknown."""
+    try:
+        flags = re.search(r"^flags\s*:(.*)$", (PROC / "cpuinfo").read_text(), re.MULTILINE)
+    except OSError:
+        return set()
+    return set(flags[1].split()) if flags else set()
+
+
+def lower_thread(by: int) -> None:
+    """Add to the nice value of the calling thread.
+
+    On Linux each thread has its own. On macOS only processes have one: the thread keeps its
+    priority there.
+    """
+    if sys.platform != "linux":
+        return
+    own = os.getpriority(os.PRIO_PROCESS, os.getpid())
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), own + by)
+
+
+def lower_process(by: int) -> None:
+    """Add to the nice value of all threads of this process; on Linux none preempts another."""
+    if sys.platform != "linux":
+        os.nice(by)
+        return
+    lower = os.getpriority(os.PRIO_PROCESS, 0) + by
+    # On Linux each thread has its own priority, and numpy has already started threads.
+    for thread in (PROC / "self/task").iterdir():
+        with contextlib.suppress(ProcessLookupError):
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), lower)
+            # A SCHED_BATCH thread does not preempt others when it wakes up.
+            os.sched_setscheduler(int(thread.name), os.SCHED_BATCH, os.sched_param(0))
+
+
+# Processes
+
+
+def end_with_parent(ending: signal.Signals, parent: int | None = None) -> None:
+    """Send a signal to this process when its parent ends.
+
+    On Linux the kernel sends it when the parent's thread ends. Elsewhere a thread looks for the
+    parent twice a second.
+
+    Args:
+        ending: the signal.
+        parent: the parent's process id, if it was read earlier: this process exits at once if that
+            parent has ended since.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, ending, 0, 0, 0)
+    if parent is not None and os.getppid() != parent:
+        sys.exit(1)
+    if sys.platform != "linux":
+        known = os.getppid() if parent is None else parent
+        threading.Thread(target=look_for_parent, args=(ending, known), daemon=True).start()
+
+
+def look_for_parent(ending: signal.Signals, parent: int) -> None:
+    """Send a signal to this process when `parent` is no longer its parent."""
+    while os.getppid() == parent:
+        time.sleep(_LOOK)
+    os.kill(os.getpid(), ending)
+
+
+def processor_seconds(pid: int | None) -> float | None:
+    """Return the processor time of a process in seconds; None if it ended (or on macOS)."""
+    try:
+        user, system = _fields(pid)[11:13]
+    except (OSError, ValueError):
+        return None
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def parent_of(pid: int) -> int | None:
+    """Return the parent of a process; None if it ended (or on macOS)."""
+    try:
+        return int(_fields(pid)[1])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def command_of(pid: int) -> str:
+    """Return the command of a process, its words joined; "" if it ended (or on macOS)."""
+    try:
+        words = (PROC / str(pid) / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return ""
+    return " ".join(word.decode(errors="replace") for word in words if word)
+
+
+def _fields(pid: int | None) -> list[str]:
+    """Return the fields of /proc/PID/stat behind the name, from the state on."""
+    return (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+
+
+# Memory, and a process that trusts nobody
+
+
+def trim() -> None:
+    """Return free memory to the system, if the C library can (glibc)."""
+    _trim(0)
+
+
+def confine(memory: int) -> None:
+    """Limit the memory of this process to `memory` bytes, and forbid files, sockets and programs.
+
+    On macOS the system does not hold the limit of memory, and sockets and programs stay possible.
+    """
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    _forbid_sockets_and_programs()
+
+
+class _Filter(ctypes.Structure):
+    _fields_ = [
+        ("code", ctypes.c_ushort),
+        ("if_true", ctypes.c_ubyte),
+        ("if_false", ctypes.c_ubyte),
+        ("value", ctypes.c_uint),
+    ]
+
+
+class _Program(ctypes.Structure):
+    _fields_ = [("length", ctypes.c_ushort), ("filters", ctypes.POINTER(_Filter))]
+
+
+def _forbid_sockets_and_programs() -> None:
+    """Let the kernel refuse new sockets and programs, also to native code, with EACCES."""
+    known = _CALLS.get(platform.machine())
+    if sys.platform != "linux" or known is None:
+        return
+    machine, calls = known
+    rules = [
+        (_LOAD, 0, 0, _MACHINE_AT),
+        (_EQUAL, 1, 0, machine),
+        (_RETURN, 0, 0, _ERRNO_EACCES),  # calls of another machine, such as those of 32 bits
+        (_LOAD, 0, 0, _CALL_AT),
+        *((_EQUAL, len(calls) - i, 0, call) for i, call in enumerate(calls)),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _ERRNO_EACCES),
+    ]
+    filters = (_Filter * len(rules))(*(_Filter(*rule) for rule in rules))
+    program = _Program(len(rules), filters)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(
+        _PR_SET_SECCOMP, _MODE_FILTER, ctypes.byref(program), 0, 0
+    ):
+        raise OSError(ctypes.get_errno(), "seccomp")
