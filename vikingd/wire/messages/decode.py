@@ -24,7 +24,7 @@ from vikingd.domain.find import (
     Levels,
     Method,
 )
-from vikingd.domain.products import product
+from vikingd.domain.products import product, products
 from vikingd.domain.search import SearchMode
 from vikingd.ingest import prepare
 from vikingd.ingest.limits import check_number
@@ -249,9 +249,8 @@ def _unit_vectors(
         return None
     if not raw:
         return iter(())
-    vectors = np.frombuffer(b"".join(raw), dtype="<f4").reshape(-1, size // 4)
-    # As float64, so that squares cannot overflow, but never all of the batch at once.
-    norms = np.sqrt([product(vector, vector) for vector in vectors])
+    vectors = np.frombuffer(bytearray().join(raw), dtype="<f4").reshape(-1, size // 4)
+    norms = np.sqrt(products(vectors, vectors))
     if not (np.isfinite(norms) & (norms > 0)).all():
         return None
     units = np.empty_like(vectors)
