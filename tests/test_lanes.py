@@ -75,7 +75,7 @@ def test_a_sum_with_what_is_not_finite_is_not_finite():
 
 
 def test_products_of_rows_are_those_of_the_twin_in_any_memory():
-    """Arrays that are read-only, strided or of one row give the same bits; bad shapes are refused."""
+    """Read-only, strided and single rows give the same bits, and bad shapes are refused."""
     rng = np.random.default_rng(29)
     x, y = rng.normal(size=(2, 5, 77)).astype(np.float32)
     wanted = [naive.product(row, y[2]) for row in x]
