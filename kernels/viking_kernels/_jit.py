@@ -8,7 +8,6 @@ for the same result.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import io
 import os
@@ -36,7 +35,7 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
 from numba.core.typed_passes import NativeLowering
 
-from viking_kernels import simd
+from viking_kernels import host, simd
 
 _KEPT = 30 * 24 * 3600  # seconds that unused code of other versions of the sources is kept
 _CHECKSUM = 4  # bytes at the end of each file of the cache
@@ -140,12 +139,12 @@ _OPTIONS: dict[str, Any] = {
     "nogil": True,
     "error_model": "numpy",
     "no_cfunc_wrapper": True,
-    # nnan and ninf stay out: NaN and inf must behave, so that no kernel hides bad input.
-    "fastmath": {"reassoc", "contract", "nsz", "arcp", "afn"},
+    # No fastmath: with the arithmetic of IEEE 754, equal operands give equal bits in every kernel
+    # and on every processor, whatever the width of its vectors. Long sums are those of `lanes`.
+    "fastmath": False,
 }
 _CALLED: dict[str, Any] = {**_OPTIONS, "_nrt": False}
 _INLINED: dict[str, Any] = {**_CALLED, "forceinline": True}
-_IEEE: dict[str, Any] = {**_INLINED, "fastmath": False}
 
 
 class _PartLibrary(JITCodeLibrary):
@@ -242,15 +241,6 @@ def inlined(function: Callable[_P, _R]) -> Callable[_P, _R]:
     return cast("Callable[_P, _R]", _Kernel(function, _INLINED))
 
 
-def ieee(function: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Compile a part like `inlined`, with the arithmetic of IEEE 754.
-
-    Equal operands give equal results in every kernel, in vectorized loops and for single rows. With
-    the other flags LLVM may round differently in each place.
-    """
-    return cast("Callable[_P, _R]", _Kernel(function, _IEEE))
-
-
 def is_compiled() -> bool:
     """Return whether the cache holds all kernels of these sources, undamaged.
 
@@ -300,7 +290,7 @@ def compiling() -> Iterator[None]:
 def _locked(name: str) -> Iterator[None]:
     CACHE_DIRECTORY.mkdir(parents=True, exist_ok=True)
     with (CACHE_DIRECTORY / name).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        host.lock(lock.fileno())
         yield
 
 

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from viking_kernels import simd
-from viking_kernels._jit import ieee, inlined, njit
+from viking_kernels import lanes, simd
+from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
     F32,
     I8,
@@ -99,10 +99,7 @@ def code_centroids(raw: F32, axis: F32) -> Centroids:
         against_int4[script, CODED_SLOPE] = coded.error_slope
         against_int4[script, CODED_ERROR] = coded.error
         against_int4[script, CODED_ACROSS] = coded.across
-        total = 0.0
-        for j in range(dimension):
-            total += np.float64(raw[script, j]) * np.float64(raw[script, j])
-        length[script] = np.sqrt(total)
+        length[script] = np.sqrt(lanes.product(raw[script], raw[script]))
     return Centroids(raw, code, bias, step, residual, length, factors, against_int4)
 
 
@@ -114,10 +111,7 @@ def prepare(raw: RawQuery) -> PreparedQuery:
     direction = np.zeros(dimension, np.float32)
     has_vector = raw.vector.shape[0] == dimension and dimension > 0
     if has_vector:
-        length = 0.0
-        for j in range(dimension):
-            length += np.float64(raw.vector[j]) * np.float64(raw.vector[j])
-        length = np.sqrt(length)
+        length = np.sqrt(lanes.product(raw.vector, raw.vector))
         centroid = centroids.raw[raw.script]
         square = 0.0
         for j in range(dimension):
@@ -132,10 +126,7 @@ def prepare(raw: RawQuery) -> PreparedQuery:
     bias, step, residual = to_int8(direction, code[0])
     dots = np.zeros(SCRIPTS, np.float64)
     for script in range(SCRIPTS):
-        total = 0.0
-        for j in range(dimension):
-            total += np.float64(centroids.raw[script, j]) * np.float64(direction[j])
-        dots[script] = total
+        dots[script] = lanes.product(centroids.raw[script], direction)
     return PreparedQuery(
         raw.use_dense and has_vector,
         raw.use_lexical,
@@ -224,7 +215,7 @@ class Operands(NamedTuple):
     square_slope: float
 
 
-@ieee
+@inlined
 def operands_of(query: PreparedQuery, script: int) -> Operands:
     """Return the operands for a query and the centroid of a script."""
     centroids = query.centroids
@@ -242,7 +233,7 @@ def operands_of(query: PreparedQuery, script: int) -> Operands:
     )
 
 
-@ieee
+@inlined
 def coded_parts(
     along: int, across: int, scale: float, residual: float, operands: Operands
 ) -> tuple[float, float, float, float]:
@@ -264,7 +255,7 @@ def coded_parts(
     return dot, square, dot_error, square_error
 
 
-@ieee
+@inlined
 def parts_of_code(
     codes: I8, row: int, scale: float, residual: float, query: PreparedQuery, script: int
 ) -> tuple[float, float, float, float]:
@@ -299,7 +290,7 @@ def cosine(dot: float, square: float) -> float:
     return min(max(0.0, dot * (1.0 / np.sqrt(square))), 1.0)
 
 
-@ieee
+@inlined
 def bounded_cosine(
     dot: float, square: float, dot_error: float, square_error: float
 ) -> tuple[float, float]:
@@ -397,11 +388,7 @@ def directory_dense(slot: int, query: PreparedQuery, stats: SubtreeStats) -> flo
             centroid = query.centroids.raw[script]
             for j in range(dimension):
                 total[j] += n * (centre[j] - centroid[j])
-    dot = np.float32(0)
-    square = np.float32(0)
-    for j in range(dimension):
-        dot += total[j] * query.direction[j]
-        square += total[j] * total[j]
+    dot, square = lanes.product(total, query.direction), lanes.product(total, total)
     return cosine(dot / max(count, 1), square / max(count, 1) ** 2)
 
 
@@ -411,11 +398,5 @@ def centred(x: F32, query: PreparedQuery, script: int) -> tuple[float, float]:
 
     m' is subtracted first. Near the centroid, differences of large sums would be noise.
     """
-    centroid = query.centroids.raw[script]
-    dot = np.float32(0)
-    square = np.float32(0)
-    for j in range(x.shape[0]):
-        rest = x[j] - centroid[j]
-        dot += rest * query.direction[j]
-        square += rest * rest
+    dot, square = lanes.centred_products(x, query.centroids.raw[script], query.direction)
     return dot, square

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from viking_kernels import simd
+from viking_kernels import lanes, simd
 from viking_kernels._jit import inlined
 from viking_kernels.arrays import F32, I8, I32, U8
 
@@ -79,11 +79,7 @@ def code_direction(direction: F32, axis: F32, dimension: int, factors: I8) -> Co
 
     Fills `factors` [rotated dim].
     """
-    along = 0.0
-    whole = 0.0
-    for j in range(direction.shape[0]):
-        along += np.float64(direction[j]) * np.float64(axis[j])
-        whole += np.float64(direction[j]) * np.float64(direction[j])
+    along, whole = lanes.product(direction, axis), lanes.product(direction, direction)
     largest = 0.0
     square = 0.0
     for j in range(direction.shape[0]):

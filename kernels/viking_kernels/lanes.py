@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -16,8 +17,11 @@ GROUP = 64
 POSTINGS = 16
 """Postings whose gains are computed at a time."""
 
+TERMS = 32
+"""Lanes of a sum of products of vectors."""
+
 _BIT, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (1, 16, 32, 64))
-_F32 = ir.FloatType()
+_F32, _F64 = ir.FloatType(), ir.DoubleType()
 
 
 def _splat(builder: Any, value: Any, lanes: int) -> Any:
@@ -123,3 +127,103 @@ def _write_gains(function: Any) -> None:
     gain = builder.fdiv(builder.fmul(weights, tf), builder.fadd(tf, norm))
     builder.store(gain, builder.bitcast(out, real.as_pointer()), align=4)
     builder.ret_void()
+
+
+@intrinsic
+def centred_products(typingctx: Any, x: Any, centre: Any, direction: Any) -> Any:
+    """Return ((x - centre) . direction, |x - centre|^2) of float32 [dim] as float32."""
+    pair = types.UniTuple(types.float32, 2)
+
+    def terms(builder: Any, values: Sequence[Any]) -> Sequence[Any]:
+        rest = builder.fsub(values[0], values[1])
+        return builder.fmul(rest, values[2]), builder.fmul(rest, rest)
+
+    return pair(x, centre, direction), _sums_of("viking_centred_products", _F32, 2, terms)
+
+
+@intrinsic
+def product(typingctx: Any, x: Any, y: Any) -> Any:
+    """Return x . y of float32 [dim] as float64."""
+
+    def terms(builder: Any, values: Sequence[Any]) -> Sequence[Any]:
+        return [builder.fmul(*(builder.fpext(value, vector(_F64, TERMS)) for value in values))]
+
+    return types.float64(x, y), _sums_of("viking_product", _F64, 1, terms)
+
+
+def _sums_of(
+    name: str, element: Any, count: int, terms: Callable[[Any, Sequence[Any]], Sequence[Any]]
+) -> Any:
+    """Return the code generator of sums over arrays of float32 of the first one's length.
+
+    Lane i of a sum is of the elements i, i + TERMS, ... in this order; at the end each half of the
+    lanes is added to the other. The processor has no part in it: LLVM keeps the order of additions
+    and splits the lanes into as many registers as they take.
+    """
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        arrays = [
+            context.make_array(of)(context, builder, value)
+            for of, value in zip(sig.args, args, strict=True)
+        ]
+        length = cgutils.unpack_tuple(builder, arrays[0].shape)[0]
+        operands = [length, *(array.data for array in arrays)]
+        parameters = [operand.type for operand in operands]
+        kind = ir.FunctionType(ir.LiteralStructType([element] * count), parameters)
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        if function.is_declaration:
+            function.linkage = "linkonce_odr"
+            function.attributes.add("noinline")  # for short compilation
+            _write_sums(function, vector(element, TERMS), count, terms)
+        made = builder.call(function, operands)
+        out = [builder.extract_value(made, i) for i in range(count)]
+        return out[0] if count == 1 else context.make_tuple(builder, sig.return_type, out)
+
+    return codegen
+
+
+def _write_sums(
+    function: Any, kind: Any, count: int, terms: Callable[[Any, Sequence[Any]], Sequence[Any]]
+) -> None:
+    """Write the body of sums over arrays of the length in the first argument."""
+    builder = ir.IRBuilder(function.append_basic_block())
+    length, *arrays = function.args
+    loaded = vector(_F32, TERMS)
+    zeros = ir.Constant(kind, [0.0] * TERMS)
+    sums = [cgutils.alloca_once_value(builder, zeros) for _ in range(count)]
+    rest = [cgutils.alloca_once(builder, loaded) for _ in arrays]
+
+    def add(places: Sequence[Any]) -> None:
+        values = [builder.load(place, align=4) for place in places]
+        for total, term in zip(sums, terms(builder, values), strict=True):
+            builder.store(builder.fadd(builder.load(total), term), total)
+
+    whole = builder.and_(length, ir.Constant(_I64, -TERMS))
+    starts = ir.Constant(_I64, 0), whole, ir.Constant(_I64, TERMS)
+    with cgutils.for_range_slice(builder, *starts, inc=True) as (index, _):
+        places = [builder.gep(array, [index]) for array in arrays]
+        add([builder.bitcast(place, loaded.as_pointer()) for place in places])
+    left = builder.sub(length, whole)
+    with builder.if_then(builder.icmp_signed(">", left, ir.Constant(_I64, 0))):
+        size = builder.mul(left, ir.Constant(_I64, 4))
+        for array, room in zip(arrays, rest, strict=True):
+            builder.store(ir.Constant(loaded, [0.0] * TERMS), room)
+            cgutils.raw_memcpy(builder, room, builder.gep(array, [whole]), size, 1)
+        add(rest)
+    told = ir.Constant(function.function_type.return_type, ir.Undefined)
+    for i, total in enumerate(sums):
+        told = builder.insert_value(told, _folded(builder, builder.load(total)), i)
+    builder.ret(told)
+
+
+def _folded(builder: Any, lanes: Any) -> Any:
+    """Return the sum of the lanes: each half is added to the other."""
+    while (count := lanes.type.count // 2) > 0:
+        halves = [
+            builder.shuffle_vector(
+                lanes, lanes, ir.Constant(vector(_I32, count), list(range(first, first + count)))
+            )
+            for first in (0, count)
+        ]
+        lanes = builder.fadd(*halves)
+    return builder.extract_element(lanes, ir.Constant(_I32, 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from viking_kernels import lanes
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import F32, I8, Int4
 from viking_kernels.rotation import rotate, rotated_size
@@ -59,12 +60,10 @@ def quantize_int4(raw: F32, coded: Int4) -> None:
     """
     dimension = len(coded.axis)
     rotated = np.empty(dimension, np.float32)
-    rest = np.empty(dimension, np.float32)
+    rest, missing, centred = np.empty((3, dimension), np.float32)
     for i in range(raw.shape[0]):
         rotate(raw[i], rotated)
-        along = 0.0
-        for j in range(dimension):
-            along += np.float64(rotated[j]) * np.float64(coded.axis[j])
+        along = lanes.product(rotated, coded.axis)
         largest = np.float32(0)
         for j in range(dimension):
             rest[j] = rotated[j] - np.float32(along) * coded.axis[j]
@@ -73,27 +72,24 @@ def quantize_int4(raw: F32, coded: Int4) -> None:
         step = np.float32(0)
         for eighths in range(4, 9):
             tried = largest * np.float32(eighths / 60.0)
-            square = np.float32(0)
             for j in range(dimension):
-                missing = rest[j] - tried * (_nibble(rest[j], tried) - np.float32(7.5))
-                square += missing * missing
+                missing[j] = rest[j] - tried * (_nibble(rest[j], tried) - np.float32(7.5))
+            square = lanes.product(missing, missing)
             if square < least:
                 least = square
                 step = tried
-        across = 0.0
-        whole = 0.0
         coded.codes[i] = 0
         for j in range(dimension):
             code = _nibble(rest[j], step)
             at = j // 64 * 32 + j % 32
             coded.codes[i, at] |= np.uint8(code) << np.uint8(j % 64 // 32 * 4)
-            across += np.float64(rest[j]) * (code - 7.5)
-            whole += np.float64(rest[j]) * np.float64(rest[j])
+            centred[j] = code - np.float32(7.5)
+        across, whole = lanes.product(rest, centred), lanes.product(rest, rest)
         scale = np.float32(whole / across if across > 0 else 0.0)
         square = 0.0
         for j in range(dimension):
-            missing = np.float64(rest[j]) - np.float64(scale) * (_nibble(rest[j], step) - 7.5)
-            square += missing * missing
+            left = np.float64(rest[j]) - np.float64(scale) * np.float64(centred[j])
+            square += left * left
         coded.scale[i] = scale
         coded.residual[i] = np.sqrt(square)
         coded.along[i] = along

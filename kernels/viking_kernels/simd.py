@@ -2,8 +2,9 @@
 
 numba widens every sum of small integers to 64 bits, which excludes these instructions. So the loops
 are written in LLVM's language here. With AVX-512 and VNNI, `vpdpbusd` makes 64 products at a time.
-With AVX2, `vpmaddwd` makes 16. Other machines use plain loops (`dense`, `int4`). int32 sums are
-exact in any order, so all three give the same numbers.
+With AVX2, `vpmaddwd` makes 16. On arm64 with the dot product extension, `sdot` makes 16. Other
+machines use plain loops (`dense`, `int4`). int32 sums are exact in any order, so all of them give
+the same numbers.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import llvmlite.binding
+import numba
 from llvmlite import ir
 from numba import extending, types
 from numba.core import cgutils
+
+from viking_kernels import host
 
 LANES = 64
 """Rows of int8 codes are padded with zeros to a multiple of this number of components."""
@@ -32,6 +35,7 @@ CACHE_LINE = 64
 _PATHS = {
     "vnni": ("avx512f", "avx512bw", "avx512vl", "avx512vnni"),
     "avx2": ("avx2",),
+    "dotprod": ("dotprod",),
     "plain": (),
 }
 
@@ -42,8 +46,8 @@ def padded(dimension: int) -> int:
 
 
 def paths() -> list[str]:
-    """Return those of vnni, avx2 and plain that the machine supports, the fastest first."""
-    features = llvmlite.binding.get_host_cpu_features()
+    """Return those of vnni, avx2, dotprod and plain that the machine has, the fastest first."""
+    features = host.features()
     return [path for path, needs in _PATHS.items() if all(features.get(need) for need in needs)]
 
 
@@ -54,6 +58,10 @@ def _path() -> str:
         raise ValueError(f"VIKING_KERNELS_SIMD is {wanted!r}, this machine has {', '.join(here)}")
     return wanted
 
+
+if numba.config.CPU_FEATURES is None and "dotprod" in paths():  # type: ignore[attr-defined]
+    # LLVM refuses `sdot` without the feature, and may not know the processor.
+    numba.config.CPU_FEATURES = host.features().flatten()  # type: ignore[attr-defined]
 
 PATH = _path()
 """The first of `paths`, or the one that VIKING_KERNELS_SIMD names."""
@@ -100,6 +108,12 @@ def _dot_words(builder: Any, total: Any, one: Any, other: Any) -> Any:
     return builder.add(total, call(builder, "llvm.x86.avx2.pmadd.wd", total.type, one, other))
 
 
+def _dot_signed(builder: Any, total: Any, one: Any, other: Any) -> Any:
+    """Add the sums of four neighbouring products of two <16 x i8> to <4 x i32>."""
+    name = "llvm.aarch64.neon.sdot.v4i32.v16i8"
+    return call(builder, name, total.type, total, one, other)
+
+
 class _Instructions(NamedTuple):
     """The instructions for products of int8 codes and of nibbles, and for their sums."""
 
@@ -140,9 +154,21 @@ def _dot_nibble_words(
     return _dot_words(builder, total, builder.add(*pairs), _every(words, 1))
 
 
+def _dot_nibbles_signed(
+    builder: Any, total: Any, low: Any, high: Any, first: Any, second: Any
+) -> Any:
+    for nibbles, factors in ((low, first), (high, second)):
+        for half in (range(16), range(16, 32)):
+            numbers = ir.Constant(vector(_I32, 16), list(half))
+            parts = [builder.shuffle_vector(one, one, numbers) for one in (nibbles, factors)]
+            total = _dot_signed(builder, total, *parts)
+    return total
+
+
 _INSTRUCTIONS = {
     "vnni": _Instructions(64, 16, _biased, _as_it_is, _dot_bytes, 64, _dot_nibbles),
     "avx2": _Instructions(16, 8, _widened, _widened, _dot_words, 32, _dot_nibble_words),
+    "dotprod": _Instructions(16, 4, _as_it_is, _as_it_is, _dot_signed, 32, _dot_nibbles_signed),
 }
 
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from viking_kernels._jit import called, ieee, inlined
+from viking_kernels._jit import called, inlined
 from viking_kernels.arrays import F32, I32, U8, Search
 from viking_kernels.dense import (
     bounded_cosine,
@@ -108,7 +108,7 @@ def score_codes(low: int, high: int, search: Search) -> None:
         start = run.high
 
 
-@ieee
+@inlined
 def _score_run(run: Run, to: int, search: Search) -> None:
     """Score a run; the results begin at place `to`."""
     vectors, query, scope, scratch = search.vectors, search.query, search.scope, search.scratch
@@ -152,7 +152,7 @@ def _score_vectors(run: Run, to: int, search: Search) -> None:
             scratch.code_errors[at] = 0
 
 
-@ieee
+@inlined
 def text_score_from_code(row: int, search: Search) -> tuple[float, float]:
     """Return (node score, error bound) of a living text of the tail from its code.
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from naive.dense import decoded
 from naive.tree import F64
+
+F32 = npt.NDArray[np.float32]
 
 
 def quantize_rows(raw: F64) -> tuple[npt.NDArray[np.int64], F64, F64]:
@@ -69,3 +72,25 @@ def code_direction(direction: F64, axis: F64) -> tuple[float, F64]:
 def products_int4(codes: Sequence[Sequence[int]], factors: Sequence[int]) -> list[int]:
     """Return the products of rows of codes, one code a component, with the factors."""
     return [sum(int(a) * int(b) for a, b in zip(row, factors, strict=True)) for row in codes]
+
+
+def centred_products(x: F32, centre: F32, direction: F32) -> tuple[float, float]:
+    """Return ((x - centre) . direction, |x - centre|^2), rounded to fp32 as the kernel does."""
+    rest = x - centre
+    return _in_lanes(rest * direction), _in_lanes(rest * rest)
+
+
+def product(x: F32, y: F32) -> float:
+    """Return x . y in fp64, rounded as the kernel does."""
+    return _in_lanes(x.astype(np.float64) * y.astype(np.float64))
+
+
+def _in_lanes(terms: npt.NDArray[Any]) -> float:
+    """Return the sum of terms by 32 lanes, each in the order of the terms, halves added."""
+    lanes = np.zeros(32, terms.dtype)
+    for start in range(0, len(terms), 32):
+        block = terms[start : start + 32]
+        lanes += np.pad(block, (0, 32 - len(block)))
+    while len(lanes) > 1:
+        lanes = lanes[: len(lanes) // 2] + lanes[len(lanes) // 2 :]
+    return float(lanes[0])

@@ -26,6 +26,7 @@ from vikingd.domain.extract import (
     Proposal,
     Refusal,
 )
+from vikingd.domain.products import product
 from vikingd.domain.rights import Right
 from vikingd.domain.search import SearchSession, SessionMessage
 from vikingd.engine import Engine
@@ -273,7 +274,7 @@ class MemoryExtractor:
             if i not in vectors:
                 vectors[i] = await self._vector(messages[i].content, deadline)
             other = vectors[i]
-            if other is None or float(vector @ other) >= least:
+            if other is None or product(vector, other) >= least:
                 return True
         return False
 
@@ -285,7 +286,7 @@ class MemoryExtractor:
                 return True
             if least is None or not new or len(new) != len(old):
                 return False
-            return float(np.frombuffer(new, "<f4") @ np.frombuffer(old, "<f4")) >= least
+            return product(np.frombuffer(new, "<f4"), np.frombuffer(old, "<f4")) >= least
 
         return decide
 
@@ -362,7 +363,7 @@ class MemoryExtractor:
 def _cosine(vector: F32 | None, other: bytes) -> float:
     if vector is None or len(other) != vector.nbytes:
         return -1.0
-    return float(vector @ np.frombuffer(other, "<f4"))
+    return product(vector, np.frombuffer(other, "<f4"))
 
 
 def _undo(_file: MemoryFile | None, _new_id: Callable[[], int]) -> Rewritten:

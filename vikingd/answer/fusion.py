@@ -9,6 +9,8 @@ import numpy as np
 from viking_kernels.arrays import F32, F64, I32
 from viking_kernels.fusion import rrf
 
+from vikingd.domain.products import products
+
 
 @dataclass(frozen=True, slots=True)
 class RankedList:
@@ -66,7 +68,8 @@ def diverse(scores: F64, vectors: F32, share: float, count: int) -> list[int]:
     """
     if not len(scores):
         return []
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-6)
+    lengths = np.maximum(np.sqrt(products(vectors, vectors)), 1e-6)
+    unit = (vectors / lengths[:, None]).astype(np.float32)
     relevance = scores / scores.max()
     nearest = np.zeros(len(scores))
     left = np.ones(len(scores), bool)
@@ -76,5 +79,5 @@ def diverse(scores: F64, vectors: F32, share: float, count: int) -> list[int]:
         best = int(worth.argmax())  # the first of equal ones
         left[best] = False
         chosen.append(best)
-        nearest = np.maximum(nearest, unit @ unit[best])
+        nearest = np.maximum(nearest, products(unit, unit[best]))
     return chosen

@@ -12,6 +12,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField, NotFound
 from vikingd.domain.find import FindQuery
+from vikingd.domain.products import products
 from vikingd.domain.retrieve import RetrieveQuery
 from vikingd.domain.text import NONE, script_of
 from vikingd.engine import Engine
@@ -92,11 +93,12 @@ class QueryScope:
         mean = self.coded.raw
         if self.text or vector is None or len(vector) != mean.shape[1]:
             return script_of(self.text)
-        lengths = np.linalg.norm(mean, axis=1)
+        lengths = np.sqrt(products(mean, mean))
         present = [m.script for m in self.means if lengths[m.script] > 0]
         if not present:
             return NONE
-        return max(present, key=lambda s: float(mean[s] @ vector) / float(lengths[s]))
+        dots = products(mean, vector)
+        return max(present, key=lambda s: float(dots[s] / lengths[s]))
 
     def asked(self, vector: F32 | None, script: int, *, dense: bool, lexical: bool) -> RawQuery:
         """Return the query for the kernels, without a vector that no text can be compared with."""

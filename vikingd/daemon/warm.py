@@ -38,6 +38,7 @@ from viking_kernels.arrays import (
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
 from viking_kernels.postings import of_terms
+from viking_kernels.products import products
 from viking_kernels.salience import rank
 from viking_kernels.scope import place, row_at, tail_directories
 
@@ -56,7 +57,7 @@ _NO_ROWS = np.zeros(0, np.int32)
 
 
 _SAY_EVERY = 5.0  # seconds
-_KERNELS = 36  # about, for the progress
+_KERNELS = 38  # about, for the progress
 
 _GC_THRESHOLD = 50_000  # the compiler makes many small objects and few cycles
 _COMPILE = "from vikingd.daemon.warm import compile_{0}; compile_{0}()"
@@ -227,6 +228,7 @@ def _find(snapshot: Snapshot) -> None:
     kernel.score_nodes(_NO_ROWS, tree, vectors, stats, raw, scope, weights, scratch)
     tail_directories(tree.directories, scope)
     kernel.forget(tree.texts, scope, terms, scratch)
+    products(raw.vector[None], raw.vector[None])
 
 
 def _retrieve(snapshot: Snapshot) -> None:

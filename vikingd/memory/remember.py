@@ -13,6 +13,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.products import products
 from vikingd.ingest.abstracts import derive_abstract, stated_abstract
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.passages import MEANING
@@ -137,13 +138,18 @@ class Remembering:
         if equal is not None:
             return equal, entries.clean(equal.passage), 1.0
         above: list[tuple[float, str, StoredEntry]] = []
-        for one in stored:
-            vector = np.frombuffer(one.vector, "<f4")
-            if not one.ordinal or not len(vector) or len(vector) != len(self._vector):
-                continue
-            if not self._compares(one):
-                continue
-            cosine = min(1.0, float(vector @ self._vector))
+        size = 4 * len(self._vector)
+        compared = [
+            one
+            for one in stored
+            if one.ordinal and one.vector and len(one.vector) == size and self._compares(one)
+        ]
+        if not compared:
+            return None, "", 0.0
+        joined = bytearray().join(one.vector for one in compared)
+        vectors = np.frombuffer(joined, "<f4").reshape(len(compared), -1)
+        cosines = np.minimum(products(vectors, self._vector), 1.0)
+        for cosine, one in zip(cosines.tolist(), compared, strict=True):
             if cosine >= self._threshold.cosine:
                 above.append((cosine, entries.clean(one.passage), one))
         above.sort(key=itemgetter(0), reverse=True)

@@ -24,6 +24,7 @@ from vikingd.domain.find import (
     Levels,
     Method,
 )
+from vikingd.domain.products import product, products
 from vikingd.domain.search import SearchMode
 from vikingd.ingest import prepare
 from vikingd.ingest.limits import check_number
@@ -220,13 +221,14 @@ def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
         raise InvalidField(field, f"has {len(raw)} bytes, which are not whole float32 numbers")
     if dimension is not None and len(raw) != 4 * dimension:
         raise InvalidField(field, f"has {len(raw) // 4} numbers, the store's have {dimension}")
-    vector = np.frombuffer(raw, dtype="<f4").astype(np.float64)  # so that squares cannot overflow
-    norm = math.sqrt(vector.dot(vector))
+    vector = np.frombuffer(raw, dtype="<f4")
+    norm = math.sqrt(product(vector, vector))  # of float64, so that squares cannot overflow
     if not math.isfinite(norm):
         raise InvalidField(field, "has a number that is not finite")
     if norm == 0.0:
         raise InvalidField(field, "is all zeros, which has no direction")
-    return (vector / norm).astype(np.float32)
+    unit: Vector = np.divide(vector, norm, dtype=np.float64).astype(np.float32)
+    return unit
 
 
 def _unit_vectors(
@@ -247,9 +249,8 @@ def _unit_vectors(
         return None
     if not raw:
         return iter(())
-    vectors = np.frombuffer(b"".join(raw), dtype="<f4").reshape(-1, size // 4)
-    # As float64, so that squares cannot overflow, but never all of the batch at once.
-    norms = np.sqrt(np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64))
+    vectors = np.frombuffer(bytearray().join(raw), dtype="<f4").reshape(-1, size // 4)
+    norms = np.sqrt(products(vectors, vectors))
     if not (np.isfinite(norms) & (norms > 0)).all():
         return None
     units = np.empty_like(vectors)

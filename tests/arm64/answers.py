@@ -1,0 +1,71 @@
+"""Answers over brought vectors, with every bit of their scores, to compare between processors."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+
+from vikingd.answer.find import Find
+from vikingd.domain.contexts import Draft
+from vikingd.domain.find import FindQuery, Method
+from vikingd.engine import Engine, EngineSettings
+from vikingd.index.settings import IndexSettings
+from vikingd.ingest.prepare import prepare
+from vikingd.models.embed.settings import EmbedSettings
+from vikingd.wire.messages.decode import unit_vector
+
+CONTEXTS = 240
+QUERIES = 24
+DIMENSION = 200  # not a multiple of any padding
+METHODS = (Method.EXHAUSTIVE, Method.BEST_FIRST, Method.EXACT)
+WORDS = ("harbour", "crane", "tide", "deploy", "ключ", "сервер", "отказ", "港口", "潮汐", "部署")
+
+
+def brought(dice: np.random.Generator) -> bytes:
+    """Return a vector as a client sends it. Integers are the same on every processor."""
+    return unit_vector(
+        dice.integers(-99, 100, DIMENSION).astype("<f4").tobytes(), None, ""
+    ).tobytes()
+
+
+def written() -> str:
+    """Return the answers to all queries: from the tail first, then from a base with codes."""
+    dice = np.random.default_rng(29)
+    lines = []
+    with tempfile.TemporaryDirectory() as directory:
+        settings = IndexSettings(compact_min=10 * CONTEXTS)
+        engine = Engine(EngineSettings(Path(directory), EmbedSettings(provider="none"), settings))
+        for number in range(CONTEXTS):
+            text = " ".join(WORDS[i] for i in dice.integers(0, len(WORDS), 12))
+            uri = f"viking://resources/{number % 5}/{number % 7}/{number}.md"
+            draft = Draft(uri, content=f"{text} {number}", vector=brought(dice))
+            engine.writable_store.put([prepare(draft)]).result()
+        queries = [(WORDS[i % len(WORDS)], brought(dice)) for i in range(QUERIES)]
+        for form in ("tail", "base"):
+            for text, raw in queries:
+                vector = np.frombuffer(raw, "<f4")
+                for method in METHODS:
+                    query = FindQuery(text=text, vector=raw, limit=20, method=method, trace=True)
+                    lines += told(f"{form} {method.name} {text}", Find(engine, query, vector))
+            engine.optimize()
+        engine.close()
+    return "\n".join(lines)
+
+
+def told(question: str, find: Find) -> list[str]:
+    """Return a line for each match, with its score and the parts of it."""
+    lines = []
+    for match in find.answer().matches:
+        assert match.parts is not None
+        parts = {"score": match.score, **asdict(match.parts)}
+        shown = (f"{name}={value.hex()}" for name, value in parts.items() if value is not None)
+        lines.append(f"{question} {match.uri} {' '.join(shown)}")
+    return lines
+
+
+if __name__ == "__main__":
+    sys.stdout.write(written() + "\n")
