@@ -51,9 +51,8 @@ def lives(run: Run, number: int, directory: Path) -> None:
             if time.monotonic() > run.until:
                 break
             if life == 0 or dice.random() < 0.1:
-                delay = run.slower * dice.expovariate(
-                    1 / 0.08
-                )  # while the store is created or opened
+                # While the store is created or opened.
+                delay = run.slower * dice.expovariate(1 / 0.08)
                 trace.append(f"starting {delay:.3f} s")
                 daemon = Daemon(run.nursery, store, fresh=emulated or dice.random() < 0.03, **SMALL)
                 time.sleep(delay)
