@@ -168,7 +168,7 @@ def test_processes_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     command = [sys.executable, "-c", "input()"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as child:
         assert platform.parent_of(child.pid) == own
-        assert platform.command_of(child.pid) == " ".join(command)
+        eventually(lambda: platform.command_of(child.pid) == " ".join(command))  # after its exec
         child.kill()
     assert (platform.processor_seconds(own) or 0.0) > 0
     monkeypatch.setattr(platform, "PROC", tmp_path)

@@ -61,6 +61,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="number of the first step")
     parser.add_argument("--steps", type=int, default=0, help="at most so many steps of a kind")
     parser.add_argument("--keep-going", action="store_true", help="go on after a failure")
+    parser.add_argument(
+        "--slower", type=float, default=1.0, help="kill so many times later, under an emulator"
+    )
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--directory", type=Path, help="where the stores lie; else a new one")
     return parser.parse_args()
@@ -81,7 +84,8 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     interrupted = False
     with Nursery() as nursery:
-        run = Run(nursery, given.seed, directory, given.first, given.steps, given.keep_going)
+        first, steps, keep_going = given.first, given.steps, given.keep_going
+        run = Run(nursery, given.seed, directory, first, steps, keep_going, given.slower)
         whole, seconds = sum(SHARES[kind] for kind in wanted), given.minutes * 60
         finished = threading.Event()
         if not given.json:

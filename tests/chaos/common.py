@@ -37,6 +37,7 @@ class Run:
         first: the number of the first step of each kind.
         steps: the largest number of steps of a kind; 0 for no limit.
         keep_going: True to continue after a failure.
+        slower: how many times slower than usual the daemons are; kills come later by as much.
     """
 
     nursery: Nursery
@@ -45,6 +46,7 @@ class Run:
     first: int = 0
     steps: int = 0
     keep_going: bool = False
+    slower: float = 1.0
     until: float = 0.0
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)

@@ -42,6 +42,7 @@ def run(run: Run) -> None:
 def lives(run: Run, number: int, directory: Path) -> None:
     """Kill one store's daemon many times."""
     dice = run.dice(KIND, number)
+    emulated = run.slower > 1  # a forked daemon hung under qemu, a new interpreter served
     writers = [model.Writer(n, f"{run.seed}/{KIND}/{number}") for n in range(WRITERS)]
     store, trace = directory / "store", list[str]()
     directory.mkdir()
@@ -50,17 +51,18 @@ def lives(run: Run, number: int, directory: Path) -> None:
             if time.monotonic() > run.until:
                 break
             if life == 0 or dice.random() < 0.1:
-                delay = dice.expovariate(1 / 0.08)  # while the store is created or opened
+                # While the store is created or opened.
+                delay = run.slower * dice.expovariate(1 / 0.08)
                 trace.append(f"starting {delay:.3f} s")
-                daemon = Daemon(run.nursery, store, fresh=dice.random() < 0.03, **SMALL)
+                daemon = Daemon(run.nursery, store, fresh=emulated or dice.random() < 0.03, **SMALL)
                 time.sleep(delay)
                 _kill(run, daemon)
-            daemon = Daemon(run.nursery, store, fresh=dice.random() < 0.02, **SMALL)
+            daemon = Daemon(run.nursery, store, fresh=emulated or dice.random() < 0.02, **SMALL)
             run.count(KIND, "starts")
             with daemon.client() as client:
                 model.check(client, writers, dice)
                 moment = dice.choice(_MOMENTS)
-                delay = dice.expovariate(1 / 0.25)
+                delay = run.slower * dice.expovariate(1 / 0.25)
                 trace.append(f"{moment} {delay:.3f} s at revision {client.stats().revision}")
                 before = sum(writer.requests for writer in writers)
                 load = model.Load(writers, daemon.client)
@@ -70,7 +72,7 @@ def lives(run: Run, number: int, directory: Path) -> None:
                 _kill(run, daemon)
                 load.end()
                 run.count(KIND, "requests", sum(w.requests for w in writers) - before)
-        daemon = Daemon(run.nursery, store, **SMALL)
+        daemon = Daemon(run.nursery, store, fresh=emulated, **SMALL)
         run.count(KIND, "starts")
         with daemon.client() as client:
             model.check(client, writers, dice)
