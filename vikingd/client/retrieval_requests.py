@@ -245,7 +245,7 @@ def build_context(
         max_tokens: the tokens of the model's window; 0: the daemon's default.
         reserve_tokens: the part of them that stays free; None: the daemon's default.
         tokenizer: a bundled tokenizer, or a name in the daemon's configuration; "":
-            o200k_base.
+            o200k_base, or approx where quicktok-v1 is not installed.
         citation: the style of the markers.
         separator: the text between two passages; None: an empty line.
         order: order by score or by place in the tree.

