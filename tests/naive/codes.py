@@ -85,6 +85,11 @@ def product(x: F32, y: F32) -> float:
     return _in_lanes(x.astype(np.float64) * y.astype(np.float64))
 
 
+def products(x: F32, y: F32) -> list[float]:
+    """Return the product of each row of x with the same row of y, or with the only one."""
+    return [product(row, y[i % len(y)]) for i, row in enumerate(x)]
+
+
 def _in_lanes(terms: npt.NDArray[Any]) -> float:
     """Return the sum of terms by 32 lanes, each in the order of the terms, halves added."""
     lanes = np.zeros(32, terms.dtype)
