@@ -50,12 +50,21 @@ def main() -> None:
     parser.add_argument("--postgres", metavar="URL", required=True, help="a server for the nodes")
     parser.add_argument("--nodes", type=int, nargs="+", default=[10_000], help="sizes of the tree")
     parser.add_argument("--seconds", type=float, default=10.0, help="for each row")
+    parser.add_argument(
+        "--starts", action="store_true", help="measure the import and the starts of a node alone"
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures to a file")
     arguments = parser.parse_args()
     figures: list[Figure] = []
     print("| nodes | row | SQLite | PostgreSQL | ratio | unit |\n|---|---|---|---|---|---|")
     for nodes in arguments.nodes:
-        for one in _measure(arguments.postgres, tree(nodes), arguments.seconds):
+        of = tree(nodes)
+        measured = (
+            _starts(arguments.postgres, of)
+            if arguments.starts
+            else _measure(arguments.postgres, of, arguments.seconds)
+        )
+        for one in measured:
             figures.append(one)
             ratio = one.postgres / one.sqlite
             print(
@@ -121,6 +130,18 @@ def _measure(url: str, of: Tree, seconds: float) -> Iterator[Figure]:
         shutil.rmtree(alone / "index")
         with serving(alone) as one:
             yield Figure(size, "start, no index", "s", one.start_seconds, cold)
+
+
+def _starts(url: str, of: Tree) -> Iterator[Figure]:
+    nan = float("nan")
+    with _database(url) as database, temporary_store() as path:
+        config = path / "vikingd.toml"
+        config.write_text(f"store = {json.dumps(database)}\n")
+        with serving(path / "first", config=config) as node:
+            yield Figure(of.nodes, "import", "contexts/s", nan, load_tree(node, of, compact=False))
+        for row in ("start, no index", "start, with index"):
+            with serving(path / "second", config=config) as other:
+                yield Figure(of.nodes, row, "s", nan, other.start_seconds)
 
 
 def _puts(at: Server, of: Tree, size: int) -> Load:

@@ -31,8 +31,8 @@ _SETTLING = 0.3  # seconds until the work after a write has ended
 _BATCHES_MADE = 20  # batches in memory at a time
 
 
-def load_tree(server: Server, tree: Tree) -> float:
-    """Write the tree and compact the index; return the nodes per second of the puts.
+def load_tree(server: Server, tree: Tree, *, compact: bool = True) -> float:
+    """Write the tree, and compact the index; return the nodes per second of the puts.
 
     The time excludes the building of messages and the compaction.
     """
@@ -49,8 +49,9 @@ def load_tree(server: Server, tree: Tree) -> float:
             taken += time.perf_counter() - started
             done = min(done + _BATCHES_MADE * BATCH, tree.nodes)
             say(f"{tree.nodes:,} nodes: {done:,} are written")
-    with MessageClient(server.address, timeout=None) as client:
-        client.optimize()
+    if compact:
+        with MessageClient(server.address, timeout=None) as client:
+            client.optimize()
     return tree.nodes / taken
 
 

@@ -22,6 +22,7 @@ from google.protobuf.json_format import MessageToDict
 
 from vikingd import client as vikingd_client
 from vikingd.client import (
+    DEFAULT_TIMEOUT,
     AsyncClient,
     Client,
     ContextType,
@@ -375,6 +376,15 @@ def test_a_deadline_ends_a_call_that_gets_no_answer() -> None:
                 hasty.stats()
             assert caught.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
             assert client.timeout == 60
+
+
+def test_none_is_no_deadline(address: str) -> None:
+    """A client with the timeout None waits as long as it takes; without one it has the default."""
+    with Client(address, timeout=None) as client, Client(address) as usual:
+        assert client.timeout is None
+        assert client.with_timeout(None).timeout is None
+        assert usual.timeout == DEFAULT_TIMEOUT
+        assert client.stats().revision >= 1
 
 
 @pytest.mark.parametrize("timeout", [math.inf, 1e12])

@@ -69,7 +69,7 @@ def checked(function: Callable[P, T], name: str = "") -> Callable[P, T]:
     """Return a function that checks the names and the simple types of its arguments first.
 
     Arguments that are annotated as str, int, float or bool are checked. None for an argument that
-    is given by its name means its default.
+    is given by its name means its default, unless its annotation allows None.
 
     Args:
         function: its annotations are strings.
@@ -96,7 +96,9 @@ def checked(function: Callable[P, T], name: str = "") -> Callable[P, T]:
     defaults = {
         key
         for key, one in parameters.items()
-        if one.default is not inspect.Parameter.empty and one.default is not None
+        if one.default is not inspect.Parameter.empty
+        and one.default is not None
+        and not str(one.annotation).endswith("| None")
     }
     rest = next(
         (k for k, one in parameters.items() if one.kind is inspect.Parameter.VAR_POSITIONAL), ""
