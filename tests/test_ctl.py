@@ -441,3 +441,19 @@ def test_passages_are_shown_with_what_the_answer_came_to(client: MessageClient, 
     assert "words alone" in out
     _, out, _ = ctl("retrieve", "coffee", "--mode", "keyword")
     assert "no item: no match" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "advice"),
+    [
+        (["viking://resources/", "--content", "x"], "content belongs to a file"),
+        (["viking://resources/a.md", "--content", ""], ""),
+    ],
+)
+def test_a_document_that_cannot_be_is_an_error_of_usage(
+    ctl: Ctl, arguments: list[str], advice: str
+) -> None:
+    """`put` refuses a text for a directory with advice, and takes an empty text for a file."""
+    code, _, err = ctl("put", *arguments)
+    assert code == (2 if advice else 0)
+    assert advice in " ".join(err.replace("│", " ").split())

@@ -182,7 +182,7 @@ def opened(
 
 @contextmanager
 def usable() -> Iterator[None]:
-    """Turn errors of an address, a key or a file into those of usage."""
+    """Turn errors of an argument, such as an address or a URI, into those of usage."""
     try:
         yield
     except ValueError as error:

@@ -11,7 +11,7 @@ from rich.text import Text
 from vikingd.client import Document
 from vikingd.client.removing import delete_in_parts
 from vikingd.ctl.reading import json_object
-from vikingd.ctl.session import Session, text_of
+from vikingd.ctl.session import Session, text_of, usable
 from vikingd.pb.contexts_pb2 import DeleteResponse, PutOutcome
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
@@ -58,16 +58,17 @@ def put(
         raise typer.BadParameter(
             "nothing to write: --file FILE (- is stdin), --content TEXT, --directory or a field"
         )
-    document = Document(
-        uri,
-        content or "",
-        is_directory=directory,
-        abstract=abstract or "",
-        overview=overview or "",
-        title=title or "",
-        metadata=metadata or {},
-        update_mask=None if is_whole else given,
-    )
+    with usable():
+        document = Document(
+            uri,
+            content or "",
+            is_directory=directory,
+            abstract=abstract or "",
+            overview=overview or "",
+            title=title or "",
+            metadata=metadata or {},
+            update_mask=None if is_whole else given,
+        )
     reply = session.client.put([document])
     outcome = PutOutcome.Name(reply.outcomes[0]).removeprefix("PUT_OUTCOME_").lower()
     session.show(reply, Text(f"{outcome} {uri} at revision {reply.revision}"))
