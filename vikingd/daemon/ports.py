@@ -126,3 +126,5 @@ def _is_held(store: Path, port: int) -> bool:
             return not platform.lock_byte(locks.fileno(), port)
     except FileNotFoundError:
         return False
+    except OSError:
+        return True

@@ -33,7 +33,7 @@ def scratch(purpose: str) -> Iterator[Path]:
     try:
         handle = os.open(directory.name, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            platform.lock(handle)
+            platform.lock(handle, wait=True)
             (Path(directory.name) / _MARK).touch()
             (path := Path(directory.name) / purpose).mkdir(mode=0o700)
             yield path
