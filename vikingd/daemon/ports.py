@@ -126,5 +126,5 @@ def _is_held(store: Path, port: int) -> bool:
             return not platform.lock_byte(locks.fileno(), port)
     except FileNotFoundError:
         return False
-    except OSError:
+    except OSError:  # `bind` opens the same file, and raises it
         return True
