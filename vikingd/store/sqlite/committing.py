@@ -10,10 +10,11 @@ from vikingd.domain.errors import StoreDamaged
 from vikingd.store.damage import REMEDY
 from vikingd.store.history import History, begin_epoch
 from vikingd.store.sqlite.connection import SqliteConnection
-from vikingd.store.sqlite.directory import OpenFiles, Reserve
+from vikingd.store.sqlite.directory import Reserve
 from vikingd.store.state import CLEAN
 from vikingd.store.writer import Begun, Committing
 from vikingd.store.writes.transaction import Ids
+from vikingd.system.open_files import OpenFiles
 
 
 class SqliteCommitting(Committing):

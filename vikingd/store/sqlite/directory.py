@@ -1,4 +1,4 @@
-"""The directory of a store: its lock, the files of its open database, and its reserve of room."""
+"""The directory of a store: its lock and its reserve of room."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from vikingd.domain.errors import StoreInUse
 from vikingd.store.sqlite.faults import NO_ROOM
 from vikingd.system import platform
 
-_LOG = "-wal"
 _RESERVE = "reserve"
 _BYTES = 2 << 20  # of the reserve
 _BLOCK = 512  # bytes, of st_blocks
@@ -36,42 +35,6 @@ def hold_lock(directory: Path) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
-
-
-class OpenFiles:
-    """The files of a database while it is open.
-
-    A deleted or replaced file takes commits as long as it is open, and the next start does not see
-    them. A truncated log takes them behind a gap, and the next start ends at the gap. So a write is
-    acknowledged only if the names still lead to the open files, and no file became shorter since
-    the last commit.
-    """
-
-    def __init__(self, database: Path) -> None:
-        paths = (database, database.with_name(database.name + _LOG))
-        self._known = {path: _status(path) for path in paths}
-
-    def remember(self) -> None:
-        """Take the present sizes as those of the last commit. SQLite itself shortens its log."""
-        for path, known in self._known.items():
-            found = _status(path)
-            if found and (known is None or os.path.samestat(found, known)):
-                self._known[path] = found
-
-    def problem(self, *, with_sizes: bool = True) -> str:
-        """Name the file that is lost and the reason; "" if all is well.
-
-        Sizes can be compared between the commits only.
-        """
-        for path, known in self._known.items():
-            found = _status(path)
-            if known is None:  # the first commit makes the log
-                continue
-            if found is None or not os.path.samestat(found, known):
-                return f"{path.name} was deleted or replaced while the daemon had it open"
-            if with_sizes and found.st_size < known.st_size:
-                return f"{path.name} was truncated while the daemon had it open"
-        return ""
 
 
 class Reserve:
@@ -115,10 +78,3 @@ class Reserve:
         if not self._is_logged:
             self._is_logged = True
             _log.warning("the disk is full: writes are refused, reads and deletes go on")
-
-
-def _status(path: Path) -> os.stat_result | None:
-    try:
-        return path.stat()
-    except OSError:
-        return None

@@ -1,25 +1,29 @@
-"""The mark of a store; it shows that a database is older than it was, see `history`.
+"""The identity of a store: its mark shows that a database is older than it was, see `history`.
 
-The mark is a small file beside the database. It holds the newest point that is known to be on
-disk. If the history of the database does not contain the mark, acknowledged writes are lost.
+The mark is a small file beside the database, see `vikingd.system.marks`. If the history of the
+database does not contain the mark, acknowledged writes are lost.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store.history import History, Point, begin_epoch, history_of
 from vikingd.store.sqlite.schema import DATABASE, connect
-from vikingd.system import sealed_files as sealed
+from vikingd.system.log_frames import broken_frame, log_of
+from vikingd.system.marks import Mark, MarkFile
+from vikingd.system.sealed_files import sync
 
 MARK = "mark"
 
 
-def check(history: History, path: Path, mark: Point | None, indexed: Point | None) -> None:
-    """Check that the store in a directory is not older than its mark and its index say.
+def check(
+    history: History, path: Path, marks: Sequence[Mark], indexed: Point | None = None
+) -> None:
+    """Check that the store in a directory is not older than its marks and its index say.
 
     The point of an index of another store is ignored.
 
@@ -28,8 +32,9 @@ def check(history: History, path: Path, mark: Point | None, indexed: Point | Non
     """
     if indexed is not None and indexed.store != history.store:
         indexed = None
-    for name, point in ((MARK, mark), ("index", indexed)):
-        if point is None or history.may_contain(point):
+    points = [(MARK, point_of(mark)) for mark in marks]
+    for name, point in (*points, *([("index", indexed)] if indexed else [])):
+        if history.may_contain(point):
             continue
         if point.store != history.store:
             found = f"the database is of store {history.store or 'without an id'}"
@@ -63,25 +68,33 @@ def check_new(path: Path) -> None:
         raise went_back(path, f"{DATABASE} is missing or empty, but there is an index or a mark")
 
 
-def read_mark(path: Path) -> Point | None:
-    """Return the mark of the store in a directory; None if it is missing or damaged."""
-    try:
-        record = json.loads(sealed.unseal((path / MARK).read_text()))
-        return Point(str(record["store"]), str(record["epoch"]), int(record["revision"]))
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
-        return None
+def check_log(path: Path) -> None:
+    """Check that no committed transaction stands behind a broken frame of the store's log.
+
+    Raises:
+        StoreDamaged: one does; SQLite would ignore it.
+    """
+    database = path / DATABASE
+    if (frame := broken_frame(database)) is not None:
+        name = log_of(database).name
+        raise went_back(path, f"frame {frame} of {name} is damaged, and valid ones follow it")
 
 
-def write_mark(path: Path, point: Point) -> None:
-    """Write a point as the mark of the store in a directory; the point must be on disk."""
-    sealed.replace_durably(path / MARK, sealed.seal(json.dumps(point._asdict())))
+def mark_file(path: Path) -> MarkFile:
+    """Return the mark of the store in a directory."""
+    return MarkFile(path / MARK, path / DATABASE)
+
+
+def point_of(mark: Mark) -> Point:
+    """Return the point that a mark names."""
+    return Point(mark.store, mark.epoch, mark.revision)
 
 
 def forget_index(path: Path) -> None:
     """Disable the index of the store in a directory; the next start builds a new one."""
     with suppress(FileNotFoundError):
         _current(path).unlink()
-        sealed.sync(_current(path).parent)
+        sync(_current(path).parent)
 
 
 def adopt_restored(path: Path) -> None:
@@ -93,7 +106,7 @@ def adopt_restored(path: Path) -> None:
     with closing(connect(path / DATABASE)) as db, db.transaction():
         history = begin_epoch(db, history_of(db))
     forget_index(path)
-    write_mark(path, history.point)
+    mark_file(path).begin(*history.point)
 
 
 def _current(path: Path) -> Path:

@@ -65,13 +65,14 @@ class StoreReader(SqliteReads):
         self._file = os.stat(database)
         self._reading = threading.Lock()
         self._history: History | None = None  # at the last check
-        mark = identity.read_mark(path)  # read before the database, which may be newer
+        self._mark = identity.mark_file(path)
+        marks = self._mark.read()  # before the database, which may be newer
         with domain_errors("the store could not be opened", database):
             self._db = connect(database, read_only=True)
         try:
             self._check_state()
             if self._history is not None:
-                identity.check(self._history, path, mark, None)
+                identity.check(self._history, path, marks)
         except BaseException:
             self.close()
             raise
@@ -200,9 +201,10 @@ class StoreReader(SqliteReads):
         Raises:
             StoreMismatch: it writes another one.
         """
-        mark = identity.read_mark(self._path)  # read before the database, which may be newer
+        marks = self._mark.read()  # before the database, which may be newer
         self._check_state()
-        if mark is not None and self._history is not None and not self._history.may_contain(mark):
+        known = self._history
+        if known and not all(known.may_contain(identity.point_of(mark)) for mark in marks):
             raise StoreMismatch(
                 f"the store in {self._path} went back or was replaced: restart the reader"
             )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-import math
 import sqlite3
 import threading
 import time
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
 from vikingd.domain.changes import Change
-from vikingd.domain.errors import DiskFull, StoreDamaged, VikingError
+from vikingd.domain.errors import DiskFull, StoreDamaged, StoreInUse, VikingError
 from vikingd.store.connection import Connection
 from vikingd.store.damage import REMEDY, store_damaged
 from vikingd.store.history import History, Point, begin_epoch, history_of
@@ -19,16 +19,20 @@ from vikingd.store.sqlite import identity
 from vikingd.store.sqlite.backup import check_restored, remove_leftovers
 from vikingd.store.sqlite.check import Check
 from vikingd.store.sqlite.committing import SqliteCommitting
+from vikingd.store.sqlite.connection import SqliteConnection
 from vikingd.store.sqlite.database import SqliteReads
-from vikingd.store.sqlite.directory import OpenFiles, Reserve, hold_lock
+from vikingd.store.sqlite.directory import Reserve, hold_lock
 from vikingd.store.sqlite.faults import domain_errors, to_domain_error
 from vikingd.store.sqlite.schema import CACHE_KIB, DATABASE, connect, migrate
 from vikingd.store.state import CLEAN, adopt
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writing import WritableStore
+from vikingd.system.log_frames import log_of
+from vikingd.system.open_files import OpenFiles
+from vikingd.system.sealed_files import sync
 
 _NOT_OPENED = "the store could not be opened"
-_MARK_INTERVAL = 30.0  # seconds at least between two marks
+_MARK_SYNC_INTERVAL = 5.0  # seconds at most between two syncs of the mark under load
 
 _log = logging.getLogger(__name__)
 
@@ -72,18 +76,22 @@ class Store(SqliteReads, WritableStore):
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._path = path
         self._marking = threading.Lock()
+        self._mark = identity.mark_file(path)
+        self._mark_problem = ""
         self._is_started = False
         with domain_errors(_NOT_OPENED, database), ExitStack() as stack:
             stack.enter_context(hold_lock(path))
             check_restored(path)
             remove_leftovers(path)
-            known, marked = _history(database), identity.read_mark(path)
+            marks = self._mark.read()
+            known = _history(database, self._mark.floor)
             loss = ""
             try:
+                identity.check_log(path)
                 if known is None:
                     identity.check_new(path)
                 else:
-                    identity.check(known, path, marked, indexed)
+                    identity.check(known, path, marks, indexed)
             except StoreDamaged as error:
                 if not accept_loss:
                     raise
@@ -94,6 +102,8 @@ class Store(SqliteReads, WritableStore):
             def open_database() -> None:
                 db = self._db = connect(self._database, cache_kib=cache_kib)
                 stack.callback(db.close)
+                if loss:
+                    _drop_frames(db, path)
                 migrate(db)
                 revision, size, is_clean = adopt(db, model, dimension, reembed=reembed)
                 history = known
@@ -122,9 +132,17 @@ class Store(SqliteReads, WritableStore):
                 open_database()
             if loss:
                 identity.forget_index(path)
-            self._marked = -math.inf  # the first commit begins an epoch
-            if marked != self.point:
-                self._mark()
+            elif known is not None and known.epochs and not marks:
+                how = "damaged" if self._mark.is_damaged else "missing"
+                _log.warning(
+                    "the mark of the store in %s is %s: an older copy of the store would not have "
+                    "been noticed",
+                    path,
+                    how,
+                )
+            self._mark_synced = time.monotonic()
+            if loss or not marks or identity.point_of(marks[-1]) != self.point:
+                self._begin_mark()
             self._resources = stack.pop_all()
 
     def _begin_epoch(self, known: History | None) -> History:
@@ -185,14 +203,48 @@ class Store(SqliteReads, WritableStore):
         assert history is not None
         return history
 
-    def _mark(self) -> None:
-        """Write the mark; with an older mark, the next start can miss a loss of newer commits."""
-        with self._marking:
-            self._marked = time.monotonic()
-            try:
-                identity.write_mark(self._path, self.point)
-            except OSError as error:
-                _log.warning("the mark of the store could not be written: %s", error)
+    def _begin_mark(self) -> None:
+        """Write the point of a start as the mark, once it is on disk.
+
+        A killed writer may have left a transaction that is in the log, but not yet on disk.
+        """
+        with self._marking, self._marking_problems(), suppress(FileNotFoundError):
+            sync(log_of(self._database))
+        with self._marking, self._marking_problems():
+            self._mark.begin(*self.point)
+
+    def _follow_mark(self, *, sync: bool = False) -> None:
+        """Write the last commit as the mark.
+
+        Without it, the next start can miss a loss of this commit.
+        """
+        with self._marking, self._marking_problems():
+            self._mark.write(*self.point)
+            if sync or time.monotonic() - self._mark_synced > _MARK_SYNC_INTERVAL:
+                self._sync_mark_now()
+
+    def _sync_mark(self) -> None:
+        with self._marking, self._marking_problems():
+            self._sync_mark_now()
+
+    def _sync_mark_now(self) -> None:
+        self._mark.sync()
+        self._mark_synced = time.monotonic()
+
+    @contextmanager
+    def _marking_problems(self) -> Iterator[None]:
+        """Log that the mark cannot be written, once for each reason."""
+        try:
+            yield
+            self._mark_problem = ""
+        except OSError as error:
+            if str(error) != self._mark_problem:
+                self._mark_problem = str(error)
+                _log.warning(
+                    "the mark of the store could not be written, a loss of newer writes would not "
+                    "be noticed: %s",
+                    error,
+                )
 
     @property
     def revision(self) -> int:
@@ -221,11 +273,10 @@ class Store(SqliteReads, WritableStore):
             if problem := self._files.problem(with_sizes=False):
                 raise StoreDamaged(f"{problem}: {REMEDY}")
             on_commit(changes, revision)
-            if time.monotonic() - self._marked > _MARK_INTERVAL:
-                self._mark()
+            self._follow_mark()
 
         self._is_started = True
-        self._writer.start(check_and_follow)
+        self._writer.start(check_and_follow, self._sync_mark)
         if self._check is not None:
             self._check.start()
 
@@ -238,7 +289,7 @@ class Store(SqliteReads, WritableStore):
             db.set_meta({"store.forgotten": max(forgotten, up_to_revision)})
 
         self._writer.run(forget)
-        self._mark()
+        self._follow_mark(sync=True)
 
     def _note_clean_end(self) -> None:
         """Note that the next start need not check the database."""
@@ -254,13 +305,29 @@ class Store(SqliteReads, WritableStore):
         self._writer.close()
         self._note_clean_end()
         if not self._closed and self._committing.has_begun:
-            self._mark()
+            self._follow_mark(sync=True)
         self._close_idle()
         self._resources.close()  # the last connection writes the log into the database
 
 
-def _history(database: Path) -> History | None:
+def _drop_frames(db: SqliteConnection, path: Path) -> None:
+    """Empty the log after an accepted loss.
+
+    SQLite would begin to write over the frames that it ignored, and a later start would take the
+    rest of them for a loss.
+
+    Raises:
+        StoreInUse: a reader has the database open.
+    """
+    is_busy, _, _ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    if is_busy:
+        raise StoreInUse(f"a reader has the store in {path} open: stop it to accept the loss")
+
+
+def _history(database: Path, floor: int) -> History | None:
     """Return the history of a database; None if there is no database or no store in it.
+
+    `floor` is a revision that the database has without its log.
 
     Reads only: SQLite deletes a log that does not fit, but it may belong to the right database.
     """
@@ -274,7 +341,7 @@ def _history(database: Path) -> History | None:
         except (ValueError, TypeError) as error:
             raise store_damaged("its history cannot be read") from error
     if known is not None:
-        _check_log(database, known)
+        _check_log(database, known, floor)
     return known
 
 
@@ -289,23 +356,35 @@ def _finish_rollback(database: Path) -> None:
             db.execute("SELECT count(*) FROM sqlite_master")
 
 
-def _check_log(database: Path, known: History) -> None:
+def _check_log(database: Path, known: History, floor: int) -> None:
     """Check that the log belongs to the database; SQLite does not check that.
 
     `known` is the history that the database has with its log.
 
     Raises:
-        StoreDamaged: they are of two stores, or of two histories of one store.
+        StoreDamaged: they are of two stores, or of two histories of one store; or the database is
+            an older copy, from before the log began.
     """
-    log = database.with_name(f"{database.name}-wal")
+    log = log_of(database)
     if not log.exists() or log.stat().st_size == 0:
         return
     try:
         with closing(connect(database, read_only=True, immutable=True)) as db:
-            alone = history_of(db)
+            (is_made,) = db.execute(
+                "SELECT count(*) FROM sqlite_master WHERE name = 'meta'"
+            ).fetchone()
+            alone = history_of(db) if is_made else None
     except (sqlite3.Error, ValueError, TypeError):
         return  # without its log a database may be torn, or may have no table yet
-    if alone is not None and not known.follows(alone):
+    found = alone.revision if alone is not None else 0
+    is_other = alone is not None and not known.follows(alone)
+    if not is_other and found < floor:
+        raise StoreDamaged(
+            f"{database.name} is an older copy than {log.name}: it has revision {found} without "
+            f"the log, and the log began after revision {floor}. Put the right {database.name} "
+            f"back, or move {log.name} away to take {database.name} without it, or {REMEDY}"
+        )
+    if alone is not None and is_other:
         raise StoreDamaged(
             f"{log.name} belongs to another database than {database.name}: the log is of store "
             f"{known.store}, the database of store {alone.store or 'without an id'} or an older "

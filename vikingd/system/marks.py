@@ -1,0 +1,149 @@
+"""Marks: small files, each of which names the newest acknowledged revision of a database.
+
+A mark has two slots, which are written by turns and in place, after a commit and before its
+acknowledgement. So after a kill the mark names just the last acknowledged revision. A write of a
+mark is not synced: after a power failure the mark may be older, and is never newer than the
+database. A slot that a power failure tore is ignored, and the other one counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from vikingd.system import sealed_files as sealed
+from vikingd.system.log_frames import NO_LOG, salts_of
+
+_SLOT = 512  # bytes, a sector
+
+
+class Mark(NamedTuple):
+    """A revision that was acknowledged.
+
+    Attributes:
+        store: the id of the database.
+        epoch: of the revision.
+        log: the salts of the database's log when the mark was written; "" if they are unknown.
+        floor: a revision that the database has without its log.
+    """
+
+    store: str
+    epoch: str
+    revision: int
+    log: str = ""
+    floor: int = 0
+
+
+class MarkFile:
+    """The mark of a database. One thread at a time writes it, and one process.
+
+    Attributes:
+        is_synced: all that was written is on disk.
+        is_damaged: the file had content at the last read, and no slot of it was valid.
+    """
+
+    def __init__(self, path: Path, database: Path) -> None:
+        self._path = path
+        self._database = database
+        self._last: Mark | None = None
+        self.is_synced = True
+        self.is_damaged = False
+
+    def read(self) -> list[Mark]:
+        """Return the marks of the valid slots, the newest one last.
+
+        A file of an older version is one slot. All marks of a file are of one history.
+        """
+        try:
+            file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+        except FileNotFoundError:
+            data = b""
+        else:
+            try:
+                data = os.read(file, 2 * _SLOT)
+            finally:
+                os.close(file)
+        slots = (_mark_of(data[:_SLOT]), _mark_of(data[_SLOT:]))
+        marks = sorted((mark for mark in slots if mark), key=lambda mark: mark.revision)
+        self.is_damaged = bool(data) and not marks
+        self._last = marks[-1] if marks else None
+        return marks
+
+    @property
+    def floor(self) -> int:
+        """A revision that the database must have without its present log, by the last mark."""
+        last = self._last
+        return last.floor if last and last.log == salts_of(self._database) else 0
+
+    def write(self, store: str, epoch: str, revision: int) -> None:
+        """Write a committed revision that is not lower than the last one of this file.
+
+        Raises:
+            OSError: the mark cannot be written.
+        """
+        mark = self._following(store, epoch, revision)
+        try:
+            file = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK)
+            try:
+                is_whole = os.fstat(file).st_size == 2 * _SLOT
+                if is_whole:
+                    os.pwrite(file, _slot_of(mark), revision % 2 * _SLOT)
+            finally:
+                os.close(file)
+        except OSError:  # missing, or no file
+            is_whole = False
+        if is_whole:
+            self.is_synced = False
+        else:
+            self._replace(mark)
+        self._last = mark
+
+    def sync(self) -> None:
+        """Wait until all that was written is on disk."""
+        if not self.is_synced:
+            sealed.sync(self._path)
+            self.is_synced = True
+
+    def begin(self, store: str, epoch: str, revision: int) -> None:
+        """Begin the mark of another history; it is on disk when this returns."""
+        self._last = None
+        mark = self._following(store, epoch, revision)
+        self._replace(mark)
+        self._last = mark
+
+    def _following(self, store: str, epoch: str, revision: int) -> Mark:
+        """Return the mark of a revision, with the floor that follows from the last mark."""
+        log, last = salts_of(self._database), self._last
+        if log == NO_LOG:
+            floor = revision
+        elif last is None or last.store != store or not last.log:
+            floor = 0
+        else:
+            # SQLite has begun the log again: all that was committed before is in the database.
+            floor = last.floor if last.log == log else last.revision
+        return Mark(store, epoch, revision, log, floor)
+
+    def _replace(self, mark: Mark) -> None:
+        sealed.replace_durably(self._path, (_slot_of(mark) * 2).decode())
+        self.is_synced = True
+
+
+def _slot_of(mark: Mark) -> bytes:
+    return sealed.seal(json.dumps(mark._asdict())).encode().ljust(_SLOT, b"\n")
+
+
+def _mark_of(slot: bytes) -> Mark | None:
+    """Return the mark in a slot; None if it is damaged."""
+    try:
+        record = json.loads(sealed.unseal(slot.decode().rstrip("\n") + "\n"))
+        return Mark(
+            str(record["store"]),
+            str(record["epoch"]),
+            int(record["revision"]),
+            str(record.get("log", "")),
+            int(record.get("floor", 0)),
+        )
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
