@@ -17,7 +17,8 @@ from benchmarks.daemon import Server, say, temporary_store
 from benchmarks.data import HARD, MEDIUM, TOP
 from benchmarks.measure import Load, Row, drive, interleaved, latency, percentiles, throughput
 from benchmarks.writes import load_tree
-from vikingd.access.keys import FILE
+from vikingd.access.keys import HAD_KEY
+from vikingd.access.keys_file import FILE
 from vikingd.client import Document, Method, Mode, find_request
 from vikingd.client.messages import MessageClient
 from vikingd.domain.errors import EmbedderFailed
@@ -82,7 +83,8 @@ def find_with_key(bench: Bench) -> Iterator[Row]:
             shown = percentiles(ours)
             median = float(np.median(base)) * 1e3
             yield bench.row("find_with_key", shown["p50"], "ms", median, **shown)
-    for path in bench.store.glob(f"{FILE}*"):  # the other measurements have no key
+    # The other measurements have no key.
+    for path in (*bench.store.glob(f"{FILE}*"), bench.store / HAD_KEY):
         path.unlink()
 
 

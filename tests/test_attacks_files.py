@@ -19,7 +19,8 @@ from commands import serve
 from metrics_helpers import Daemon, running
 from patience import eventually
 
-from vikingd.access.keys import FILE, HAD_KEY, KeyStore
+from vikingd.access.keys import HAD_KEY, KeyStore
+from vikingd.access.keys_file import FILE
 from vikingd.access.records import NewKey
 from vikingd.client.methods import Stubs
 from vikingd.domain.errors import Unauthenticated
@@ -69,7 +70,7 @@ def test_a_daemon_that_loses_its_keys_does_not_open(
                 create, access_pb2.CreateKeyRequest(operator=True), target.metadata("operator")
             )
             if attack in (_removed, _replaced):  # else SQLite may have what it needs in memory
-                assert (code, "moved or replaced" in message) == ("DATA_LOSS", True)
+                assert (code, "deleted or replaced" in message) == ("DATA_LOSS", True)
             assert str(target.store) not in message
         assert "INTERNAL" not in target.daemon.stderr
 
@@ -149,13 +150,13 @@ def test_a_full_disk_does_not_lose_the_next_change(tmp_path: Path) -> None:
     keys = KeyStore(tmp_path)
     _, operator = keys.create(NewKey(is_operator=True))
     keys.caller(operator)
-    keys._writes.execute(
+    keys._file._connection.execute(
         "CREATE TEMP TRIGGER full BEFORE UPDATE ON keys BEGIN "
         "SELECT RAISE(ABORT, 'database or disk is full'); END"
     )
     keys.write_uses()
-    assert not keys._writes.in_transaction
-    keys._writes.execute("DROP TRIGGER full")
+    assert not keys._file._connection.in_transaction
+    keys._file._connection.execute("DROP TRIGGER full")
     key, text = keys.create(NewKey(is_operator=True))
     keys.revoke(key.id, "default", by_operator=True)
     with pytest.raises(Unauthenticated, match="revoked"):

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from vikingd.access.gate import Gate
-from vikingd.access.keys import FILE, KeyStore
+from vikingd.access.keys import KeyStore
+from vikingd.access.keys_file import FILE
 from vikingd.access.quotas import Limits
 from vikingd.access.records import NewKey
 from vikingd.domain.errors import (
@@ -57,7 +58,7 @@ def test_a_key_has_the_rights_it_was_created_with(keys: KeyStore) -> None:
     """A caller has the tenant, the user and the rights of its key, in this and another process."""
     keys.create(OPERATOR)
     key, text = keys.create(ANA)
-    for store in (keys, KeyStore(keys._path.parent)):
+    for store in (keys, KeyStore(keys._file.path.parent)):
         caller, limits = store.caller(text)
         assert (caller.key, caller.tenant, caller.user) == (key.id, "acme", "ana")
         assert caller.may(Right.READ, "viking://resources/a.md")
@@ -75,7 +76,7 @@ def test_the_file_has_no_secret(keys: KeyStore) -> None:
     keys.rotate(keys.keys("default", by_operator=True)[0].id, "default", 60, by_operator=True)
     keys.close()
     secret = text.rpartition("_")[2]
-    for path in keys._path.parent.iterdir():
+    for path in keys._file.path.parent.iterdir():
         data = path.read_bytes()
         assert secret.encode() not in data
         assert bytes.fromhex(secret) not in data
@@ -114,7 +115,7 @@ def test_a_revoked_key_fails_at_the_next_call(keys: KeyStore) -> None:
     """A revocation holds at the next call, in another process after a moment, and is told."""
     keys.create(OPERATOR)
     key, text = keys.create(ANA)
-    other = KeyStore(keys._path.parent)
+    other = KeyStore(keys._file.path.parent)
     other.caller(text)
     keys.revoke(key.id, "acme")
     for store, moment in ((keys, 0), (other, 0.02)):
@@ -221,7 +222,7 @@ def test_a_deleted_tenant_leaves_no_key(keys: KeyStore) -> None:
 def test_limits_hold_at_the_next_call(keys: KeyStore) -> None:
     """Another process sees new limits of a tenant after a moment."""
     _, text = keys.create(OPERATOR)
-    other = KeyStore(keys._path.parent)
+    other = KeyStore(keys._file.path.parent)
     other.caller(text)
     assert other.tenant_limits("acme") == Limits()
     keys.put_tenant("acme", Limits(contexts=5))
@@ -236,7 +237,7 @@ def test_a_damaged_file_is_refused(keys: KeyStore) -> None:
     """A damaged file never means that no key exists."""
     keys.create(OPERATOR)
     keys.close()
-    path = keys._path
+    path = keys._file.path
     path.write_bytes(b"x" * len(path.read_bytes()))
     with pytest.raises(StoreDamaged, match="is damaged"):
         KeyStore(path.parent)
@@ -245,11 +246,11 @@ def test_a_damaged_file_is_refused(keys: KeyStore) -> None:
 def test_a_later_version_is_refused(keys: KeyStore) -> None:
     """A file of a later version is not read with the rules of this one."""
     keys.close()
-    with sqlite3.connect(keys._path.parent / FILE) as db:
+    with sqlite3.connect(keys._file.path.parent / FILE) as db:
         db.execute("UPDATE state SET value = 2 WHERE name = 'version'")
     db.close()
     with pytest.raises(StoreDamaged, match="later version"):
-        KeyStore(keys._path.parent)
+        KeyStore(keys._file.path.parent)
 
 
 # The gate

@@ -8,10 +8,10 @@ Several processes of one data directory share the file, and see each other's cha
 from __future__ import annotations
 
 import hmac
+import logging
 import re
 import secrets
 import sqlite3
-import threading
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -19,6 +19,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from vikingd.access.keys_file import FILE, KeysFile
 from vikingd.access.quotas import Limits
 from vikingd.access.records import (
     COLUMNS,
@@ -31,11 +32,10 @@ from vikingd.access.records import (
     limits_as_json,
     limits_of,
 )
-from vikingd.access.schema import COPY, connect
+from vikingd.access.schema import COPY
 from vikingd.access.tables import Connection
 from vikingd.domain.errors import (
     AlreadyExists,
-    DiskFull,
     InvalidField,
     NotFound,
     StoreAway,
@@ -46,11 +46,9 @@ from vikingd.domain.errors import (
 )
 from vikingd.domain.rights import DEFAULT_TENANT, Caller
 
-FILE = "access.sqlite3"
-"""The name of the file in the data directory."""
-
 HAD_KEY = "keys-needed"
-"""An empty file beside it from the first key on: without the keys vikingd does not start open."""
+"""The mark of the keys, beside them from the first key on: without the keys vikingd does not start
+open, and with older ones it does not start."""
 
 MAX_KEYS = 5000
 """Keys of one tenant, revoked ones included: a list of them fits into one reply."""
@@ -63,8 +61,11 @@ _LOOK = 0.01  # seconds between two looks at the file; a look takes several call
 _TEXT = re.compile(r"vk_([0-9a-f]{8})_([0-9a-f]{64})")
 _STATE = """
 SELECT (SELECT value FROM state WHERE name = 'changes'),
-    (SELECT value FROM state WHERE name = 'had_key')
+    (SELECT value FROM state WHERE name = 'had_key'),
+    (SELECT value FROM state WHERE name = 'id')
 """
+
+_log = logging.getLogger(__name__)
 
 
 class _Valid:
@@ -97,18 +98,22 @@ class KeyStore:
 
     The methods under "Calls" are for one thread, the event loop's. All others are for any thread.
 
+    Args:
+        accept_older: accept keys that are older than they were, and name the valid ones in the log.
+
     Raises:
-        StoreDamaged: the file is damaged, or is of a later version.
+        StoreDamaged: the file is damaged, older than it was, or of a later version.
         StoreFailed: the file cannot be created.
+        StoreInUse: older keys cannot be accepted while another process uses the file.
         StoreMismatch: the file is a copy of the keys in a database, or should be one and is not.
     """
 
     _is_copy = False
 
-    def __init__(self, directory: Path) -> None:
-        self._path = directory / FILE
+    def __init__(self, directory: Path, *, accept_older: bool = False) -> None:
         self._marker = directory / HAD_KEY
-        self._lock = threading.Lock()  # of the connection for writes
+        self._id = 0
+        self._problem = ""
         self._file_version = self._changes = -1
         self._next_look = 0.0
         self._own_changes = self._known_own_changes = 0  # of this process
@@ -117,24 +122,12 @@ class KeyStore:
         self._limits: dict[str, Limits] = {}
         self._used: dict[str, int] = {}
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._marker.exists() and not (self._path.exists() and self._path.stat().st_size):
-            raise StoreDamaged(
-                f"{self._path}, the file of the keys, is gone or empty: restore a copy of it; if "
-                f"there is none, remove {self._marker} and create all keys again"
-            )
-        try:
-            self._writes = connect(self._path)
-            self._reads = connect(self._path)
-            self._refresh()
-        except sqlite3.OperationalError as error:
-            raise StoreFailed(f"cannot open {self._path}: {error}") from None
-        except sqlite3.DatabaseError as error:
-            raise StoreDamaged(
-                f"{self._path}, the file of the keys, is damaged ({error}): restore a copy of it; "
-                f"if there is none, move it and {HAD_KEY} away and create all keys again"
-            ) from None
-        self._inode = self._path.stat().st_ino
-        is_copy = self._writes.execute(f"SELECT 1 FROM state WHERE name = '{COPY}'").fetchone()
+        self._file = KeysFile(
+            directory / FILE, self._marker, is_copy=self._is_copy, accept_older=accept_older
+        )
+        self._reads = self._file.connect()
+        self._refresh()
+        is_copy = self._read(f"SELECT 1 FROM state WHERE name = '{COPY}'")
         if is_copy and not self._is_copy:
             raise StoreMismatch(
                 f"{directory} is of a node, whose keys are in a database: start it with --store, "
@@ -145,8 +138,7 @@ class KeyStore:
                 f"{directory} has keys of its own, and nodes have theirs in the database: take "
                 "another --path"
             )
-        if self._had_key:
-            self._marker.touch(0o600)
+        self._file.start()
 
     # Calls
 
@@ -253,10 +245,18 @@ class KeyStore:
         now, own = time.monotonic(), self._own_changes
         if now < self._next_look and own == self._known_own_changes:
             return
+        if (problem := self._file.problem()) and not self._problem:
+            self._problem = problem
+            _log.error("%s: changes of keys are refused until a restart", problem)
         (version,) = self._read("PRAGMA data_version")
         if version != self._file_version:
-            changes, had_key = self._read(_STATE)
-            self._file_version = version
+            changes, had_key, id_ = self._read(_STATE)
+            if self._id not in (0, id_) or changes < self._changes:
+                raise StoreDamaged(
+                    f"{FILE}, the file of the keys, went back while vikingd runs: put the right "
+                    "file back and restart vikingd"
+                )
+            self._file_version, self._id = version, id_
             if changes != self._changes:
                 self._changes, self._had_key = changes, self._had_key or bool(had_key)
                 self._valid.clear()
@@ -314,7 +314,6 @@ class KeyStore:
                 raise AlreadyExists(f"a key for the certificate subject {new.subject}")
             db.execute("UPDATE state SET value = 1 WHERE name = 'had_key'")
             created = self._one(db, id_)
-        self._marker.touch(0o600)
         return created, f"vk_{id_}_{secret}"
 
     # Operators' keys are of a tenant, too. For others they do not exist: a new secret would make
@@ -398,7 +397,7 @@ class KeyStore:
 
     def tenant(self, name: str) -> TenantRecord:
         """Return a tenant; one without a record has no limits."""
-        with self._transaction() as db:
+        with self._file.transaction() as db:
             row = db.execute(
                 "SELECT created_at, limits FROM tenants WHERE name = ?", (name,)
             ).fetchone()
@@ -421,50 +420,17 @@ class KeyStore:
             key, tenant: the id of the key, or the name of the tenant, that it changes.
         """
         del key, tenant  # other nodes would have to know
-        with self._transaction("IMMEDIATE") as db:
-            if not self._is_in_place():
-                raise StoreDamaged(
-                    f"{FILE}, the file of the keys, was moved or replaced while vikingd runs: put "
-                    "it back, or restart vikingd"
-                )
+        with self._file.changing() as db:
             yield db
-            db.execute("UPDATE state SET value = value + 1 WHERE name = 'changes'")
         self._own_changes += 1
 
     def _asking(self) -> AbstractContextManager[Connection]:
         """A transaction that reads what is true now."""
-        return self._transaction()
+        return self._file.transaction()
 
     def _noting(self) -> AbstractContextManager[Connection]:
         """A transaction that changes nothing that callers see."""
-        return self._transaction("IMMEDIATE")
-
-    @contextmanager
-    def _transaction(self, kind: str = "DEFERRED") -> Iterator[sqlite3.Connection]:
-        """A transaction of the connection for writes.
-
-        Raises:
-            StoreFailed, DiskFull: the file cannot be read or written. Nothing was changed.
-        """
-        with self._lock:
-            db = self._writes
-            try:
-                db.execute(f"BEGIN {kind}")
-                yield db
-                db.execute("COMMIT")
-            except sqlite3.Error as error:
-                failed = DiskFull if "full" in str(error) else StoreFailed
-                raise failed(f"{FILE}, the file of the keys, does not work: {error}") from None
-            finally:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-
-    def _is_in_place(self) -> bool:
-        """Return whether the open file is that of the path; changes of another would be lost."""
-        try:
-            return self._path.stat().st_ino == self._inode
-        except FileNotFoundError:
-            return False
+        return self._file.transaction("IMMEDIATE")
 
     def write_uses(self) -> None:
         """Write the times of last use. Nothing waits for this, and a full disk drops them."""
@@ -480,6 +446,5 @@ class KeyStore:
     def close(self) -> None:
         """Write the times of last use and close the file."""
         self.write_uses()
-        with self._lock:
-            self._writes.close()
-            self._reads.close()
+        self._file.close()
+        self._reads.close()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote
 
 from vikingd.domain.errors import StoreDamaged
 
@@ -33,14 +36,43 @@ CREATE TABLE IF NOT EXISTS tenants (
     created_at INTEGER NOT NULL,
     limits TEXT NOT NULL
 ) STRICT;
--- `changes` counts what callers may see; a new time of last use is none of it.
+-- `changes` counts what callers may see; a new time of last use is none of it. `id` is random.
 CREATE TABLE IF NOT EXISTS state (name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT;
-INSERT OR IGNORE INTO state VALUES ('version', 1), ('changes', 0), ('had_key', 0);
+INSERT OR IGNORE INTO state
+VALUES ('version', 1), ('changes', 0), ('had_key', 0), ('id', random());
 """
 _VERSION = 1
 
 COPY = "copy"
 """The row of the table `state` in a file that is a copy of the keys in a database."""
+
+
+class State(NamedTuple):
+    """The identity of a file of keys, and the number of its last change."""
+
+    id: str  # "" in a file of an older version
+    changes: int
+    had_key: bool  # it has, or ever had, a key
+
+
+NOTHING = State("", 0, False)
+"""The state of a file without tables."""
+
+
+def state_of(connection: sqlite3.Connection) -> State:
+    """Return the state of a file of keys."""
+    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'state'").fetchone():
+        return NOTHING
+    found = dict(connection.execute("SELECT name, value FROM state"))
+    return State(str(found.get("id", "")), found.get("changes", 0), bool(found.get("had_key")))
+
+
+def read_state(path: Path, *, without_log: bool = False) -> State:
+    """Return the state of a file of keys; its log is not taken into it."""
+    immutable = "&immutable=1" if without_log else ""
+    uri = f"file:{quote(str(path))}?mode=ro{immutable}"
+    with closing(sqlite3.connect(uri, uri=True, timeout=5, isolation_level=None)) as connection:
+        return state_of(connection)
 
 
 def connect(path: Path) -> sqlite3.Connection:

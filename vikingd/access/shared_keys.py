@@ -117,8 +117,6 @@ class SharedKeys(KeyStore):
                 file.executemany("INSERT OR REPLACE INTO tenants VALUES (?, ?, ?)", tenants)
                 file.execute("INSERT OR REPLACE INTO state VALUES (?, 1)", (COPY,))
                 file.execute("UPDATE state SET value = ? WHERE name = 'had_key'", (had_key,))
-            if had_key:
-                self._marker.touch(0o600)
             self._copied, self._timeline = newest, timeline
             return True
 

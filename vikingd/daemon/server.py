@@ -106,6 +106,10 @@ _AcceptLoss = Annotated[
     bool,
     typer.Option("--accept-data-loss", help="Accept a store that lost data."),
 ]
+_AcceptOlderKeys = Annotated[
+    bool,
+    typer.Option("--accept-older-keys", help="Accept older keys; revoked ones may be valid again."),
+]
 _Reader = Annotated[
     bool,
     typer.Option("--reader", help="Answer from a store that another vikingd writes."),
@@ -132,6 +136,7 @@ def serve(
     reembed: _Reembed = False,
     reader: _Reader = False,
     accept_data_loss: _AcceptLoss = False,
+    accept_older_keys: _AcceptOlderKeys = False,
     gateway: _Gateway = None,
 ) -> None:
     """Serve until SIGTERM or Ctrl-C."""
@@ -150,10 +155,14 @@ def serve(
         gateway=None if gateway is None else {"listen": gateway},
     ).settings
     configure_logs(settings.log_level)
-    for flag, given in (("--reembed", reembed), ("--accept-data-loss", accept_data_loss)):
+    accepted = (
+        ("--accept-data-loss", accept_data_loss),
+        ("--accept-older-keys", accept_older_keys),
+    )
+    for flag, given in (("--reembed", reembed), *accepted):
         if reader and given:
             _fail(f"{flag} does not go with --reader: a reader changes nothing", code=2)
-    for flag, given in (("--reader", reader), ("--accept-data-loss", accept_data_loss)):
+    for flag, given in (("--reader", reader), *accepted):
         if settings.store and given:
             _fail(f"{flag} does not go with a shared store: every node writes it", code=2)
     gc.disable()  # a start makes no garbage; to look for it takes a tenth of the start
@@ -168,6 +177,7 @@ def serve(
             reembed=reembed,
             reader=reader,
             accept_loss=accept_data_loss,
+            accept_older_keys=accept_older_keys,
             gateway=gateway is not None,
         )
     sys.stdout.flush()

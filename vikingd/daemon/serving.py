@@ -93,6 +93,7 @@ def run(
     reembed: bool = False,
     reader: bool = False,
     accept_loss: bool = False,
+    accept_older_keys: bool = False,
     gateway: bool = False,
 ) -> int:
     """Serve until SIGTERM or Ctrl-C; return the exit code of the process.
@@ -142,7 +143,7 @@ def run(
         )
         shared = Shared(settings.embedding, metrics, settings.store)
         # A writer embeds from its start on. A reader embeds nothing, and has no store without one.
-        keys = None if reader else _open_keys(settings, shared)
+        keys = None if reader else _open_keys(settings, shared, accept_older_keys)
         limit = partial(keys.embedding_limit, DEFAULT_TENANT) if keys else None
         engine = Engine(engine_settings, _log.info, shared, limit)
         keys = keys or KeyStore(settings.path)
@@ -320,10 +321,10 @@ def _services(parts: _Parts, threads: Threads, preparing: Preparing, engine: Eng
     return collector
 
 
-def _open_keys(settings: Settings, shared: Shared) -> KeyStore:
+def _open_keys(settings: Settings, shared: Shared, accept_older: bool) -> KeyStore:
     """Return the keys of this data directory, or those of all nodes."""
     if shared.database is None:
-        return KeyStore(settings.path)
+        return KeyStore(settings.path, accept_older=accept_older)
     from vikingd.access.shared_keys import SharedKeys
     from vikingd.store.postgres.access import AccessTables
 

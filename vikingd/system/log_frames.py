@@ -52,14 +52,25 @@ def salts_of(database: Path) -> str:
     SQLite draws new salts when it begins a log again at its start. Before that, all frames of the
     old log are in the database and on disk.
     """
+    log = open_log(database)
     try:
-        log = os.open(log_of(database), os.O_RDONLY | os.O_NONBLOCK)
-    except FileNotFoundError:
-        return NO_LOG
-    try:
-        return os.pread(log, _SALT_BYTES, _SALTS).hex() or NO_LOG
+        return read_salts(log)
     finally:
-        os.close(log)
+        if log is not None:
+            os.close(log)
+
+
+def open_log(database: Path) -> int | None:
+    """Return a descriptor of a database's log; None if it is missing."""
+    try:
+        return os.open(log_of(database), os.O_RDONLY | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return None
+
+
+def read_salts(log: int | None) -> str:
+    """Return the salts of an open log, or NO_LOG."""
+    return (log is not None and os.pread(log, _SALT_BYTES, _SALTS).hex()) or NO_LOG
 
 
 def broken_frame(database: Path) -> int | None:

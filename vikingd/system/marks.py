@@ -10,13 +10,17 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from vikingd.system import platform
 from vikingd.system import sealed_files as sealed
-from vikingd.system.log_frames import NO_LOG, salts_of
+from vikingd.system.log_frames import NO_LOG, open_log, read_salts, salts_of
 
 _SLOT = 512  # bytes, a sector
+
+_encode = json.JSONEncoder().encode
 
 
 class Mark(NamedTuple):
@@ -48,6 +52,8 @@ class MarkFile:
         self._path = path
         self._database = database
         self._last: Mark | None = None
+        self._file: int | None = None  # both are open from the first write on
+        self._log: int | None = None
         self.is_synced = True
         self.is_damaged = False
 
@@ -56,6 +62,7 @@ class MarkFile:
 
         A file of an older version is one slot. All marks of a file are of one history.
         """
+        self.close()
         try:
             file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -83,39 +90,46 @@ class MarkFile:
         Raises:
             OSError: the mark cannot be written.
         """
-        mark = self._following(store, epoch, revision)
-        try:
-            file = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK)
-            try:
-                is_whole = os.fstat(file).st_size == 2 * _SLOT
-                if is_whole:
-                    os.pwrite(file, _slot_of(mark), revision % 2 * _SLOT)
-            finally:
-                os.close(file)
-        except OSError:  # missing, or no file
-            is_whole = False
-        if is_whole:
-            self.is_synced = False
-        else:
+        if self._log is None:
+            self._log = open_log(self._database)
+        if self._file is None:
+            self._file = _open_whole(self._path)
+        mark = self._following(store, epoch, revision, read_salts(self._log))
+        if self._file is None:
             self._replace(mark)
+        else:
+            os.pwrite(self._file, _slot_of(mark), revision % 2 * _SLOT)
+            self.is_synced = False
         self._last = mark
 
     def sync(self) -> None:
-        """Wait until all that was written is on disk."""
-        if not self.is_synced:
-            sealed.sync(self._path)
-            self.is_synced = True
+        """Wait until all that was written is on disk; make the file again if it was deleted."""
+        if self._file is None or self.is_synced or self._last is None:
+            return
+        with suppress(FileNotFoundError):
+            if os.path.samestat(self._path.stat(), os.fstat(self._file)):
+                platform.sync(self._file)
+                self.is_synced = True
+                return
+        self._replace(self._last)
 
     def begin(self, store: str, epoch: str, revision: int) -> None:
         """Begin the mark of another history; it is on disk when this returns."""
         self._last = None
-        mark = self._following(store, epoch, revision)
+        mark = self._following(store, epoch, revision, salts_of(self._database))
         self._replace(mark)
         self._last = mark
 
-    def _following(self, store: str, epoch: str, revision: int) -> Mark:
+    def close(self) -> None:
+        """Close the files; a later write opens them again."""
+        for file in (self._file, self._log):
+            if file is not None:
+                os.close(file)
+        self._file = self._log = None
+
+    def _following(self, store: str, epoch: str, revision: int, log: str) -> Mark:
         """Return the mark of a revision, with the floor that follows from the last mark."""
-        log, last = salts_of(self._database), self._last
+        last = self._last
         if log == NO_LOG:
             floor = revision
         elif last is None or last.store != store or not last.log:
@@ -126,12 +140,25 @@ class MarkFile:
         return Mark(store, epoch, revision, log, floor)
 
     def _replace(self, mark: Mark) -> None:
+        self.close()
         sealed.replace_durably(self._path, (_slot_of(mark) * 2).decode())
         self.is_synced = True
 
 
+def _open_whole(path: Path) -> int | None:
+    """Open a mark to write it in place; return None if it is missing, or has another form."""
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:  # such as that of a pipe
+        return None
+    if os.fstat(file).st_size == 2 * _SLOT:
+        return file
+    os.close(file)
+    return None
+
+
 def _slot_of(mark: Mark) -> bytes:
-    return sealed.seal(json.dumps(mark._asdict())).encode().ljust(_SLOT, b"\n")
+    return sealed.seal(_encode(mark._asdict())).encode().ljust(_SLOT, b"\n")
 
 
 def _mark_of(slot: bytes) -> Mark | None:

@@ -306,6 +306,7 @@ class Store(SqliteReads, WritableStore):
         self._note_clean_end()
         if not self._closed and self._committing.has_begun:
             self._follow_mark(sync=True)
+        self._mark.close()
         self._close_idle()
         self._resources.close()  # the last connection writes the log into the database
 
