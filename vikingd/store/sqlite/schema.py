@@ -149,6 +149,8 @@ def connect(
         factory=SqliteConnection,
     )
     if not read_only:
+        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new database; see `space`
+        db.execute("PRAGMA secure_delete = ON")  # deleted text is overwritten
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")
         db.execute("PRAGMA fullfsync = ON")  # for macOS, whose fsync does not reach the disk
