@@ -243,6 +243,17 @@ class WritableStore(Reads):
         """
         return self._writer.submit(lambda work: drop_vectors(work, uri, after), size=_DROP_SIZE)
 
+    def give_back(self) -> int:
+        """Give the room of deleted contexts back to the disk, and return its bytes.
+
+        A database server does so by itself.
+
+        Raises:
+            DiskFull: the disk has no room for a step of it.
+            StoreDamaged, StoreFailed: the database cannot be changed.
+        """
+        return 0
+
     @abstractmethod
     def forget_removals(self, up_to_revision: int) -> None:
         """Drop the removals up to this revision, which `changes_since` then cannot give."""

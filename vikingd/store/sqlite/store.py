@@ -23,6 +23,7 @@ from vikingd.store.sqlite.database import SqliteReads
 from vikingd.store.sqlite.directory import OpenFiles, Reserve, hold_lock
 from vikingd.store.sqlite.faults import domain_errors, to_domain_error
 from vikingd.store.sqlite.schema import CACHE_KIB, DATABASE, connect, migrate
+from vikingd.store.sqlite.space import Space
 from vikingd.store.state import CLEAN, adopt
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writing import WritableStore
@@ -111,6 +112,7 @@ class Store(SqliteReads, WritableStore):
                     dimension=size,
                 )
                 self._writer = Writer(self._committing, self._explain)
+                self._space = Space(self._committing, self._writer, self._explain)
                 self._check = None if is_clean else Check(self._database, self._note)
 
             try:
@@ -221,6 +223,7 @@ class Store(SqliteReads, WritableStore):
             if problem := self._files.problem(with_sizes=False):
                 raise StoreDamaged(f"{problem}: {REMEDY}")
             on_commit(changes, revision)
+            self._space.note_commit()
             if time.monotonic() - self._marked > _MARK_INTERVAL:
                 self._mark()
 
@@ -240,6 +243,10 @@ class Store(SqliteReads, WritableStore):
         self._writer.run(forget)
         self._mark()
 
+    def give_back(self) -> int:
+        """Give the room of deleted contexts back to the disk, and return its bytes."""
+        return self._space.give_back_all()
+
     def _note_clean_end(self) -> None:
         """Note that the next start need not check the database."""
         is_over = self._writer.failure or self._committing.is_clean or self._closed
@@ -252,6 +259,7 @@ class Store(SqliteReads, WritableStore):
         if self._check is not None:
             self._check.stop()
         self._writer.close()
+        self._space.stop()
         self._note_clean_end()
         if not self._closed and self._committing.has_begun:
             self._mark()
