@@ -16,9 +16,10 @@ from typing import Any
 
 import pytest
 from patience import eventually
-from store_helpers import Mirror, file, opened, put, scanned
+from store_helpers import Mirror, file, log_kept, opened, put, scanned
 
 from vikingd.access.schema import connect as connect_keys
+from vikingd.domain.errors import StoreDamaged
 from vikingd.store import Store
 from vikingd.store.sqlite.schema import DATABASE, connect
 
@@ -238,3 +239,117 @@ def test_a_kill_within_the_steps_loses_nothing(tmp_path: Path, dice: random.Rand
             assert store.altered(10) == []
             store.delete([uri for uri in found if "/new" in uri], allow_missing=True).result(10)
         check(tmp_path)
+
+
+OLD = """
+PRAGMA auto_vacuum = NONE;
+VACUUM;
+"""
+
+
+def make_old(path: Path) -> None:
+    """Turn a store into one of an older vikingd, which cannot give back pages."""
+    with closing(sqlite3.connect(path / DATABASE, isolation_level=None)) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        db.executescript(OLD)
+        assert db.execute("PRAGMA auto_vacuum").fetchone() == (0,)
+        db.execute("PRAGMA journal_mode = WAL")
+
+
+def test_an_older_store_is_converted_at_its_next_start(tmp_path: Path) -> None:
+    """A store of an older vikingd keeps all rows, and gives back room from its next start on."""
+    with opened(tmp_path) as store:
+        fill(store, 30)
+        before, point = scanned(store), store.point
+    make_old(tmp_path)
+    with opened(tmp_path) as store:
+        assert scanned(store) == before
+        assert store.point[:2] == point[:2]
+        drop(store, 30)
+        assert store.give_back() > 20 * LARGE
+    check(tmp_path)
+    assert not list(tmp_path.glob("*.rewritten*"))
+
+
+def test_an_interrupted_conversion_begins_again(tmp_path: Path) -> None:
+    """What a killed process left of a conversion is removed, and the store is converted."""
+    with opened(tmp_path) as store:
+        fill(store, 3)
+        before = scanned(store)
+    make_old(tmp_path)
+    (tmp_path / f"{DATABASE}.rewritten").write_bytes(b"half")
+    (tmp_path / f"{DATABASE}.rewritten-journal").write_bytes(b"half")
+    with opened(tmp_path) as store:
+        assert scanned(store) == before
+        drop(store, 3)
+        assert store.give_back()
+    assert not list(tmp_path.glob("*.rewritten*"))
+
+
+def test_a_store_that_is_read_is_not_converted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """With a reader the conversion waits for a start without one, and the log says so."""
+    with opened(tmp_path) as store:
+        fill(store, 3)
+        before = scanned(store)
+    make_old(tmp_path)
+    with closing(connect(tmp_path / DATABASE, read_only=True)) as reader:
+        assert reader.execute("SELECT count(*) FROM contexts").fetchone() == (len(before),)
+        with opened(tmp_path) as store:
+            drop(store, 3)
+            assert store.give_back() == 0
+    assert "start the daemon once without readers" in caplog.text
+    with opened(tmp_path):
+        assert size(tmp_path) < 3 * LARGE
+
+
+def test_a_damaged_store_is_not_rewritten(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A database with damage keeps its bytes: a rewrite could hide it."""
+    with opened(tmp_path) as store:
+        fill(store, 3)
+    make_old(tmp_path)
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as db:
+        (page,) = db.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name = 'contexts_revision'"
+        ).fetchone()
+    with (tmp_path / DATABASE).open("r+b") as file_:
+        file_.seek((page - 1) * 4096 + 8)
+        file_.write(b"\xff" * 24)
+    with closing(Store(tmp_path, model="m", dimension=2)):
+        pass
+    assert "cannot give back the room" in caplog.text
+    with closing(sqlite3.connect(tmp_path / DATABASE)) as db:
+        assert db.execute("PRAGMA auto_vacuum").fetchone() == (0,)
+
+
+def test_a_backup_has_neither_free_pages_nor_deleted_text(tmp_path: Path) -> None:
+    """A backup is as small as its contexts, and has no byte of a deleted one."""
+    with opened(tmp_path) as store:
+        fill(store, 30)
+        with closing(store.backup(lambda: None)) as whole:
+            assert whole.size > 30 * LARGE
+        put(store, file(f"{DOCS}/secret.md", "secret7391word\n"))
+        store.delete([f"{DOCS}/secret.md"]).result(timeout=10)
+        drop(store, 30)
+        with closing(store.backup(lambda: None)) as small:
+            data = b"".join(small.chunks())
+        assert len(data) == small.size < 10 * LARGE
+        assert b"secret7391word" not in data
+
+
+@pytest.mark.parametrize("harm", ["deleted", "truncated"])
+def test_a_damaged_log_is_found_before_it_is_emptied(tmp_path: Path, harm: str) -> None:
+    """A log that was deleted or truncated below a store ends its writes, also without a request."""
+    log = tmp_path / f"{DATABASE}-wal"
+    with opened(tmp_path) as store:
+        with log_kept(tmp_path):
+            put(store, file(f"{DOCS}/a.md", "text\n"))
+            if harm == "deleted":
+                log.unlink()
+            else:
+                os.truncate(log, 4_000)
+        eventually(lambda: store.failure)
+        assert f"{log.name} was {harm}" in store.failure
+        with pytest.raises(StoreDamaged, match=f"{log.name} was {harm}"):
+            store.give_back()

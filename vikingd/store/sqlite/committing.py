@@ -99,13 +99,18 @@ class SqliteCommitting(Committing):
     def make_room(self) -> bool:
         """Free the room of the log and take the reserve again; return whether it is held."""
         if not self._reserve.take():
-            with suppress(sqlite3.Error):
+            with suppress(sqlite3.Error, StoreDamaged):  # the next transaction finds damage, too
                 self.empty_log()
             self._reserve.take()
         return self._reserve.is_held
 
     def empty_log(self) -> bool:
-        """Write the log into the database and empty it; return False if a reader still uses it."""
+        """Write the log into the database and empty it; return False if a reader still uses it.
+
+        Raises:
+            StoreDamaged: the files are not whole.
+        """
+        self._check_files()
         self._db.execute("PRAGMA busy_timeout = 0")  # do not wait for readers
         try:
             (is_busy, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
@@ -132,6 +137,9 @@ class SqliteCommitting(Committing):
         """Give free pages at the end of the file back, in one transaction; return their number.
 
         Used pages at the end move to free places first.
+
+        Raises:
+            StoreDamaged: the files are not whole.
         """
         self._check_files()
         before = self.pages

@@ -149,7 +149,8 @@ def connect(
         factory=SqliteConnection,
     )
     if not read_only:
-        db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # of a new database; see `space`
+        if db.execute("PRAGMA page_count").fetchone() == (0,):  # else it would write
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")  # see `space`
         db.execute("PRAGMA secure_delete = ON")  # deleted text is overwritten
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = FULL")

@@ -22,6 +22,7 @@ from vikingd.store.sqlite.committing import SqliteCommitting
 from vikingd.store.sqlite.database import SqliteReads
 from vikingd.store.sqlite.directory import OpenFiles, Reserve, hold_lock
 from vikingd.store.sqlite.faults import domain_errors, to_domain_error
+from vikingd.store.sqlite.rewriting import convert
 from vikingd.store.sqlite.schema import CACHE_KIB, DATABASE, connect, migrate
 from vikingd.store.sqlite.space import Space
 from vikingd.store.state import CLEAN, adopt
@@ -90,6 +91,7 @@ class Store(SqliteReads, WritableStore):
                     raise
                 loss = str(error)
                 _log.warning("data loss accepted: %s", loss)
+            convert(database)
             reserve = Reserve(path)
 
             def open_database() -> None:
