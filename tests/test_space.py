@@ -241,6 +241,17 @@ def test_a_kill_within_the_steps_loses_nothing(tmp_path: Path, dice: random.Rand
         check(tmp_path)
 
 
+def test_the_reserve_grows_with_the_database(tmp_path: Path) -> None:
+    """The room for deletes on a full disk is that of the database, up to 2 MiB."""
+    reserve = tmp_path / "reserve"
+    with opened(tmp_path) as store:
+        assert reserve.stat().st_size == 256 << 10
+        fill(store, 25)
+        eventually(lambda: 1_000_000 < reserve.stat().st_size < 2 << 20)
+        fill(store, 40, "more")
+        eventually(lambda: reserve.stat().st_size == 2 << 20)
+
+
 OLD = """
 PRAGMA auto_vacuum = NONE;
 VACUUM;

@@ -117,6 +117,8 @@ class SqliteCommitting(Committing):
         finally:
             self._db.execute("PRAGMA busy_timeout = 10000")
             self._files.remember()
+        if self._reserve.is_held:
+            self._reserve.take()  # the database may have grown
         return not is_busy
 
     @property

@@ -92,7 +92,7 @@ class Store(SqliteReads, WritableStore):
                 loss = str(error)
                 _log.warning("data loss accepted: %s", loss)
             convert(database)
-            reserve = Reserve(path)
+            reserve = Reserve(path, database)
 
             def open_database() -> None:
                 db = self._db = connect(self._database, cache_kib=cache_kib)
