@@ -24,6 +24,7 @@ from vikingd.domain.contexts import Context, Draft, Passage, Prepared, Text
 from vikingd.domain.text import script_of, text_to_index
 from vikingd.domain.uri import is_within
 from vikingd.store import Store
+from vikingd.store.sqlite.schema import DATABASE, connect
 
 DOCS = "viking://resources/docs"
 GUIDE = f"{DOCS}/guide.md"
@@ -118,6 +119,15 @@ def opened(path: Path, **options: Any) -> Iterator[Store]:
     with closing(Store(path, **{"model": "m", "dimension": 2, **options})) as store:
         store.start(lambda *_: None)
         yield store
+
+
+@contextmanager
+def log_kept(path: Path) -> Iterator[None]:
+    """Keep the log of a store from being emptied within the block, by a reader."""
+    with closing(connect(path / DATABASE, read_only=True)) as db:
+        db.execute("BEGIN")
+        db.execute("SELECT count(*) FROM meta").fetchone()
+        yield
 
 
 def put(store: Store, *contexts: Prepared) -> Committed:

@@ -257,7 +257,7 @@ def test_a_disk_without_room_for_a_copy_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A backup raises DiskFull if the disk lacks the space for a copy."""
-    monkeypatch.setattr("vikingd.store.sqlite.backup._SPARE", 1 << 60)
+    monkeypatch.setattr("vikingd.store.sqlite.rewriting.SPARE", 1 << 60)
     with opened(tmp_path) as store, pytest.raises(DiskFull, match="a backup needs"):
         store.backup(lambda: None)
 

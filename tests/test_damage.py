@@ -21,7 +21,7 @@ from grpc import StatusCode
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from patience import SECONDS
 from reader_helpers import note, serving
-from store_helpers import DOCS, GUIDE, ONE, directory, file, opened, put
+from store_helpers import DOCS, GUIDE, ONE, directory, file, log_kept, opened, put
 
 from vikingd import client as clients
 from vikingd.domain.contexts import Draft
@@ -126,7 +126,7 @@ def test_a_creation_that_was_killed_begins_again(tmp_path: Path) -> None:
 def test_a_log_of_another_database_is_refused(tmp_path: Path) -> None:
     """A log of another database is refused, and the files stay unchanged."""
     killed, other = tmp_path / "killed", tmp_path / "other"
-    with opened(tmp_path / "mine") as store:
+    with opened(tmp_path / "mine") as store, log_kept(tmp_path / "mine"):
         put(store, file(GUIDE, "one"))
         shutil.copytree(tmp_path / "mine", killed)
     with opened(other) as store:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from integrity_helpers import DATABASE, copied, made, numbers, put, settings
 from patience import eventually
+from store_helpers import log_kept
 
 from vikingd.domain.errors import StoreDamaged
 from vikingd.engine import Engine
@@ -156,7 +157,7 @@ def test_a_log_that_was_deleted_or_cut_is_told(tmp_path: Path, cut: bool) -> Non
     """After a kill, a store whose log was deleted or truncated is refused."""
     path = tmp_path / "store"
     made(path, 1)
-    with closing(Engine(settings(path))) as engine:
+    with closing(Engine(settings(path))) as engine, log_kept(path):
         put(engine, 2, 3)
         engine.optimize()
         copy = copied(path, tmp_path / "copy")  # the state after a kill

@@ -127,6 +127,11 @@ class Operations(RuleBasedStateMachine):
         )
         self.agree(self.store.put([Masked.of(draft)]), error)
 
+    @rule()
+    def give_back(self) -> None:
+        """Give free pages back to the disk."""
+        self.store.give_back()
+
     @rule(uris=st.lists(anywhere, min_size=1, max_size=3), allow=st.booleans())
     def delete(self, uris: list[str], allow: bool) -> None:
         """Delete subtrees; each context counts once."""

@@ -51,6 +51,22 @@ def test_two_tenants_with_the_same_uris_are_apart(tmp_path: Path) -> None:
     run(test())
 
 
+def test_an_empty_tenant_is_small(tmp_path: Path) -> None:
+    """An empty tenant takes at most half a megabyte, open or closed."""
+
+    def size() -> int:
+        files = (tmp_path / "tenants" / "acme").rglob("*")
+        return sum(path.stat().st_blocks * 512 for path in files if path.is_file())
+
+    async def test() -> None:
+        async with running(tmp_path) as tenants:
+            await tenants.create("acme")
+            assert 0 < size() < 500_000
+        assert 0 < size() < 500_000
+
+    run(test())
+
+
 def test_the_least_recently_used_tenant_is_closed_for_another(tmp_path: Path) -> None:
     """At most `most_open` stores are open, and a call opens a closed one again."""
 

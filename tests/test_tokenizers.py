@@ -376,3 +376,16 @@ def test_a_daemon_does_not_start_with_a_tokenizer_that_it_cannot_open(
     assert done.returncode == 2
     assert f"context.tokenizers.mine: cannot read '{path}'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_daemon_opens_the_tokenizer_of_a_recall_before_it_is_asked() -> None:
+    """The daemon's loading after its start opens the default tokenizer."""
+    code = (
+        "from vikingd.context import tokenizers\n"
+        "from vikingd.daemon.serving import load_rest\n"
+        "slot = tokenizers._slots[tokenizers.DEFAULT]\n"
+        "assert slot.opened is None\n"
+        "load_rest()\n"
+        "assert slot.opened is not None\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -83,6 +83,7 @@ def connect(path: Path) -> sqlite3.Connection:
         sqlite3.Error: it is damaged, or cannot be created.
     """
     connection = sqlite3.connect(path, timeout=5, isolation_level=None, check_same_thread=False)
+    connection.execute("PRAGMA secure_delete = ON")  # hashes and notes of deleted keys
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA fullfsync = ON")  # for macOS, whose fsync does not reach the disk

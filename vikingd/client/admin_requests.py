@@ -15,9 +15,13 @@ def verify() -> admin_pb2.VerifyRequest:
     return admin_pb2.VerifyRequest()
 
 
-def optimize() -> admin_pb2.OptimizeRequest:
-    """Compact the index now."""
-    return admin_pb2.OptimizeRequest()
+def optimize(*, remove_empty_directories: bool = False) -> admin_pb2.OptimizeRequest:
+    """Compact the index now, and give the room of deleted contexts back to the disk.
+
+    Args:
+        remove_empty_directories: remove the directories without content, fields and links, too.
+    """
+    return admin_pb2.OptimizeRequest(remove_empty_directories=remove_empty_directories)
 
 
 def reembed(target_uri: str = "") -> admin_pb2.ReembedRequest:

@@ -84,10 +84,12 @@ class VerifyReport:
 
 @dataclass(frozen=True, slots=True)
 class OptimizeResult:
-    """The base in use now, and the revision that it holds."""
+    """The base in use now with its revision, and the room that was given back."""
 
     generation: int
     base_revision: int
+    given_back_bytes: int
+    removed_directories: int
 
 
 @dataclass(frozen=True, slots=True)

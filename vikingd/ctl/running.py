@@ -79,16 +79,29 @@ def verify(session: Session) -> None:
         raise typer.Exit(OTHER)
 
 
-def optimize(session: Session) -> None:
-    """Compact the index now.
+def optimize(
+    session: Session,
+    remove_empty: Annotated[
+        bool,
+        typer.Option(
+            "--remove-empty", help="Remove directories without content, fields and links, too."
+        ),
+    ] = False,
+) -> None:
+    """Compact the index now, and give the room of deleted contexts back to the disk.
 
     RPC: viking.retrieval.v1.Admin/Optimize
 
-    Example: vikingctl optimize
+    Example: vikingctl optimize --remove-empty
     """
-    reply = session.client.optimize()
-    done = f"generation {reply.generation} holds revision {reply.base_revision}"
-    session.show(reply, Text(done))
+    reply = session.client.optimize(remove_empty_directories=remove_empty)
+    done = [
+        f"generation {reply.generation} holds revision {reply.base_revision}",
+        f"bytes given back to the disk: {reply.given_back_bytes:,}",
+    ]
+    if remove_empty:
+        done.append(f"empty directories removed: {reply.removed_directories:,}")
+    session.show(reply, Text("\n".join(done)))
 
 
 def reembed(

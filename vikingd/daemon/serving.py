@@ -247,8 +247,8 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         print(f"vikingd {__version__} serving on {address}", flush=True)
     if parts.gateway is not None:
         parts.gateway.start(bound)
-    # After the start, so that the first find does not wait for the kernels of other calls.
-    loading = threading.Thread(target=_load_other_kernels, daemon=True)
+    # After the start, so that the first find does not wait for what other calls need.
+    loading = threading.Thread(target=load_rest, daemon=True)
     loading.start()
     await stop.wait()
 
@@ -331,11 +331,13 @@ def _open_keys(settings: Settings, shared: Shared, accept_older: bool) -> KeySto
     return SharedKeys(settings.path, AccessTables(shared.database))
 
 
-def _load_other_kernels() -> None:
+def load_rest() -> None:
+    """Load the kernels of other calls than Find, and the tokenizer of a recall."""
     try:
         warm.take_through()
     except (OSError, VikingError) as error:  # for example, no disk space for a small index
         _log.warning("kernels are loaded at their first use", reason=str(error))
+    tokenizers.open_tokenizer(tokenizers.DEFAULT)  # its vocabulary takes longer than the start
 
 
 async def _watch_descriptors() -> None:

@@ -53,6 +53,16 @@ class EngineStats:
 
 
 @dataclass(frozen=True, slots=True)
+class Optimized:
+    """The base in use after an optimization, and the room that was given back."""
+
+    generation: int
+    base_revision: int
+    given_back_bytes: int
+    removed_directories: int
+
+
+@dataclass(frozen=True, slots=True)
 class VerifyReport:
     """The result of a comparison: the numbers of compared items, and the differences."""
 
@@ -276,16 +286,20 @@ class Engine:
             )
         return store.drop_vectors(uri, after)
 
-    def optimize(self) -> tuple[int, int]:
-        """Compact the index now, and return (generation, revision of its base).
+    def optimize(self, *, remove_empty_directories: bool = False) -> Optimized:
+        """Compact the index now, and give the room of deleted contexts back to the disk.
 
         Raises:
             ReadOnly: this is a reader.
             DiskFull: the disk has no room for a base.
             Corrupt: it failed for another reason.
+            StoreDamaged, StoreFailed: the store cannot be written.
         """
-        self.check_writable()
-        return self._index.compact()
+        store = self.writable_store
+        removed = store.remove_empty_directories() if remove_empty_directories else 0
+        # The base first: with it, the store forgets removals.
+        generation, revision = self._index.compact()
+        return Optimized(generation, revision, store.give_back(), removed)
 
     # State
 

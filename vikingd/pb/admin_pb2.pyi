@@ -351,16 +351,25 @@ Global___VerifyResponse: _TypeAlias = VerifyResponse  # noqa: Y015
 
 @_typing.final
 class OptimizeRequest(_message.Message):
-    """Compacts the index now."""
+    """Compacts the index now, so that its files have no deleted text any more, and gives the room of deleted
+    contexts back to the disk. Reads and writes go on.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    REMOVE_EMPTY_DIRECTORIES_FIELD_NUMBER: _builtins.int
+    remove_empty_directories: _builtins.bool
+    """True: remove the empty directories, too, such as those whose content was moved. A directory with a
+    field of its own (a title, abstract, overview, content, metadata, time) or a link stays.
+    """
     def __init__(
         self,
+        *,
+        remove_empty_directories: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["remove_empty_directories", b"remove_empty_directories"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -368,25 +377,33 @@ Global___OptimizeRequest: _TypeAlias = OptimizeRequest  # noqa: Y015
 
 @_typing.final
 class OptimizeResponse(_message.Message):
-    """Sent when the new base is in use."""
+    """Sent when the new base is in use, and the room is given back."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GENERATION_FIELD_NUMBER: _builtins.int
     BASE_REVISION_FIELD_NUMBER: _builtins.int
+    GIVEN_BACK_BYTES_FIELD_NUMBER: _builtins.int
+    REMOVED_DIRECTORIES_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     """The number of the base in use now."""
     base_revision: _builtins.int
     """The revision that the base holds."""
+    given_back_bytes: _builtins.int
+    """The bytes of the store that were given back to the disk. With PostgreSQL: 0, the server does it."""
+    removed_directories: _builtins.int
+    """The number of empty directories that were removed."""
     def __init__(
         self,
         *,
         generation: _builtins.int = ...,
         base_revision: _builtins.int = ...,
+        given_back_bytes: _builtins.int = ...,
+        removed_directories: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "generation", b"generation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "generation", b"generation", "given_back_bytes", b"given_back_bytes", "removed_directories", b"removed_directories"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -11,7 +11,7 @@ from vikingd.domain.errors import StoreMismatch
 from vikingd.domain.uri import ROOT
 from vikingd.store.connection import Connection
 from vikingd.store.damage import store_damaged
-from vikingd.store.writes.contexts import EMPTY_DIRECTORY
+from vikingd.store.reads.empties import EMPTY_DIRECTORY
 
 CLEAN = "store.clean"
 """The key of the flag that is 1 after a clean end of the last writer, else 0."""

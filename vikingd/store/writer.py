@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from queue import Empty, Queue, SimpleQueue
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from vikingd.domain.changes import Change, Committed
 from vikingd.domain.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
@@ -26,6 +26,8 @@ Operation = Callable[[Transaction], Committed]
 OnCommit = Callable[[list[Change], int], None]
 Explain = Callable[[str, BaseException], BaseException]
 """Returns the error for the caller, given the beginning of its message."""
+
+_T = TypeVar("_T")
 
 _NOT_WRITTEN = "the store could not be written"
 _NO_ROOM = (
@@ -220,6 +222,17 @@ class Writer:
             raise
         except self._committing.failures as error:
             raise self._explain(_NOT_WRITTEN, error) from error
+
+    def between(self, work: Callable[[], _T]) -> _T:
+        """Run work on the connection that writes, between two groups and outside a transaction.
+
+        Raises:
+            VikingError: writes are refused; the work is not run.
+        """
+        with self._writing:
+            if self.failure:
+                raise self._refused()
+            return work()
 
     def close(self) -> None:
         """Finish the submitted operations; if `start` was not called, fail them with Stopping."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 
 from vikingd.domain.changes import Committed, Once
 from vikingd.domain.contexts import Prepared
@@ -17,11 +18,13 @@ from vikingd.store.reads import Reads
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writes.contexts import link, put, unlink
 from vikingd.store.writes.memories import reinforce, rewrite, rewrite_holders, run_once, touch
-from vikingd.store.writes.subtrees import CHARACTERS, delete, move
+from vikingd.store.writes.subtrees import CHARACTERS, delete, move, remove_empty
 from vikingd.store.writes.vectors import drop_vectors, fill
 
 MAX_PUT = 65_536
 """Contexts, passages and long texts that one call writes, see CHARACTERS."""
+
+_MAX_EMPTY = 1000  # directories that one commit removes
 
 # Sizes of writes whose real size is unknown before they run; see Writer.submit.
 _DELETE_SIZE, _MOVE_SIZE, _DROP_SIZE = 512, 2048, 2048
@@ -147,6 +150,23 @@ class WritableStore(Reads):
             frees=True,
         )
 
+    def remove_empty_directories(self) -> int:
+        """Remove all directories that are empty and have no field and no link of their own.
+
+        Returns:
+            The number of removed directories. Other writes have their turn between the parts.
+        """
+        removed = 0
+        # Each pass may leave directories above it empty.
+        while uris := self.empty_directories(_MAX_EMPTY):
+            found = self._writer.submit(
+                partial(remove_empty, uris=uris), size=_DELETE_SIZE, frees=True
+            )
+            if not (count := found.result().count):
+                break  # others filled or removed them
+            removed += count
+        return removed
+
     def move(
         self, source: str, destination: str, expected_revision: int | None = None
     ) -> Future[Committed]:
@@ -242,6 +262,17 @@ class WritableStore(Reads):
         vectors; `last` is `after` of the next part, "" at the end. Fails with NotFound.
         """
         return self._writer.submit(lambda work: drop_vectors(work, uri, after), size=_DROP_SIZE)
+
+    def give_back(self) -> int:
+        """Give the room of deleted contexts back to the disk, and return its bytes.
+
+        A database server does so by itself.
+
+        Raises:
+            DiskFull: the disk has no room for a step of it.
+            StoreDamaged, StoreFailed: the database cannot be changed.
+        """
+        return 0
 
     @abstractmethod
     def forget_removals(self, up_to_revision: int) -> None:

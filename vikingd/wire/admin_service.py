@@ -49,13 +49,15 @@ class AdminService(admin_pb2_grpc.AdminServicer):
         return admin_pb2.VerifyResponse(**encode.fields_of(report))
 
     async def Optimize(
-        self, _: admin_pb2.OptimizeRequest, context: CallContext
+        self, request: admin_pb2.OptimizeRequest, context: CallContext
     ) -> admin_pb2.OptimizeResponse:
-        """Compact the index."""
-        generation, base_revision = await self._threads.admin.run(
-            CallDeadline(context), self._engine.optimize
+        """Compact the index and the store."""
+        done = await self._threads.admin.run(
+            CallDeadline(context),
+            self._engine.optimize,
+            remove_empty_directories=request.remove_empty_directories,
         )
-        return admin_pb2.OptimizeResponse(generation=generation, base_revision=base_revision)
+        return admin_pb2.OptimizeResponse(**encode.fields_of(done))
 
     async def Reembed(
         self, request: admin_pb2.ReembedRequest, context: CallContext

@@ -77,7 +77,8 @@ class DatabaseReads(ABC):
     def stored(self, uris: Iterable[str]) -> tuple[int, int, int]:
         """Return (contexts, bytes) of the store, and how many contexts `uris` would add.
 
-        The bytes are those of the pages in use: deletes free pages, but the file keeps its size.
+        The bytes are those of the pages in use: a delete frees pages, and the file gets smaller
+        later.
         The added contexts are the missing URIs with the missing directories above them.
         """
         named = {uri if uri == ROOT else uri.removesuffix("/") for uri in uris}

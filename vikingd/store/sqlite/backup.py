@@ -23,6 +23,7 @@ from vikingd.domain.errors import DiskFull, StoreDamaged, StoreMismatch
 from vikingd.store.sqlite.directory import hold_lock
 from vikingd.store.sqlite.faults import quick_check
 from vikingd.store.sqlite.identity import MARK, adopt_restored
+from vikingd.store.sqlite.rewriting import SPARE, rewrite, room_for, used
 from vikingd.store.sqlite.schema import DATABASE, MIGRATIONS, connect
 from vikingd.system import platform
 from vikingd.system.sealed_files import sync
@@ -30,9 +31,7 @@ from vikingd.system.sealed_files import sync
 CHUNK = 1 << 20
 _MARK = b"\nvikingd-backup "
 _MAX_LABEL = 4096  # bytes
-_PAGES = 256  # copied between two calls of the check
 _PREFIX, _SUFFIX = "backup-", ".tmp"
-_SPARE = 16 << 20  # bytes of disk that a copy leaves free
 _RESTORING = f"{DATABASE}.restoring"
 _OF_STORE = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "index", MARK)
 
@@ -81,36 +80,30 @@ class Backup:
         yield Label(**whole).line()
 
 
-def copy_database(db: sqlite3.Connection, database: Path, check: Callable[[], None]) -> Backup:
-    """Copy the snapshot that a connection sees.
+def copy_database(database: Path, check: Callable[[], None]) -> Backup:
+    """Copy the newest revision of a database.
 
-    The copy is one pass over the pages of the snapshot, so later commits do not prolong it.
+    The copy is one pass over the rows, so later commits do not prolong it. It has no free pages and
+    no bytes of deleted texts.
 
     Args:
-        db: a connection within a read transaction.
-        database: the file of the connection.
         check: called now and then; an error of it ends the copy.
 
     Raises:
         DiskFull: the disk has no room for a copy.
     """
-    held: tuple[int, int, int] = db.execute(_HELD).fetchone()
-    (size,) = db.execute(
-        "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size"
-    ).fetchone()
-    disk = os.statvfs(database.parent)
-    if (free := disk.f_bavail * disk.f_frsize) < size + _SPARE:
-        raise DiskFull(
-            f"a backup needs {size + _SPARE:,} bytes of disk for its copy, {free:,} are free; "
-            "free some disk and try again"
-        )
     number, name = tempfile.mkstemp(_SUFFIX, _PREFIX, database.parent)
     try:
-        with closing(sqlite3.connect(name, isolation_level=None)) as target:
-            target.execute("PRAGMA synchronous = OFF")  # a crash may lose the copy
-            db.backup(target, pages=_PAGES, progress=lambda *_: check())
-            # One single file, without a log beside it.
-            target.execute("PRAGMA journal_mode = DELETE")
+        with closing(connect(database, read_only=True)) as db:
+            size = used(db)
+            if lacking := room_for(database, size):
+                raise DiskFull(
+                    f"a backup needs {size + SPARE:,} bytes of disk for its copy, {lacking:,} more "
+                    "than are free; free some disk and try again"
+                )
+            rewrite(db, Path(name), check)
+        with closing(connect(Path(name), read_only=True, immutable=True)) as copy:
+            held: tuple[int, int, int] = copy.execute(_HELD).fetchone()
         size = os.fstat(number).st_size
         return Backup(os.fdopen(number, "rb"), Label(*held, size, "0" * 64))
     except BaseException:

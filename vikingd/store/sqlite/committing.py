@@ -100,12 +100,57 @@ class SqliteCommitting(Committing):
     def make_room(self) -> bool:
         """Free the room of the log and take the reserve again; return whether it is held."""
         if not self._reserve.take():
-            with suppress(sqlite3.Error):
-                self._db.execute("PRAGMA busy_timeout = 0")  # do not wait for readers
-                try:
-                    self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                finally:
-                    self._db.execute("PRAGMA busy_timeout = 10000")
-                    self._files.remember()
+            with suppress(sqlite3.Error, StoreDamaged):  # the next transaction finds damage, too
+                self.empty_log()
             self._reserve.take()
         return self._reserve.is_held
+
+    def empty_log(self) -> bool:
+        """Write the log into the database and empty it; return False if a reader still uses it.
+
+        Raises:
+            StoreDamaged: the files are not whole.
+        """
+        self._check_files()
+        self._db.execute("PRAGMA busy_timeout = 0")  # do not wait for readers
+        try:
+            (is_busy, *_) = self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        finally:
+            self._db.execute("PRAGMA busy_timeout = 10000")
+            self._files.remember()
+        if self._reserve.is_held:
+            self._reserve.take()  # the database may have grown
+        return not is_busy
+
+    @property
+    def page_size(self) -> int:
+        """Bytes of a page of the database."""
+        return self._number("page_size")
+
+    @property
+    def pages(self) -> int:
+        """Pages of the database, free ones included."""
+        return self._number("page_count")
+
+    def free_pages(self) -> int:
+        """Return the free pages that `give_back` can give; none if the database is an old one."""
+        return self._number("freelist_count") if self._number("auto_vacuum") else 0
+
+    def give_back(self, pages: int) -> int:
+        """Give free pages at the end of the file back, in one transaction; return their number.
+
+        Used pages at the end move to free places first.
+
+        Raises:
+            StoreDamaged: the files are not whole.
+        """
+        self._check_files()
+        before = self.pages
+        # A script runs the pragma to its end; `execute` ends it after its first page.
+        self._db.executescript(f"PRAGMA incremental_vacuum({pages:d})")
+        self._files.remember()
+        return before - self.pages
+
+    def _number(self, pragma: str) -> int:
+        (number,) = self._db.execute(f"PRAGMA {pragma}").fetchone()
+        return int(number)

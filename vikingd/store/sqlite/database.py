@@ -14,12 +14,8 @@ from vikingd.store.reads import Reads
 from vikingd.store.sqlite.backup import Backup, copy_database
 from vikingd.store.sqlite.connection import SqliteConnection
 from vikingd.store.sqlite.faults import domain_errors
+from vikingd.store.sqlite.rewriting import used
 from vikingd.store.sqlite.schema import connect
-
-_USED = """
-SELECT (page_count - freelist_count) * page_size
-FROM pragma_page_count, pragma_freelist_count, pragma_page_size
-"""
 
 
 class SqliteReads(Reads):
@@ -84,12 +80,13 @@ class SqliteReads(Reads):
             if self._closed:
                 raise Stopping("the store is closed")
 
-        with self._snapshot() as db:
-            return copy_database(db, self._database, check_both)
+        if self._closed:
+            raise Stopping("the store is closed")
+        with domain_errors("the store could not be read", self._database, self._note):
+            return copy_database(self._database, check_both)
 
     def _used(self, db: Connection) -> int:
-        (size,) = db.execute(_USED).fetchone()
-        return int(size)
+        return used(db)
 
 
 def contexts_in(database: Path) -> int:

@@ -13,7 +13,7 @@ from vikingd.store.sqlite.faults import NO_ROOM
 from vikingd.system import platform
 
 _RESERVE = "reserve"
-_BYTES = 2 << 20  # of the reserve
+_LEAST, _MOST = 256 << 10, 2 << 20  # bytes of the reserve
 _BLOCK = 512  # bytes, of st_blocks
 
 _log = logging.getLogger(__name__)
@@ -38,27 +38,35 @@ def hold_lock(directory: Path) -> Iterator[None]:
 
 
 class Reserve:
-    """A file of 2 MiB in the store's directory, deleted to get room when the disk is full.
+    """A file in the store's directory, deleted to get room when the disk is full.
+
+    It is as large as the database, since no delete needs more; at least 256 KiB, at most 2 MiB.
 
     While the reserve is not held, the disk counts as full: only deletes are accepted, so that they
     have the little room that is left.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, database: Path) -> None:
         self._path = directory / _RESERVE
+        self._database = database
+        self._bytes = 0
         self.is_held = False
         self._is_logged = False  # whether the log says that the disk is full
         self.take()
 
     def take(self) -> bool:
-        """Reserve the room if the disk has it; return whether it is held now."""
-        if self.is_held:
+        """Reserve the room that the database needs now; return whether the disk has it."""
+        found = _status(self._database)
+        wanted = max(_LEAST, min(_MOST, found.st_size if found else 0))
+        if self.is_held and wanted <= self._bytes:
             return True
         try:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
             try:
-                if os.fstat(file).st_blocks * _BLOCK < _BYTES:
-                    platform.allocate(file, _BYTES)
+                held = os.fstat(file).st_blocks * _BLOCK
+                if held < wanted:
+                    platform.allocate(file, wanted)
+                self._bytes = max(held, wanted)
                 self.is_held = True
             finally:
                 os.close(file)

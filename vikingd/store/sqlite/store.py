@@ -23,7 +23,9 @@ from vikingd.store.sqlite.connection import SqliteConnection
 from vikingd.store.sqlite.database import SqliteReads
 from vikingd.store.sqlite.directory import Reserve, hold_lock
 from vikingd.store.sqlite.faults import domain_errors, to_domain_error
+from vikingd.store.sqlite.rewriting import convert
 from vikingd.store.sqlite.schema import CACHE_KIB, DATABASE, connect, migrate
+from vikingd.store.sqlite.space import Space
 from vikingd.store.state import CLEAN, adopt
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writing import WritableStore
@@ -97,7 +99,8 @@ class Store(SqliteReads, WritableStore):
                     raise
                 loss = str(error)
                 _log.warning("data loss accepted: %s", loss)
-            reserve = Reserve(path)
+            convert(database)
+            reserve = Reserve(path, database)
 
             def open_database() -> None:
                 db = self._db = connect(self._database, cache_kib=cache_kib)
@@ -121,6 +124,7 @@ class Store(SqliteReads, WritableStore):
                     dimension=size,
                 )
                 self._writer = Writer(self._committing, self._explain)
+                self._space = Space(self._committing, self._writer, self._explain)
                 self._check = None if is_clean else Check(self._database, self._note)
 
             try:
@@ -274,6 +278,7 @@ class Store(SqliteReads, WritableStore):
                 raise StoreDamaged(f"{problem}: {REMEDY}")
             on_commit(changes, revision)
             self._follow_mark()
+            self._space.note_commit()
 
         self._is_started = True
         self._writer.start(check_and_follow, self._sync_mark)
@@ -291,6 +296,10 @@ class Store(SqliteReads, WritableStore):
         self._writer.run(forget)
         self._follow_mark(sync=True)
 
+    def give_back(self) -> int:
+        """Give the room of deleted contexts back to the disk, and return its bytes."""
+        return self._space.give_back_all()
+
     def _note_clean_end(self) -> None:
         """Note that the next start need not check the database."""
         is_over = self._writer.failure or self._committing.is_clean or self._closed
@@ -303,6 +312,7 @@ class Store(SqliteReads, WritableStore):
         if self._check is not None:
             self._check.stop()
         self._writer.close()
+        self._space.stop()
         self._note_clean_end()
         if not self._closed and self._committing.has_begun:
             self._follow_mark(sync=True)

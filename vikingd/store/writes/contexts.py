@@ -20,6 +20,7 @@ from vikingd.domain.text import text_to_index
 from vikingd.domain.uri import parent
 from vikingd.ingest.masks import Masked
 from vikingd.store.reads.contexts import read_context
+from vikingd.store.reads.empties import EMPTY_DIRECTORY
 from vikingd.store.rows import memory_file, upserts
 from vikingd.store.writes.entries import are_known, holds_memories, write_entries
 from vikingd.store.writes.transaction import StoredContext, Transaction
@@ -28,9 +29,6 @@ _UPDATE_CONTEXT = """
 UPDATE contexts SET title = ?, abstract = ?, overview = ?, content = ?, metadata = ?,
     content_hash = ?, time = ?, updated_at = ?, revision = ? WHERE id = ?
 """
-
-EMPTY_DIRECTORY = Draft("", is_directory=True).content_hash()
-"""The hash of a directory that was made for its content."""
 
 
 def put(work: Transaction, contexts: Sequence[Prepared | Masked]) -> Committed:

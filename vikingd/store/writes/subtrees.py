@@ -9,6 +9,7 @@ from vikingd.domain.contexts import ContextType, Entry
 from vikingd.domain.errors import AlreadyExists, InvalidField, TooLarge
 from vikingd.domain.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
 from vikingd.store.connection import Connection
+from vikingd.store.reads.empties import EMPTY_DIRECTORY, IS_EMPTY
 from vikingd.store.rows import links, upserts
 from vikingd.store.writes.contexts import make_directory
 from vikingd.store.writes.entries import add_entry
@@ -71,6 +72,18 @@ def delete(
         rows = db.execute(f"DELETE FROM contexts WHERE {_SUBTREE}", _bounds(uri))
         removed += rows.rowcount
         _record_removal(work, uri)
+    return Committed(work.revision, count=removed)
+
+
+def remove_empty(work: Transaction, uris: Sequence[str]) -> Committed:
+    """Remove those of these directories that are empty; see `EmptyReads`."""
+    db = work.use_tables()
+    removed = 0
+    for uri in uris:
+        sql = f"DELETE FROM contexts WHERE {IS_EMPTY} AND uri = ?"
+        if db.execute(sql, (EMPTY_DIRECTORY, uri)).rowcount:
+            _record_removal(work, uri)
+            removed += 1
     return Committed(work.revision, count=removed)
 
 
