@@ -40,7 +40,6 @@ MAX_WAITING = 65_536
 _RETRY_AFTER = 1.0  # seconds
 # Smaller groups wait for the index, so that more requests share the fixed cost of a commit.
 _LARGE_GROUP = 128
-_IDLE = 1.0  # seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +128,6 @@ class Writer:
         self._closed = False
         self._waiting = 0  # size of the queued requests
         self._on_commit: OnCommit | None = None
-        self._on_idle: Callable[[], object] = int
         self._threads: list[threading.Thread] = []
         self._written: Queue[_Written | None] = Queue(1)
         self.failure = ""
@@ -144,14 +142,13 @@ class Writer:
         """Return a new error for a refused write; each one gets its own traceback."""
         return type(self._refusal)(self.failure)
 
-    def start(self, on_commit: OnCommit, on_idle: Callable[[], object] = int) -> None:
+    def start(self, on_commit: OnCommit) -> None:
         """Start to run operations; `on_commit` returns before the futures of a commit are done.
 
-        The threads start with the first operation: most stores of many are only read. `on_idle`
-        is called when no commit has followed another one for a second.
+        The threads start with the first operation: most stores of many are only read.
         """
         with self._submitting:
-            self._on_commit, self._on_idle = on_commit, on_idle
+            self._on_commit = on_commit
             if not self._queue.empty():
                 self._start_threads(on_commit)
 
@@ -280,7 +277,7 @@ class Writer:
     def _publish(self, on_commit: OnCommit) -> None:
         """Pass each commit to the index and complete its futures, in the order of commits."""
         let_finds_go_first()
-        while (written := self._next_written()) is not None:
+        while (written := self._written.get()) is not None:
             if written.revision and not self.failure:
                 try:
                     on_commit(written.changes, written.revision)
@@ -299,14 +296,6 @@ class Writer:
                         fault.__cause__ = result
                     request.future.set_exception(fault)
             self._written.task_done()
-
-    def _next_written(self) -> _Written | None:
-        """Wait for a commit; None at the end."""
-        try:
-            return self._written.get(timeout=_IDLE)
-        except Empty:
-            self._on_idle()
-            return self._written.get()
 
     def _commit(self, group: Sequence[_Request]) -> Iterator[_Written]:
         """Run a group in one transaction."""

@@ -1,4 +1,4 @@
-"""The room of a database: deleted text leaves its files, and free pages go back to the disk."""
+"""The work of an idle store: the mark is synced, the log is emptied, free pages are given back."""
 
 from __future__ import annotations
 
@@ -29,12 +29,13 @@ _log = logging.getLogger(__name__)
 
 
 class Space:
-    """A thread that empties the log and gives back free pages, between the writes.
+    """A thread that syncs the mark, empties the log and gives back free pages, between the writes.
 
     SQLite overwrites deleted text in the pages of the database, but older copies of the pages stay
     in the log until it is emptied. A reader with an old snapshot delays that.
 
     Args:
+        sync_mark: brings the mark of the last commit to the disk.
         explain: returns the domain error of an error below the store, and hears of damage.
     """
 
@@ -42,10 +43,12 @@ class Space:
         self,
         committing: SqliteCommitting,
         writer: Writer,
+        sync_mark: Callable[[], None],
         explain: Callable[[str, BaseException], BaseException],
     ) -> None:
         self._committing = committing
         self._writer = writer
+        self._sync_mark = sync_mark
         self._explain = explain
         self._wake = threading.Event()  # set by a commit whose pages are in the log
         self._stopping = threading.Event()
@@ -85,6 +88,7 @@ class Space:
     def _run(self) -> None:
         let_finds_go_first()
         while self._wait():
+            self._sync_mark()
             try:
                 if self._empty_in_time() and self._give_back(self._excess, self._wake.is_set):
                     self._empty_in_time()

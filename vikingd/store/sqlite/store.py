@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -34,7 +33,6 @@ from vikingd.system.open_files import OpenFiles
 from vikingd.system.sealed_files import sync
 
 _NOT_OPENED = "the store could not be opened"
-_MARK_SYNC_INTERVAL = 5.0  # seconds at most between two syncs of the mark under load
 
 _log = logging.getLogger(__name__)
 
@@ -124,7 +122,7 @@ class Store(SqliteReads, WritableStore):
                     dimension=size,
                 )
                 self._writer = Writer(self._committing, self._explain)
-                self._space = Space(self._committing, self._writer, self._explain)
+                self._space = Space(self._committing, self._writer, self._sync_mark, self._explain)
                 self._check = None if is_clean else Check(self._database, self._note)
 
             try:
@@ -144,7 +142,6 @@ class Store(SqliteReads, WritableStore):
                     path,
                     how,
                 )
-            self._mark_synced = time.monotonic()
             if loss or not marks or identity.point_of(marks[-1]) != self.point:
                 self._begin_mark()
             self._resources = stack.pop_all()
@@ -224,16 +221,12 @@ class Store(SqliteReads, WritableStore):
         """
         with self._marking, self._marking_problems():
             self._mark.write(*self.point)
-            if sync or time.monotonic() - self._mark_synced > _MARK_SYNC_INTERVAL:
-                self._sync_mark_now()
+            if sync:
+                self._mark.sync()
 
     def _sync_mark(self) -> None:
         with self._marking, self._marking_problems():
-            self._sync_mark_now()
-
-    def _sync_mark_now(self) -> None:
-        self._mark.sync()
-        self._mark_synced = time.monotonic()
+            self._mark.sync()
 
     @contextmanager
     def _marking_problems(self) -> Iterator[None]:
@@ -281,7 +274,7 @@ class Store(SqliteReads, WritableStore):
             self._space.note_commit()
 
         self._is_started = True
-        self._writer.start(check_and_follow, self._sync_mark)
+        self._writer.start(check_and_follow)
         if self._check is not None:
             self._check.start()
 
