@@ -16,16 +16,16 @@ from vikingd.store.connection import LastIds
 TABLES: Mapping[str, tuple[str, str]] = {
     "contexts": (
         "id, uri, parent_id, is_directory, revision, content_hash, time, created_at, updated_at, "
-        "title, abstract, metadata, overview, content",
+        "title, abstract, metadata, overview, content, checksum, content_checksum",
         "id",
     ),
     "texts": (
         'id, context_id, ordinal, section, "start", "end", script, embeddable, vector_revision, '
-        "text, vector, digest",
+        "text, vector, digest, checksum, vector_checksum",
         "id",
     ),
-    "entries": ("text_id, id, reinforcement, access_count, time, created_at", "text_id"),
-    "links": ("a, b, reason, created_at", "a, b"),
+    "entries": ("text_id, id, reinforcement, access_count, time, created_at, checksum", "text_id"),
+    "links": ("a, b, reason, created_at, checksum", "a, b"),
     "removals": ("revision, uri", "revision, rowid"),
     "requests": ("number, id, digest, revision, reply, time", "number"),
 }

@@ -11,13 +11,11 @@ from typing import Any
 
 from vikingd.domain.answers import ReplyBudget, size_of
 from vikingd.domain.contexts import Context, Entry, Passage, Relation
-from vikingd.domain.errors import InvalidField, NotFound, StoreDamaged, TooLarge
+from vikingd.domain.errors import InvalidField, NotFound, TooLarge
 from vikingd.domain.uri import ROOT, subtree_bounds
-from vikingd.ingest.written import is_as_written
 from vikingd.store.connection import Connection, Rows
-from vikingd.store.damage import REMEDY
 from vikingd.store.reads.database import DatabaseReads
-from vikingd.store.rows import metadata_of
+from vikingd.store.rows import check_context, metadata_of
 
 _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, updated_at,
     (SELECT CAST(coalesce(sum(reinforcement), 0) AS BIGINT)
@@ -54,20 +52,9 @@ class ContextReads(DatabaseReads):
             StoreDamaged: it differs from what was written.
         """
         with self._snapshot() as db:
-            context = read_context(db, uri)
-        if not is_as_written(context):  # the other contexts are sound, so writes go on
-            raise StoreDamaged(
-                f"{uri} is damaged: its checksum is not the one it was written with; delete it "
-                f"and put it again, or {REMEDY}"
-            )
-        return context
-
-    def altered(self, most: int) -> list[str]:
-        """Return the URIs of the first `most` contexts that differ from what was written."""
-        with self._snapshot() as db:
-            rows = db.execute("SELECT uri FROM contexts WHERE tenant = 'default' ORDER BY uri")
-            found = (uri for (uri,) in rows if not is_as_written(read_context(db, uri)))
-            return list(islice(found, most))
+            (context_id,) = _found(db.execute(f"SELECT id {_BY_URI}", (uri,)), uri)
+            check_context(db, context_id)  # first: it reads what cannot be decoded, too
+            return read_context(db, uri)
 
     def metadata(self, uris: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Return the metadata of contexts by URI; missing contexts are left out."""
