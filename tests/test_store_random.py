@@ -205,7 +205,7 @@ class Operations(RuleBasedStateMachine):
     def fill(self, limit: int) -> None:
         """Fill texts of the backlog with vectors; each vector identifies its text."""
         backlog = self.store.backlog(limit)
-        made = [(waiting.text_id, vector(len(waiting.text))) for waiting in backlog]
+        made = [(waiting.text_id, meaning(waiting.text)) for waiting in backlog]
         filled = self.store.fill(made, {waiting.text_id: waiting.digest for waiting in backlog})
         assert filled.result().count == len(backlog)
 
@@ -258,7 +258,7 @@ class Operations(RuleBasedStateMachine):
         assert late == found
         assert late.links == links
         for upsert in found.values():
-            assert all(t.vector in (b"", vector(len(t.text))) for t in upsert.texts)
+            assert all(t.vector in (b"", meaning(t.text)) for t in upsert.texts)
 
 
 Operations.TestCase.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)

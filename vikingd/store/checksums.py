@@ -61,7 +61,9 @@ def text_checksum(*row: object) -> int:
     return checksum(*row) if text is None else long_checksum(*values, parts=(text,))
 
 
-def vector_checksum(text_id: object, revision: object, digest: object, vector: object) -> int | None:
+def vector_checksum(
+    text_id: object, revision: object, digest: object, vector: object
+) -> int | None:
     """Return the checksum of the vector of a text; None while there is none."""
     if vector is None and revision is None and digest is None:
         return None

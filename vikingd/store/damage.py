@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from vikingd.domain.errors import StoreDamaged
@@ -12,6 +13,8 @@ REMEDY = (
 )
 NOT_UTF_8 = "Could not decode to UTF-8"
 """The beginning of SQLite's message for a text that is not UTF-8."""
+
+_LISTED = 5
 
 
 class RowDamaged(StoreDamaged):
@@ -39,6 +42,12 @@ class Damage(NamedTuple):
 def store_damaged(what: str) -> StoreDamaged:
     """Return the error for damage, with the remedy."""
     return StoreDamaged(f"the store is damaged: {what}; {REMEDY}")
+
+
+def listed(damage: Sequence[Damage]) -> str:
+    """Return the first damage in words."""
+    more = f", and {len(damage) - _LISTED:,} more" if len(damage) > _LISTED else ""
+    return "; ".join(map(str, damage[:_LISTED])) + more
 
 
 def shown(uri: object, context_id: object) -> str:

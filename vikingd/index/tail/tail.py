@@ -173,8 +173,10 @@ class Commit:
             self._links_of(other).pop(one, None)
         else:
             self._tail.links, self._links = {}, {}
-            for link in change.links:
-                self._link(link)
+            find = self._rows.find
+            for link in change.links:  # a damaged context is not here, nor are its links
+                if find(link.uri) is not None and find(link.other) is not None:
+                    self._link(link)
 
     def _upsert(self, change: Upsert) -> None:
         """Put a context in the place of the one that its URI has, if any.

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from vikingd.domain.changes import AllLinks, Change, Filled, Linked, Remove, Upsert
 from vikingd.domain.errors import Corrupt
 from vikingd.domain.uri import ROOT, ancestors, parent
-from vikingd.store.checked import vector_damage
+from vikingd.store.checked import Checked, vector_damage
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage, store_damaged
 from vikingd.store.reads.database import DatabaseReads, revision_of
@@ -21,6 +21,12 @@ _FILLED = """
 SELECT texts.id, vector_checksum, vector_revision, digest, vector, uri
 FROM texts INDEXED BY texts_vector_revision JOIN contexts ON contexts.id = context_id
 WHERE vector_revision > ?1 AND revision <= ?1 ORDER BY texts.id
+"""
+
+# The first count reads the index of URIs; the second one the table, since no index has its column.
+_COUNTS = """
+SELECT (SELECT count(uri) FROM contexts WHERE tenant = 'default'),
+    (SELECT count(content_hash) FROM contexts)
 """
 
 
@@ -98,11 +104,32 @@ class ChangeReads(DatabaseReads):
 
 def _contexts(db: Connection, found: Found) -> Iterator[Upsert]:
     """Yield all contexts by URI, also the directories above those that are sound."""
-    counts: list[int] = []
+    for context in _checked_tree(db, found):
+        if isinstance(context, str):  # a directory without a sound row
+            yield Upsert(0, context, True, "", "", {}, ())
+        else:
+            yield upsert_of(context)
+
+
+def all_damage(db: Connection, check: Callable[[], object] = lambda: None) -> list[Damage]:
+    """Return the damage of all rows; `check` is called now and then, and may end it by an error.
+
+    Raises:
+        StoreDamaged: the index of URIs does not fit the contexts.
+    """
+    found: list[Damage] = []
+    for _ in _checked_tree(db, found.append):
+        check()
+    links(db, found.append)
+    return found
+
+
+def _checked_tree(db: Connection, found: Found) -> Iterator[Checked | str]:
+    """Yield the sound contexts by URI, and each missing directory above them, by its URI."""
     directories: dict[str, int | None] = {}
     last = ""
     rows = db.execute("SELECT id FROM contexts WHERE tenant = 'default' ORDER BY uri")
-    ids = _counted((context_id for (context_id,) in rows), counts)
+    ids = (context_id for (context_id,) in rows)
     for context in sound_contexts(db, ids, found, entries=True):
         row = context.row
         if row.uri <= last:
@@ -110,22 +137,15 @@ def _contexts(db: Connection, found: Found) -> Iterator[Upsert]:
         last, above = row.uri, parent(row.uri)
         for missing in ancestors(row.uri) if above not in directories else ():
             if missing not in directories and missing != ROOT:
-                directories[missing] = None  # its row is damaged
-                yield Upsert(0, missing, True, "", "", {}, ())
+                directories[missing] = None
+                found(Damage(missing, "it is not in the store as a directory"))
+                yield missing
         parent_id = directories.get(above) if row.uri != ROOT else None
         if parent_id not in (None, row.parent_id):
             found(Damage(row.uri, "it does not belong to the directory above it"))
         if row.is_directory:
             directories[row.uri] = row.id
-        yield upsert_of(context)
-    # The column is in no index, so this counts the rows themselves.
-    (stored,) = db.execute("SELECT count(content_hash) FROM contexts").fetchone()
-    if counts != [stored]:
-        raise store_damaged(f"it has {stored:,} contexts, its index of URIs has {counts[0]:,}")
-
-
-def _counted(ids: Iterator[int], counts: list[int]) -> Iterator[int]:
-    count = 0
-    for count, context_id in enumerate(ids, start=1):
-        yield context_id
-    counts.append(count)
+        yield context
+    indexed, stored = db.execute(_COUNTS).fetchone()
+    if indexed != stored:
+        raise store_damaged(f"it has {stored:,} contexts, its index of URIs has {indexed:,}")

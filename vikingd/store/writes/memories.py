@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from vikingd.domain.changes import Committed, Once
 from vikingd.domain.contexts import MAX_COUNTER, ContextType, Entry
@@ -79,7 +80,7 @@ def rewrite(work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]) -> Commi
             work.insert_rows()
         states = {entry.id: entry for entry in new.counters}
         if states:
-            change_entries(db, states, lambda old, states=states: _counted(old, states[old.id]))
+            change_entries(db, states, partial(_counted, states))
         counted += len(new.counters)
     work.touched = work.touched or counted > 0
     return Committed(work.revision)
@@ -131,8 +132,9 @@ def touch(work: Transaction, accesses: Mapping[int, int]) -> Committed:
     return Committed(work.revision, count=count)
 
 
-def _counted(old: Entry, new: Entry) -> Entry:
-    """Return an entry with the counters and the time of another one."""
+def _counted(states: Mapping[int, Entry], old: Entry) -> Entry:
+    """Return an entry with its counters and its time in `states`."""
+    new = states[old.id]
     return replace(
         old, reinforcement=new.reinforcement, access_count=new.access_count, time=new.time
     )

@@ -51,4 +51,6 @@ def set_revision(db: Connection, context_ids: Sequence[int], revision: int) -> N
     ids = (json.dumps(context_ids),)
     condition = "id IN (SELECT value FROM each_id(?))"
     after = checksums_after(db, condition, ids, lambda old: old._replace(revision=revision))
-    db.execute(f"UPDATE contexts SET revision = ?, {SET_CHECKSUM} WHERE {IS_PAIR}", (revision, after))
+    db.execute(
+        f"UPDATE contexts SET revision = ?, {SET_CHECKSUM} WHERE {IS_PAIR}", (revision, after)
+    )

@@ -136,7 +136,8 @@ class Transaction:
         if unknown:
             rows = self._db.execute(
                 "SELECT uri, id, is_directory, content_hash, time, revision, parent_id, created_at "
-                "FROM contexts WHERE tenant = 'default' AND uri IN (SELECT value FROM each_name(?))",
+                "FROM contexts "
+                "WHERE tenant = 'default' AND uri IN (SELECT value FROM each_name(?))",
                 (json.dumps(list(unknown)),),
             )
             self.known.update(dict.fromkeys(unknown))

@@ -78,10 +78,12 @@ def drop_vectors(work: Transaction, uri: str, after: str = "") -> Committed:
 def drop_damaged(work: Transaction, text_ids: Sequence[int]) -> Committed:
     """Remove those of these texts' vectors that are damaged, so that they are made again."""
     db = work.use_tables()
-    damaged: dict[int, int] = {}
-    for text_id, context_id, *row in db.execute(_ROWS, (json.dumps(text_ids),)):
-        if vector_damage(text_id, row, work.dimension):
-            damaged[text_id] = context_id
+    rows = db.execute(_ROWS, (json.dumps(text_ids),))
+    damaged: dict[int, int] = {
+        text_id: context_id
+        for text_id, context_id, *row in rows
+        if vector_damage(text_id, row, work.dimension)
+    }
     if damaged:
         _drop(work, list(damaged), list(dict.fromkeys(damaged.values())))
     return Committed(work.revision, count=len(damaged))
