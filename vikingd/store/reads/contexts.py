@@ -14,6 +14,7 @@ from vikingd.domain.contexts import Context, Entry, Passage, Relation
 from vikingd.domain.errors import InvalidField, NotFound, TooLarge
 from vikingd.domain.uri import ROOT, subtree_bounds
 from vikingd.store.connection import Connection, Rows
+from vikingd.store.damage import Damage, shown
 from vikingd.store.reads.database import DatabaseReads
 from vikingd.store.rows import check_context, metadata_of
 
@@ -23,6 +24,7 @@ _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, up
     (SELECT CAST(coalesce(sum(access_count), 0) AS BIGINT)
      FROM texts JOIN entries ON text_id = texts.id WHERE context_id = contexts.id),
     content_hash, revision"""
+_TYPES = (str, int, str, str, str, int, int, int, int, int, bytes, int)
 _BY_URI = "FROM contexts WHERE tenant = 'default' AND uri = ?"
 _BY_URIS = "FROM contexts WHERE tenant = 'default' AND uri IN (SELECT value FROM each_name(?))"
 _PASSAGES = """
@@ -259,8 +261,14 @@ def check_any(db: Connection, uri: str, parts: Sequence[str]) -> None:
 
 
 def _context(row: Sequence[Any], **parts: Any) -> Context:
-    """Return the context in a row of `_COLUMNS`."""
+    """Return the context in a row of `_COLUMNS`.
+
+    Raises:
+        RowDamaged: a value has a wrong type.
+    """
     uri, is_directory, abstract, title, metadata, *rest = row
+    if tuple(map(type, row)) != _TYPES:
+        raise Damage(shown(uri, "of a listing"), "a value has the wrong type").error()
     return Context(
         uri, bool(is_directory), abstract, title, metadata_of(metadata, uri), *rest, **parts
     )

@@ -14,6 +14,9 @@ from urllib.parse import quote
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreFailed
 from vikingd.store.damage import NOT_UTF_8, RowDamaged, store_damaged
 
+_OF_BAD_VALUES = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+"""What our own code raises if a row has a value that it never wrote."""
+
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
@@ -83,10 +86,11 @@ def to_domain_error(what: str, error: BaseException, database: Path) -> BaseExce
         if kind == sqlite3.SQLITE_FULL or (failed and _has_no_room(database.parent)):
             return full
         return StoreFailed(f"{what}: {text}")
-    if isinstance(error, (TypeError, ValueError, LookupError, AttributeError)) and (
-        rows := _bad_rows(database)
-    ):
-        return store_damaged(_listed(rows))
+    if isinstance(error, _OF_BAD_VALUES):
+        if rows := _bad_rows(database):
+            return store_damaged(_listed(rows))
+        if findings := _bad_pages(database):
+            return store_damaged("; ".join(findings))
     return error
 
 
@@ -135,6 +139,19 @@ def undecodable_rows(database: Path, *, is_over: Callable[[], bool]) -> list[str
 def _bad_rows(database: Path) -> list[str]:
     ends = time.monotonic() + _MAX_SECONDS
     return undecodable_rows(database, is_over=lambda: time.monotonic() > ends)
+
+
+def _bad_pages(database: Path) -> list[str]:
+    """Return the findings of SQLite's whole check; none if it takes too long."""
+    ends = time.monotonic() + _MAX_SECONDS
+    try:
+        with closing(
+            sqlite3.connect(f"file:{quote(str(database))}?mode=ro", uri=True, isolation_level=None)
+        ) as db:
+            db.set_progress_handler(lambda: time.monotonic() > ends, 10_000)
+            return integrity_check(db)
+    except sqlite3.Error:
+        return []
 
 
 def _is_utf_8(data: bytes | None) -> bool:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from vikingd.domain.changes import (
+    AllLinks,
     Committed,
     IndexedText,
     Linked,
@@ -26,7 +27,7 @@ from vikingd.store.checksums import (
 )
 from vikingd.store.damage import Damage
 from vikingd.store.reads.contexts import read_context
-from vikingd.store.rows import check_context, memory_file, upserts
+from vikingd.store.rows import check_context, links, memory_file, upserts
 from vikingd.store.writes.entries import are_known, holds_memories, write_entries
 from vikingd.store.writes.transaction import Row, StoredContext, Transaction
 
@@ -268,6 +269,9 @@ def _update(
     else:
         db.execute("DELETE FROM texts WHERE context_id = ?", (old.id,))
     upsert = _write_texts(work, context, old.id, before, kept)
+    if before is None:  # the index left out its links
+        work.emit(AllLinks(tuple(links(db, lambda _: None))))
+        work.linked = True
     if holds_memories(draft):
         entry_time = work.now if draft.time is None else draft.time
         entries = file.entries if file is not None else ()

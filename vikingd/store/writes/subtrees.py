@@ -9,6 +9,7 @@ from vikingd.domain.contexts import ContextType, Entry
 from vikingd.domain.errors import AlreadyExists, InvalidField, TooLarge
 from vikingd.domain.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
 from vikingd.store.connection import Connection
+from vikingd.store.damage import Damage
 from vikingd.store.rows import links, refuse, upserts
 from vikingd.store.writes.contexts import make_directory
 from vikingd.store.writes.entries import add_entry
@@ -122,7 +123,11 @@ def move(
         f"SELECT id FROM contexts WHERE {_SUBTREE} ORDER BY uri", _bounds(destination)
     )
     ids = [context_id for (context_id,) in rows]
-    work.emit(*upserts(db, ids, refuse), *links(db, refuse, ids))
+
+    def found(damage: Damage) -> None:  # it was there before, under the old URI
+        refuse(damage._replace(uri=source + damage.uri[len(destination) :]))
+
+    work.emit(*upserts(db, ids, found), *links(db, refuse, ids))
     return Committed(work.revision, count=len(moved))
 
 
