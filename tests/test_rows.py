@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -23,7 +24,7 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
-from vikingd.store.copying import copy, differences
+from vikingd.store.copying import copy
 from vikingd.store.places import opened_source, opened_target
 from vikingd.store.postgres.connection import PostgresConnection, connect
 from vikingd.store.reads.changes import all_damage
@@ -70,7 +71,7 @@ class Stored:
             with closing(sqlite3.connect(self.path / DATABASE)) as db, db:
                 assert db.execute(sql).rowcount
             return
-        sql = sql.replace("x'", "'\\x").replace("zeroblob(8)", "'\\x0000000000000000'")
+        sql = re.sub(r"\bx'(?=[0-9a-f]{16})", r"'\\x", sql).replace("zeroblob(8)", r"'\x00000000'")
         with connect(self.url) as db:
             part = PostgresConnection(db, self.tenant)
             with part.transaction():
@@ -188,7 +189,7 @@ def test_a_damaged_store_is_neither_copied_nor_backed_up(store: Stored, change: 
         copy(source, made, lambda _: None)
     assert not (target / DATABASE).exists()
     with opened_source(store.place, store.tenant) as source:
-        assert any(A in found for found in differences(source, source, lambda _: None))
+        assert any(A in str(damage) for damage in source.damage())
     if not store.url:
         with store.opened() as engine, pytest.raises(StoreDamaged, match=A):
             engine.store.backup(lambda: None)
