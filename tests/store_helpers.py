@@ -28,13 +28,23 @@ from vikingd.store.sqlite.schema import DATABASE, connect
 
 DOCS = "viking://resources/docs"
 GUIDE = f"{DOCS}/guide.md"
-WITHOUT_DIGESTS = """
+WITHOUT_CHECKSUMS = """
+ALTER TABLE contexts DROP COLUMN checksum;
+ALTER TABLE contexts DROP COLUMN content_checksum;
+ALTER TABLE texts DROP COLUMN checksum;
+ALTER TABLE texts DROP COLUMN vector_checksum;
+ALTER TABLE entries DROP COLUMN checksum;
+ALTER TABLE links DROP COLUMN checksum;
+"""
+"""SQL that turns schema 5 back into schema 4."""
+WITHOUT_DIGESTS = f"""
+{WITHOUT_CHECKSUMS}
 DROP INDEX texts_waiting;
 DROP INDEX texts_digest;
 ALTER TABLE texts DROP COLUMN digest;
 CREATE INDEX texts_without_vector ON texts (embeddable, ordinal > 0, id) WHERE vector IS NULL;
 """
-"""SQL that turns schema 4 back into schema 3."""
+"""SQL that turns schema 5 back into schema 3."""
 CREATED, UPDATED, UNCHANGED = PutOutcome.CREATED, PutOutcome.UPDATED, PutOutcome.UNCHANGED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -25,8 +26,9 @@ from vikingd.engine.opening import EngineSettings, Progress, open_index, open_st
 from vikingd.engine.shared import Shared
 from vikingd.index.index import IndexState
 from vikingd.index.snapshot import Snapshot
-from vikingd.index.verify import Comparison
+from vikingd.index.verify import MAX_PROBLEMS, Comparison
 from vikingd.memory.accesses import Accesses
+from vikingd.store.damage import Damage
 from vikingd.store.history import Point
 from vikingd.store.reads import StoreCounts
 from vikingd.store.shared import SharedStore
@@ -35,7 +37,8 @@ from vikingd.store.writing import WritableStore
 
 _MAX_ATTEMPTS = 5000  # of `Engine.verify`, to find index and store at the same revision
 _PAUSE = 0.002  # seconds between two attempts
-_MAX_ALTERED = 100  # damaged contexts in a report
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,7 @@ class Engine:
         else:
             self.store.start(self._follow, self._notify)
         self.embedding.start()
+        self._make_again(self._follower.damage.values())
 
     def _on_commit(self, changes: list[Change], revision: int) -> None:
         self._follower.take(changes, revision)
@@ -319,32 +323,42 @@ class Engine:
         )
 
     def verify(self) -> VerifyReport:
-        """Compare index and store row by row at one revision, and each context with its checksum.
+        """Compare index and store row by row at one revision, and each row with its checksum.
+
+        Damaged vectors are dropped, so that the embedder makes new ones.
 
         Raises:
             RevisionNotReached: there were so many commits that both never had the same revision.
         """
         for _ in range(_MAX_ATTEMPTS):
-            snapshot = self.snapshot
-            with self.store.at_revision(snapshot.revision) as stored:
+            snapshot, damage = self.snapshot, list[Damage]()
+            with self.store.at_revision(snapshot.revision, damage.append) as stored:
                 if stored is not None:
                     comparison = Comparison(snapshot)
                     comparison.run(*stored)
-                    altered = self.store.altered(_MAX_ALTERED)
-                    differing = [f"{uri} differs from what was written" for uri in altered]
-                    problems = (*comparison.problems, *differing)
+                    faults = [f"the database: {fault}" for fault in self.store.page_faults()]
+                    problems = (*map(str, damage), *faults, *comparison.problems)
+                    self._make_again(damage)
                     return VerifyReport(
                         ok=not problems,
                         contexts=comparison.contexts,
                         texts=comparison.texts,
                         vectors=comparison.vectors,
-                        problems=problems,
+                        problems=problems[:MAX_PROBLEMS],
                         revision=snapshot.revision,
                     )
             time.sleep(_PAUSE)
         raise RevisionNotReached(
             "there were too many writes: index and store never had the same revision; try again"
         )
+
+    def _make_again(self, damage: Iterable[Damage]) -> None:
+        """Drop damaged vectors, if there is an embedder to make new ones."""
+        ids = [one.text_id for one in damage if one.text_id]
+        can_embed = self.embedding.query_embedder is not None
+        if ids and can_embed and isinstance(self.store, WritableStore):
+            _log.warning("%d damaged vectors are made again", len(ids))
+            self.store.drop_damaged(ids)
 
     def failure(self) -> str | None:
         """Return why the engine must not serve any more; None if all is well."""

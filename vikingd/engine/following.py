@@ -11,7 +11,7 @@ from vikingd.domain.changes import Change
 from vikingd.domain.errors import Corrupt, DiskFull, StoreAway
 from vikingd.engine.opening import Progress
 from vikingd.index.index import Index
-from vikingd.store.damage import store_damaged
+from vikingd.store.damage import Damage, store_damaged
 from vikingd.store.history import Point
 from vikingd.store.shared import SharedStore
 from vikingd.store.sqlite.reader import StoreReader
@@ -32,6 +32,9 @@ class IndexFollower:
     """The index of a store: loaded or rebuilt at the start, then updated.
 
     With `read_only`, another process writes the store and the bases.
+
+    Attributes:
+        damage: of the store, as far as the index was built from it, by its text.
     """
 
     def __init__(
@@ -40,8 +43,15 @@ class IndexFollower:
         self._store = store
         self._index = index
         self._read_only = read_only
+        self.damage: dict[str, Damage] = {}
 
     gone_back = ""
+
+    def found(self, damage: Damage) -> None:
+        """Note damage that the index does not show, and log it once."""
+        if str(damage) not in self.damage:
+            self.damage[str(damage)] = damage
+            _log.error("%s", damage)
 
     @property
     def origin(self) -> tuple[str, str]:
@@ -100,14 +110,14 @@ class IndexFollower:
         elif revision == known:
             return False
         else:
-            index.apply(*store.changes_since(known))
+            index.apply(*store.changes_since(known, found=self.found))
         return True
 
     def _load_base(self, progress: Progress = show_nothing) -> bool:
         """Load the base on disk with all changes since; return False if there is no base."""
 
         def changes_since(revision: int) -> tuple[list[Change], int]:
-            changes, now = self._store.changes_since(revision, with_links=True)
+            changes, now = self._store.changes_since(revision, with_links=True, found=self.found)
             if now > revision:
                 progress(f"indexing {len(changes)} changes since the index was written")
             return changes, now
@@ -121,7 +131,8 @@ class IndexFollower:
         before = store.revision
         batch: list[Change] = []
         count = 0
-        for context in store.scan():
+        self.damage.clear()
+        for context in store.scan(self.found):
             batch.append(context)
             if len(batch) == _SCAN_BATCH:
                 count += len(batch)
@@ -129,7 +140,7 @@ class IndexFollower:
                 index.apply(batch, 0)  # revision 0: a base written now is incomplete
                 batch = []
         # A reader's writer may commit during the scan; such a change may come twice, without harm.
-        changes, revision = store.changes_since(before, with_links=True)
+        changes, revision = store.changes_since(before, with_links=True, found=self.found)
         index.apply([*batch, *changes], revision)
         if (count or index.rebuilt) and not self._read_only:
             try:
@@ -202,7 +213,7 @@ class NodeFollower(IndexFollower):
 
     def _catch_up(self) -> bool:
         try:
-            news = self._nodes.news(self._point)
+            news = self._nodes.news(self._point, self.found)
         except Corrupt as error:  # this node was away for too long
             _log.warning("the index is built again: %s", error)
             news = None

@@ -12,20 +12,21 @@ from itertools import zip_longest
 from typing import Any, NamedTuple, Protocol
 
 from vikingd.store.connection import LastIds
+from vikingd.store.damage import Damage, listed, store_damaged
 
 TABLES: Mapping[str, tuple[str, str]] = {
     "contexts": (
         "id, uri, parent_id, is_directory, revision, content_hash, time, created_at, updated_at, "
-        "title, abstract, metadata, overview, content",
+        "title, abstract, metadata, overview, content, checksum, content_checksum",
         "id",
     ),
     "texts": (
         'id, context_id, ordinal, section, "start", "end", script, embeddable, vector_revision, '
-        "text, vector, digest",
+        "text, vector, digest, checksum, vector_checksum",
         "id",
     ),
-    "entries": ("text_id, id, reinforcement, access_count, time, created_at", "text_id"),
-    "links": ("a, b, reason, created_at", "a, b"),
+    "entries": ("text_id, id, reinforcement, access_count, time, created_at, checksum", "text_id"),
+    "links": ("a, b, reason, created_at, checksum", "a, b"),
     "removals": ("revision, uri", "revision, rowid"),
     "requests": ("number, id, digest, revision, reply, time", "number"),
 }
@@ -57,6 +58,9 @@ class Source(Protocol):
     def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a table in its order."""
 
+    def damage(self) -> list[Damage]:
+        """Return the damage of its rows."""
+
 
 class Target(Protocol):
     """A new store that is written."""
@@ -72,7 +76,11 @@ def copy(source: Source, target: Target, advance: Callable[[int], None]) -> Stat
     """Copy all rows and the state; `advance` is called with the number of further rows.
 
     Nothing is there for others before the block of the target ends.
+
+    Raises:
+        StoreDamaged: the source is damaged, and nothing was copied.
     """
+    check(source)
 
     def counted(rows: Iterator[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
         count = 0
@@ -91,9 +99,18 @@ def copy(source: Source, target: Target, advance: Callable[[int], None]) -> Stat
     return state
 
 
+def check(source: Source) -> None:
+    """Raise StoreDamaged if a row of a store is not as it was written."""
+    if damage := source.damage():
+        raise store_damaged(listed(damage))
+
+
 def differences(one: Source, other: Source, advance: Callable[[int], None]) -> list[str]:
-    """Return the first differences of two stores, row by row; empty if there is none."""
-    found: list[str] = []
+    """Return the first differences of two stores, row by row; empty if there is none.
+
+    Damage of a store counts as one.
+    """
+    found = [str(damage) for source in (one, other) for damage in source.damage()][:_SHOWN]
     a, b = one.state(), other.state()
     found += [
         f"{name}: {getattr(a, name)} and {getattr(b, name)}"

@@ -2,14 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from vikingd.domain.errors import StoreDamaged
 
 REMEDY = (
     "stop the daemon and restore a backup with `vikingd restore BACKUP --path DIR --replace`; "
     "make backups with `vikingctl backup`"
 )
+NOT_UTF_8 = "Could not decode to UTF-8"
+"""The beginning of SQLite's message for a text that is not UTF-8."""
+
+_LISTED = 5
+
+
+class RowDamaged(StoreDamaged):
+    """A context is damaged; all others are served and written."""
+
+
+class Damage(NamedTuple):
+    """The damage of a context, or of a link.
+
+    `text_id` is that of a damaged vector, without which the context is sound; else 0.
+    """
+
+    uri: str
+    what: str
+    text_id: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.uri} is damaged: {self.what}"
+
+    def error(self) -> RowDamaged:
+        """Return the error for a call that needs the context."""
+        return RowDamaged(f"{self}; put it again, or delete it, or {REMEDY}")
 
 
 def store_damaged(what: str) -> StoreDamaged:
     """Return the error for damage, with the remedy."""
     return StoreDamaged(f"the store is damaged: {what}; {REMEDY}")
+
+
+def listed(damage: Sequence[Damage]) -> str:
+    """Return the first damage in words."""
+    more = f", and {len(damage) - _LISTED:,} more" if len(damage) > _LISTED else ""
+    return "; ".join(map(str, damage[:_LISTED])) + more
+
+
+def shown(uri: object, context_id: object) -> str:
+    """Return a URI from a row, for people; it may be damaged."""
+    if not isinstance(uri, str):
+        return f"context {context_id} ({uri!r})"
+    return uri.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

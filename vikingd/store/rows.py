@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,39 +11,37 @@ from vikingd.domain.changes import IndexedText, Linked, Upsert
 from vikingd.domain.contexts import Entry
 from vikingd.domain.text import text_to_index
 from vikingd.memory.model import MemoryFile, StoredEntry
+from vikingd.store.checked import Checked, decoded, read_checked
+from vikingd.store.checksums import checksum
 from vikingd.store.connection import Connection
-from vikingd.store.damage import store_damaged
+from vikingd.store.damage import Damage, shown, store_damaged
 
-_CHUNK = 64  # contexts in memory at a time; each may have 2 MiB of content
-
-_CONTEXTS = """
-SELECT id, uri, is_directory, metadata, title, abstract, content FROM contexts
-WHERE id IN (SELECT value FROM each_id(?))
-"""
-_TEXTS = """
-SELECT context_id, id, ordinal, section, "start", "end", script, embeddable, text, vector
-FROM texts WHERE context_id IN (SELECT value FROM each_id(?)) ORDER BY context_id, ordinal
-"""
+CHUNK = 64
+"""Contexts in memory at a time; each may have 2 MiB of content."""
 
 _MEMORY_FILE = """
-SELECT id, abstract, overview, content, title, metadata, time FROM contexts
-WHERE tenant = 'default' AND uri = ? AND is_directory = 0
+SELECT id FROM contexts WHERE tenant = 'default' AND uri = ? AND is_directory = 0
 """
 _ENTRIES_OF = """
-SELECT entries.id, reinforcement, access_count, time, created_at,
-    ordinal, section, "start", "end", vector
-FROM texts JOIN entries ON text_id = texts.id WHERE context_id = ? ORDER BY ordinal
+SELECT text_id, entries.id, reinforcement, access_count, time, created_at
+FROM texts JOIN entries ON text_id = texts.id WHERE context_id = ?
 """
 
 _LINKS = """
-SELECT one.uri, two.uri, reason FROM links
-JOIN contexts AS one ON one.id = a JOIN contexts AS two ON two.id = b
+SELECT one.uri AS uri, two.uri AS other, reason, a, b, links.created_at AS made, links.checksum
+FROM links JOIN contexts AS one ON one.id = a JOIN contexts AS two ON two.id = b
+"""
+# As bytes, so that a text that is not UTF-8 does not end the statement.
+_READ_LINKS = """
+SELECT CAST(uri AS BLOB), CAST(other AS BLOB), CAST(reason AS BLOB), a, b, made, checksum
+FROM ({}) AS linked ORDER BY 1, 2
 """
 # UNION makes two searches of the indexes; with OR, SQLite would scan all links.
-_LINKS_OF = f"""
-{_LINKS} WHERE a IN (SELECT value FROM each_id(?1))
-UNION {_LINKS} WHERE b IN (SELECT value FROM each_id(?1)) ORDER BY 1, 2
-"""
+_LINKS_OF = _READ_LINKS.format(
+    f"{_LINKS} WHERE a IN (SELECT value FROM each_id(?1)) "
+    f"UNION {_LINKS} WHERE b IN (SELECT value FROM each_id(?1))"
+)
+_ALL_LINKS = _READ_LINKS.format(_LINKS)
 
 
 def text_of(stored: str | None, title: str, section: str, piece: str) -> str:
@@ -69,88 +66,136 @@ def metadata_of(stored: str, uri: str) -> Mapping[str, Any]:
     return metadata
 
 
-def vector_bytes(db: Connection) -> int | None:
-    """Return the size of a vector in bytes; None while the store has none."""
-    dimension = db.get_meta("store.dimension").get("store.dimension")
-    return 4 * dimension if dimension else None
+def upserts(
+    db: Connection,
+    context_ids: Iterable[int],
+    found: Callable[[Damage], object],
+    *,
+    entries: bool = False,
+) -> Iterator[Upsert]:
+    """Yield contexts with their texts and vectors, in the order of the ids.
 
+    A damaged context is left out. A context with a damaged vector comes without that vector.
 
-def check_vector(vector: bytes | None, size: int | None, text_id: int, uri: str) -> None:
-    """Raise StoreDamaged if a stored vector has a wrong size."""
-    if vector is not None and size is not None and len(vector) != size:
-        raise store_damaged(
-            f"the vector of text {text_id} of {uri} has {len(vector)} bytes, not {size}"
-        )
-
-
-def upserts(db: Connection, context_ids: Iterable[int]) -> Iterator[Upsert]:
-    """Yield contexts with their texts and vectors, in the order of the ids; all must exist.
-
-    Raises:
-        StoreDamaged: a row cannot be decoded.
+    Args:
+        found: called with all damage.
+        entries: look for damage of entries, too.
     """
-    size = vector_bytes(db)
+    for context in sound_contexts(db, context_ids, found, entries=entries):
+        yield upsert_of(context)
+
+
+def sound_contexts(
+    db: Connection,
+    context_ids: Iterable[int],
+    found: Callable[[Damage], object],
+    *,
+    entries: bool = False,
+) -> Iterator[Checked]:
+    """Yield contexts as `upserts`, with their rows."""
     ids = iter(context_ids)
-    while chunk := list(islice(ids, _CHUNK)):
-        key = json.dumps(chunk)
-        contexts = {found[0]: found for found in db.execute(_CONTEXTS, (key,))}
-        texts: dict[int, list[IndexedText]] = defaultdict(list)
-        for row in db.execute(_TEXTS, (key,)):
-            context_id, text_id, ordinal, section, start, end, script, *rest = row
-            embeddable, stored, vector = rest
-            _, uri, *_, title, abstract, content = contexts[context_id]
-            passage = content[start:end] if ordinal else ""
-            check_vector(vector, size, text_id, uri)
-            text = text_of(stored, title, section, passage if ordinal else abstract)
-            texts[context_id].append(
-                IndexedText(
-                    text_id=text_id,
-                    ordinal=ordinal,
-                    script=script,
-                    text=text,
-                    vector=vector or b"",
-                    embeddable=bool(embeddable),
-                    section=section,
-                    start=start,
-                    passage=passage,
-                )
-            )
-        for context_id in chunk:
-            _, uri, is_directory, metadata, title, abstract, _ = contexts[context_id]
-            if not type(uri) is type(title) is type(abstract) is str:
-                raise store_damaged(f"context {context_id} ({uri}) has a value of the wrong type")
-            yield Upsert(
-                context_id=context_id,
-                uri=uri,
-                is_directory=bool(is_directory),
-                title=title,
-                abstract=abstract,
-                metadata=metadata_of(metadata, uri),
-                texts=tuple(texts[context_id]),
-            )
+    while chunk := list(islice(ids, CHUNK)):
+        for context in read_checked(db, chunk, entries=entries):
+            for damage in context.damages():
+                found(damage)
+            if not context.damage:
+                yield context
 
 
-def links(db: Connection, context_ids: Sequence[int] | None = None) -> list[Linked]:
-    """Return the links of these contexts, or all links; each once, by URI."""
+def upsert_of(context: Checked) -> Upsert:
+    """Return the change of a sound context."""
+    row = context.row
+    texts = []
+    for text in context.texts:
+        passage = row.content[text.start : text.end] if text.ordinal else ""
+        piece = passage if text.ordinal else row.abstract
+        texts.append(
+            IndexedText(
+                text_id=text.id,
+                ordinal=text.ordinal,
+                script=text.script,
+                text=text_of(text.text, row.title, text.section, piece),
+                vector=b"" if text.id in context.bad_vectors else text.vector or b"",
+                embeddable=bool(text.embeddable),
+                section=text.section,
+                start=text.start,
+                passage=passage,
+            )
+        )
+    return Upsert(
+        context_id=row.id,
+        uri=row.uri,
+        is_directory=bool(row.is_directory),
+        title=row.title,
+        abstract=row.abstract,
+        metadata=metadata_of(row.metadata, row.uri),
+        texts=tuple(texts),
+    )
+
+
+def refuse(damage: Damage) -> None:
+    """Raise RowDamaged, unless only a vector is damaged, which can be left out."""
+    if not damage.text_id:
+        raise damage.error()
+
+
+def check_context(db: Connection, context_id: int) -> None:
+    """Raise RowDamaged if a context, a text or an entry of it is not as it was written."""
+    for context in read_checked(db, [context_id], vectors=False, entries=True):
+        for damage in context.damages():
+            raise damage.error()
+
+
+def links(
+    db: Connection,
+    found: Callable[[Damage], object],
+    context_ids: Sequence[int] | None = None,
+) -> list[Linked]:
+    """Return the links of these contexts, or all links; each once, by URI.
+
+    A damaged one is left out; `found` is called with its damage.
+    """
     if context_ids is None:
-        rows = db.execute(f"{_LINKS} ORDER BY 1, 2")
+        rows = db.execute(_ALL_LINKS)
     else:
         rows = db.execute(_LINKS_OF, (json.dumps(context_ids),))
-    return [Linked(*row) for row in rows]
+    sound = []
+    for *texts, a, b, created_at, kept in rows:
+        uri, other, reason = (decoded(text) for text in texts)
+        if checksum(a, b, reason, created_at) == kept:
+            sound.append(Linked(uri, other, reason))
+        else:
+            what = f"its link with {shown(other, b)} is not as it was written"
+            found(Damage(shown(uri, a), what))
+    return sound
 
 
 def memory_file(db: Connection, uri: str) -> MemoryFile | None:
-    """Return a file with its memories; None if there is no such file."""
+    """Return a file with its memories; None if there is no such file.
+
+    Raises:
+        RowDamaged: it is not as it was written.
+    """
     row = db.execute(_MEMORY_FILE, (uri,)).fetchone()
     if row is None:
         return None
-    context_id, abstract, overview, content, title, metadata, time = row
-    entries = []
-    for *entry, ordinal, section, start, end, vector in db.execute(_ENTRIES_OF, (context_id,)):
-        passage = content[start:end] if ordinal else abstract
-        entries.append(
-            StoredEntry(uri, Entry(*entry), ordinal, section, start, end, passage, vector or b"")
-        )
+    (file,) = read_checked(db, row, entries=True)
+    for damage in file.damages():
+        refuse(damage)
+    upsert, entries = upsert_of(file), []
+    states = {text_id: Entry(*entry) for text_id, *entry in db.execute(_ENTRIES_OF, row)}
+    for text, indexed in zip(file.texts, upsert.texts, strict=True):
+        if (state := states.get(text.id)) is not None:
+            passage = indexed.passage if text.ordinal else upsert.abstract
+            place = (text.ordinal, text.section, text.start, text.end)
+            entries.append(StoredEntry(uri, state, *place, passage, indexed.vector))
     return MemoryFile(
-        uri, abstract, overview, content, title, metadata_of(metadata, uri), time, tuple(entries)
+        uri,
+        upsert.abstract,
+        file.row.overview,
+        file.row.content,
+        upsert.title,
+        upsert.metadata,
+        file.row.time,
+        tuple(entries),
     )

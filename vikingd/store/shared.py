@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from vikingd.domain.changes import Change
 from vikingd.store.history import Point
+from vikingd.store.reads.changes import Found
 from vikingd.store.writing import WritableStore
 
 
@@ -37,11 +38,13 @@ class SharedStore(WritableStore):
         """Call `on_change` after commits of other nodes."""
 
     @abstractmethod
-    def news(self, point: Point) -> News | None:
+    def news(self, point: Point, found: Found) -> News | None:
         """Return the changes after a point; None if the store went back and lost the point.
 
+        `found` is called with damage of vectors, which are left out.
+
         Raises:
-            Corrupt: removals after the point are no longer kept.
+            Corrupt: removals after the point are no longer kept, or a changed context is damaged.
             StoreAway: the database cannot be reached.
         """
 

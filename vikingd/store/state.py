@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any
 
 from vikingd.domain.errors import StoreMismatch
 from vikingd.domain.uri import ROOT
+from vikingd.store.checksums import CONTENT, CONTEXT, checksum, content_checksum
 from vikingd.store.connection import Connection
 from vikingd.store.damage import store_damaged
 from vikingd.store.reads.empties import EMPTY_DIRECTORY
+from vikingd.store.writes.placing import set_revision
 
 CLEAN = "store.clean"
 """The key of the flag that is 1 after a clean end of the last writer, else 0."""
 
-_ROOT_ROW = """
-INSERT INTO contexts (id, uri, is_directory, revision, content_hash, time, created_at, updated_at,
-    title, abstract, metadata, overview, content)
-VALUES ((SELECT coalesce(max(id), 0) + 1 FROM contexts), ?1, 1, 1, ?2, ?3, ?3, ?3, '', '', '{}',
-    '', '')
+_ROOT_COLUMNS = f"{CONTEXT}, {CONTENT}, checksum, content_checksum"
+_WITH_VECTOR = """
+SELECT DISTINCT context_id FROM texts WHERE vector IS NOT NULL AND context_id > ?
+ORDER BY context_id LIMIT ?
 """
-_TOUCH_WITH_VECTOR = """
-UPDATE contexts SET revision = ?
-WHERE id IN (SELECT context_id FROM texts WHERE vector IS NOT NULL)
+_DROP_VECTORS = """
+UPDATE texts SET vector = NULL, vector_revision = NULL, digest = NULL, vector_checksum = NULL
+WHERE vector NOTNULL
 """
-_DROP_VECTORS = (
-    "UPDATE texts SET vector = NULL, vector_revision = NULL, digest = NULL WHERE vector NOTNULL"
-)
+_STEP = 1000  # contexts
 _ANY_VECTOR = "SELECT 1 FROM texts WHERE vector IS NOT NULL LIMIT 1"
 
 
@@ -48,10 +47,10 @@ def adopt(
         StoreDamaged: the state has a value of a wrong type.
     """
     stored = db.get_state()
-    statements: list[tuple[str, tuple[object, ...]]] = []
+    steps: list[Callable[[], object]] = []
     state = dict(stored)
     if not state:
-        statements.append(root())
+        steps.append(lambda: make_root(db))
         state = {"store.revision": 1, "store.forgotten": 0, "store.linked": 0, "store.model": model}
     _check_types(state)
     revision: int = state["store.revision"]
@@ -60,7 +59,7 @@ def adopt(
         dimension = dimension or old_dimension
     elif reembed:
         revision += 1
-        statements += [(_TOUCH_WITH_VECTOR, (revision,)), (_DROP_VECTORS, ())]
+        steps.append(lambda: _drop_vectors(db, revision))
     elif old_model != "none" or db.execute(_ANY_VECTOR).fetchone():
         raise StoreMismatch(
             f"the store has vectors of {describe_model(old_model, old_dimension)}, the "
@@ -72,15 +71,31 @@ def adopt(
     state |= {"store.revision": revision, "store.model": model, "store.dimension": dimension}
     if state != stored:
         with db.transaction():
-            for sql, values in statements:
-                db.execute(sql, values)
+            for step in steps:
+                step()
             db.set_meta(state)
     return revision, dimension, bool(state[CLEAN])
 
 
-def root() -> tuple[str, tuple[object, ...]]:
-    """Return the statement that makes the root of a new store, with its values."""
-    return _ROOT_ROW, (ROOT, EMPTY_DIRECTORY, time.time_ns() // 1000)
+def make_root(db: Connection) -> None:
+    """Make the root of a new store."""
+    (root_id,) = db.execute("SELECT coalesce(max(id), 0) + 1 FROM contexts").fetchone()
+    now = time.time_ns() // 1000
+    place = (root_id, ROOT, None, 1, 1, EMPTY_DIRECTORY, now, now, now)
+    content = ("", "", "{}", "", "")
+    values = (*place, *content, checksum(*place), content_checksum(root_id, 0, *content))
+    places = ", ".join("?" * len(values))
+    db.execute(f"INSERT INTO contexts ({_ROOT_COLUMNS}) VALUES ({places})", values)
+
+
+def _drop_vectors(db: Connection, revision: int) -> None:
+    """Remove all vectors, and give their contexts a revision."""
+    last = 0
+    while rows := db.execute(_WITH_VECTOR, (last, _STEP)).fetchall():
+        ids = [context_id for (context_id,) in rows]
+        set_revision(db, ids, revision)
+        last = ids[-1]
+    db.execute(_DROP_VECTORS)
 
 
 def fits(state: Mapping[str, Any], model: str, dimension: int | None) -> bool:

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeVar
 from vikingd.domain.changes import Change, Committed
 from vikingd.domain.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
 from vikingd.store.connection import Connection
+from vikingd.store.damage import RowDamaged
 from vikingd.store.writes.transaction import Ids, Transaction
 from vikingd.system.processes import let_finds_go_first
 
@@ -330,7 +331,7 @@ class Writer:
                     for result in results
                 ]
         except BaseException as error:
-            if isinstance(error, StoreDamaged):
+            if isinstance(error, StoreDamaged) and not isinstance(error, RowDamaged):
                 self.refuse(error)
             if len(group) > 1 and not isinstance(error, committing.failures):
                 # One request failed the group; retry each alone.

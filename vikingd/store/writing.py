@@ -19,7 +19,7 @@ from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writes.contexts import link, put, unlink
 from vikingd.store.writes.memories import reinforce, rewrite, rewrite_holders, run_once, touch
 from vikingd.store.writes.subtrees import CHARACTERS, delete, move, remove_empty
-from vikingd.store.writes.vectors import drop_vectors, fill
+from vikingd.store.writes.vectors import drop_damaged, drop_vectors, fill
 
 MAX_PUT = 65_536
 """Contexts, passages and long texts that one call writes, see CHARACTERS."""
@@ -273,6 +273,10 @@ class WritableStore(Reads):
             StoreDamaged, StoreFailed: the database cannot be changed.
         """
         return 0
+
+    def drop_damaged(self, text_ids: Sequence[int]) -> Future[Committed]:
+        """Remove the damaged ones of these texts' vectors, so that they wait for new ones."""
+        return self._writer.submit(lambda work: drop_damaged(work, text_ids), bounded=False)
 
     @abstractmethod
     def forget_removals(self, up_to_revision: int) -> None:

@@ -19,12 +19,12 @@ class OpenFiles:
 
     def __init__(self, database: Path) -> None:
         paths = (database, log_of(database))
-        self._known = {path: _status(path) for path in paths}
+        self._known = {path: status_of(path) for path in paths}
 
     def remember(self) -> None:
         """Take the present sizes as those of the last commit. SQLite itself shortens its log."""
         for path, known in self._known.items():
-            found = _status(path)
+            found = status_of(path)
             if found and (known is None or os.path.samestat(found, known)):
                 self._known[path] = found
 
@@ -34,7 +34,7 @@ class OpenFiles:
         Sizes can be compared between the commits only.
         """
         for path, known in self._known.items():
-            found = _status(path)
+            found = status_of(path)
             if known is None:  # the first commit makes the log
                 continue
             if found is None or not os.path.samestat(found, known):
@@ -44,7 +44,8 @@ class OpenFiles:
         return ""
 
 
-def _status(path: Path) -> os.stat_result | None:
+def status_of(path: Path) -> os.stat_result | None:
+    """Return the status of a file; None if it cannot be had."""
     try:
         return path.stat()
     except OSError:

@@ -168,9 +168,10 @@ class Commit:
         elif isinstance(change, Linked):
             self._link(change)
         elif isinstance(change, Unlinked):
-            one, other = self._ends(change)
-            self._links_of(one).pop(other, None)
-            self._links_of(other).pop(one, None)
+            if ends := self._ends(change):
+                one, other = ends
+                self._links_of(one).pop(other, None)
+                self._links_of(other).pop(one, None)
         else:
             self._tail.links, self._links = {}, {}
             for link in change.links:
@@ -318,8 +319,9 @@ class Commit:
         self._delta.nodes.append((row, -1, DIRECTORIES))
 
     def _link(self, link: Linked) -> None:
-        one, other = self._ends(link)
-        self._links_of(one)[other] = self._links_of(other)[one] = link.reason
+        if ends := self._ends(link):
+            one, other = ends
+            self._links_of(one)[other] = self._links_of(other)[one] = link.reason
 
     def _links_of(self, node: Node) -> dict[Node, str]:
         """Return the links of a node to change: a copy of those that a snapshot may show."""
@@ -327,11 +329,10 @@ class Commit:
             self._links[node] = dict(self._tail.links.get(node, {}))
         return self._links[node]
 
-    def _ends(self, change: Linked | Unlinked) -> tuple[Node, Node]:
+    def _ends(self, change: Linked | Unlinked) -> tuple[Node, Node] | None:
+        """Return the ends of a link; None if one is damaged in the store, and so is not here."""
         one, other = self._rows.find(change.uri), self._rows.find(change.other)
-        if one is None or other is None:
-            raise Corrupt(f"a link of {change.uri} and {change.other} has an end that is not here")
-        return one, other
+        return None if one is None or other is None else (one, other)
 
     def finish(self) -> None:
         """Write terms, vectors and links, and update the statistics of all directories above."""

@@ -10,10 +10,12 @@ from typing import Any
 from vikingd.domain.errors import AlreadyExists, NotFound
 from vikingd.domain.tenants import check_tenant_name
 from vikingd.store.copying import TABLES, State, new_identity
+from vikingd.store.damage import Damage
 from vikingd.store.postgres.connection import PostgresConnection, connect, decoded
 from vikingd.store.postgres.database import timeline_of
 from vikingd.store.postgres.faults import domain_errors
 from vikingd.store.postgres.schema import migrate
+from vikingd.store.reads.changes import all_damage
 
 _BATCH = 200  # rows that are fetched at a time; each may have some MB
 _INSERT = """
@@ -46,6 +48,9 @@ class _Source:
             cursor.itersize = _BATCH
             cursor.execute(f"SELECT {columns} FROM {table} ORDER BY {order}")
             yield from cursor
+
+    def damage(self) -> list[Damage]:
+        return all_damage(self._part)
 
 
 @contextmanager

@@ -15,6 +15,8 @@ from psycopg import Connection
 from psycopg.rows import TupleRow
 
 from vikingd.domain.errors import StoreMismatch
+from vikingd.store.adding_checksums import add_checksums
+from vikingd.store.postgres.connection import PostgresConnection
 
 _TENANT = (
     "tenant text COLLATE \"C\" NOT NULL CHECK (tenant <> '') "
@@ -143,8 +145,32 @@ CREATE TABLE vikingd_access.changes (
 );
 """
 
-MIGRATIONS: list[str] = [_TABLES, _ACCESS]
+# See `vikingd.store.checksums`; `migrate` computes those of the rows that are there.
+_CHECKSUMS = f"""
+ALTER TABLE vikingd.contexts ADD COLUMN checksum integer, ADD COLUMN content_checksum integer;
+ALTER TABLE vikingd.texts ADD COLUMN checksum integer, ADD COLUMN vector_checksum integer;
+ALTER TABLE vikingd.entries ADD COLUMN checksum integer;
+ALTER TABLE vikingd.links ADD COLUMN checksum integer;
+CREATE OR REPLACE VIEW vikingd_tenant.contexts AS SELECT 'default'::text AS tenant, id, uri,
+    parent_id, is_directory, revision, content_hash, time, created_at, updated_at, title, abstract,
+    metadata, overview, content, checksum, content_checksum FROM vikingd.contexts {_OF_TENANT};
+CREATE OR REPLACE VIEW vikingd_tenant.texts AS SELECT id, context_id, ordinal, section, "start",
+    "end", script, embeddable, vector_revision, text, vector, digest, checksum, vector_checksum
+    FROM vikingd.texts {_OF_TENANT};
+CREATE OR REPLACE VIEW vikingd_tenant.links AS SELECT a, b, reason, created_at, checksum
+    FROM vikingd.links {_OF_TENANT};
+CREATE OR REPLACE VIEW vikingd_tenant.entries AS SELECT text_id, id, reinforcement, access_count,
+    time, created_at, checksum FROM vikingd.entries {_OF_TENANT};
+CREATE FUNCTION vikingd_tenant.each_pair(list text) RETURNS TABLE (key text, value bigint)
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 64
+    AS 'SELECT one.key, one.value::bigint FROM json_each_text(list::json) AS one';
+"""
+
+MIGRATIONS: list[str] = [_TABLES, _ACCESS, _CHECKSUMS]
 """Scripts, each from one schema version to the next; append only."""
+
+WITH_CHECKSUMS = 3
+"""The first version of the schema whose rows have checksums."""
 
 _LOCK = 0x76696B696E6764  # "vikingd": one node migrates at a time
 
@@ -168,7 +194,17 @@ def migrate(db: Connection[TupleRow]) -> None:
             )
         if version == len(MIGRATIONS):
             return
-        for script in MIGRATIONS[version:]:
+        for step, script in enumerate(MIGRATIONS[version:], start=version + 1):
             db.execute(script)
+            if step == WITH_CHECKSUMS and version:
+                _add_checksums(db)
         db.execute("DELETE FROM vikingd.schema")
         db.execute(f"INSERT INTO vikingd.schema VALUES ({len(MIGRATIONS)})")
+
+
+def _add_checksums(db: Connection[TupleRow]) -> None:
+    """Compute the checksums of the rows of all tenants, within the open transaction."""
+    db.execute("SET LOCAL search_path = vikingd_tenant")
+    for (tenant,) in db.execute("SELECT tenant FROM vikingd.tenants ORDER BY 1").fetchall():
+        db.execute("SELECT set_config('vikingd.tenant', $1, true)", (tenant,))
+        add_checksums(PostgresConnection(db, tenant))

@@ -22,6 +22,7 @@ from vikingd.store.postgres.faults import domain_errors, to_domain_error
 from vikingd.store.postgres.listening import Subscription
 from vikingd.store.postgres.tenants import SIZE, SharedTenants
 from vikingd.store.reads import Reads
+from vikingd.store.reads.changes import Found
 from vikingd.store.shared import News, SharedStore
 from vikingd.store.state import adopt
 from vikingd.store.writer import OnCommit, Writer
@@ -182,11 +183,13 @@ class PostgresStore(PostgresReads, SharedStore):
         """Return why an index that was written at a point does not belong here; "" if it does."""
         return self._history.why_not(point)
 
-    def news(self, point: Point) -> News | None:
+    def news(self, point: Point, found: Found) -> News | None:
         """Return the changes after a point; None if the database went back and lost the point.
 
+        `found` is called with damage of vectors, which are left out.
+
         Raises:
-            Corrupt: removals after the point are no longer kept.
+            Corrupt: removals after the point are no longer kept, or a changed context is damaged.
             StoreAway: the database cannot be reached.
         """
         with self._snapshot() as db:
@@ -195,7 +198,7 @@ class PostgresStore(PostgresReads, SharedStore):
                 return None
             if history.point == point:
                 return News([], point)
-            changes, _ = self._changes_since(db, point.revision, with_links=False)
+            changes, _ = self._changes_since(db, point.revision, with_links=False, found=found)
             return News(changes, history.point)
 
     def note_timeline(self) -> None:

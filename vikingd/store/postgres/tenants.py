@@ -10,7 +10,7 @@ from vikingd.store.postgres.connection import PostgresConnection
 from vikingd.store.postgres.database import Database, timeline_of
 from vikingd.store.postgres.faults import domain_errors
 from vikingd.store.postgres.listening import CHANNEL
-from vikingd.store.state import root
+from vikingd.store.state import make_root
 
 SIZE = """
 SELECT ((SELECT coalesce(sum(pg_column_size(contexts.*)), 0) FROM contexts)
@@ -73,7 +73,7 @@ class SharedTenants:
                 made = db.execute(_INSERT, (name, store, self._model, self._dimension, timeline))
                 if not made.rowcount:
                     return False
-                part.execute(*root())
+                make_root(part)
                 begin_epoch(part, history_of(part))
                 return True
 

@@ -2,49 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from vikingd.domain.changes import AllLinks, Change, Filled, Linked, Remove, Upsert
 from vikingd.domain.errors import Corrupt
+from vikingd.domain.uri import ROOT, ancestors, parent
+from vikingd.store.checked import Checked, vector_damage
 from vikingd.store.connection import Connection
+from vikingd.store.damage import Damage, store_damaged
 from vikingd.store.reads.database import DatabaseReads, revision_of
-from vikingd.store.rows import check_vector, links, upserts, vector_bytes
+from vikingd.store.rows import links, sound_contexts, upsert_of, upserts
+
+Found = Callable[[Damage], object]
+"""Called with damage: of a context, which is left out, or of a vector, without which it comes."""
+
+_FILLED = """
+SELECT texts.id, vector_checksum, vector_revision, digest, vector, uri
+FROM texts INDEXED BY texts_vector_revision JOIN contexts ON contexts.id = context_id
+WHERE vector_revision > ?1 AND revision <= ?1 ORDER BY texts.id
+"""
+
+# The first count reads the index of URIs; the second one the table, since no index has its column.
+_COUNTS = """
+SELECT (SELECT count(uri) FROM contexts WHERE tenant = 'default'),
+    (SELECT count(content_hash) FROM contexts)
+"""
+
+
+def raised(damage: Damage) -> None:
+    """Raise RowDamaged."""
+    raise damage.error()
 
 
 class ChangeReads(DatabaseReads):
     """Reads of contexts with their texts and vectors, as the index takes them."""
 
-    def scan(self) -> Iterator[Upsert]:
+    def scan(self, found: Found = raised) -> Iterator[Upsert]:
         """Yield all contexts by URI, with texts and vectors, of the revision at the first one."""
         with self._snapshot() as db:
-            yield from _contexts(db)
+            yield from _contexts(db, found)
 
     @contextmanager
-    def at_revision(self, revision: int) -> Iterator[tuple[Iterator[Upsert], list[Linked]] | None]:
+    def at_revision(
+        self, revision: int, found: Found = raised
+    ) -> Iterator[tuple[Iterator[Upsert], list[Linked]] | None]:
         """Yield (contexts as in `scan`, links), both of `revision`; None if it is not the newest.
 
         The contexts are read while they are consumed, within the block.
         """
         with self._snapshot() as db:
-            yield None if revision_of(db) != revision else (_contexts(db), links(db))
+            is_newest = revision_of(db) == revision
+            yield (_contexts(db, found), links(db, found)) if is_newest else None
 
-    def changes_since(self, revision: int, *, with_links: bool = False) -> tuple[list[Change], int]:
+    def changes_since(
+        self, revision: int, *, with_links: bool = False, found: Found = raised
+    ) -> tuple[list[Change], int]:
         """Return (the changes from the state at `revision` to the newest state, its revision).
 
         The order is: removals, oldest first; contexts by URI; vectors of other contexts. All links
         come last, if one was made or removed since, or if `with_links` is set.
 
         Raises:
-            Corrupt: removals after `revision` are no longer kept.
+            Corrupt: removals after `revision` are no longer kept, or a changed context is damaged.
         """
         with self._snapshot() as db:
-            return self._changes_since(db, revision, with_links=with_links)
+            return self._changes_since(db, revision, with_links=with_links, found=found)
 
     @staticmethod
     def _changes_since(
-        db: Connection, revision: int, *, with_links: bool
+        db: Connection, revision: int, *, with_links: bool, found: Found
     ) -> tuple[list[Change], int]:
+        def found_in_context(damage: Damage) -> None:
+            if not damage.text_id:  # an older state of it may be in the index
+                raise Corrupt(str(damage))
+            found(damage)
+
         state = db.get_state()
         if 0 < revision < state["store.forgotten"]:
             raise Corrupt(f"the removals since revision {revision} are no longer kept")
@@ -56,24 +89,63 @@ class ChangeReads(DatabaseReads):
             "SELECT id FROM contexts INDEXED BY contexts_revision WHERE revision > ? ORDER BY uri",
             (revision,),
         )
-        changes.extend(upserts(db, (context_id for (context_id,) in changed)))
-        filled = db.execute(
-            "SELECT texts.id, vector, uri FROM texts INDEXED BY texts_vector_revision "
-            "JOIN contexts ON contexts.id = context_id "
-            "WHERE vector_revision > ?1 AND revision <= ?1 ORDER BY texts.id",
-            (revision,),
-        )
-        size = vector_bytes(db)
-        for text_id, vector, uri in filled:
-            check_vector(vector, size, text_id, uri)
-            changes.append(Filled(text_id, vector))
+        ids = (context_id for (context_id,) in changed)
+        changes.extend(upserts(db, ids, found_in_context))
+        for text_id, *row, uri in db.execute(_FILLED, (revision,)):
+            if what := vector_damage(text_id, row, state.get("store.dimension")):
+                found(Damage(uri, what, text_id))
+            else:
+                changes.append(Filled(text_id, row[-1]))
         now: int = state["store.revision"]
         if with_links or state.get("store.linked", now) > revision:
-            changes.append(AllLinks(tuple(links(db))))
+            changes.append(AllLinks(tuple(links(db, found))))
         return changes, now
 
 
-def _contexts(db: Connection) -> Iterator[Upsert]:
-    """Yield all contexts by URI."""
+def _contexts(db: Connection, found: Found) -> Iterator[Upsert]:
+    """Yield all contexts by URI, also the directories above those that are sound."""
+    for context in _checked_tree(db, found):
+        if isinstance(context, str):  # a directory without a sound row
+            yield Upsert(0, context, True, "", "", {}, ())
+        else:
+            yield upsert_of(context)
+
+
+def all_damage(db: Connection, check: Callable[[], object] = lambda: None) -> list[Damage]:
+    """Return the damage of all rows; `check` is called now and then, and may end it by an error.
+
+    Raises:
+        StoreDamaged: the index of URIs does not fit the contexts.
+    """
+    found: list[Damage] = []
+    for _ in _checked_tree(db, found.append):
+        check()
+    links(db, found.append)
+    return found
+
+
+def _checked_tree(db: Connection, found: Found) -> Iterator[Checked | str]:
+    """Yield the sound contexts by URI, and each missing directory above them, by its URI."""
+    directories: dict[str, int | None] = {}
+    last = ""
     rows = db.execute("SELECT id FROM contexts WHERE tenant = 'default' ORDER BY uri")
-    return upserts(db, (context_id for (context_id,) in rows))
+    ids = (context_id for (context_id,) in rows)
+    for context in sound_contexts(db, ids, found, entries=True):
+        row = context.row
+        if row.uri <= last:
+            raise store_damaged(f"its index of URIs names {row.uri} in a wrong place")
+        last, above = row.uri, parent(row.uri)
+        for missing in ancestors(row.uri) if above not in directories else ():
+            if missing not in directories and missing != ROOT:
+                directories[missing] = None
+                found(Damage(missing, "it is not in the store as a directory"))
+                yield missing
+        parent_id = directories.get(above) if row.uri != ROOT else None
+        if parent_id not in (None, row.parent_id):
+            found(Damage(row.uri, "it does not belong to the directory above it"))
+        if row.is_directory:
+            directories[row.uri] = row.id
+        yield context
+    indexed, stored = db.execute(_COUNTS).fetchone()
+    if indexed != stored:
+        raise store_damaged(f"it has {stored:,} contexts, its index of URIs has {indexed:,}")

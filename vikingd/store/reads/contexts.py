@@ -11,13 +11,12 @@ from typing import Any
 
 from vikingd.domain.answers import ReplyBudget, size_of
 from vikingd.domain.contexts import Context, Entry, Passage, Relation
-from vikingd.domain.errors import InvalidField, NotFound, StoreDamaged, TooLarge
+from vikingd.domain.errors import InvalidField, NotFound, TooLarge
 from vikingd.domain.uri import ROOT, subtree_bounds
-from vikingd.ingest.written import is_as_written
 from vikingd.store.connection import Connection, Rows
-from vikingd.store.damage import REMEDY
+from vikingd.store.damage import Damage, shown
 from vikingd.store.reads.database import DatabaseReads
-from vikingd.store.rows import metadata_of
+from vikingd.store.rows import check_context, metadata_of
 
 _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, updated_at,
     (SELECT CAST(coalesce(sum(reinforcement), 0) AS BIGINT)
@@ -25,6 +24,7 @@ _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, up
     (SELECT CAST(coalesce(sum(access_count), 0) AS BIGINT)
      FROM texts JOIN entries ON text_id = texts.id WHERE context_id = contexts.id),
     content_hash, revision"""
+_TYPES = (str, int, str, str, str, int, int, int, int, int, bytes, int)
 _BY_URI = "FROM contexts WHERE tenant = 'default' AND uri = ?"
 _BY_URIS = "FROM contexts WHERE tenant = 'default' AND uri IN (SELECT value FROM each_name(?))"
 _PASSAGES = """
@@ -54,20 +54,9 @@ class ContextReads(DatabaseReads):
             StoreDamaged: it differs from what was written.
         """
         with self._snapshot() as db:
-            context = read_context(db, uri)
-        if not is_as_written(context):  # the other contexts are sound, so writes go on
-            raise StoreDamaged(
-                f"{uri} is damaged: its checksum is not the one it was written with; delete it "
-                f"and put it again, or {REMEDY}"
-            )
-        return context
-
-    def altered(self, most: int) -> list[str]:
-        """Return the URIs of the first `most` contexts that differ from what was written."""
-        with self._snapshot() as db:
-            rows = db.execute("SELECT uri FROM contexts WHERE tenant = 'default' ORDER BY uri")
-            found = (uri for (uri,) in rows if not is_as_written(read_context(db, uri)))
-            return list(islice(found, most))
+            (context_id,) = _found(db.execute(f"SELECT id {_BY_URI}", (uri,)), uri)
+            check_context(db, context_id)  # first: it reads what cannot be decoded, too
+            return read_context(db, uri)
 
     def metadata(self, uris: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Return the metadata of contexts by URI; missing contexts are left out."""
@@ -272,8 +261,14 @@ def check_any(db: Connection, uri: str, parts: Sequence[str]) -> None:
 
 
 def _context(row: Sequence[Any], **parts: Any) -> Context:
-    """Return the context in a row of `_COLUMNS`."""
+    """Return the context in a row of `_COLUMNS`.
+
+    Raises:
+        RowDamaged: a value has a wrong type.
+    """
     uri, is_directory, abstract, title, metadata, *rest = row
+    if tuple(map(type, row)) != _TYPES:
+        raise Damage(shown(uri, "of a listing"), "a value has the wrong type").error()
     return Context(
         uri, bool(is_directory), abstract, title, metadata_of(metadata, uri), *rest, **parts
     )

@@ -44,6 +44,10 @@ class DatabaseReads(ABC):
     def _used(self, db: Connection) -> int:
         """Return the bytes of the store that are in use, as a connection sees it."""
 
+    def page_faults(self) -> list[str]:
+        """Return the first faults of the pages and indexes of the database; it may be slow."""
+        return []
+
     @abstractmethod
     def backup(self, check: Callable[[], None]) -> Backup:
         """Return a copy of the store at the newest revision; the caller closes it.

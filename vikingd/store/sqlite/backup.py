@@ -20,11 +20,14 @@ from pathlib import Path
 from typing import BinaryIO
 
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreMismatch
+from vikingd.store.damage import listed, store_damaged
+from vikingd.store.reads.changes import all_damage
+from vikingd.store.sqlite.connection import SqliteConnection
 from vikingd.store.sqlite.directory import hold_lock
-from vikingd.store.sqlite.faults import quick_check
+from vikingd.store.sqlite.faults import integrity_check, quick_check
 from vikingd.store.sqlite.identity import MARK, adopt_restored
 from vikingd.store.sqlite.rewriting import SPARE, rewrite, room_for, used
-from vikingd.store.sqlite.schema import DATABASE, MIGRATIONS, connect
+from vikingd.store.sqlite.schema import DATABASE, MIGRATIONS, WITH_CHECKSUMS, connect
 from vikingd.system import platform
 from vikingd.system.sealed_files import sync
 
@@ -103,6 +106,8 @@ def copy_database(database: Path, check: Callable[[], None]) -> Backup:
                 )
             rewrite(db, Path(name), check)
         with closing(connect(Path(name), read_only=True, immutable=True)) as copy:
+            if findings := _findings(copy, check):
+                raise store_damaged(findings)
             held: tuple[int, int, int] = copy.execute(_HELD).fetchone()
         size = os.fstat(number).st_size
         return Backup(os.fdopen(number, "rb"), Label(*held, size, "0" * 64))
@@ -135,19 +140,30 @@ def verify_backup(path: Path, advance: Callable[[int], None] = lambda _: None) -
         raise _bad(path, "its bytes do not match their hash")
     try:
         with closing(connect(path, read_only=True, immutable=True)) as db:
-            findings = quick_check(db)
             (version,) = db.execute("PRAGMA user_version").fetchone()
+            findings = "; ".join(quick_check(db)) if version > len(MIGRATIONS) else _findings(db)
             if not findings:
                 held = db.execute(_HELD).fetchone()
                 if held != (label.revision, label.contexts, label.texts):
-                    findings = [f"it holds {held} (revision, contexts, texts), unlike its label"]
-    except sqlite3.Error as error:
-        findings, version = [str(error)], 0
+                    findings = f"it holds {held} (revision, contexts, texts), unlike its label"
+    except (sqlite3.Error, StoreDamaged) as error:
+        findings, version = str(error), 0
     if findings:
-        raise _bad(path, "; ".join(findings))
+        raise _bad(path, findings)
     if version > len(MIGRATIONS):
         raise _bad(path, f"it has schema {version}, this vikingd supports up to {len(MIGRATIONS)}")
     return label
+
+
+def _findings(db: SqliteConnection, check: Callable[[], None] = lambda: None) -> str:
+    """Return the first faults of pages, indexes and rows; "" for a sound database.
+
+    Rows of an older schema have no checksums.
+    """
+    if findings := integrity_check(db):
+        return "; ".join(findings)
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    return listed(all_damage(db, check)) if version >= WITH_CHECKSUMS else ""
 
 
 def restore_into(

@@ -57,7 +57,9 @@ class SqliteConnection(sqlite3.Connection):
 
 def _own_form(sql: str) -> str:
     """Return a statement in SQLite's form; only constant ones, since all are kept."""
-    own = sql.replace("each_id(", "json_each(").replace("each_name(", "json_each(")
+    own = sql
+    for name in ("each_id(", "each_name(", "each_pair("):
+        own = own.replace(name, "json_each(")
     if own == sql:
         return sql
     return _own.setdefault(sql, own)

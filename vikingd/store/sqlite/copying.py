@@ -9,6 +9,8 @@ from typing import Any
 
 from vikingd.domain.errors import AlreadyExists, NotFound, StoreMismatch
 from vikingd.store.copying import TABLES, State
+from vikingd.store.damage import Damage
+from vikingd.store.reads.changes import all_damage
 from vikingd.store.sqlite.connection import SqliteConnection
 from vikingd.store.sqlite.directory import hold_lock
 from vikingd.store.sqlite.faults import domain_errors
@@ -41,6 +43,9 @@ class _Source:
     def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
         columns, order = TABLES[table]
         return iter(self._db.execute(f"SELECT {columns} FROM {table} ORDER BY {order}"))
+
+    def damage(self) -> list[Damage]:
+        return all_damage(self._db)
 
 
 @contextmanager

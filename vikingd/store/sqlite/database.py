@@ -13,7 +13,7 @@ from vikingd.store.connection import Connection
 from vikingd.store.reads import Reads
 from vikingd.store.sqlite.backup import Backup, copy_database
 from vikingd.store.sqlite.connection import SqliteConnection
-from vikingd.store.sqlite.faults import domain_errors
+from vikingd.store.sqlite.faults import domain_errors, integrity_check
 from vikingd.store.sqlite.rewriting import used
 from vikingd.store.sqlite.schema import connect
 
@@ -65,6 +65,11 @@ class SqliteReads(Reads):
     def _size(self) -> int:
         paths = (Path(f"{self._database}{suffix}") for suffix in ("", "-wal", "-shm"))
         return sum(map(_file_size, paths))
+
+    def page_faults(self) -> list[str]:
+        """Return the first findings of SQLite's own check, which reads all pages."""
+        with self._snapshot() as db:
+            return integrity_check(db)
 
     def backup(self, check: Callable[[], None]) -> Backup:
         """Return a copy of the store at the newest revision; the caller closes it.

@@ -11,6 +11,7 @@ from pathlib import Path
 from vikingd.domain.errors import StoreInUse
 from vikingd.store.sqlite.faults import NO_ROOM
 from vikingd.system import platform
+from vikingd.system.open_files import status_of
 
 _RESERVE = "reserve"
 _LEAST, _MOST = 256 << 10, 2 << 20  # bytes of the reserve
@@ -56,7 +57,7 @@ class Reserve:
 
     def take(self) -> bool:
         """Reserve the room that the database needs now; return whether the disk has it."""
-        found = _status(self._database)
+        found = status_of(self._database)
         wanted = max(_LEAST, min(_MOST, found.st_size if found else 0))
         if self.is_held and wanted <= self._bytes:
             return True

@@ -12,13 +12,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreFailed
-from vikingd.store.damage import store_damaged
+from vikingd.store.damage import NOT_UTF_8, RowDamaged, store_damaged
+
+_OF_BAD_VALUES = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
+"""What our own code raises if a row has a value that it never wrote."""
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _NO_SCHEMA = ("no such table", "no such column", "no such index", "unsupported file format")
-_NOT_UTF_8 = "Could not decode to UTF-8"
 _LITTLE_ROOM = 256 * 1024  # bytes of free disk; with less, a failed write means a full disk
 _MAX_FINDINGS = 5  # in a message
 _MAX_SECONDS = 10.0  # of the search for bad rows while a caller waits
@@ -68,7 +70,7 @@ def to_domain_error(what: str, error: BaseException, database: Path) -> BaseExce
     full = DiskFull(f"{what}: {error}; free some disk, then writes are accepted again")
     if isinstance(error, OSError) and error.errno in NO_ROOM:
         return full
-    if isinstance(error, UnicodeDecodeError) or str(error).startswith(_NOT_UTF_8):
+    if isinstance(error, UnicodeDecodeError) or str(error).startswith(NOT_UTF_8):
         rows = _bad_rows(database)
         return store_damaged(_listed(rows) if rows else "it has text that is not UTF-8")
     if isinstance(error, sqlite3.Error):
@@ -84,10 +86,11 @@ def to_domain_error(what: str, error: BaseException, database: Path) -> BaseExce
         if kind == sqlite3.SQLITE_FULL or (failed and _has_no_room(database.parent)):
             return full
         return StoreFailed(f"{what}: {text}")
-    if isinstance(error, (TypeError, ValueError, LookupError, AttributeError)) and (
-        rows := _bad_rows(database)
-    ):
-        return store_damaged(_listed(rows))
+    if isinstance(error, _OF_BAD_VALUES):
+        if rows := _bad_rows(database):
+            return store_damaged(_listed(rows))
+        if findings := _bad_pages(database):
+            return store_damaged("; ".join(findings))
     return error
 
 
@@ -105,7 +108,7 @@ def domain_errors(
         yield
     except Exception as error:
         fault = to_domain_error(what, error, database)
-        if isinstance(fault, StoreDamaged):
+        if isinstance(fault, StoreDamaged) and not isinstance(fault, RowDamaged):
             noted(fault)
         if fault is error:
             raise
@@ -138,6 +141,19 @@ def _bad_rows(database: Path) -> list[str]:
     return undecodable_rows(database, is_over=lambda: time.monotonic() > ends)
 
 
+def _bad_pages(database: Path) -> list[str]:
+    """Return the findings of SQLite's whole check; none if it takes too long."""
+    ends = time.monotonic() + _MAX_SECONDS
+    try:
+        with closing(
+            sqlite3.connect(f"file:{quote(str(database))}?mode=ro", uri=True, isolation_level=None)
+        ) as db:
+            db.set_progress_handler(lambda: time.monotonic() > ends, 10_000)
+            return integrity_check(db)
+    except sqlite3.Error:
+        return []
+
+
 def _is_utf_8(data: bytes | None) -> bool:
     try:
         (data or b"").decode()
@@ -147,9 +163,18 @@ def _is_utf_8(data: bytes | None) -> bool:
 
 
 def quick_check(db: sqlite3.Connection) -> list[str]:
-    """Return the first findings of SQLite's own check; empty for a sound database."""
+    """Return the first findings of SQLite's quick check; empty for a sound database."""
+    return _check(db, "quick_check")
+
+
+def integrity_check(db: sqlite3.Connection) -> list[str]:
+    """Return the first findings of SQLite's whole check, which compares indexes with tables."""
+    return _check(db, "integrity_check")
+
+
+def _check(db: sqlite3.Connection, kind: str) -> list[str]:
     try:
-        lines = [str(line) for (line,) in db.execute(f"PRAGMA quick_check({_MAX_FINDINGS})")]
+        lines = [str(line) for (line,) in db.execute(f"PRAGMA {kind}({_MAX_FINDINGS})")]
     except sqlite3.DatabaseError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
             raise

@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vikingd.domain.errors import StoreMismatch
+from vikingd.store.adding_checksums import add_checksums
 from vikingd.store.damage import store_damaged
 from vikingd.store.sqlite.connection import SqliteConnection
 
@@ -118,8 +119,21 @@ CREATE INDEX texts_waiting ON texts (embeddable, ordinal > 0, id, script, "start
     WHERE vector IS NULL;
 """
 
-MIGRATIONS: list[str] = [_TABLES, _ENTRIES, _REQUESTS, _DIGESTS]
+# See `vikingd.store.checksums`; `migrate` computes those of the rows that are there.
+_CHECKSUMS = """
+ALTER TABLE contexts ADD COLUMN checksum INTEGER;
+ALTER TABLE contexts ADD COLUMN content_checksum INTEGER;
+ALTER TABLE texts ADD COLUMN checksum INTEGER;
+ALTER TABLE texts ADD COLUMN vector_checksum INTEGER;
+ALTER TABLE entries ADD COLUMN checksum INTEGER;
+ALTER TABLE links ADD COLUMN checksum INTEGER;
+"""
+
+MIGRATIONS: list[str] = [_TABLES, _ENTRIES, _REQUESTS, _DIGESTS, _CHECKSUMS]
 """Scripts, each from one schema version to the next; append only."""
+
+WITH_CHECKSUMS = 5
+"""The first version of the schema whose rows have checksums."""
 
 _WAL_PAGES = 8192  # 32 MiB between checkpoints, so that an import writes most pages once
 
@@ -164,7 +178,7 @@ def connect(
     return db
 
 
-def migrate(db: sqlite3.Connection) -> None:
+def migrate(db: SqliteConnection) -> None:
     """Migrate the tables to the newest schema; each step and its version are one transaction.
 
     Raises:
@@ -181,7 +195,10 @@ def migrate(db: sqlite3.Connection) -> None:
         )
     for step, script in enumerate(MIGRATIONS[version:], start=version + 1):
         try:
-            db.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {step}; COMMIT;")
+            db.executescript(f"BEGIN IMMEDIATE; {script}; PRAGMA user_version = {step};")
+            if step == WITH_CHECKSUMS:
+                add_checksums(db)
+            db.execute("COMMIT")
         except BaseException:
             if db.in_transaction:
                 db.execute("ROLLBACK")

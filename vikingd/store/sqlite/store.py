@@ -12,7 +12,7 @@ from pathlib import Path
 from vikingd.domain.changes import Change
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreInUse, VikingError
 from vikingd.store.connection import Connection
-from vikingd.store.damage import REMEDY, store_damaged
+from vikingd.store.damage import REMEDY, RowDamaged, store_damaged
 from vikingd.store.history import History, Point, begin_epoch, history_of
 from vikingd.store.sqlite import identity
 from vikingd.store.sqlite.backup import check_restored, remove_leftovers
@@ -163,7 +163,7 @@ class Store(SqliteReads, WritableStore):
     def _explain(self, what: str, error: BaseException) -> BaseException:
         """Return the error for the caller; damage ends all writes."""
         fault = to_domain_error(what, error, self._database)
-        if isinstance(fault, StoreDamaged):
+        if isinstance(fault, StoreDamaged) and not isinstance(fault, RowDamaged):
             self._note(fault)
         return fault
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from vikingd.domain.changes import (
+    AllLinks,
     Committed,
     IndexedText,
     Linked,
@@ -17,18 +17,30 @@ from vikingd.domain.changes import (
 from vikingd.domain.contexts import Draft, Prepared
 from vikingd.domain.errors import InvalidField, NotFound
 from vikingd.domain.text import text_to_index
-from vikingd.domain.uri import parent
+from vikingd.domain.uri import ROOT, parent
 from vikingd.ingest.masks import Masked
+from vikingd.store.checksums import (
+    checksum,
+    content_checksum,
+    text_checksum,
+    vector_checksum,
+)
+from vikingd.store.damage import Damage
 from vikingd.store.reads.contexts import read_context
 from vikingd.store.reads.empties import EMPTY_DIRECTORY
-from vikingd.store.rows import memory_file, upserts
+from vikingd.store.rows import check_context, links, memory_file, upserts
 from vikingd.store.writes.entries import are_known, holds_memories, write_entries
-from vikingd.store.writes.transaction import StoredContext, Transaction
+from vikingd.store.writes.transaction import Row, StoredContext, Transaction
 
 _UPDATE_CONTEXT = """
-UPDATE contexts SET title = ?, abstract = ?, overview = ?, content = ?, metadata = ?,
-    content_hash = ?, time = ?, updated_at = ?, revision = ? WHERE id = ?
+UPDATE contexts SET revision = ?, content_hash = ?, time = ?, updated_at = ?, title = ?,
+    abstract = ?, metadata = ?, overview = ?, content = ?, checksum = ?, content_checksum = ?
+WHERE id = ?
 """
+_KEPT = ("id", "uri", "parent_id", "is_directory", "created_at")
+"""The columns that an update keeps."""
+
+_LINK = "SELECT reason, created_at, checksum FROM links WHERE a = ? AND b = ?"
 
 
 def put(work: Transaction, contexts: Sequence[Prepared | Masked]) -> Committed:
@@ -69,7 +81,7 @@ def write(work: Transaction, contexts: Sequence[Prepared]) -> Committed:
                 if old.is_directory
                 else "is a file; delete it before you write a directory",
             )
-        elif _is_unchanged(work, context, old, before.get(old.id)):
+        elif _is_unchanged(work, context, old, before[old.id]):
             unchanged.append(old.id)
             continue
         else:
@@ -101,16 +113,19 @@ def link(work: Transaction, uri: str, other: str, reason: str) -> Committed:
     if uri == other:
         raise InvalidField("other_uri", "is the same context as uri; name two contexts")
     db, ends = work.use_tables(), _ends(work, uri, other)
-    known = db.execute("SELECT reason FROM links WHERE a = ? AND b = ?", ends).fetchone()
-    if known is None:
-        db.execute(
-            "INSERT INTO links (a, b, reason, created_at) VALUES (?, ?, ?, ?)",
-            (*ends, reason, work.now),
-        )
-    elif known != (reason,):
-        db.execute("UPDATE links SET reason = ? WHERE a = ? AND b = ?", (reason, *ends))
-    if known != (reason,):
-        work.emit(Linked(uri, other, reason))
+    for end in ends:  # a damaged one is not in the index
+        check_context(db, end)
+    row = db.execute(_LINK, ends).fetchone()
+    sound = row is not None and checksum(*ends, *row[:2]) == row[2]
+    if sound and row[0] == reason:
+        return Committed(work.revision)
+    values = (*ends, reason, row[1] if sound else work.now)
+    db.execute("DELETE FROM links WHERE a = ? AND b = ?", ends)
+    db.execute(
+        "INSERT INTO links (a, b, reason, created_at, checksum) VALUES (?, ?, ?, ?, ?)",
+        (*values, checksum(*values)),
+    )
+    work.emit(Linked(uri, other, reason))
     return Committed(work.revision)
 
 
@@ -128,9 +143,10 @@ def _complete(work: Transaction, context: Prepared | Masked, field: str) -> Prep
     """Return the complete context to write, given the stored one."""
     draft = context.draft
     if isinstance(context, Masked):
-        work.get(draft.uri)
         try:
-            return context.merged(read_context(work.use_tables(), draft.uri))
+            db = work.use_tables()
+            check_context(db, work.get(draft.uri).id)
+            return context.merged(read_context(db, draft.uri))
         except InvalidField as error:
             raise error.below(field) from None
     old = work.find(draft.uri)
@@ -148,19 +164,20 @@ def _complete(work: Transaction, context: Prepared | Masked, field: str) -> Prep
 
 def _before(
     work: Transaction, contexts: Sequence[Prepared], stored: Mapping[str, StoredContext]
-) -> dict[int, Upsert]:
-    """Return the stored contexts with their texts, by id, where the write may change them."""
-    ids = [
-        old.id
-        for context in contexts
-        if (old := stored.get(context.draft.uri))
-        and (
-            old.content_hash != context.content_hash
-            or context.entries
-            or any(text.vector for text in context.texts)
-        )
-    ]
-    return {upsert.context_id: upsert for upsert in upserts(work.use_tables(), ids)}
+) -> dict[int, Upsert | None]:
+    """Return the stored contexts with their texts, by id; None for a damaged one."""
+    ids = [old.id for context in contexts if (old := stored.get(context.draft.uri))]
+    before: dict[int, Upsert | None] = dict.fromkeys(ids)
+    damaged: set[str] = set()
+
+    def found(damage: Damage) -> None:
+        if not damage.text_id:
+            damaged.add(damage.uri)
+
+    for upsert in upserts(work.use_tables(), ids, found, entries=True):
+        if upsert.uri not in damaged:
+            before[upsert.context_id] = upsert
+    return before
 
 
 def _waiting(work: Transaction, context_ids: Sequence[int]) -> list[int]:
@@ -188,9 +205,9 @@ def _is_unchanged(
     work: Transaction, context: Prepared, old: StoredContext, before: Upsert | None
 ) -> bool:
     """Return whether a write would change nothing."""
-    if context.content_hash != old.content_hash:
+    if context.content_hash != old.content_hash or before is None:
         return False
-    vectors = {text.ordinal: text.vector for text in before.texts} if before else {}
+    vectors = {text.ordinal: text.vector for text in before.texts}
     if any(text.vector and text.vector != vectors.get(text.ordinal) for text in context.texts):
         return False
     if not context.entries:
@@ -203,61 +220,92 @@ def _insert(work: Transaction, context: Prepared, parent_id: int) -> Upsert:
     draft = context.draft
     context_id = next(work.ids.contexts)
     time = work.now if draft.time is None else draft.time
-    work.rows["contexts"].append(
-        {
-            "id": context_id,
-            "uri": draft.uri,
-            "parent_id": parent_id,
-            "is_directory": int(draft.is_directory),
-            "created_at": work.now,
-            **_columns(work, context, time),
-        }
+    new = StoredContext(
+        context_id,
+        draft.is_directory,
+        context.content_hash,
+        time,
+        work.revision,
+        parent_id,
+        work.now,
     )
-    work.known[draft.uri] = StoredContext(
-        context_id, draft.is_directory, context.content_hash, time, work.revision
-    )
+    work.rows["contexts"].append(_row(work, context, new))
+    work.known[draft.uri] = new
     upsert = _write_texts(work, context, context_id, None)
     if holds_memories(draft):
         write_entries(work, context, upsert, (), 0, time)
     return upsert
 
 
-def _update(work: Transaction, context: Prepared, old: StoredContext, before: Upsert) -> Upsert:
+def _update(
+    work: Transaction, context: Prepared, old: StoredContext, before: Upsert | None
+) -> Upsert:
+    """Write a context in the place of a stored one, of which nothing stays if it is damaged."""
     draft, db = context.draft, work.use_tables()
-    time = old.time if draft.time is None else draft.time
-    work.known[draft.uri] = old._replace(
-        content_hash=context.content_hash, time=time, revision=work.revision
+    if before is None:
+        parent_id = None if draft.uri == ROOT else make_directory(work, parent(draft.uri), "uri")
+        work.insert_rows()
+        old = old._replace(time=work.now, created_at=work.now, parent_id=parent_id)
+        db.execute(
+            "UPDATE contexts SET parent_id = ?, created_at = ? WHERE id = ?",
+            (parent_id, work.now, old.id),
+        )
+    new = old._replace(
+        content_hash=context.content_hash,
+        time=old.time if draft.time is None else draft.time,
+        revision=work.revision,
     )
-    file = memory_file(db, draft.uri) if holds_memories(draft) else None
-    db.execute(_UPDATE_CONTEXT, (*_columns(work, context, time).values(), old.id))
-    kept = _unchanged_texts(context, before)
-    db.execute(
-        "DELETE FROM texts WHERE id IN (SELECT value FROM each_id(?))",
-        (json.dumps([text.text_id for text in before.texts[kept:]]),),
-    )
+    work.known[draft.uri] = new
+    file = memory_file(db, draft.uri) if before and holds_memories(draft) else None
+    row = _row(work, context, new)
+    columns = [value for name, value in row.items() if name not in _KEPT]
+    db.execute(_UPDATE_CONTEXT, (*columns, old.id))
+    kept = _unchanged_texts(context, before) if before else 0
+    if before:
+        ids = json.dumps([text.text_id for text in before.texts[kept:]])
+        db.execute("DELETE FROM texts WHERE id IN (SELECT value FROM each_id(?))", (ids,))
+    else:
+        db.execute("DELETE FROM texts WHERE context_id = ?", (old.id,))
     upsert = _write_texts(work, context, old.id, before, kept)
-    if file is not None:
+    if before is None:  # the index left out its links
+        work.emit(AllLinks(tuple(links(db, lambda _: None))))
+        work.linked = True
+    if holds_memories(draft):
         entry_time = work.now if draft.time is None else draft.time
-        write_entries(work, context, upsert, file.entries, kept, entry_time)
+        entries = file.entries if file is not None else ()
+        write_entries(work, context, upsert, entries, kept, entry_time)
     return upsert
 
 
-def _columns(work: Transaction, context: Prepared, time: int) -> dict[str, Any]:
-    """Return the columns that every write of a context sets, in the order of _UPDATE_CONTEXT."""
+def _row(work: Transaction, context: Prepared, stored: StoredContext) -> Row:
+    """Return the row of a context, in the order of its checksums."""
     draft = context.draft
     metadata = "{}"
     if draft.metadata:
         metadata = json.dumps(dict(draft.metadata), ensure_ascii=False, separators=(",", ":"))
-    return {
+    place = {
+        "id": stored.id,
+        "uri": draft.uri,
+        "parent_id": stored.parent_id,
+        "is_directory": int(draft.is_directory),
+        "revision": stored.revision,
+        "content_hash": stored.content_hash,
+        "time": stored.time,
+        "created_at": stored.created_at,
+        "updated_at": work.now,
+    }
+    content = {
         "title": draft.title,
         "abstract": context.abstract,
+        "metadata": metadata,
         "overview": draft.overview,
         "content": draft.content,
-        "metadata": metadata,
-        "content_hash": context.content_hash,
-        "time": time,
-        "updated_at": work.now,
-        "revision": work.revision,
+    }
+    return {
+        **place,
+        **content,
+        "checksum": checksum(*place.values()),
+        "content_checksum": content_checksum(stored.id, len(context.texts), *content.values()),
     }
 
 
@@ -279,19 +327,25 @@ def _write_texts(
         passage = draft.content[text.start : text.end] if text.ordinal else ""
         piece = passage if text.ordinal else context.abstract
         is_derived = text_to_index(draft.title, text.section, piece) == text.text
+        revision = work.revision if vector else None
+        row = {
+            "id": text_id,
+            "context_id": context_id,
+            "ordinal": text.ordinal,
+            "section": text.section,
+            "start": text.start,
+            "end": text.end,
+            "script": text.script,
+            "embeddable": int(embeddable),
+            "text": None if is_derived else text.text,
+        }
         work.rows["texts"].append(
             {
-                "id": text_id,
-                "context_id": context_id,
-                "ordinal": text.ordinal,
-                "section": text.section,
-                "start": text.start,
-                "end": text.end,
-                "script": text.script,
-                "embeddable": int(embeddable),
-                "vector_revision": work.revision if vector else None,
-                "text": None if is_derived else text.text,
+                **row,
+                "vector_revision": revision,
                 "vector": vector or None,
+                "checksum": text_checksum(*row.values()),
+                "vector_checksum": vector_checksum(text_id, revision, None, vector or None),
             }
         )
         texts.append(

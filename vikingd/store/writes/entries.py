@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from vikingd.domain.changes import Upsert
@@ -11,7 +12,11 @@ from vikingd.domain.contexts import ContextType, Draft, Entry, Prepared
 from vikingd.domain.text import without_layout
 from vikingd.domain.uri import context_type
 from vikingd.memory.model import StoredEntry
+from vikingd.store.checksums import ENTRY, checksum
+from vikingd.store.connection import Connection
 from vikingd.store.writes.transaction import Transaction
+
+_ENTRIES = f"SELECT {ENTRY}, checksum FROM entries WHERE id IN (SELECT value FROM each_id(?))"
 
 
 def holds_memories(draft: Draft) -> bool:
@@ -47,16 +52,48 @@ def write_entries(
 
 def add_entry(work: Transaction, text_id: int, entry: Entry) -> None:
     """Add the entry of a text to the new rows; a new entry gets its id."""
-    work.rows["entries"].append(
-        {
-            "id": entry.id or next(work.ids.entries),
-            "text_id": text_id,
-            "reinforcement": entry.reinforcement,
-            "access_count": entry.access_count,
-            "time": entry.time,
-            "created_at": entry.created_at,
-        }
+    row = {
+        "text_id": text_id,
+        "id": entry.id or next(work.ids.entries),
+        "reinforcement": entry.reinforcement,
+        "access_count": entry.access_count,
+        "time": entry.time,
+        "created_at": entry.created_at,
+    }
+    work.rows["entries"].append({**row, "checksum": checksum(*row.values())})
+
+
+def change_entries(
+    db: Connection, ids: Collection[int], change: Callable[[Entry], Entry]
+) -> list[Entry]:
+    """Change counters and times of entries by their ids, and return the new ones.
+
+    Entries that are missing or damaged are left out.
+    """
+    changed: list[tuple[int, Entry]] = []
+    for text_id, *values, kept in db.execute(_ENTRIES, (json.dumps(list(ids)),)).fetchall():
+        if checksum(text_id, *values) == kept:
+            changed.append((text_id, change(Entry(*values))))
+    db.executemany(
+        "UPDATE entries SET reinforcement = ?, access_count = ?, time = ?, checksum = ? "
+        "WHERE id = ?",
+        [
+            (
+                entry.reinforcement,
+                entry.access_count,
+                entry.time,
+                checksum(text_id, *_values(entry)),
+                entry.id,
+            )
+            for text_id, entry in changed
+        ],
     )
+    return [entry for _, entry in changed]
+
+
+def _values(entry: Entry) -> tuple[object, ...]:
+    """Return the values of an entry in the order of its checksum."""
+    return entry.id, entry.reinforcement, entry.access_count, entry.time, entry.created_at
 
 
 def _assign(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from vikingd.domain.changes import Committed, Once
 from vikingd.domain.contexts import MAX_COUNTER, ContextType, Entry
@@ -12,8 +14,10 @@ from vikingd.domain.rights import Caller, Right
 from vikingd.domain.uri import context_type
 from vikingd.memory.model import Rewrite, check_ids
 from vikingd.store.connection import Connection
+from vikingd.store.damage import Damage
 from vikingd.store.rows import memory_file
 from vikingd.store.writes.contexts import write
+from vikingd.store.writes.entries import change_entries
 from vikingd.store.writes.subtrees import delete
 from vikingd.store.writes.transaction import Transaction
 
@@ -31,11 +35,6 @@ _HOLDERS = """
 SELECT entries.id, uri FROM entries
 JOIN texts ON texts.id = text_id JOIN contexts ON contexts.id = context_id
 WHERE entries.id IN (SELECT value FROM each_id(?))
-"""
-_REINFORCE = """
-UPDATE entries SET reinforcement = min(reinforcement + ?, ?)
-WHERE id IN (SELECT value FROM each_id(?))
-RETURNING id, reinforcement, access_count, time, created_at
 """
 
 
@@ -79,11 +78,9 @@ def rewrite(work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]) -> Commi
         elif new.prepared is not None:
             write(work, [new.prepared])
             work.insert_rows()
-        for entry in new.counters:
-            db.execute(
-                "UPDATE entries SET reinforcement = ?, access_count = ?, time = ? WHERE id = ?",
-                (entry.reinforcement, entry.access_count, entry.time, entry.id),
-            )
+        states = {entry.id: entry for entry in new.counters}
+        if states:
+            change_entries(db, states, partial(_counted, states))
         counted += len(new.counters)
     work.touched = work.touched or counted > 0
     return Committed(work.revision)
@@ -112,20 +109,35 @@ def reinforce(work: Transaction, ids: Sequence[int], by: int, caller: Caller) ->
     """
     db = work.use_tables()
     check_ids(ids, _holders(db, ids), caller)
-    rows = db.execute(_REINFORCE, (by, MAX_COUNTER, json.dumps(ids))).fetchall()
-    found = {entry_id: Entry(entry_id, *rest) for entry_id, *rest in rows}
+
+    def reinforced(old: Entry) -> Entry:
+        return replace(old, reinforcement=min(old.reinforcement + by, MAX_COUNTER))
+
+    found = {entry.id: entry for entry in change_entries(db, ids, reinforced)}
+    for entry_id in ids:
+        if entry_id not in found:
+            raise Damage(f"memory {entry_id}", "its counters are not as they were written").error()
     work.touched = True
     return Committed(work.revision, entries=tuple(found[entry_id] for entry_id in ids))
 
 
 def touch(work: Transaction, accesses: Mapping[int, int]) -> Committed:
     """Add accesses to memories by their ids; missing memories are skipped."""
-    rows = work.use_tables().executemany(
-        "UPDATE entries SET access_count = min(access_count + ?, ?) WHERE id = ?",
-        [(times, MAX_COUNTER, entry_id) for entry_id, times in accesses.items()],
+
+    def touched(old: Entry) -> Entry:
+        return replace(old, access_count=min(old.access_count + accesses[old.id], MAX_COUNTER))
+
+    count = len(change_entries(work.use_tables(), accesses, touched))
+    work.touched = work.touched or count > 0
+    return Committed(work.revision, count=count)
+
+
+def _counted(states: Mapping[int, Entry], old: Entry) -> Entry:
+    """Return an entry with its counters and its time in `states`."""
+    new = states[old.id]
+    return replace(
+        old, reinforcement=new.reinforcement, access_count=new.access_count, time=new.time
     )
-    work.touched = work.touched or rows.rowcount > 0
-    return Committed(work.revision, count=rows.rowcount)
 
 
 def _holders(db: Connection, ids: Sequence[int]) -> dict[int, str]:

@@ -9,10 +9,12 @@ from vikingd.domain.contexts import ContextType, Entry
 from vikingd.domain.errors import AlreadyExists, InvalidField, TooLarge
 from vikingd.domain.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
 from vikingd.store.connection import Connection
+from vikingd.store.damage import Damage
 from vikingd.store.reads.empties import EMPTY_DIRECTORY, IS_EMPTY
-from vikingd.store.rows import links, upserts
+from vikingd.store.rows import links, refuse, upserts
 from vikingd.store.writes.contexts import make_directory
 from vikingd.store.writes.entries import add_entry
+from vikingd.store.writes.placing import IS_PAIR, SET_CHECKSUM, Place, checksums_after
 from vikingd.store.writes.transaction import Transaction
 
 MAX_MOVE = 20_000
@@ -112,10 +114,17 @@ def move(
         parse(uri, "destination_uri")
     parent_id = make_directory(work, parent(destination), "destination_uri")
     work.insert_rows()
+
+    def moved_to(old: Place) -> Place:
+        above = parent_id if old.id == context.id else old.parent_id
+        uri = destination + str(old.uri)[len(source) :]
+        return old._replace(uri=uri, parent_id=above, revision=work.revision)
+
+    after = checksums_after(db, _SUBTREE, _bounds(source), moved_to)
     db.execute(
-        "UPDATE contexts SET uri = ? || substr(uri, CAST(? AS INTEGER)), revision = ? "
-        f"WHERE {_SUBTREE}",
-        (destination, len(source) + 1, work.revision, *_bounds(source)),
+        "UPDATE contexts SET uri = ? || substr(uri, CAST(? AS INTEGER)), revision = ?, "
+        f"{SET_CHECKSUM} WHERE {IS_PAIR}",
+        (destination, len(source) + 1, work.revision, after),
     )
     db.execute("UPDATE contexts SET parent_id = ? WHERE id = ?", (parent_id, context.id))
     if context_type(destination) is ContextType.MEMORY:
@@ -127,7 +136,11 @@ def move(
         f"SELECT id FROM contexts WHERE {_SUBTREE} ORDER BY uri", _bounds(destination)
     )
     ids = [context_id for (context_id,) in rows]
-    work.emit(*upserts(db, ids), *links(db, ids))
+
+    def found(damage: Damage) -> None:  # it was there before, under the old URI
+        refuse(damage._replace(uri=source + damage.uri[len(destination) :]))
+
+    work.emit(*upserts(db, ids, found), *links(db, refuse, ids))
     return Committed(work.revision, count=len(moved))
 
 

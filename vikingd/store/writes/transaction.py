@@ -48,6 +48,8 @@ class StoredContext(NamedTuple):
     content_hash: bytes
     time: int
     revision: int
+    parent_id: int | None
+    created_at: int
 
 
 class Transaction:
@@ -133,7 +135,8 @@ class Transaction:
         unknown = {*uris, *map(parent, uris)}.difference(self.known)
         if unknown:
             rows = self._db.execute(
-                "SELECT uri, id, is_directory, content_hash, time, revision FROM contexts "
+                "SELECT uri, id, is_directory, content_hash, time, revision, parent_id, created_at "
+                "FROM contexts "
                 "WHERE tenant = 'default' AND uri IN (SELECT value FROM each_name(?))",
                 (json.dumps(list(unknown)),),
             )

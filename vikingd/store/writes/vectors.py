@@ -7,15 +7,22 @@ from collections.abc import Mapping, Sequence
 
 from vikingd.domain.changes import Committed, Filled
 from vikingd.domain.uri import subtree_bounds
+from vikingd.store.checked import vector_damage
+from vikingd.store.checksums import vector_checksum
 from vikingd.store.reads.backlog import invalidate_digests
 from vikingd.store.reads.contexts import AFTER
 from vikingd.store.rows import upserts
+from vikingd.store.writes.placing import set_revision
 from vikingd.store.writes.transaction import Transaction
 
 _VECTORS = """
 SELECT uri, texts.id, context_id FROM contexts JOIN texts ON context_id = contexts.id
 WHERE tenant = 'default' AND uri >= ? AND uri < ? AND embeddable = 1 AND vector IS NOT NULL
 ORDER BY uri LIMIT ?
+"""
+_ROWS = """
+SELECT id, context_id, vector_checksum, vector_revision, digest, vector FROM texts
+WHERE id IN (SELECT value FROM each_id(?))
 """
 _MOST_VECTORS = 8192  # more than one context has
 
@@ -36,12 +43,15 @@ def fill(
     )
     waiting = {text_id for (text_id,) in rows}
     filled = {text_id: vector for text_id, vector in vectors if text_id in waiting}
+    revision, rows_to_write = work.revision, []
+    for text_id, vector in filled.items():
+        digest = digests.get(text_id)
+        made = vector_checksum(text_id, revision, digest, vector)
+        rows_to_write.append((vector, revision, digest, made, text_id))
     db.executemany(
-        "UPDATE texts SET vector = ?, vector_revision = ?, digest = ? WHERE id = ?",
-        [
-            (vector, work.revision, digests.get(text_id), text_id)
-            for text_id, vector in filled.items()
-        ],
+        "UPDATE texts SET vector = ?, vector_revision = ?, digest = ?, vector_checksum = ? "
+        "WHERE id = ?",
+        rows_to_write,
     )
     db.set_meta(meta)
     work.emit(*(Filled(text_id, vector) for text_id, vector in filled.items()))
@@ -60,16 +70,34 @@ def drop_vectors(work: Transaction, uri: str, after: str = "") -> Committed:
         end, *_ = rows[-1]
         rows = [row for row in rows if row[0] != end]
         last, *_ = rows[-1]
+    context_ids = list(dict.fromkeys(context_id for _, _, context_id in rows))
+    _drop(work, [text_id for _, text_id, _ in rows], context_ids)
+    return Committed(work.revision, count=len(rows), last=last)
+
+
+def drop_damaged(work: Transaction, text_ids: Sequence[int]) -> Committed:
+    """Remove those of these texts' vectors that are damaged, so that they are made again."""
+    db = work.use_tables()
+    rows = db.execute(_ROWS, (json.dumps(text_ids),))
+    damaged: dict[int, int] = {
+        text_id: context_id
+        for text_id, context_id, *row in rows
+        if vector_damage(text_id, row, work.dimension)
+    }
+    if damaged:
+        _drop(work, list(damaged), list(dict.fromkeys(damaged.values())))
+    return Committed(work.revision, count=len(damaged))
+
+
+def _drop(work: Transaction, text_ids: Sequence[int], context_ids: Sequence[int]) -> None:
+    """Remove vectors of contexts; their index takes the contexts without them."""
+    db = work.use_tables()
     db.executemany(
-        "UPDATE texts SET vector = NULL, vector_revision = NULL, digest = NULL WHERE id = ?",
-        [(text_id,) for _, text_id, _ in rows],
+        "UPDATE texts SET vector = NULL, vector_revision = NULL, digest = NULL, "
+        "vector_checksum = NULL WHERE id = ?",
+        [(text_id,) for text_id in text_ids],
     )
     invalidate_digests(db)
-    context_ids = dict.fromkeys(context_id for _, _, context_id in rows)
-    db.executemany(
-        "UPDATE contexts SET revision = ? WHERE id = ?",
-        [(work.revision, context_id) for context_id in context_ids],
-    )
+    set_revision(db, context_ids, work.revision)
     work.known.clear()
-    work.emit(*upserts(db, context_ids))
-    return Committed(work.revision, count=len(rows), last=last)
+    work.emit(*upserts(db, context_ids, lambda _: None))
