@@ -25,7 +25,7 @@ from vikingd.store.writes.transaction import Ids
 
 _LOCKED = """
 SELECT revision, dimension, store, epoch, model, timeline, last_context, last_text, last_entry,
-    pg_current_xact_id()::text
+    pg_current_xact_id()::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 FROM state FOR UPDATE
 """
 _PATIENCE = 10.0  # seconds for the outcome of a commit whose connection broke
@@ -68,11 +68,11 @@ class PostgresCommitting(Committing):
             NotFound: the tenant was deleted.
         """
         database = self._database
-        taken, part, xid = self._begin()
+        taken, part, xid, now = self._begin()
         broke = False
         try:
             try:
-                yield Begun(part, self._ids, self.revision, self.dimension)
+                yield Begun(part, self._ids, self.revision, self.dimension, now)
             except BaseException as error:
                 part.roll_back()
                 if is_away(error):
@@ -91,7 +91,7 @@ class PostgresCommitting(Committing):
             self._part = None
             (database.drop if broke else database.give)(taken)
 
-    def _begin(self) -> tuple[WriteConnection, PostgresConnection, str]:
+    def _begin(self) -> tuple[WriteConnection, PostgresConnection, str, int]:
         """Begin a transaction and lock the tenant; an idle connection may have broken before."""
         for attempt in range(2):
             taken = self._database.take()
@@ -107,7 +107,7 @@ class PostgresCommitting(Committing):
         try:
             if row is None:
                 raise missing(self._tenant)
-            self.revision, self.dimension, store, epoch, model, timeline, *last, xid = row
+            self.revision, self.dimension, store, epoch, model, timeline, *last, xid, now = row
             self.origin = (store, epoch)
             if model != self._model:
                 raise StoreMismatch(
@@ -122,7 +122,7 @@ class PostgresCommitting(Committing):
             self._database.give(taken)
             raise
         self._part = part
-        return taken, part, xid
+        return taken, part, xid, now
 
     def write_state(self, state: Mapping[str, object]) -> None:
         """Write the new state of the store, and tell the other nodes of the commit."""
