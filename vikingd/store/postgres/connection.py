@@ -16,6 +16,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8Dumper
 
+from vikingd.domain.errors import StoreMismatch
 from vikingd.store.connection import LastIds
 from vikingd.store.postgres.faults import Unconfirmed, is_away, unknown
 
@@ -59,9 +60,14 @@ def connect(url: str) -> psycopg.Connection[TupleRow]:
 
     Raises:
         psycopg.OperationalError: it cannot be reached.
+        StoreMismatch: it cannot hold all texts.
     """
     db = psycopg.Connection.connect(**arguments(url))
-    set_up(db)
+    try:
+        set_up(db)
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
@@ -76,13 +82,24 @@ def arguments(url: str) -> dict[str, Any]:
         "application_name": "vikingd",
         **conninfo_to_dict(url),
         "target_session_attrs": "read-write",  # a standby that lags must not prove a loss
+        "client_encoding": "UTF8",
         "autocommit": True,
         "cursor_factory": psycopg.RawCursor[TupleRow],
     }
 
 
 def set_up(db: psycopg.Connection[TupleRow]) -> None:
-    """Set up a new connection."""
+    """Set up a new connection.
+
+    Raises:
+        StoreMismatch: the database cannot hold all texts.
+    """
+    encoding = db.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StoreMismatch(
+            f"the database {db.info.dbname} has the encoding {encoding}, and only UTF8 holds all "
+            "texts: make another one with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
+        )
     db.adapters.register_dumper(int, Int8Dumper)  # one form of each prepared statement
     db.execute(_SESSION)
 
