@@ -59,6 +59,11 @@ class Server:
         self.port = free_port()
 
     @property
+    def runs(self) -> bool:
+        """Return whether it was started and not ended."""
+        return self._process is not None
+
+    @property
     def url(self) -> str:
         """The URL of its database."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
@@ -166,6 +171,8 @@ class Server:
                 with suppress(ProcessLookupError):
                     os.kill(int(pid), signal.SIGKILL)
             self._process.wait()
+            while any(map(_lives, children)):  # they hold the memory of the directory
+                time.sleep(0.01)
         self._process = None
 
     def remove(self) -> None:
@@ -180,6 +187,14 @@ class Server:
                 self._process.wait(_SECONDS)
             finally:
                 self.kill()
+
+
+def _lives(pid: str) -> bool:
+    """Return whether a process has not ended."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
 
 
 @contextmanager

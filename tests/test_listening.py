@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -11,7 +12,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,7 +24,7 @@ from patience import eventually
 from tls_helpers import Authority
 
 from vikingd import __version__
-from vikingd.client import Client
+from vikingd.client import AsyncClient, Client, Unreachable
 from vikingd.system import pem
 
 
@@ -110,6 +111,8 @@ def test_a_unix_socket_is_for_its_owner_alone(listening: Listening) -> None:
 def test_a_certificate_that_ends_soon_is_told(listening: Listening) -> None:
     """A certificate that ends within 14 days is in the log at the start."""
     eventually(lambda: 'event="certificate expires soon"' in listening.daemon.stderr)
+    assert "the key of the certificate" not in listening.daemon.stderr
+    assert "not valid yet" not in listening.daemon.stderr
 
 
 def test_what_keeps_a_connection_from_its_daemon_is_told(
@@ -127,6 +130,82 @@ def test_what_keeps_a_connection_from_its_daemon_is_told(
         code, _, err = ctl("stats", "--address", address, "--ca", str(ca))
         assert code == (3 if reason else 0), (address, err)
         assert reason in err.replace("\n", " ")
+
+
+def both(text: str) -> str:
+    """Return an address with a name instead of 127.0.0.1; gRPC takes ::1, too."""
+    return text.replace("127.0.0.1", "localhost")
+
+
+def test_a_name_with_several_addresses_hides_no_reason(
+    listening: Listening, stranger: Authority, ctl: Ctl, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that refuses connections does not hide why another one cannot be used."""
+    monkeypatch.delenv("VIKINGD_CA", raising=False)
+    right, wrong = str(listening.authority.certificate), str(stranger.certificate)
+    plain = both(listening.tls.removeprefix("vikings://"))
+    for address, ca, reason in (
+        (both(listening.tls), ("--ca", right), "is for another host"),
+        (both(listening.tls), ("--ca", wrong), "its certificate is refused: "),
+        (both(listening.tls), (), "its certificate is refused: "),
+        (plain, (), "may speak TLS: --address vikings://"),
+        (both(f"vikings://{listening.plain}"), (), "the port speaks plain text, not TLS"),
+        (both(listening.plain), (), ""),
+    ):
+        for _ in range(3):  # gRPC takes the hosts in any order
+            code, _, err = ctl("stats", "--address", address, *ca)
+            assert code == (3 if reason else 0), (address, err)
+            assert reason in err.replace("\n", " "), (address, ca)
+            assert "start one" not in err
+
+    async def ask() -> str:
+        async with AsyncClient(both(listening.tls), ca=wrong) as asynchronous:
+            with pytest.raises(Unreachable) as refused:
+                await asynchronous.stats()
+            with pytest.raises(Unreachable) as of_stream:
+                async for _ in asynchronous.backup():
+                    pass
+            assert "its certificate is refused" in str(of_stream.value)
+        return str(refused.value)
+
+    assert "its certificate is refused" in asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "event", "reason", "hint"),
+    [
+        (-3, -1, "certificate expired", "certificate has expired", "renews it"),
+        (1, 3, "certificate is not valid yet", "certificate is not yet valid", "the clock"),
+    ],
+)
+def test_a_certificate_of_another_time_is_told_at_both_ends(
+    tmp_path: Path,
+    authority: Authority,
+    ctl: Ctl,
+    begins: int,
+    ends: int,
+    event: str,
+    reason: str,
+    hint: str,
+) -> None:
+    """The daemon warns, a client gives the reason, and a key that all may read is told."""
+    now, day = datetime.now(UTC), timedelta(days=1)
+    names = "DNS:localhost,IP:127.0.0.1"
+    certificate, key = authority.dated("dated", names, now + begins * day, now + ends * day)
+    key.chmod(0o644)
+    with running(
+        tmp_path / "store",
+        *("--listen", "vikings://127.0.0.1:0", "--provider", "none"),
+        *("--tls-certificate", str(certificate), "--tls-key", str(key)),
+    ) as daemon:
+        _, tls = addresses(daemon, 2)
+        eventually(lambda: f'event="{event}' in daemon.stderr)
+        assert f"file={key} mode=0644" in daemon.stderr
+        for address in (tls, both(tls)):
+            code, _, err = ctl("stats", "--address", address, "--ca", str(authority.certificate))
+            assert code == 3
+            assert f"its certificate is refused: {reason}" in err.replace("\n", " ")
+            assert hint in err.replace("\n", " ")
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
@@ -343,10 +422,13 @@ def test_plain_tcp_in_a_trusted_network_is_logged(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("days", [1, 365, 20_000])
-def test_the_end_of_a_certificate_is_that_of_openssl(tmp_path: Path, days: int) -> None:
-    """The end is read from certificates with either form of times, before and after 2050."""
+def test_the_times_of_a_certificate_are_those_of_openssl(tmp_path: Path, days: int) -> None:
+    """Begin and end are read from certificates with either form of times, until and after 2050."""
     certificate, _ = Authority(tmp_path, "a").signed("b", "DNS:b", days=days)
-    command = ["openssl", "x509", "-enddate", "-noout", "-dateopt", "iso_8601", "-in", certificate]
+    command = ["openssl", "x509", "-dates", "-noout", "-dateopt", "iso_8601", "-in", certificate]
     said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    expected = datetime.strptime(said.strip(), "notAfter=%Y-%m-%d %H:%M:%SZ").replace(tzinfo=UTC)
-    assert pem.not_after(certificate.read_bytes()) == expected
+    begin, end = (
+        datetime.strptime(line.partition("=")[2], "%Y-%m-%d %H:%M:%SZ").replace(tzinfo=UTC)
+        for line in said.splitlines()
+    )
+    assert pem.validity(certificate.read_bytes()) == (begin, end)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -366,6 +367,47 @@ def test_lost_commits_disappear_from_every_node(tmp_path: Path) -> None:
         with closing(node(tmp_path / "c", url_of(primary, standby))) as c:
             assert not has(c, "lost0")
             assert c.verify().ok
+
+
+def test_a_commit_during_the_rebuild_after_a_loss_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node that lost own commits indexes those that others make while it builds its index."""
+    with (
+        pair() as (primary, standby),
+        closing(node(tmp_path / "a", url_of(primary, standby))) as a,
+    ):
+        early = write(a, "early")
+        standby.wait(f"SELECT 1 FROM vikingd.tenants WHERE revision = {early}")
+        standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
+        standby.execute("SELECT pg_reload_conf()")
+        standby.wait("SELECT 1 WHERE NOT EXISTS (SELECT 1 FROM pg_stat_wal_receiver)")
+        for number in range(5):
+            write(a, f"lost{number}")
+        store, late = a.store, []
+        assert isinstance(store, PostgresStore)
+        real = store.changes_since
+
+        def changes_since(*given: Any, **more: Any) -> Any:
+            if not late:
+                with shared_store(standby.url, "default", "none") as other:
+                    other.start(lambda *_: None)
+                    late.append(other.put([file(f"{TOP}/after.md", "x")]).result(SECONDS))
+            return real(*given, **more)
+
+        monkeypatch.setattr(store, "changes_since", changes_since)
+        primary.kill()
+        standby.promote()
+        eventually(lambda: late)
+
+        def is_built() -> bool:
+            with suppress(VikingError):
+                return a.snapshot.revision == late[0].revision and not has(a, "lost0")
+            return False
+
+        eventually(is_built)
+        assert has(a, "after")
+        assert a.verify().ok
 
 
 def test_a_dead_database_refuses_writes_and_lets_reads_go_on(tenant: str, tmp_path: Path) -> None:

@@ -3,7 +3,34 @@
 from __future__ import annotations
 
 import subprocess
+from datetime import datetime
 from pathlib import Path
+from typing import TypeAlias
+
+Files: TypeAlias = tuple[Path, Path]
+"""A certificate and its key."""
+
+_REQUEST = [
+    *("openssl", "req", "-new", "-noenc", "-config", "/dev/null"),
+    *("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+]
+_OPENSSL_CA = """
+[ca]
+default_ca = it
+[it]
+database = {directory}/index
+new_certs_dir = {directory}
+default_md = sha256
+policy = any
+rand_serial = yes
+unique_subject = no
+x509_extensions = extensions
+[any]
+commonName = supplied
+[extensions]
+basicConstraints = critical,CA:FALSE
+subjectAltName = {names}
+"""
 
 
 class Authority:
@@ -13,7 +40,7 @@ class Authority:
         self._directory, self._name = directory, name
         self.certificate, self._key = self._made(name, "basicConstraints=critical,CA:TRUE")
 
-    def signed(self, name: str, *alternatives: str, days: int = 90) -> tuple[Path, Path]:
+    def signed(self, name: str, *alternatives: str, days: int = 90) -> Files:
         """Return the files of a new certificate and its key.
 
         Args:
@@ -25,9 +52,24 @@ class Authority:
         names = f"subjectAltName={','.join(alternatives)}"
         return self._made(name, "basicConstraints=critical,CA:FALSE", names, options=by, days=days)
 
+    def dated(self, name: str, alternative: str, begin: datetime, end: datetime) -> Files:
+        """Return the files of a new certificate with any times, and its key."""
+        certificate, key = self._directory / f"{name}.pem", self._directory / f"{name}.key"
+        request, settings = certificate.with_suffix(".csr"), certificate.with_suffix(".conf")
+        settings.write_text(_OPENSSL_CA.format(directory=self._directory, names=alternative))
+        (self._directory / "index").touch()
+        asked = [*_REQUEST, "-subj", f"/CN={name}", "-keyout", str(key), "-out", str(request)]
+        given = ["-in", str(request), "-out", str(certificate), "-config", str(settings)]
+        times = [f"{time:%Y%m%d%H%M%SZ}" for time in (begin, end)]
+        given += ["-startdate", times[0], "-enddate", times[1]]
+        by = ["-cert", str(self.certificate), "-keyfile", str(self._key)]
+        for command in (asked, ["openssl", "ca", "-batch", "-notext", *given, *by]):
+            subprocess.run(command, check=True, capture_output=True)
+        return certificate, key
+
     def _made(
         self, name: str, *extensions: str, options: tuple[str, ...] = (), days: int = 90
-    ) -> tuple[Path, Path]:
+    ) -> Files:
         certificate, key = self._directory / f"{name}.pem", self._directory / f"{name}.key"
         command = ["openssl", "req", "-x509", "-noenc", "-newkey", "ec", "-subj", f"/CN={name}"]
         command += ["-pkeyopt", "ec_paramgen_curve:P-256", "-days", str(days), *options]

@@ -25,6 +25,7 @@ from vikingd.client.errors import (
     sendable,
 )
 from vikingd.client.methods import RETRIED, Described, Method, Methods, Pages, Stream, Stubs
+from vikingd.client.probing import looked_at
 from vikingd.client.reasons import unreached
 from vikingd.client.seen import KEY, Seen
 from vikingd.client.words import unknown_method
@@ -181,10 +182,11 @@ class _Connected(Methods):
             raise unknown_method(type(self).__name__, name, known)
 
     def _failure(self, error: Exception) -> Exception:
-        """Return the error of a call as its caller sees it."""
+        """Return the error of a call as its caller sees it; it may look at the daemon's hosts."""
         if isinstance(error, grpc.RpcError):
             found = from_rpc_error(error)
             if isinstance(found, Unreachable):
+                found.message = looked_at(found.message, self.address, self._credentials)
                 found.args = (f"{found.code.name}: {unreached(found.message, self.address)}",)
             return found
         if "closed" in str(error).lower():
@@ -309,7 +311,13 @@ class AsyncConnection(_Connected):
                 self._seen.replied(sent, await call.trailing_metadata())
             return reply
         except (grpc.RpcError, grpc.aio.UsageError) as error:
-            raise self._told(error, sent) from None
+            raise await self._explained(error, sent) from None
+
+    async def _explained(self, error: Exception, sent: str | None = None) -> Exception:
+        """Return the error as `_told` does; a look at the daemon's hosts holds up no other task."""
+        if isinstance(error, grpc.aio.AioRpcError) and error.code() is grpc.StatusCode.UNAVAILABLE:
+            return await asyncio.to_thread(self._told, error, sent)
+        return self._told(error, sent)
 
     @classmethod
     def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:
@@ -342,7 +350,7 @@ class AsyncConnection(_Connected):
                 async for part in parts:
                     yield convert(part)
             except (grpc.RpcError, grpc.aio.UsageError) as error:
-                raise self._failure(error) from None
+                raise await self._explained(error) from None
             finally:
                 parts.cancel()
 

@@ -102,6 +102,15 @@ class Credentials:
         roots = pem.read_authorities(self.ca) if self.ca else None
         return target, named, grpc.ssl_channel_credentials(roots, private_key, certificate)
 
+    def addresses(self, address: str) -> list[Address]:
+        """Return the addresses of TCP in a text; none for a unix socket.
+
+        Raises:
+            ValueError: it has another form, which gRPC alone knows.
+        """
+        several = _several(address) if _is_list(address) else [parse(address.removeprefix(_DNS))]
+        return [one for one in several if one.port]
+
     def with_key(self, address: str, key: str, tenant: str) -> Self:
         """Return the same credentials with another key, for a connection to an address.
 

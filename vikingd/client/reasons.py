@@ -6,6 +6,13 @@ import re
 
 from vikingd.domain.addresses import TLS
 
+_REFUSED = re.compile(r"CERTIFICATE_VERIFY_FAILED: ([^:]+)")
+# Parts of the reason for that, with a hint.
+_TIMES = (
+    ("has expired", "who runs the daemon renews it, or the clock of this machine is ahead"),
+    ("not yet valid", "the clock of this machine or of the one that made it is wrong"),
+)
+_AUTHORITIES = "--ca FILE names the authorities that may have signed it"
 # Parts of gRPC's messages, with their reason and a hint.
 _TLS_FAULTS = (
     (
@@ -42,15 +49,22 @@ def unreachable(message: str, address: str) -> tuple[str, str]:
         message: gRPC's message.
         address: the address of the daemon.
     """
-    if found := re.search(r"CERTIFICATE_VERIFY_FAILED: ([^:]+)", message):
-        return (
-            f"its certificate is refused: {found[1]}",
-            "--ca FILE names the authorities that may have signed it",
-        )
-    for part, reason, hint in _TLS_FAULTS if address.startswith(TLS) else _PLAIN_FAULTS:
+    if found := _REFUSED.search(message):
+        hints = (hint for part, hint in _TIMES if part in found[1])
+        return f"its certificate is refused: {found[1]}", next(hints, _AUTHORITIES)
+    for part, reason, hint in _faults(address):
         if part in message:
             return reason, hint
     return message.rsplit(": ", 1)[-1], _START
+
+
+def is_told(message: str, address: str) -> bool:
+    """Return whether gRPC's message has more than that nobody takes the connection."""
+    return any(part in message for part, *_ in _faults(address)) or bool(_REFUSED.search(message))
+
+
+def _faults(address: str) -> tuple[tuple[str, str, str], ...]:
+    return _TLS_FAULTS if address.startswith(TLS) else _PLAIN_FAULTS
 
 
 def unreached(message: str, address: str) -> str:

@@ -128,7 +128,7 @@ class IndexFollower:
         """Index all contexts of the store."""
         store, index = self._store, self._index
         index.clear()
-        before = store.revision
+        before = store.read_history().revision  # the last own commit may be lost
         batch: list[Change] = []
         count = 0
         self.damage.clear()

@@ -64,12 +64,17 @@ class _Written:
 
 
 class Begun(NamedTuple):
-    """An open transaction: its connection, its source of ids, and the state before it."""
+    """An open transaction: its connection, its source of ids, and the state before it.
+
+    `now` is its time by the clock of the database, in microseconds since the epoch; None for the
+    clock of this machine.
+    """
 
     db: Connection
     ids: Ids
     revision: int
     dimension: int | None
+    now: int | None = None
 
 
 class Committing(ABC):
@@ -315,7 +320,11 @@ class Writer:
             # Every step that may need memory is here, before the commit: it can still fail.
             with self._writing, committing.transaction() as begun:
                 work = Transaction(
-                    begun.db, begun.ids, revision=begun.revision + 1, dimension=begun.dimension
+                    begun.db,
+                    begun.ids,
+                    revision=begun.revision + 1,
+                    dimension=begun.dimension,
+                    now=begun.now,
                 )
                 work.look_up(chain.from_iterable(request.uris for request in group))
                 results = [self._attempt(work, request.operation) for request in group]

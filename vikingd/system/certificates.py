@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
 
@@ -15,6 +17,7 @@ from vikingd.system import pem
 
 _SOON = timedelta(days=14)
 _DAY = 24 * 3600.0  # seconds
+_OF_OTHERS = stat.S_IROTH | stat.S_IWOTH
 
 _log = structlog.stdlib.get_logger("vikingd")
 
@@ -38,12 +41,12 @@ class CertificateFiles(Generic[Loaded]):
     def __init__(
         self, certificate: str, key: str, client_ca: str, load: Callable[[], Loaded]
     ) -> None:
-        self._certificate = certificate
+        self._certificate, self._key = certificate, key
         self._paths = [path for path in (certificate, key, client_ca) if path]
         self._load = load
         self._lock = threading.Lock()  # gRPC's threads ask
         self._seen = self._stamps()
-        self._now, self._end = self._loaded()
+        self._now, self._period = self._loaded()
 
     def current(self) -> Loaded:
         """Return the certificate; it is loaded if the files have changed."""
@@ -52,7 +55,7 @@ class CertificateFiles(Generic[Loaded]):
             return self._now
 
     async def watch(self) -> None:
-        """Warn of a certificate that ends soon, now and once a day, until cancelled."""
+        """Warn of a certificate and a key that need care, now and once a day, until cancelled."""
         while True:
             self._warn()
             await asyncio.sleep(_DAY)
@@ -62,38 +65,53 @@ class CertificateFiles(Generic[Loaded]):
         stamps = self._stamps()
         if stamps == self._seen:
             return
-        fault, loaded = "", (self._now, self._end)
+        fault, loaded = "", (self._now, self._period)
         try:
             loaded = self._loaded()
         except ValueError as error:
             fault = str(error)
         if self._stamps() != stamps:
             return  # they change just now; the next handshake looks again
-        self._seen, (self._now, self._end) = stamps, loaded
+        self._seen, (self._now, self._period) = stamps, loaded
         if fault:
             _log.warning("the new certificate is refused, the old stays", reason=fault)
             return
-        _log.info("certificate loaded", file=self._certificate, ends=self._end.isoformat())
+        _log.info("certificate loaded", file=self._certificate, ends=self._period[1].isoformat())
         self._warn()
 
-    def _loaded(self) -> tuple[Loaded, datetime]:
+    def _loaded(self) -> tuple[Loaded, tuple[datetime, datetime]]:
         loaded = self._load()
-        return loaded, pem.end_of(self._certificate)
+        return loaded, pem.period_of(self._certificate)
 
     def _stamps(self) -> list[tuple[int, int, int] | None]:
         """Return what changes when a file is written or replaced."""
         return [_stamp(path) for path in self._paths]
 
     def _warn(self) -> None:
-        left = self._end - datetime.now(UTC)
-        if left < _SOON:
-            event = "certificate expired" if left <= timedelta(0) else "certificate expires soon"
-            _log.warning(event, file=self._certificate, ends=self._end.isoformat())
+        begin, end = self._period
+        now = datetime.now(UTC)
+        if now < begin:
+            _log.warning(
+                "certificate is not valid yet: clients refuse it; use another, or set the clock",
+                file=self._certificate,
+                begins=begin.isoformat(),
+            )
+        if end - now < _SOON:
+            event = "certificate expired" if end <= now else "certificate expires soon"
+            _log.warning(event, file=self._certificate, ends=end.isoformat())
+        with suppress(OSError):
+            mode = os.stat(self._key).st_mode
+            if mode & _OF_OTHERS:
+                _log.warning(
+                    "the key of the certificate is open to all users of the machine: chmod o= FILE",
+                    file=self._key,
+                    mode=f"{stat.S_IMODE(mode):04o}",
+                )
 
 
 def _stamp(path: str) -> tuple[int, int, int] | None:
     try:
-        stat = os.stat(path)
+        found = os.stat(path)
     except OSError:
         return None
-    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+    return found.st_ino, found.st_mtime_ns, found.st_size

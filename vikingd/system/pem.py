@@ -45,26 +45,30 @@ def read_authorities(path: str) -> bytes:
     return text
 
 
-def end_of(certificate: str) -> datetime:
-    """Return the end of the first certificate in a file.
+def period_of(certificate: str) -> tuple[datetime, datetime]:
+    """Return the begin and the end of the first certificate in a file.
 
     Raises:
         ValueError: the file cannot be read.
     """
-    return not_after(_read(certificate))
+    return validity(_read(certificate))
 
 
-def not_after(certificate: bytes) -> datetime:
-    """Return the end of the first certificate in a PEM file."""
+def validity(certificate: bytes) -> tuple[datetime, datetime]:
+    """Return the begin and the end of the first certificate in a PEM file."""
     _, begin, rest = certificate.decode("ascii", "replace").partition(_BEGIN)
     der = ssl.PEM_cert_to_DER_cert(begin + rest.partition(_END)[0] + _END)
     (_, signed), *_ = _elements(der)
     (_, content), *_ = _elements(signed)
     fields = [content for tag, content in _elements(content) if tag != _EXPLICIT_VERSION]
-    _, _, _, validity, *_ = fields  # after the serial number, the algorithm and the issuer
-    _, (tag, end) = _elements(validity)
+    _, _, _, period, *_ = fields  # after the serial number, the algorithm and the issuer
+    first, last = (_time(tag, text) for tag, text in _elements(period))
+    return first, last
+
+
+def _time(tag: int, text: bytes) -> datetime:
     form = "%y%m%d%H%M%SZ" if tag == _UTC_TIME else "%Y%m%d%H%M%SZ"
-    return datetime.strptime(end.decode("ascii"), form).replace(tzinfo=UTC)
+    return datetime.strptime(text.decode("ascii"), form).replace(tzinfo=UTC)
 
 
 def _read(path: str) -> bytes:

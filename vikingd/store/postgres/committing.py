@@ -16,16 +16,16 @@ from vikingd.domain.errors import StoreAway, StoreMismatch
 from vikingd.domain.tenants import missing
 from vikingd.store.connection import LastIds
 from vikingd.store.history import begin_epoch, history_of
-from vikingd.store.postgres.connection import PostgresConnection, connect
+from vikingd.store.postgres.connection import PostgresConnection, commit, wait_for_standby
 from vikingd.store.postgres.database import Database, WriteConnection, timeline_of
-from vikingd.store.postgres.faults import away, is_away
+from vikingd.store.postgres.faults import Unconfirmed, away, is_away, unknown
 from vikingd.store.postgres.listening import CHANNEL
 from vikingd.store.writer import Begun, Committing
 from vikingd.store.writes.transaction import Ids
 
 _LOCKED = """
 SELECT revision, dimension, store, epoch, model, timeline, last_context, last_text, last_entry,
-    pg_current_xact_id()::text
+    pg_current_xact_id()::text, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 FROM state FOR UPDATE
 """
 _PATIENCE = 10.0  # seconds for the outcome of a commit whose connection broke
@@ -68,11 +68,11 @@ class PostgresCommitting(Committing):
             NotFound: the tenant was deleted.
         """
         database = self._database
-        taken, part, xid = self._begin()
+        taken, part, xid, now = self._begin()
         broke = False
         try:
             try:
-                yield Begun(part, self._ids, self.revision, self.dimension)
+                yield Begun(part, self._ids, self.revision, self.dimension, now)
             except BaseException as error:
                 part.roll_back()
                 if is_away(error):
@@ -80,21 +80,18 @@ class PostgresCommitting(Committing):
                     raise away(error) from error
                 raise
             try:
-                part.db.execute("COMMIT")
+                commit(part.db)
             except psycopg.Error as error:
                 broke = True
                 if not is_away(error):
                     raise
                 if not self._is_committed(xid, taken.timeline):
-                    raise StoreAway(
-                        "the connection to the database broke at the end of a write, which may be "
-                        "there; repeat the call later"
-                    ) from error
+                    raise unknown(error) from error
         finally:
             self._part = None
             (database.drop if broke else database.give)(taken)
 
-    def _begin(self) -> tuple[WriteConnection, PostgresConnection, str]:
+    def _begin(self) -> tuple[WriteConnection, PostgresConnection, str, int]:
         """Begin a transaction and lock the tenant; an idle connection may have broken before."""
         for attempt in range(2):
             taken = self._database.take()
@@ -110,7 +107,7 @@ class PostgresCommitting(Committing):
         try:
             if row is None:
                 raise missing(self._tenant)
-            self.revision, self.dimension, store, epoch, model, timeline, *last, xid = row
+            self.revision, self.dimension, store, epoch, model, timeline, *last, xid, now = row
             self.origin = (store, epoch)
             if model != self._model:
                 raise StoreMismatch(
@@ -125,7 +122,7 @@ class PostgresCommitting(Committing):
             self._database.give(taken)
             raise
         self._part = part
-        return taken, part, xid
+        return taken, part, xid, now
 
     def write_state(self, state: Mapping[str, object]) -> None:
         """Write the new state of the store, and tell the other nodes of the commit."""
@@ -139,17 +136,24 @@ class PostgresCommitting(Committing):
         self._part.execute("SELECT pg_notify(?, ?)", (CHANNEL, told))
 
     def _is_committed(self, xid: str, timeline: str) -> bool:
-        """Ask the same server for the outcome of a transaction whose connection broke.
+        """Ask the same server for the outcome of a transaction that was not confirmed.
 
-        Another server, which took its place, may have given the number to another transaction.
+        Another server, which took its place, may have given the number to another transaction. A
+        transaction that the server has may lack on its standby, until a later commit is there.
         """
         ends = time.monotonic() + _PATIENCE
         while time.monotonic() < ends:
-            with suppress(psycopg.Error), connect(self._database.url) as db:
+            with suppress(psycopg.Error), self._database.connected() as db:
                 if timeline_of(db) != timeline:
                     return False
                 status = db.execute("SELECT pg_xact_status($1::xid8)", (xid,)).fetchone()
                 if status is not None and status[0] != "in progress":
-                    return bool(status[0] == "committed")
+                    if status[0] != "committed":
+                        return False
+                    try:
+                        wait_for_standby(db)
+                    except Unconfirmed:
+                        return False
+                    return True
             time.sleep(_PAUSE)
         return False

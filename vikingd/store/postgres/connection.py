@@ -11,11 +11,14 @@ from typing import Any
 import psycopg
 from psycopg import sql as names
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import Diagnostic
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8Dumper
 
+from vikingd.domain.errors import StoreMismatch
 from vikingd.store.connection import LastIds
+from vikingd.store.postgres.faults import Unconfirmed, is_away, unknown
 
 _STATE = {
     "store.id": "store",
@@ -30,11 +33,22 @@ _STATE = {
 }
 """The columns of a tenant's row by the key of the state."""
 
-# A node that stops within a transaction must not keep the lock of a tenant for ever.
+# A role or a database may have other settings. A node that stops within a transaction must not keep
+# the lock of a tenant for ever. A commit is on the disk, and on the standby if there is one; the
+# warning that it may not be there must arrive. Connections may be idle, and reads long.
 _SESSION = """
 SET search_path = vikingd_tenant; SET lock_timeout = '20s';
-SET idle_in_transaction_session_timeout = '30s'
+SET idle_in_transaction_session_timeout = '30s';
+SET client_min_messages = 'warning';
+SELECT set_config('synchronous_commit', 'on', false)
+    WHERE current_setting('synchronous_commit') <> 'remote_apply';
+SET default_transaction_isolation = 'read committed'; SET statement_timeout = 0;
+SELECT set_config(name, '0', false)
+    FROM unnest(ARRAY['idle_session_timeout', 'transaction_timeout']) AS name
+    WHERE current_setting(name, true) IS NOT NULL
 """
+# A transaction that writes to the log alone; it waits as each commit does.
+_SMALL = "SELECT pg_logical_emit_message(true, 'vikingd', '')"
 _UNKEPT = "store.clean"  # a database of its own needs no check after a node was killed
 _PART = re.compile(r"'[^']*'|\?(\d*)|INDEXED BY \w+|CAST\((\w+) AS BLOB\)")
 
@@ -46,9 +60,14 @@ def connect(url: str) -> psycopg.Connection[TupleRow]:
 
     Raises:
         psycopg.OperationalError: it cannot be reached.
+        StoreMismatch: it cannot hold all texts.
     """
     db = psycopg.Connection.connect(**arguments(url))
-    set_up(db)
+    try:
+        set_up(db)
+    except BaseException:
+        db.close()
+        raise
     return db
 
 
@@ -63,15 +82,64 @@ def arguments(url: str) -> dict[str, Any]:
         "application_name": "vikingd",
         **conninfo_to_dict(url),
         "target_session_attrs": "read-write",  # a standby that lags must not prove a loss
+        "client_encoding": "UTF8",
         "autocommit": True,
         "cursor_factory": psycopg.RawCursor[TupleRow],
     }
 
 
 def set_up(db: psycopg.Connection[TupleRow]) -> None:
-    """Set up a new connection."""
+    """Set up a new connection.
+
+    Raises:
+        StoreMismatch: the database cannot hold all texts.
+    """
+    encoding = db.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StoreMismatch(
+            f"the database {db.info.dbname} has the encoding {encoding}, and only UTF8 holds all "
+            "texts: make another one with CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0"
+        )
     db.adapters.register_dumper(int, Int8Dumper)  # one form of each prepared statement
     db.execute(_SESSION)
+
+
+def commit(db: psycopg.Connection[TupleRow]) -> None:
+    """Commit the open transaction.
+
+    Raises:
+        Unconfirmed: the server warns: an operator or a timeout has ended the wait for the standby.
+        InFailedSqlTransaction: the transaction had failed before, and was rolled back.
+    """
+    if _confirmed(db, "COMMIT") != "COMMIT":
+        raise psycopg.errors.InFailedSqlTransaction("the transaction was rolled back")
+
+
+def wait_for_standby(db: psycopg.Connection[TupleRow]) -> None:
+    """Wait until the standby has all earlier commits of the server, if commits wait for one.
+
+    Raises:
+        Unconfirmed: this wait was ended, too.
+    """
+    _confirmed(db, _SMALL)
+
+
+def _confirmed(db: psycopg.Connection[TupleRow], sql: str) -> str:
+    """Run a statement that commits; return its tag."""
+    warnings: list[str] = []
+
+    def note(told: Diagnostic) -> None:
+        if told.severity_nonlocalized == "WARNING":
+            warnings.append(told.message_primary or "")
+
+    db.add_notice_handler(note)
+    try:
+        done = db.execute(sql)
+    finally:
+        db.remove_notice_handler(note)
+    if warnings:
+        raise Unconfirmed("; ".join(warnings))
+    return str(done.statusmessage)
 
 
 class PostgresConnection:
@@ -104,6 +172,9 @@ class PostgresConnection:
         """Run the block in a transaction; roll back if the block or the commit fails.
 
         Within a transaction the block is a part of it.
+
+        Raises:
+            StoreAway: the outcome of the commit is unknown.
         """
         if self.in_transaction:
             yield
@@ -111,9 +182,15 @@ class PostgresConnection:
         self.begin()
         try:
             yield
-            self.db.execute("COMMIT")
         except BaseException:
             self.roll_back()
+            raise
+        try:
+            commit(self.db)
+        except psycopg.Error as error:
+            self.roll_back()
+            if is_away(error):
+                raise unknown(error) from error
             raise
 
     def roll_back(self) -> None:

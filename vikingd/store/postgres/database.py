@@ -122,6 +122,16 @@ class Database:
         with self._reads.connection() as db, self._waiting_for(db):
             yield db
 
+    @contextmanager
+    def connected(self) -> Iterator[psycopg.Connection[TupleRow]]:
+        """Open a connection within the block, also while the database is said to be away.
+
+        Raises:
+            psycopg.Error: it cannot be reached.
+        """
+        with connect(self.url) as db, self._waiting_for(db):
+            yield db
+
     def take(self) -> WriteConnection:
         """Lend a connection for writes, until `give` or `drop`.
 

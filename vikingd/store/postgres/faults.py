@@ -20,6 +20,10 @@ _URL = re.compile(r"://\S*@")
 _PASSWORD = re.compile(r"(password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|\S+)")
 
 
+class Unconfirmed(psycopg.OperationalError):  # type: ignore[misc]  # mypy skips psycopg
+    """A commit that the primary has, but perhaps not its synchronous standby."""
+
+
 def without_password(text: str) -> str:
     """Return a text without the users and passwords of URLs, and without other passwords."""
     return _PASSWORD.sub(r"\1***", _URL.sub("://***@", text))
@@ -50,6 +54,15 @@ def away(error: BaseException) -> StoreAway:
     """Return the error for a database that cannot be reached."""
     return StoreAway(
         f"the database cannot be reached: {_one_line(error)}; repeat the call later", _RETRY_AFTER
+    )
+
+
+def unknown(error: BaseException) -> StoreAway:
+    """Return the error for a commit without a known outcome."""
+    return StoreAway(
+        "the database did not confirm the end of a write, which may be there: "
+        f"{_one_line(error)}; repeat the call later",
+        _RETRY_AFTER,
     )
 
 

@@ -25,7 +25,10 @@ _STATES = """
 SELECT tenant, store || ' ' || epoch || ' ' || revision FROM vikingd.tenants
 WHERE tenant = ANY($1)
 UNION ALL SELECT '', value::text FROM vikingd_access.state WHERE name = 'changes'
+UNION ALL SELECT $2, extract(epoch FROM clock_timestamp())::text
 """
+_CLOCK = " clock"  # no name of a tenant
+_CLOCKS_DIFFER = 5.0  # seconds
 
 _log = logging.getLogger(__name__)
 
@@ -98,6 +101,7 @@ class Listener:
         self.fault = ""
         self.answered = time.monotonic()
         self.connection: psycopg.Connection[TupleRow] | None = None
+        self._clock_is_off = False
         self._lock = threading.Lock()
         self._subscriptions: dict[str, list[Subscription]] = {}
         self._pool = ThreadPoolExecutor(_THREADS, "store-follower")
@@ -172,13 +176,31 @@ class Listener:
         """Ask for the state of each tenant; a broken connection shows itself, too."""
         with self._lock:
             all_of_them = [one for each in self._subscriptions.values() for one in each]
-        states = dict(db.execute(_STATES, (sorted({one.tenant for one in all_of_them}),)))
+        tenants = sorted({one.tenant for one in all_of_them})
+        before = time.time()
+        states = dict(db.execute(_STATES, (tenants, _CLOCK)))
+        self._compare_clocks(before, float(states[_CLOCK]), time.time())
         self.tell("")
         for one in all_of_them:
             state = states.get(one.tenant, "")
             if state != one.state or one.has_failed:
                 one.state = state
                 one.wake()
+
+    def _compare_clocks(self, before: float, of_database: float, after: float) -> None:
+        """Warn if the clock of this node is off; the database looked at its own in between."""
+        ahead = max(before - of_database, 0.0) + min(after - of_database, 0.0)
+        is_off = abs(ahead) > _CLOCKS_DIFFER
+        if is_off and not self._clock_is_off:
+            _log.warning(
+                "the clock of this node is %.0f s %s that of the database: the end of keys, days "
+                "with a limit and the times of memories go by it; set it, for example by NTP",
+                abs(ahead),
+                "ahead of" if ahead > 0 else "behind",
+            )
+        elif self._clock_is_off and not is_off:
+            _log.warning("the clock of this node is that of the database again")
+        self._clock_is_off = is_off
 
     def _wake(self, tenant: str) -> None:
         with self._lock:

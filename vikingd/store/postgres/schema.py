@@ -11,7 +11,8 @@ number, and the key or the tenant that it changed.
 
 from __future__ import annotations
 
-from psycopg import Connection
+from psycopg import Connection, ProgrammingError
+from psycopg.errors import InsufficientPrivilege
 from psycopg.rows import TupleRow
 
 from vikingd.domain.errors import StoreMismatch
@@ -179,14 +180,16 @@ def migrate(db: Connection[TupleRow]) -> None:
     """Migrate the tables to the newest schema, all steps in one transaction.
 
     Raises:
-        StoreMismatch: a newer vikingd made them.
+        StoreMismatch: a newer vikingd made them, or they are not those of their number.
     """
     with db.transaction():
         db.execute(f"SELECT pg_advisory_xact_lock({_LOCK})")
         db.execute("CREATE SCHEMA IF NOT EXISTS vikingd")
         db.execute("CREATE TABLE IF NOT EXISTS vikingd.schema (version integer NOT NULL)")
-        row = db.execute("SELECT version FROM vikingd.schema").fetchone()
-        version = row[0] if row else 0
+        rows = db.execute("SELECT version FROM vikingd.schema").fetchall()
+        version = max((number for (number,) in rows), default=0)
+        if len(rows) > 1 or version < 0:
+            raise _not_of(version, "the number is not one that vikingd writes")
         if version > len(MIGRATIONS):
             raise StoreMismatch(
                 f"the database has schema {version}, this vikingd supports up to "
@@ -194,10 +197,15 @@ def migrate(db: Connection[TupleRow]) -> None:
             )
         if version == len(MIGRATIONS):
             return
-        for step, script in enumerate(MIGRATIONS[version:], start=version + 1):
-            db.execute(script)
-            if step == WITH_CHECKSUMS and version:
-                _add_checksums(db)
+        try:
+            for step, script in enumerate(MIGRATIONS[version:], start=version + 1):
+                db.execute(script)
+                if step == WITH_CHECKSUMS and version:
+                    _add_checksums(db)
+        except InsufficientPrivilege:
+            raise
+        except ProgrammingError as error:  # the tables of a script exist, or those before it do not
+            raise _not_of(version, str(error).partition("\n")[0]) from error
         db.execute("DELETE FROM vikingd.schema")
         db.execute(f"INSERT INTO vikingd.schema VALUES ({len(MIGRATIONS)})")
 
@@ -208,3 +216,10 @@ def _add_checksums(db: Connection[TupleRow]) -> None:
     for (tenant,) in db.execute("SELECT tenant FROM vikingd.tenants ORDER BY 1").fetchall():
         db.execute("SELECT set_config('vikingd.tenant', $1, true)", (tenant,))
         add_checksums(PostgresConnection(db, tenant))
+
+
+def _not_of(version: int, reason: str) -> StoreMismatch:
+    return StoreMismatch(
+        f"the tables of the database are not those of schema {version}, the number in "
+        f"vikingd.schema ({reason}): restore a dump of the database"
+    )

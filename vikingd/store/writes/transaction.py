@@ -66,11 +66,19 @@ class Transaction:
         dimension: numbers in a vector; None until the first vector is written.
     """
 
-    def __init__(self, db: Connection, ids: Ids, *, revision: int, dimension: int | None) -> None:
+    def __init__(
+        self,
+        db: Connection,
+        ids: Ids,
+        *,
+        revision: int,
+        dimension: int | None,
+        now: int | None = None,
+    ) -> None:
         self._db = db
         self._has_savepoint = False  # of the request that runs
         self.ids = ids
-        self.now = time.time_ns() // 1000
+        self.now = time.time_ns() // 1000 if now is None else now
         self.rows = _no_rows()
         self.known: dict[str, StoredContext | None] = {}
         self.revision = revision
