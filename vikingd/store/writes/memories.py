@@ -10,9 +10,10 @@ from vikingd.domain.contexts import MAX_COUNTER, ContextType, Entry
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.rights import Caller, Right
 from vikingd.domain.uri import context_type
-from vikingd.memory.model import Rewrite, check_ids
+from vikingd.memory.model import check_ids
+from vikingd.memory.series import Rewrite
 from vikingd.store.connection import Connection
-from vikingd.store.rows import memory_file
+from vikingd.store.series import series
 from vikingd.store.writes.contexts import write
 from vikingd.store.writes.subtrees import delete
 from vikingd.store.writes.transaction import Transaction
@@ -70,21 +71,21 @@ def run_once(work: Transaction, once: Once | None, operation: Callable[[], Commi
 
 
 def rewrite(work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]) -> Committed:
-    """Apply each rewrite to the current state of its memory file, by URI, in order."""
+    """Apply each rewrite to the current state of its memory files, by URI, in order."""
     db, counted = work.use_tables(), 0
     for uri, change in rewrites:
-        new = change(memory_file(db, uri), lambda: next(work.ids.entries))
-        if new.removed:
-            delete(work, [uri])
-        elif new.prepared is not None:
-            write(work, [new.prepared])
-            work.insert_rows()
-        for entry in new.counters:
-            db.execute(
-                "UPDATE entries SET reinforcement = ?, access_count = ?, time = ? WHERE id = ?",
-                (entry.reinforcement, entry.access_count, entry.time, entry.id),
-            )
-        counted += len(new.counters)
+        for new in change(series(db, uri), lambda: next(work.ids.entries)):
+            if new.removed:
+                delete(work, [uri])
+            elif new.prepared is not None:
+                write(work, [new.prepared])
+                work.insert_rows()
+            for entry in new.counters:
+                db.execute(
+                    "UPDATE entries SET reinforcement = ?, access_count = ?, time = ? WHERE id = ?",
+                    (entry.reinforcement, entry.access_count, entry.time, entry.id),
+                )
+            counted += len(new.counters)
     work.touched = work.touched or counted > 0
     return Committed(work.revision)
 
