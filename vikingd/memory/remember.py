@@ -21,7 +21,7 @@ from vikingd.memory import entries
 from vikingd.memory.entries import Written
 from vikingd.memory.model import EARLIER, MemoryFile, Remembered, Rewritten, StoredEntry
 from vikingd.memory.same import differs, normalized
-from vikingd.memory.series import Compared, Key, Known, Series, is_full
+from vikingd.memory.series import Compared, Key, Known, Series, file_of, is_full, number_of
 
 F32 = npt.NDArray[np.float32]
 _NO_VECTOR: F32 = np.zeros(0, np.float32)
@@ -155,10 +155,11 @@ class Remembering:
         if last is not None:
             self.title = last.title
         if not self._caller.may(Right.WRITE, uri):
+            visible = number_of(self.uri, last.uri) if last else 0
             raise InvalidField(
                 "text",
-                f"has no place: the file is full and goes on in {uri}, which the key may not "
-                "write: give it the right to",
+                "has no place: the file is full and goes on in "
+                f"{file_of(self.uri, visible + 1)}, which the key may not write: give it the right",
             )
         return uri, None
 

@@ -10,7 +10,7 @@ import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import itemgetter
 from threading import Lock
@@ -113,10 +113,10 @@ class Known:
     """The entries of a file, which texts are compared with. Entries below "Earlier" are apart."""
 
     def __init__(self, file: MemoryFile) -> None:
-        self.entries = file.entries
+        self.file, self.entries = file, file.entries
         self.waiting = sum(1 for one in file.entries if one.ordinal and not one.vector)
         texts = sum(sys.getsizeof(one.passage) + len(one.vector) for one in file.entries)
-        self.size = 2 * texts + _PER_ENTRY * len(file.entries)
+        self.size = 2 * texts + sys.getsizeof(file.content) + _PER_ENTRY * len(file.entries)
         self._wordings: dict[tuple[str, bool], StoredEntry] = {}
         for one in file.entries:
             wording = normalized(entries.clean(one.passage))
@@ -168,7 +168,8 @@ class Known:
 class KnownFiles:
     """The known files of a process, for any number of threads; those unused for long go first."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self._most = most
         self._files: OrderedDict[Key, Known] = OrderedDict()
         self._size = 0
         self._lock = Lock()
@@ -186,7 +187,7 @@ class KnownFiles:
                     self._size -= old.size
                 self._files[key] = known
                 self._size += known.size
-            while self._size > MOST_KEPT:
+            while self._size > self._most:
                 _, gone = self._files.popitem(last=False)
                 self._size -= gone.size
 
@@ -214,8 +215,11 @@ class Compared:
 
     @property
     def last(self) -> MemoryFile | None:
-        """The last file as it is now; None if there is none."""
-        return self.series.read(self.files[-1][0]) if self.files else None
+        """The last file; None if there is none."""
+        if not self.files:
+            return None
+        uri, known = self.files[-1]
+        return self.series.read(uri) or replace(known.file, uri=uri)
 
     def fresh(self, uri: str, stored: StoredEntry) -> tuple[MemoryFile, StoredEntry]:
         """Return a file as it is now, and an entry of it with its counters."""

@@ -13,7 +13,7 @@ from vikingd.memory.model import MemoryFile, StoredEntry
 from vikingd.memory.series import Key, Series
 from vikingd.store.reads.database import DatabaseReads, revision_of
 from vikingd.store.rows import memory_file
-from vikingd.store.series import read_series
+from vikingd.store.series import read_series, series
 
 _ENTRIES = """
 SELECT context_id, uri, entries.id, reinforcement, access_count, entries.time, entries.created_at,
@@ -70,6 +70,11 @@ class MemoryReads(DatabaseReads):
         """Return a series of memory files, without those that are known, but with the last one."""
         with self._snapshot() as db:
             return read_series(db, uri, known)
+
+    def series_files(self, uri: str) -> list[str]:
+        """Return the URIs of the files of a series, by number."""
+        with self._snapshot() as db:
+            return [of for of, _ in series(db, uri).files]
 
     def memory_file(self, uri: str) -> MemoryFile | None:
         """Return a file with its memories; None if there is no such file."""
