@@ -75,6 +75,8 @@ def test_each_item_of_a_large_file_is_a_memory(client: MessageClient, number: in
     assert known(client) == {**before, chosen: ("item 7", 3)}
     again = client.remember("Item 7!", uri=NOTES)
     assert (again.outcome, again.id, again.reinforcement) == (REINFORCED, chosen, 4)
+    assert ["the older wording stays" in note.detail for note in again.degraded] == [True]
+    assert known(client)[chosen] == ("item 7", 4)
     assert [memory.id for memory in client.forget(chosen).forgotten] == [chosen]
     assert list(known(client)) == [i for i in before if i != chosen]
     assert verified(client)

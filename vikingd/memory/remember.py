@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -21,7 +22,17 @@ from vikingd.memory import entries
 from vikingd.memory.entries import Written
 from vikingd.memory.model import EARLIER, MemoryFile, Remembered, Rewritten, StoredEntry
 from vikingd.memory.same import differs, normalized
-from vikingd.memory.series import Compared, Key, Known, Series, file_of, is_full, number_of
+from vikingd.memory.series import (
+    MOST_ENTRIES,
+    Compared,
+    Key,
+    Known,
+    Series,
+    file_of,
+    is_full,
+    is_large,
+    number_of,
+)
 
 F32 = npt.NDArray[np.float32]
 _NO_VECTOR: F32 = np.zeros(0, np.float32)
@@ -173,13 +184,17 @@ class Remembering:
         self.outcome = Outcome(Remembered.REINFORCED, entry, near.said, near.cosine, (), near.uri)
         if entries.clean(met.passage) == self.text or self.time < said_before:
             return Rewritten(counters=(entry,))
-        try:
-            return Rewritten(self._with_entry(self._written(near.uri, file, met), entry))
-        except InvalidField:
-            detail = "the older wording stays in the file, since it is no list item"
-            kept = Degradation(DegradationReason.WORDING_KEPT, detail)
-            self.outcome = replace(self.outcome, degraded=(kept,))
-            return Rewritten(counters=(entry,))
+        why = "it is no list item"
+        if is_large(file):  # Other writes would wait for a change of its content.
+            why = f"the file has more than {2 * MOST_ENTRIES} entries or is very long"
+        else:
+            with suppress(InvalidField):
+                written = self._written(near.uri, file, met)
+                return Rewritten(self._with_entry(written, entry))
+        detail = f"the older wording stays in the file, since {why}"
+        kept = Degradation(DegradationReason.WORDING_KEPT, detail)
+        self.outcome = replace(self.outcome, degraded=(kept,))
+        return Rewritten(counters=(entry,))
 
     def _not_compared(self, files: Compared) -> Degraded:
         """Return the note on entries that have no vector yet."""

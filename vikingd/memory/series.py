@@ -46,6 +46,11 @@ def is_full(file: MemoryFile) -> bool:
     return len(file.entries) >= MOST_ENTRIES or len(file.content) >= MOST_CHARACTERS
 
 
+def is_large(file: MemoryFile) -> bool:
+    """Return True if a change of the file takes much longer than one of a full file."""
+    return len(file.entries) > 2 * MOST_ENTRIES or len(file.content) > 2 * MOST_CHARACTERS
+
+
 def file_of(first: str, number: int) -> str:
     """Return the URI of a file of a series, given that of the first one, which has number 1."""
     if number == 1:
