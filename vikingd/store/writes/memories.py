@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from vikingd.domain.changes import Committed, Once
 from vikingd.domain.contexts import MAX_COUNTER, ContextType, Entry
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.rights import Caller, Right
 from vikingd.domain.uri import context_type
-from vikingd.memory.model import check_ids
+from vikingd.memory.model import Rewritten, check_ids
 from vikingd.memory.series import Rewrite
 from vikingd.store.connection import Connection
 from vikingd.store.series import series
@@ -73,21 +73,29 @@ def run_once(work: Transaction, once: Once | None, operation: Callable[[], Commi
 def rewrite(work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]) -> Committed:
     """Apply each rewrite to the current state of its memory files, by URI, in order."""
     db, counted = work.use_tables(), 0
-    for uri, change in rewrites:
-        for new in change(series(db, uri), lambda: next(work.ids.entries)):
-            if new.removed:
-                delete(work, [uri])
-            elif new.prepared is not None:
-                write(work, [new.prepared])
-                work.insert_rows()
-            for entry in new.counters:
-                db.execute(
-                    "UPDATE entries SET reinforcement = ?, access_count = ?, time = ? WHERE id = ?",
-                    (entry.reinforcement, entry.access_count, entry.time, entry.id),
-                )
-            counted += len(new.counters)
+    for uri, new in _changes(work, rewrites):
+        if new.removed:
+            delete(work, [uri])
+        elif new.prepared is not None:
+            write(work, [new.prepared])
+            work.insert_rows()
+        for entry in new.counters:
+            db.execute(
+                "UPDATE entries SET reinforcement = ?, access_count = ?, time = ? WHERE id = ?",
+                (entry.reinforcement, entry.access_count, entry.time, entry.id),
+            )
+        counted += len(new.counters)
     work.touched = work.touched or counted > 0
     return Committed(work.revision)
+
+
+def _changes(
+    work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]
+) -> Iterator[tuple[str, Rewritten]]:
+    """Yield the changes of each rewrite, which sees those of the rewrites before it as written."""
+    for uri, change in rewrites:
+        for new in change(series(work.use_tables(), uri), lambda: next(work.ids.entries)):
+            yield uri, new
 
 
 def rewrite_holders(
