@@ -10,6 +10,8 @@ import pytest
 from vikingd.client import ClientError, RecallPath
 from vikingd.client.messages import MessageClient
 from vikingd.memory.entries import clean
+from vikingd.memory.model import MemoryFile
+from vikingd.memory.series import Key, Series
 from vikingd.pb.memories_pb2 import (
     REMEMBER_OUTCOME_ADDED,
     REMEMBER_OUTCOME_REINFORCED,
@@ -21,6 +23,13 @@ NOTES = f"{USER}/notes.md"
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 SEARCH = (RecallPath.FAST, RecallPath.TIMELINE)
 ADDED, REINFORCED = REMEMBER_OUTCOME_ADDED, REMEMBER_OUTCOME_REINFORCED
+
+
+def series_of(file: MemoryFile | None, uri: str = NOTES) -> Series:
+    """Return the series of one file, or an empty one."""
+    if file is None:
+        return Series(uri, (), lambda _: None)
+    return Series(file.uri, ((file.uri, Key(1, 1, file.content.encode())),), {file.uri: file}.get)
 
 
 def verified(client: MessageClient) -> bool:

@@ -176,7 +176,7 @@ class SoakMachine(EngineMachine):
         now = next(self.clock)
         remembering = Remembering(uri, TITLE, text, "", now, now)
         if embedded:
-            whole = remembering.indexed_text(self.engine.store.memory_file(uri))
+            whole = remembering.indexed_text(self.engine.store.memory_series(uri), {})
             if whole is not None:
                 made = np.frombuffer(embedding(whole), "<f4")
                 remembering.compare_by_meaning(whole, made, ONLY_EQUAL)

@@ -15,8 +15,9 @@ import pytest
 from store_helpers import file
 
 from vikingd.domain.changes import Committed, PutOutcome
-from vikingd.domain.contexts import MAX_COUNTER, Entry
+from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage
 from vikingd.domain.errors import NotFound
+from vikingd.domain.uri import ancestors, parent
 from vikingd.engine import Engine, EngineSettings
 from vikingd.memory.accesses import Accesses
 from vikingd.models.embed.settings import EmbedSettings
@@ -224,6 +225,64 @@ def test_a_store_of_before_gets_its_memories(tmp_path: Path) -> None:
         ]
     finally:
         opened.close()
+
+
+def test_the_files_of_the_first_schema_are_split_into_their_items(tmp_path: Path) -> None:
+    """Each item becomes a memory once; the first one keeps the id, and a given cut stays."""
+    content, given = "# Notes\n\n- one\n- two\n  more\n", "viking://agent/memories/given.md"
+
+    def above(uri: str) -> list[str]:
+        return [one for one in ancestors(uri)[1:] if one != "viking://"]
+
+    with closing(connect(tmp_path / "store.sqlite3")) as db:
+        db.executescript(f"{MIGRATIONS[0]}; PRAGMA user_version = 1;")
+        ids: dict[str, int] = {}
+        for uri in ("viking://", *above(NOTES), NOTES, *above(given), given):
+            is_file = uri in (NOTES, given)
+            text = content if is_file else ""
+            passages = [Passage("", 0, len(content))] if uri == given else None
+            stored = Draft(uri, not is_file, content=text, passages=passages)
+            ids[uri] = len(ids) + 1
+            db.execute(
+                "INSERT INTO contexts (id, uri, parent_id, is_directory, revision, content_hash, "
+                "time, created_at, updated_at, title, abstract, metadata, overview, content) "
+                "VALUES (?, ?, ?, ?, 1, ?, 11, 20, 30, '', ?, '{}', '', ?)",
+                (
+                    ids[uri],
+                    uri,
+                    ids.get(parent(uri)),
+                    int(not is_file),
+                    stored.content_hash(),
+                    "one" * is_file,
+                    text,
+                ),
+            )
+            if is_file:
+                db.execute(
+                    'INSERT INTO texts (context_id, ordinal, section, "start", "end", script, '
+                    "embeddable) VALUES (?, 1, '', 0, ?, 1, 1)",
+                    (ids[uri], len(content)),
+                )
+        db.executemany(
+            "INSERT INTO meta VALUES (?, ?)",
+            [("store.revision", 1), ("store.forgotten", 0), ("store.model", "none")],
+        )
+    for _ in range(2):
+        engine = Engine(settings(tmp_path))
+        try:
+            found = engine.store.memory_file(NOTES)
+            assert found is not None
+            times = [(one.entry.time, one.entry.created_at) for one in found.entries]
+            assert [one.passage for one in found.entries] == ["one", "two\n  more"]
+            assert times == [(11, 20)] * 2
+            assert [one.entry.id for one in found.entries] == [1, 3]
+            (kept,) = engine.store.memory_file(given).entries
+            assert (kept.passage, kept.entry.id) == (content, 2)
+            assert engine.store.get(NOTES).content == content
+            assert engine.verify().ok
+            assert engine.store.revision == 2
+        finally:
+            engine.close()
 
 
 # Accesses

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from extract_helpers import PREFERENCES, PROFILE, ROOT, session, texts
 from reader_helpers import serving
+from remember_helpers import series_of
 
 from vikingd.client import Client, Draft, RecallPath, RecallResult, RememberOutcome, SalienceParts
 from vikingd.domain.contexts import Entry
@@ -276,12 +277,15 @@ def test_a_file_that_changed_since_the_comparison_is_compared_again() -> None:
         PROFILE, "", "", "# Profile\n\n- The user lives in Paris.\n", "", {}, 0, (entry,)
     )
     made = Changing(PROFILE, "Profile", "The user lives in Paris.", "", 1, 1)
-    assert made.indexed_text(file) is None
+    there, gone = series_of(file), series_of(None, PROFILE)
+    assert made.indexed_text(there, {}) is None
     with pytest.raises(FileChanged):
-        made(None, count(2).__next__)
-    assert made(file, count(2).__next__).counters[0].reinforcement == 1
-    assert made.indexed_text(None) == "Profile\nThe user lives in Paris."
-    assert made(None, count(2).__next__).prepared is not None
+        made(gone, count(2).__next__)
+    (reinforced,) = made(there, count(2).__next__)
+    assert reinforced.counters[0].reinforcement == 1
+    assert made.indexed_text(gone, {}) == "Profile\nThe user lives in Paris."
+    (added,) = made(gone, count(2).__next__)
+    assert added.prepared is not None
 
 
 @pytest.mark.parametrize("word", ["far ", "远"])
@@ -317,7 +321,7 @@ def test_random_files_keep_all_else(eol: str) -> None:
         file = MemoryFile(PROFILE, "", "", content, "", {}, 0, tuple(stored))
         made = Changing(PROFILE, "Profile", "The user lives in Lyon.", "", 2, 2)
         try:
-            done = made(file, count(1000).__next__)
+            (done,) = made(series_of(file), count(1000).__next__)
         except NoPlace:  # an open code block or comment
             continue
         assert made.outcome is not None

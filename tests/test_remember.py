@@ -329,17 +329,3 @@ def test_an_edit_by_hand_keeps_what_is_known(client: MessageClient) -> None:
     client.put([Draft(NOTES, content=hand.replace("  two", "     two"))])
     assert said(client) == [("one\ntwo", 4), ("three", 4), ("by hand", 0)]
     assert list(known(client))[:2] == list(before)
-
-
-def test_a_full_file_refuses_one_more(client: MessageClient) -> None:
-    """A file with too many entries or bytes refuses a new memory and does not change."""
-    client.put([Draft(NOTES, content="- entry\n" * 4096)])
-    message, fields = refused(client.remember, "one more", uri=NOTES)
-    assert (fields, "4,096 passages" in message) == (["text"], True)
-    revision = client.stats().revision
-    large = "- " + "中" * 300 + "\n"
-    count = (2 << 20) // len(large.encode())
-    client.put([Draft(f"{USER}/large.md", content=large * count)])
-    message, fields = refused(client.remember, "文" * 300, uri=f"{USER}/large.md")
-    assert (fields, "2,097,152 bytes" in message) == (["text"], True)
-    assert client.stats().revision == revision + 1

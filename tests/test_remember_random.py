@@ -20,6 +20,7 @@ from remember_helpers import (
 from vikingd.client import ClientError, Draft
 from vikingd.client.messages import MessageClient
 from vikingd.memory.same import normalized
+from vikingd.memory.series import MOST_ENTRIES, file_of, number_of
 
 
 @pytest.fixture
@@ -84,7 +85,10 @@ AWAY = "viking://resources/away.md"
 
 
 def test_any_sequence_leaves_what_a_dict_would(tmp_path: Path) -> None:
-    """Random calls, restarts and kills leave the entries that a plain dict has."""
+    """Random calls, restarts and kills leave the entries that a plain dict has.
+
+    Two files are nearly full, so that some calls go on in the next one.
+    """
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     draw = random.Random(seed)
@@ -92,11 +96,16 @@ def test_any_sequence_leaves_what_a_dict_would(tmp_path: Path) -> None:
     seen: set[int] = set()
     for part in range(3):
         with on_store(tmp_path) as daemon:
+            for uri, missing in zip(NAMES[:2] if not part else (), (1, 3), strict=False):
+                lines = [f"- tea {number}\n" for number in range(MOST_ENTRIES - missing)]
+                daemon.client.put([Draft(uri, content="".join(lines))])
+                files[uri] = known(daemon.client, uri)
+                seen.update(files[uri])
             for _ in range(45):
                 step(daemon.client, draw, files, seen)
-            for uri in (*NAMES, AWAY):
-                assert known(daemon.client, uri) == files.get(uri, {}), uri
-            there = {text for uri in NAMES for text, _ in files.get(uri, {}).values()}
+            for uri in {*NAMES, AWAY, *files}:
+                assert list(known(daemon.client, uri).items()) == list(files.get(uri, {}).items())
+            there = {text for uri in files if uri != AWAY for text, _ in files[uri].values()}
             assert recalled(daemon.client, "tea 茶") == there
             assert verified(daemon.client)
             if part % 2:
@@ -110,23 +119,33 @@ def step(
     seen: set[int],
 ) -> None:
     """Make one random call, and apply it to the dict."""
-    uri = draw.choice(NAMES)
+    uri = draw.choice(sorted({*NAMES, *files} - {AWAY}))
     there = files.get(uri, {})
     match draw.choice(
         ["remember", "remember", "remember", "reinforce", "forget", "hand", "move", "delete"]
     ):
         case "remember":
-            text = draw.choice(WORDINGS)
-            reply = client.remember(text, uri=uri)
-            same = [i for i, (old, _) in there.items() if normalized(old) == normalized(text)]
+            first = draw.choice(NAMES)
+            text = draw.choice(WORDINGS) if draw.random() < 0.7 else f"tea {draw.random()}"
+            reply = client.remember(text, uri=first)
+            series = sorted((n, of) for of in files if (n := number_of(first, of)))
+            same = [
+                (of, i)
+                for _, of in series
+                for i, (old, _) in files[of].items()
+                if normalized(old) == normalized(text)
+            ]
             assert bool(same) == (reply.outcome == REINFORCED)
             if same:
-                assert reply.id == same[0]
-                there[same[0]] = (text, there[same[0]][1] + 1)
+                assert (reply.uri, reply.id) == same[0]
+                files[reply.uri][reply.id] = (text, files[reply.uri][reply.id][1] + 1)
             else:
                 assert reply.id > max(seen, default=0)
                 seen.add(reply.id)
-                files.setdefault(uri, there)[reply.id] = (text, 0)
+                last, of = series[-1] if series else (0, "")
+                is_next = not last or len(files[of]) >= MOST_ENTRIES
+                assert reply.uri == (file_of(first, last + 1) if is_next else of)
+                files.setdefault(reply.uri, {})[reply.id] = (text, 0)
         case "reinforce" if there:
             ids = draw.sample(list(there), draw.randint(1, len(there)))
             client.reinforce(*ids, by=2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from remember_helpers import series_of
 
 from vikingd.domain.contexts import Entry
 from vikingd.memory.model import MemoryFile, Remembered, StoredEntry
@@ -22,13 +23,13 @@ def holding(text: str) -> MemoryFile:
 def test_a_wording_that_is_gone_meanwhile_is_compared_by_meaning() -> None:
     """A text whose equal wording is gone is compared by meaning before it is written."""
     remembering = Remembering(URI, "", "Likes tea.", "", 1, 1)
-    assert remembering.indexed_text(holding("likes tea")) is None
-    done = remembering(holding("Enjoys tea."), lambda: 8)
-    assert (done.prepared, done.counters, remembering.outcome) == (None, (), None)
-    text = remembering.indexed_text(holding("Enjoys tea."))
+    assert remembering.indexed_text(series_of(holding("likes tea")), {}) is None
+    assert remembering(series_of(holding("Enjoys tea.")), lambda: 8) == []
+    assert remembering.outcome is None
+    text = remembering.indexed_text(series_of(holding("Enjoys tea.")), {})
     assert text is not None
     remembering.compare_by_meaning(text, VECTOR, SimilarityThreshold(0.9, with_words=False))
-    remembering(holding("Enjoys tea."), lambda: 8)
+    remembering(series_of(holding("Enjoys tea.")), lambda: 8)
     assert remembering.outcome is not None
     assert (remembering.outcome.did, remembering.outcome.entry.id) == (Remembered.REINFORCED, 7)
 
@@ -36,7 +37,7 @@ def test_a_wording_that_is_gone_meanwhile_is_compared_by_meaning() -> None:
 def test_a_wording_that_still_stands_is_reinforced_without_a_vector() -> None:
     """An equal wording is reinforced without an embedding."""
     remembering = Remembering(URI, "", "Likes tea.", "", 1, 1)
-    assert remembering.indexed_text(holding("likes tea")) is None
-    remembering(holding("likes tea"), lambda: 8)
+    assert remembering.indexed_text(series_of(holding("likes tea")), {}) is None
+    remembering(series_of(holding("likes tea")), lambda: 8)
     assert remembering.outcome is not None
     assert remembering.outcome.did is Remembered.REINFORCED

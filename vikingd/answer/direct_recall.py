@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from time import perf_counter
 from zoneinfo import ZoneInfo
@@ -17,8 +18,9 @@ from vikingd.domain.rights import Right
 from vikingd.engine import Engine
 from vikingd.memory.model import Memory, RecallQuery, RecallResult
 from vikingd.memory.routes import Days, Routes, candidates, days_of
+from vikingd.memory.series import number_of
 
-_JOURNAL = re.compile(r".*/journal/([0-9]{4}-[0-9]{2}-[0-9]{2})\.md", re.DOTALL)
+_JOURNAL = re.compile(r"(.*/journal/([0-9]{4}-[0-9]{2}-[0-9]{2}))(?:/[0-9]+)?\.md", re.DOTALL)
 _HEADING = re.compile(r"#{1,6}(?:[ \t].*)?")
 
 
@@ -76,13 +78,42 @@ class DirectRecall:
             return ""
         (route, trigger), query = self._matched, self._query
         for uri in candidates(route, query.scope):
-            memory = self._whole(uri, query.max_tokens)
-            if memory is not None:
-                reason = f"{trigger!r} names {uri}"
-                if not memory.content:
-                    return [], f"{reason}, of which nothing fits into {query.max_tokens} tokens"
-                return [memory], reason + (", cut to the budget" if memory.truncated else "")
+            files = self._series(uri)
+            memories, truncated = self._within(files)
+            if not files:
+                continue
+            reason = f"{trigger!r} names {uri}"
+            if not memories:
+                return [], f"{reason}, of which nothing fits into {query.max_tokens} tokens"
+            return memories, reason + (", cut to the budget" if truncated else "")
         return f"{trigger!r} names {route.name}, and there is no such file in the scope"
+
+    def _series(self, first: str) -> list[str]:
+        """Return the files of a series that the caller may read, by number."""
+        may = self._query.scope.caller.may
+        files = self._engine.store.series_files(first)
+        return [uri for uri in files if may(Right.READ, uri)]
+
+    def _within(self, files: Sequence[str]) -> tuple[list[Memory], bool]:
+        """Return files within the budget, and True if something of them is left out."""
+        left, budget, memories = (
+            self._query.max_tokens,
+            ReplyBudget(self._most_bytes),
+            list[Memory](),
+        )
+        for uri in files:
+            pace.step()
+            memory = self._whole(uri, left)
+            if memory is None:  # gone since the listing
+                continue
+            if memories and not budget.take(MESSAGE_BYTES + size_of(memory.content)):
+                return memories, True
+            if memory.content:
+                memories.append(memory)
+                left -= memory.token_count
+            if memory.truncated:
+                return memories, True
+        return memories, False
 
     def _timeline(self) -> _Read | str:
         days, query = self._days, self._query
@@ -123,12 +154,13 @@ class DirectRecall:
         """Return the journal's files of some days, newest first, then in the order of the scope."""
         store, caller, found = self._engine.store, self._query.scope.caller, list[str]()
         for root in self._query.scope.roots():
-            low, high = (f"{root}/journal/{day}.md" for day in (days.first, days.last))
-            found.extend(
+            low, high = f"{root}/journal/{days.first}.md", f"{root}/journal/{days.last}/:"
+            there = [
                 uri
                 for uri in store.files_between(low, high)
                 if _day_of(uri) and caller.may(Right.READ, uri)
-            )
+            ]
+            found.extend(sorted(there, key=_number_of))
         return sorted(found, key=lambda uri: _day_of(uri) or date.min, reverse=True)
 
     def _whole(self, uri: str, budget: int) -> Memory | None:
@@ -170,9 +202,15 @@ def _day_of(uri: str) -> date | None:
     """Return the day of a journal's file; None for any other file."""
     named = _JOURNAL.fullmatch(uri)
     try:
-        return date.fromisoformat(named[1]) if named else None
+        return date.fromisoformat(named[2]) if named and _number_of(uri) else None
     except ValueError:
         return None
+
+
+def _number_of(uri: str) -> int:
+    """Return the number of a journal's file among those of its day; 0 for any other file."""
+    named = _JOURNAL.fullmatch(uri)
+    return number_of(f"{named[1]}.md", uri) if named else 0
 
 
 def _today(query: RecallQuery) -> date:

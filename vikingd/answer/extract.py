@@ -33,15 +33,14 @@ from vikingd.engine import Engine
 from vikingd.memory import entries, places, statements
 from vikingd.memory.change import Changing, FileChanged, NoPlace, Noting
 from vikingd.memory.model import (
-    MemoryFile,
     MemoryScope,
     Remembered,
-    Rewrite,
     Rewritten,
     StoredEntry,
     is_earlier,
 )
 from vikingd.memory.routes import Routes
+from vikingd.memory.series import Rewrite, Series
 from vikingd.models.extract.extractor import Extractor
 from vikingd.models.extract.prompt import Known
 
@@ -171,7 +170,7 @@ class MemoryExtractor:
         while True:
             try:
                 for _, one in work.memories:
-                    notes = await self._rememberer.compare_by_meaning(one, deadline)
+                    notes = await self._rememberer.compare(one, deadline)
                     work.degraded.update(dict.fromkeys(notes))
                 deadline.left()
                 done = await self._rememberer.written(self._rewrites(query, work), named)
@@ -221,15 +220,17 @@ class MemoryExtractor:
 
     async def _known(self, query: ExtractQuery, deadline: Deadline) -> tuple[Known, ...]:
         """Return the present memories that the model is shown: those nearest to the messages."""
-        found: list[tuple[StoredEntry, MemoryKind]] = []
+        found: list[tuple[str, StoredEntry, MemoryKind]] = []
         for kind in MemoryKind:
             uri = self._file(query, kind)
             if kind is MemoryKind.EVENTS or not query.scope.caller.may(Right.READ, uri):
                 continue
-            file = await self._threads.read(deadline, self._engine.store.memory_file, uri)
+            series, known = await self._rememberer.series(uri, deadline)
             found += [
-                (one, kind)
-                for one in (file.entries if file is not None else ())
+                (at, one, kind)
+                for at, key in series.files
+                if query.scope.caller.may(Right.READ, at)
+                for one in (known[key].entries if key in known else ())
                 if one.ordinal and not is_earlier(one.section)
             ]
         if len(found) > _MOST_KNOWN:
@@ -237,10 +238,10 @@ class MemoryExtractor:
                 -_ASKED_CHARS:
             ]
             vector = await self._vector(said, deadline)
-            found.sort(key=lambda one: _cosine(vector, one[0].vector), reverse=True)
+            found.sort(key=lambda one: _cosine(vector, one[1].vector), reverse=True)
         return tuple(
-            Known(one.entry.id, kind, one.uri, entries.clean(one.passage))
-            for one, kind in found[:_MOST_KNOWN]
+            Known(one.entry.id, kind, uri, entries.clean(one.passage))
+            for uri, one, kind in found[:_MOST_KNOWN]
         )
 
     async def _vector(self, text: str, deadline: Deadline) -> F32 | None:
@@ -313,6 +314,7 @@ class MemoryExtractor:
             section,
             query.time,
             query.now,
+            query.scope.caller,
             proposal.replaces,
             self._may_replace(text),
         )
@@ -352,7 +354,7 @@ class MemoryExtractor:
             found.append((one.uri, one))
             if may_note and one.uri != journal:
                 title = places.title_of(journal)
-                note = Noting(journal, title, one, query.time, query.now)
+                note = Noting(journal, title, one, query.time, query.now, query.scope.caller)
                 work.notes.append(note)
                 found.append((journal, note))
         if query.dry_run:
@@ -366,5 +368,5 @@ def _cosine(vector: F32 | None, other: bytes) -> float:
     return product(vector, np.frombuffer(other, "<f4"))
 
 
-def _undo(_file: MemoryFile | None, _new_id: Callable[[], int]) -> Rewritten:
+def _undo(_series: Series, _new_id: Callable[[], int]) -> Sequence[Rewritten]:
     raise _DryRun

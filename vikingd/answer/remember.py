@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -13,8 +13,8 @@ from vikingd.domain.changes import Committed, Once
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.engine import Engine
 from vikingd.memory import same
-from vikingd.memory.model import Rewrite
 from vikingd.memory.remember import Remembering, SimilarityThreshold
+from vikingd.memory.series import Key, Known, KnownFiles, Rewrite, Series
 
 _T = TypeVar("_T")
 
@@ -39,6 +39,7 @@ class Rememberer:
         self._engine = engine
         self._threads = threads
         self._same_meaning = same_meaning
+        self._known = KnownFiles()
         self._writes = FutureBridge()
 
     async def answer(
@@ -59,8 +60,7 @@ class Rememberer:
         """
         remembered = call.remembered
         while True:
-            if not call.exact:
-                call.degraded = await self.compare_by_meaning(remembered, deadline)
+            call.degraded = await self.compare(remembered, deadline, exact=call.exact)
             deadline.left()
             try:
                 done = await self.written([(remembered.uri, remembered)], once)
@@ -80,10 +80,17 @@ class Rememberer:
         """Write files of memories, all or none."""
         return await self._writes.result(self._engine.writable_store.rewrite(rewrites, once))
 
-    async def compare_by_meaning(self, remembered: Remembering, deadline: Deadline) -> Degraded:
-        """Embed a memory, unless an entry has its wording; return notes for the reply."""
+    async def compare(
+        self, remembered: Remembering, deadline: Deadline, *, exact: bool = False
+    ) -> Degraded:
+        """Compare a memory with its files, so that little is left to do in the transaction.
+
+        Unless an entry has its wording, or `exact` is set, embed it. Return notes for the reply.
+        """
         engine, threads = self._engine, self._threads
-        if engine.embedding.query_embedder is None:
+        series, known = await self.series(remembered.uri, deadline)
+        text = await threads.prepare(deadline, remembered.indexed_text, series, known)
+        if exact or engine.embedding.query_embedder is None:
             return ()
         threshold = self._threshold()
         if threshold is None:
@@ -93,8 +100,6 @@ class Rememberer:
                 "wordings alone were compared"
             )
             return (Degradation(DegradationReason.NOT_CALIBRATED, detail),)
-        file = await threads.read(deadline, engine.store.memory_file, remembered.uri)
-        text = await threads.prepare(deadline, remembered.indexed_text, file)
         if text is None:
             return ()
         try:
@@ -105,9 +110,32 @@ class Rememberer:
             remembered.compare_by_meaning(text, vector, threshold)
         return ()
 
+    async def series(self, uri: str, deadline: Deadline) -> tuple[Series, Mapping[Key, Known]]:
+        """Return a series and its known files; only those that changed are read."""
+        threads, store = self._threads, self._engine.store
+        kept = self._known.all()
+        if self._engine.embedding.query_embedder is not None:
+            # A vector comes after its text, without a change of the file.
+            kept = {key: known for key, known in kept.items() if not known.waiting}
+        series = await threads.read(deadline, store.memory_series, uri, kept)
+        known = await threads.prepare(deadline, _known, series, kept)
+        self._known.keep(known)
+        return series, known
+
     def _threshold(self) -> SimilarityThreshold | None:
         """Return the threshold of the configuration, else that of the model; None: unknown."""
         if self._same_meaning:
             return SimilarityThreshold(self._same_meaning, with_words=False)
         calibrated = same.threshold(self._engine.embedding.model)
         return None if calibrated is None else SimilarityThreshold(calibrated)
+
+
+def _known(series: Series, kept: Mapping[Key, Known]) -> dict[Key, Known]:
+    """Return the files of a series, by their keys; those that are not kept are compared first."""
+    found: dict[Key, Known] = {}
+    for uri, key in series.files:
+        if (known := kept.get(key)) is not None:
+            found[key] = known
+        elif (file := series.read(uri)) is not None:
+            found[key] = Known(file)
+    return found

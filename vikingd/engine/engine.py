@@ -24,6 +24,7 @@ from vikingd.engine.embedding import EmbedderStats, Embedding
 from vikingd.engine.following import follower_of, show_nothing
 from vikingd.engine.opening import EngineSettings, Progress, open_index, open_store
 from vikingd.engine.shared import Shared
+from vikingd.engine.splitting import split_memories
 from vikingd.index.index import IndexState
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import MAX_PROBLEMS, Comparison
@@ -143,6 +144,8 @@ class Engine:
             self.store.start(self._follow, self._notify)
         self.embedding.start()
         self._make_again(self._follower.damage.values())
+        if isinstance(self.store, WritableStore):
+            split_memories(self.store)
 
     def _on_commit(self, changes: list[Change], revision: int) -> None:
         self._follower.take(changes, revision)

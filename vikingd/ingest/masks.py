@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from vikingd.domain.contexts import Context, Draft, Passage, Prepared
 from vikingd.domain.errors import InvalidField
-from vikingd.ingest.passages import default_passages
-from vikingd.ingest.prepare import check_passages, prepare
+from vikingd.ingest.prepare import check_passages, cut, prepare
 from vikingd.ingest.written import as_put
 
 FIELDS = ("title", "abstract", "overview", "content", "passages", "metadata", "vector", "time")
@@ -46,12 +45,16 @@ class Masked:
 
     @classmethod
     def of(cls, draft: Draft) -> Masked:
-        """Return the put of a draft; its content is cut here, outside of the write transaction."""
+        """Return the put of a draft; its content is cut here, outside of the write transaction.
+
+        Raises:
+            InvalidField: as `prepare.cut`.
+        """
         named = draft.update_mask or ()
         is_cut = "passages" in named and draft.passages is not None
         if "content" not in named or is_cut:
             return cls(draft)
-        return cls(draft, default_passages(draft.uri, draft.content))
+        return cls(draft, cut(draft))
 
     def merged(self, stored: Context) -> Prepared:
         """Return the whole context to write in place of the stored one.
@@ -70,7 +73,7 @@ class Masked:
                 if name in named and getattr(draft, name):
                     raise InvalidField(name, "must be empty for a directory")
         whole = replace(as_put(stored), **{name: getattr(draft, name) for name in named})
-        cut = self.cut
+        pieces = self.cut
         if stored.is_directory:
             return prepare(replace(whole, passages=None))
         if "content" in named:
@@ -83,7 +86,7 @@ class Masked:
                 )
             check_passages(draft.passages, len(whole.content), "passages")
         else:
-            cut = [replace(passage, entry=None) for passage in stored.passages]
-        if cut is None:
+            pieces = [replace(passage, entry=None) for passage in stored.passages]
+        if pieces is None:
             return prepare(whole)
-        return replace(prepare(replace(whole, passages=cut)), content_hash=whole.content_hash())
+        return replace(prepare(replace(whole, passages=pieces)), content_hash=whole.content_hash())

@@ -31,6 +31,11 @@ _EOL = r"(?>\r\n?|\n)"
 _BLANK_LINES = re.compile(rf"{_EOL}(?>[ \t]*+{_EOL})+")
 _LINE_END = re.compile(_EOL)
 _BEFORE_UNINDENTED = re.compile(rf"{_EOL}(?=\S)")
+# An unindented item with text, a heading, or an unindented line behind a blank one.
+_PLAIN_ITEM = re.compile(
+    r"(?:\A|(?<=[\r\n])|(?<=\ufeff))(?:(?P<item>(?:[-+*]|\d{1,9}[.)])[ \t]++(?=[^\r\n]))"
+    r"|(?=#{1,6}[ \t])|(?<=\n\n)(?=\S)|(?<=\n\r\n)(?=\S))"
+)
 _CLAUSE_END = re.compile(r"[，、：]|\s+")
 
 # Places to cut a long piece: behind a match of a pattern, coarser patterns first.
@@ -46,13 +51,14 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     """Cut a content into passages of about TARGET_TOKENS, at most MAX_TOKENS, in linear time.
 
     The name of the file tells its kind. Markdown is cut by headings, source code by top-level
-    blocks, other text by paragraphs. Markdown that is too costly to parse is cut as other text. A
-    short content is one passage. Passages are in order, do not overlap, and have no white space at
-    their ends. More than MAX_PASSAGES are joined in pairs until they are few enough, even beyond
-    MAX_TOKENS.
+    blocks, other text by paragraphs. Markdown that is too costly to parse is cut as other text,
+    with `entries` at its unindented items too. A short content is one passage. Passages are in
+    order, do not overlap, and have no white space at their ends. More than
+    MAX_PASSAGES are joined in pairs until they are few enough, even beyond MAX_TOKENS.
 
     With `entries` each list item of a Markdown file is a passage, without its marker. A nested list
-    belongs to its item. An item with more than MAX_TOKENS is cut.
+    belongs to its item. An item with more than MAX_TOKENS is cut. No items are joined, so the
+    result may have more than MAX_PASSAGES.
     """
     if not MEANING.search(content):
         return []
@@ -70,7 +76,7 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
         passages = [reduce(_joined, pieces)]
     else:
         passages = _join(pieces, tokens, across_sections=kind is Kind.CODE)
-    while len(passages) > MAX_PASSAGES:
+    while len(passages) > MAX_PASSAGES and not entries:
         pairs = zip(passages[::2], [*passages[1::2], None], strict=False)
         passages = [_joined(a, b) if b else a for a, b in pairs]
     return [
@@ -80,7 +86,10 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
 
 
 def default_passages(uri: str, content: str) -> tuple[Passage, ...]:
-    """Cut the content of a context as the daemon does when a draft has no passages."""
+    """Cut the content of a context as the daemon does when a draft has no passages.
+
+    A memory file may have more than MAX_PASSAGES, see `split`.
+    """
     is_memory = uris.context_type(uri) is ContextType.MEMORY
     return tuple(split(content, uris.name(uri), entries=is_memory))
 
@@ -115,9 +124,26 @@ def _blocks(content: str, kind: Kind, tokens: TokenCount, entries: bool) -> Iter
             )
     start = 1 if content.startswith("\ufeff") else 0
     whole = Block("", start, len(content), linewise=kind is Kind.CODE)
-    return (
-        _code_blocks(whole, content) if kind is Kind.CODE else _parts(whole, content, _BLANK_LINES)
-    )
+    if kind is Kind.CODE:
+        return _code_blocks(whole, content)
+    if kind is Kind.MARKDOWN and entries:
+        return _plain_items(whole, content)
+    return _parts(whole, content, _BLANK_LINES)
+
+
+def _plain_items(whole: Block, content: str) -> Iterator[Block]:
+    """Yield the unindented list items of Markdown that is not parsed, and the text around them."""
+    block = whole
+    for match in _PLAIN_ITEM.finditer(content, whole.start):
+        if block.start < match.start():
+            yield from _plain_part(block._replace(end=match.start()), content)
+        item = match.start() if match["item"] else -1
+        block = whole._replace(start=match.end(), item=item)
+    yield from _plain_part(block, content)
+
+
+def _plain_part(block: Block, content: str) -> Iterable[Block]:
+    return [block] if block.item >= 0 else _parts(block, content, _BLANK_LINES)
 
 
 def _parts(block: Block, content: str, pattern: re.Pattern[str]) -> Iterator[Block]:

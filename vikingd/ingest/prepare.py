@@ -38,7 +38,7 @@ def prepare(draft: Draft) -> Prepared:
         abstract = stated or derive_abstract(draft.content, name)
         passages = draft.passages
         if passages is None:
-            passages = default_passages(draft.uri, draft.content)
+            passages = cut(draft)
         texts = list(_pieces(draft, passages))
         if len(texts) == 1 and not stated:
             if draft.vector and not texts[0].vector:
@@ -47,6 +47,22 @@ def prepare(draft: Draft) -> Prepared:
             texts.insert(0, _head(draft, abstract))
     given = {i: p.entry for i, p in enumerate(draft.passages or (), start=1) if p.entry}
     return Prepared(draft, abstract, tuple(texts), draft.content_hash(), given)
+
+
+def cut(draft: Draft) -> tuple[Passage, ...]:
+    """Cut the content of a draft without passages.
+
+    Raises:
+        InvalidField: a memory file has more memories than a file may have. They are never joined.
+    """
+    passages = default_passages(draft.uri, draft.content)
+    if len(passages) > MAX_PASSAGES:
+        raise InvalidField(
+            "content",
+            f"of {draft.uri} has {len(passages):,} memories, a file may have {MAX_PASSAGES:,}: "
+            "split it into several files",
+        )
+    return passages
 
 
 def check(draft: Draft, field: str = "") -> Draft:
@@ -86,7 +102,10 @@ def check(draft: Draft, field: str = "") -> Draft:
 def check_passage_count(count: int, field: str) -> None:
     """Raise InvalidField for more passages than a file may have."""
     if count > MAX_PASSAGES:
-        raise InvalidField(field, f"are {count:,}, at most {MAX_PASSAGES:,} are allowed")
+        raise InvalidField(
+            field,
+            f"are {count:,}, at most {MAX_PASSAGES:,} are allowed: split the file into several",
+        )
 
 
 def _head(draft: Draft, abstract: str) -> Text:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from vikingd.domain.answers import Degradation, DegradationReason
-from vikingd.domain.contexts import MAX_COUNTER, Entry, Passage, Prepared
+from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.rights import LOCAL, Caller
 from vikingd.domain.text import approximate_tokens, one_line
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
 from vikingd.memory import entries
 from vikingd.memory.entries import Written
 from vikingd.memory.model import EARLIER, MemoryFile, Remembered, Rewritten, StoredEntry, is_earlier
 from vikingd.memory.relations import relation_of
-from vikingd.memory.remember import Outcome, Remembering, draft_of
+from vikingd.memory.remember import Near, Outcome, Remembering, draft_of
+from vikingd.memory.series import Compared, Key, Known, Series, is_full
 
 _MAX_WORDING = 140  # tokens of each wording in the journal's note on a change
 
@@ -57,120 +59,152 @@ class Changing(Remembering):
         section: str,
         time: int,
         now: int,
+        caller: Caller = LOCAL,
         replaces: int = 0,
         may_replace: Callable[[bytes, bytes, str], bool] = lambda _new, _old, _said: False,
     ) -> None:
-        super().__init__(uri, title, text, section, time, now)
+        super().__init__(uri, title, text, section, time, now, caller)
         self._relation = relation_of(text)
         self._replaces = replaces
         self._may_replace = may_replace
 
-    def __call__(self, file: MemoryFile | None, new_id: Callable[[], int]) -> Rewritten:
-        """Return the change of the file as it is now.
+    def __call__(self, series: Series, new_id: Callable[[], int]) -> Sequence[Rewritten]:
+        """Return the changes of the series as it is now.
 
         Raises:
             FileChanged: an entry of the same wording is gone since the comparison.
             NoPlace: the file has no place for the text.
         """
         try:
-            return self._changed(file, new_id)
+            return self._changed(self._compared(series), new_id)
         except InvalidField as error:
             raise NoPlace(self, f"{self.uri} {error.description}") from None
 
-    def indexed_text(self, file: MemoryFile | None) -> str | None:
+    def indexed_text(self, series: Series, known: Mapping[Key, Known]) -> str | None:
         """Return the text to embed, see Remembering; raise NoPlace if the file has no place."""
         try:
-            return super().indexed_text(file)
+            return super().indexed_text(series, known)
         except InvalidField as error:
             raise NoPlace(self, f"{self.uri} {error.description}") from None
 
-    def _changed(self, file: MemoryFile | None, new_id: Callable[[], int]) -> Rewritten:
+    def _changed(self, files: Compared, new_id: Callable[[], int]) -> Sequence[Rewritten]:
         self.outcome = None
-        contradicted = self._contradicted(file)
-        if file is not None and contradicted:
-            return self._replaced(file, contradicted, new_id)
-        done = super().__call__(file, new_id)
+        contradicted = self._contradicted(files)
+        if contradicted:
+            return self._replaced(files, contradicted, new_id)
+        return self._unless_changed(files, new_id)
+
+    def _unless_changed(self, files: Compared, new_id: Callable[[], int]) -> Sequence[Rewritten]:
+        done = self._remembered(files, new_id)
         if self.outcome is None:
             raise FileChanged
         return done
 
-    def _nearest(self, stored: Sequence[StoredEntry]) -> tuple[StoredEntry | None, str, float]:
-        met, said, cosine = super()._nearest(stored)
-        if met is None and self._relation is not None:
-            for one in stored:
-                text = entries.clean(one.passage)
-                if self._compares(one) and one.ordinal and relation_of(text) == self._relation:
-                    return one, text, 1.0
-        return met, said, cosine
+    def _nearest(self, files: Compared) -> tuple[Near | None, Near | None]:
+        met, nearest = super()._nearest(files)
+        if met is not None or self._relation is None:
+            return met, nearest
+        for uri, known in files.files:
+            for one, relation in known.relations:
+                if relation == self._relation and is_earlier(one.section) == self._is_earlier:
+                    near = Near(uri, one, entries.clean(one.passage))
+                    return near, near
+        return None, nearest
 
-    def _contradicted(self, file: MemoryFile | None) -> list[StoredEntry]:
-        """Return the present entries that the text contradicts, in order."""
-        found = []
-        for one in file.entries if file is not None else ():
-            if not one.ordinal or is_earlier(one.section):
-                continue
-            text = entries.clean(one.passage)
-            other = relation_of(text)
-            if other is not None and self._relation is not None:
-                if other.key == self._relation.key and other.value != self._relation.value:
-                    found.append(one)
-            elif one.entry.id == self._replaces and self._may_replace(
-                self._vector.astype("<f4").tobytes(), one.vector, text
+    def _contradicted(self, files: Compared) -> list[tuple[str, StoredEntry]]:
+        """Return the present entries that the text contradicts with their files, in order."""
+        found: dict[int, tuple[str, StoredEntry]] = {}
+        for uri, known in files.files:
+            related = {one.entry.id: relation for one, relation in known.relations}
+            if self._relation is not None:
+                key, value = self._relation
+                for one, other in known.relations:
+                    if other.key == key and other.value != value and not is_earlier(one.section):
+                        found[one.entry.id] = uri, one
+            named = known.find(self._replaces)
+            # Of two relations the values decide.
+            if (
+                named is not None
+                and named.ordinal
+                and not is_earlier(named.section)
+                and (self._relation is None or named.entry.id not in related)
+                and self._may_replace(
+                    self._vector.astype("<f4").tobytes(),
+                    named.vector,
+                    entries.clean(named.passage),
+                )
             ):
-                found.append(one)
-        return found
+                found[named.entry.id] = uri, named
+        order = {uri: number for number, (uri, _) in enumerate(files.files)}
+        return sorted(found.values(), key=lambda at: (order[at[0]], at[1].start))
 
     def _replaced(
-        self, file: MemoryFile, older: list[StoredEntry], new_id: Callable[[], int]
-    ) -> Rewritten:
-        said = entries.clean(older[0].passage)
-        is_past = self.time < max(one.entry.time or 0 for one in older)
-        again, _, _ = self._nearest(file.entries)
-        if again is not None and again.ordinal and not is_past:
-            count = min(again.entry.reinforcement + 1, MAX_COUNTER)
-            entry = replace(again.entry, reinforcement=count, time=self.time)
-            return self._moved(file, again, older, entry, said, new_id)
+        self,
+        files: Compared,
+        found: list[tuple[str, StoredEntry]],
+        new_id: Callable[[], int],
+    ) -> Sequence[Rewritten]:
+        older = [(uri, files.fresh(uri, one)[1]) for uri, one in found]
+        first, place = older[0]
+        said = entries.clean(place.passage)
+        is_past = self.time < max(one.entry.time or 0 for _, one in older)
+        again, _ = self._nearest(files)
+        if again is not None and (is_past or not again.stored.ordinal):
+            return self._remembered(files, new_id)
         if again is not None:
-            return super().__call__(file, new_id)
+            _, same = files.fresh(again.uri, again.stored)
+            count = min(same.entry.reinforcement + 1, MAX_COUNTER)
+            entry = replace(same.entry, reinforcement=count, time=self.time)
+            return self._moved(files, (again.uri, same), older, entry, said, new_id)
         entry = Entry(new_id(), time=self.time, created_at=self.now)
-        if is_past:
-            work = _Rewriting(file)
-            work.add(self.text, EARLIER, self.title, entry)
-            self.outcome = Outcome(Remembered.ADDED, entry, said)
-            return Rewritten(work.prepared(file, entry.id, "", b""))
-        return self._moved(file, older[0], older, entry, said, new_id)
+        if not is_past:
+            file = files.series.read(first)
+            at = None if file is None or is_full(file) else (first, place)
+            return self._moved(files, at, older, entry, said, new_id)
+        work = _Works(files)
+        uri, _ = self._place(files)
+        work.of(uri).add(self.text, EARLIER, self.title, entry)
+        self.outcome = Outcome(Remembered.ADDED, entry, said, uri=uri)
+        return work.changes(self, entry.id, "", b"")
 
     def _moved(
         self,
-        file: MemoryFile,
-        place: StoredEntry,
-        older: list[StoredEntry],
+        files: Compared,
+        place: tuple[str, StoredEntry] | None,
+        older: list[tuple[str, StoredEntry]],
         entry: Entry,
         said: str,
         new_id: Callable[[], int],
-    ) -> Rewritten:
-        """Return the file with the text in the place of an entry, and the older ones moved."""
+    ) -> Sequence[Rewritten]:
+        """Return the text in the place of an entry, and the older ones below "Earlier".
+
+        Without a place the text becomes a new entry: a full file does not grow.
+        """
+        work = _Works(files)
         try:
-            work = _Rewriting(file)
-            work.replace(place, self.text, entry)
-            for one in older:
-                if one is not place:
-                    work.remove(one)
-            for one in older:
-                work.add(entries.clean(one.passage), EARLIER, self.title, one.entry)
+            if place is None:
+                uri, _ = self._place(files)
+                work.of(uri).add(self.text, self.section, self.title, entry)
+            else:
+                uri, taken = place
+                work.of(uri).replace(taken, self.text, entry)
+            for at, one in older:
+                if (at, one) != place:
+                    work.of(at).remove(one)
+            for at, one in older:
+                work.of(at).add(entries.clean(one.passage), EARLIER, self.title, one.entry)
         except InvalidField as error:
             if error.field != "text":
                 raise
-            done = super().__call__(file, new_id)
-            if self.outcome is None:
-                raise FileChanged from None
+            done = self._unless_changed(files, new_id)
+            assert self.outcome is not None
             detail = "the older wording stays in the file, since it is no entry of a list"
             note = Degradation(DegradationReason.WORDING_KEPT, detail)
             self.outcome = replace(self.outcome, degraded=(*self.outcome.degraded, note))
             return done
-        self.outcome = Outcome(Remembered.REPLACED, entry, said)
+        self.outcome = Outcome(Remembered.REPLACED, entry, said, uri=uri)
         vector = self._vector.astype("<f4").tobytes()
-        return Rewritten(work.prepared(file, entry.id, self._embedded, vector))
+        return work.changes(self, entry.id, self._embedded, vector)
 
 
 class Noting(Remembering):
@@ -183,23 +217,31 @@ class Noting(Remembering):
         skipped: the reason why the journal has no place for the note; "": it has one.
     """
 
-    def __init__(self, uri: str, title: str, changed: Remembering, time: int, now: int) -> None:
-        super().__init__(uri, title, changed.text, "", time, now)
+    def __init__(
+        self,
+        uri: str,
+        title: str,
+        changed: Remembering,
+        time: int,
+        now: int,
+        caller: Caller = LOCAL,
+    ) -> None:
+        super().__init__(uri, title, changed.text, "", time, now, caller)
         self._memory = changed
         self.skipped = ""
 
-    def __call__(self, file: MemoryFile | None, new_id: Callable[[], int]) -> Rewritten:
-        """Return the change of the journal as it is now."""
+    def __call__(self, series: Series, new_id: Callable[[], int]) -> Sequence[Rewritten]:
+        """Return the changes of the journal as it is now."""
         outcome, self.skipped = self._memory.outcome, ""
         if outcome is None or outcome.did is not Remembered.REPLACED:
-            return Rewritten()
+            return []
         self.text = note_of(self._memory.text, outcome.met)
         self._last = None
         try:
-            return super().__call__(file, new_id)
+            return super().__call__(series, new_id)
         except InvalidField as error:
             self.skipped = f"{self.uri} {error.description}"
-            return Rewritten()
+            return []
 
 
 def note_of(now: str, before: str) -> str:
@@ -217,12 +259,38 @@ def _cut(text: str) -> str:
     return f"{text}…"
 
 
+class _Works:
+    """The files of a series under several changes."""
+
+    def __init__(self, files: Compared) -> None:
+        self._files = files
+        self._works: dict[str, _Rewriting] = {}
+
+    def of(self, uri: str) -> _Rewriting:
+        """Return the changes of a file."""
+        if uri not in self._works:
+            self._works[uri] = _Rewriting(self._files.series.read(uri))
+        return self._works[uri]
+
+    def changes(
+        self, text: Changing, new: int, embedded: str, vector: bytes
+    ) -> Sequence[Rewritten]:
+        """Return the files for a write; the entry `new` gets the vector if it is of its text."""
+        return [
+            Rewritten(
+                work.prepared(Draft(uri, title=text.title, time=text.time), new, embedded, vector)
+            )
+            for uri, work in self._works.items()
+        ]
+
+
 class _Rewriting:
     """A content under several changes; the entries of its passages keep their states."""
 
-    def __init__(self, file: MemoryFile) -> None:
-        self._content = file.content
-        self._stored = [one for one in file.entries if one.ordinal]
+    def __init__(self, file: MemoryFile | None) -> None:
+        self._file = file
+        self._content = file.content if file else ""
+        self._stored = [one for one in file.entries if one.ordinal] if file else []
 
     def replace(self, older: StoredEntry, text: str, entry: Entry) -> None:
         """Put a text in the place of an entry; raise InvalidField if it has no place."""
@@ -244,22 +312,24 @@ class _Rewriting:
             for one, start in zip(self._stored, starts, strict=True)
         ]
 
-    def prepared(self, file: MemoryFile, new: int, embedded: str, vector: bytes) -> Prepared:
-        """Return the file for a write; the entry `new` gets the vector if it is of its text."""
+    def prepared(self, made: Draft, new: int, embedded: str, vector: bytes) -> Prepared:
+        """Return the file for a write, see `_Works.changes`; `made` is a new one."""
         if len(self._content.encode()) > MAX_CONTENT_BYTES:
             raise InvalidField(
                 "text", f"has no place: the file would have more than {MAX_CONTENT_BYTES:,} bytes"
             )
         cut = [Passage(one.section, one.start, one.end) for one in self._stored]
-        made = prepare(replace(draft_of(file, self._content), passages=cut))
+        file = self._file
+        draft = draft_of(file, self._content) if file else replace(made, content=self._content)
+        done = prepare(replace(draft, passages=cut))
         kept = {i: one.entry for i, one in enumerate(self._stored, start=1)}
         texts = tuple(
             replace(text, vector=vector)
             if text.ordinal and kept[text.ordinal].id == new and text.text == embedded
             else text
-            for text in made.texts
+            for text in done.texts
         )
-        return replace(made, entries=kept, texts=texts)
+        return replace(done, entries=kept, texts=texts)
 
     def _take(self, written: Written, entry: Entry) -> None:
         grown, at = len(written.content) - len(self._content), written.passage

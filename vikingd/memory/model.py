@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
@@ -229,15 +229,11 @@ class MemoryFile:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """The change of a file: a new content, its removal, or new counters of its entries."""
+    """The change of a file: a new content, its removal, or new counters of entries.
+
+    Without a new content, the file is the first one of the series.
+    """
 
     prepared: Prepared | None = None
     removed: bool = False
     counters: tuple[Entry, ...] = ()
-
-
-Rewrite = Callable[[MemoryFile | None, Callable[[], int]], Rewritten]
-"""A function that decides the change of a file within the write transaction.
-
-The arguments are the file (None if it does not exist) and a function that gives new ids.
-"""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from operator import itemgetter
 
 import numpy as np
 import numpy.typing as npt
@@ -13,15 +13,26 @@ from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.products import products
+from vikingd.domain.rights import LOCAL, Caller, Right
 from vikingd.ingest.abstracts import derive_abstract, stated_abstract
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.passages import MEANING
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
 from vikingd.memory import entries
 from vikingd.memory.entries import Written
-from vikingd.memory.model import EARLIER, MemoryFile, Remembered, Rewritten, StoredEntry, is_earlier
+from vikingd.memory.model import EARLIER, MemoryFile, Remembered, Rewritten, StoredEntry
 from vikingd.memory.same import differs, normalized
+from vikingd.memory.series import (
+    MOST_ENTRIES,
+    Compared,
+    Key,
+    Known,
+    Series,
+    file_of,
+    is_full,
+    is_large,
+    number_of,
+)
 
 F32 = npt.NDArray[np.float32]
 _NO_VECTOR: F32 = np.zeros(0, np.float32)
@@ -48,40 +59,70 @@ class Outcome:
     met: str = ""
     similarity: float = 0.0  # the cosine to that wording
     degraded: Degraded = ()  # why the comparison was limited
+    uri: str = ""  # of the file that holds the entry
 
 
 _Written = tuple[Prepared, int]
 """A file with the text in it, and the ordinal of the text's passage."""
 
 
-class Remembering:
-    """Writes a text into a memory file, or reinforces the entry that it repeats.
+@dataclass(frozen=True, slots=True)
+class Near:
+    """An entry that is compared with a text: its file, its wording, and their cosine."""
 
-    An entry below the heading "Earlier" was replaced, so a present text does not repeat it. The
-    text is clean and checked, see `entries`. `title` is that of a new file. The text was said at
-    `time` and is written `now`, both in microseconds.
+    uri: str
+    stored: StoredEntry
+    said: str
+    cosine: float = 1.0
+
+
+class Remembering:
+    """Writes a text into a series of memory files, or reinforces the entry that it repeats.
+
+    A new entry goes to the last file, or to the next one if that is full. Files that the caller may
+    not write are left out. An entry below the heading "Earlier" was replaced, so a present text
+    does not repeat it. The text is clean and checked, see `entries`. `uri` is the first file, and
+    `title` that of a new series. The text was said at `time` and is written `now`, both in
+    microseconds.
 
     Attributes:
         outcome: set by the committed call. None means that nothing was written, since the wording
             that `indexed_text` saw in the file was gone: compare and try again.
     """
 
-    def __init__(self, uri: str, title: str, text: str, section: str, time: int, now: int) -> None:
+    def __init__(
+        self,
+        uri: str,
+        title: str,
+        text: str,
+        section: str,
+        time: int,
+        now: int,
+        caller: Caller = LOCAL,
+    ) -> None:
         self.uri, self.title, self.text, self.section = uri, title, text, section
         self.time, self.now = time, now
         self.outcome: Outcome | None = None
+        self._caller = caller
         self._stood = False
+        self._known: Mapping[Key, Known] = {}  # of committed files
         self._embedded, self._vector = "", _NO_VECTOR
         self._threshold = SimilarityThreshold(2.0)
         # The last arguments of `_written` and its result.
-        self._last: tuple[tuple[MemoryFile | None, StoredEntry | None], _Written] | None = None
+        self._last: tuple[tuple[str, MemoryFile | None, StoredEntry | None], _Written] | None = None
 
-    def indexed_text(self, file: MemoryFile | None) -> str | None:
-        """Return the text to embed for this file; None if an entry has the same wording."""
-        self._stood = file is not None and self._equal(file.entries) is not None
+    def indexed_text(self, series: Series, known: Mapping[Key, Known]) -> str | None:
+        """Return the text to embed for this series; None if an entry has the same wording.
+
+        `known` has files of the series that need not be read in the transaction.
+        """
+        self._known = known
+        files = self._compared(series)
+        self._stood = self._equal(files) is not None
         if self._stood:
             return None
-        prepared, ordinal = self._written(file, None)
+        uri, file = self._place(files)
+        prepared, ordinal = self._written(uri, file, None)
         return next(text.text for text in prepared.texts if text.ordinal == ordinal)
 
     def compare_by_meaning(
@@ -90,40 +131,74 @@ class Remembering:
         """Treat an entry above the threshold as a repeat; the vector is of the text `embedded`."""
         self._embedded, self._vector, self._threshold = embedded, vector, threshold
 
-    def __call__(self, file: MemoryFile | None, new_id: Callable[[], int]) -> Rewritten:
-        """Return the change of the file as it is now."""
-        met, wording, cosine = self._nearest(file.entries if file else ())
-        if met is None and self._stood:  # The text was not embedded.
-            return Rewritten()
-        if met is None:
-            entry = Entry(new_id(), time=self.time, created_at=self.now)
-            degraded = self._not_compared(file.entries if file else ())
-            self.outcome = Outcome(Remembered.ADDED, entry, wording, cosine, degraded)
-            return Rewritten(self._with_entry(self._written(file, None), entry))
-        return self._reinforced(file, met, wording, cosine)
+    def __call__(self, series: Series, new_id: Callable[[], int]) -> Sequence[Rewritten]:
+        """Return the changes of the series as it is now."""
+        return self._remembered(self._compared(series), new_id)
 
-    def _reinforced(
-        self, file: MemoryFile | None, met: StoredEntry, wording: str, cosine: float
-    ) -> Rewritten:
+    def _compared(self, series: Series) -> Compared:
+        """Return the files that the caller may write."""
+        files = tuple(f for f in series.files if self._caller.may(Right.WRITE, f[0]))
+        return Compared.of(series, files, self._known)
+
+    def _remembered(self, files: Compared, new_id: Callable[[], int]) -> Sequence[Rewritten]:
+        met, nearest = self._nearest(files)
+        if met is not None:
+            return [self._reinforced(files, met)]
+        if self._stood:  # The text was not embedded.
+            return []
+        uri, file = self._place(files)
+        entry = Entry(new_id(), time=self.time, created_at=self.now)
+        said, cosine = (nearest.said, nearest.cosine) if nearest else ("", 0.0)
+        degraded = self._not_compared(files)
+        self.outcome = Outcome(Remembered.ADDED, entry, said, cosine, degraded, uri)
+        return [Rewritten(self._with_entry(self._written(uri, file, None), entry))]
+
+    def _place(self, files: Compared) -> tuple[str, MemoryFile | None]:
+        """Return the file for a new entry; None for one that does not exist yet.
+
+        Raises:
+            InvalidField: the caller may not write the next file.
+        """
+        last = files.last
+        if last is not None and not is_full(last):
+            return last.uri, last
+        uri = files.series.next_uri
+        if last is not None:
+            self.title = last.title
+        if not self._caller.may(Right.WRITE, uri):
+            visible = number_of(self.uri, last.uri) if last else 0
+            raise InvalidField(
+                "text",
+                "has no place: the file is full and goes on in "
+                f"{file_of(self.uri, visible + 1)}, which the key may not write: give it the right",
+            )
+        return uri, None
+
+    def _reinforced(self, files: Compared, near: Near) -> Rewritten:
         """Return the change that reinforces an entry, and gives it the newer wording."""
+        file, met = files.fresh(near.uri, near.stored)
         old = met.entry
         said_before = self.time if old.time is None else old.time
         count = min(old.reinforcement + 1, MAX_COUNTER)
         entry = replace(old, reinforcement=count, time=max(said_before, self.time))
-        self.outcome = Outcome(Remembered.REINFORCED, entry, wording, cosine)
+        self.outcome = Outcome(Remembered.REINFORCED, entry, near.said, near.cosine, (), near.uri)
         if entries.clean(met.passage) == self.text or self.time < said_before:
             return Rewritten(counters=(entry,))
-        try:
-            return Rewritten(self._with_entry(self._written(file, met), entry))
-        except InvalidField:
-            detail = "the older wording stays in the file, since it is no list item"
-            kept = Degradation(DegradationReason.WORDING_KEPT, detail)
-            self.outcome = replace(self.outcome, degraded=(kept,))
-            return Rewritten(counters=(entry,))
+        why = "it is no list item"
+        if is_large(file):  # Other writes would wait for a change of its content.
+            why = f"the file has more than {2 * MOST_ENTRIES} entries or is very long"
+        else:
+            with suppress(InvalidField):
+                written = self._written(near.uri, file, met)
+                return Rewritten(self._with_entry(written, entry))
+        detail = f"the older wording stays in the file, since {why}"
+        kept = Degradation(DegradationReason.WORDING_KEPT, detail)
+        self.outcome = replace(self.outcome, degraded=(kept,))
+        return Rewritten(counters=(entry,))
 
-    def _not_compared(self, stored: Sequence[StoredEntry]) -> Degraded:
+    def _not_compared(self, files: Compared) -> Degraded:
         """Return the note on entries that have no vector yet."""
-        waiting = sum(1 for one in stored if one.ordinal and not one.vector)
+        waiting = sum(known.waiting for _, known in files.files)
         if not waiting or not len(self._vector):
             return ()
         detail = (
@@ -132,56 +207,41 @@ class Remembering:
         )
         return (Degradation(DegradationReason.VECTORS_PENDING, detail),)
 
-    def _nearest(self, stored: Sequence[StoredEntry]) -> tuple[StoredEntry | None, str, float]:
-        """Return the entry that the text repeats, or None; and the nearest wording, its cosine."""
-        equal = self._equal(stored)
+    def _nearest(self, files: Compared) -> tuple[Near | None, Near | None]:
+        """Return (the entry that the text repeats, the nearest one); None for none."""
+        equal = self._equal(files)
         if equal is not None:
-            return equal, entries.clean(equal.passage), 1.0
-        above: list[tuple[float, str, StoredEntry]] = []
-        size = 4 * len(self._vector)
-        compared = [
-            one
-            for one in stored
-            if one.ordinal and one.vector and len(one.vector) == size and self._compares(one)
-        ]
-        if not compared:
-            return None, "", 0.0
-        joined = bytearray().join(one.vector for one in compared)
-        vectors = np.frombuffer(joined, "<f4").reshape(len(compared), -1)
-        cosines = np.minimum(products(vectors, self._vector), 1.0)
-        for cosine, one in zip(cosines.tolist(), compared, strict=True):
-            if cosine >= self._threshold.cosine:
-                above.append((cosine, entries.clean(one.passage), one))
-        above.sort(key=itemgetter(0), reverse=True)
-        for cosine, said, one in above:
+            return equal, equal
+        above = files.above(self._vector, self._threshold.cosine, earlier=self._is_earlier)
+        for cosine, uri, one in above:
+            said = entries.clean(one.passage)
             if not (self._threshold.with_words and differs(self.text, said)):
-                return one, said, cosine
+                near = Near(uri, one, said, cosine)
+                return near, near
         if not above:
-            return None, "", 0.0
-        cosine, said, _ = above[0]
-        return None, said, cosine
+            return None, None
+        cosine, uri, one = above[0]
+        return None, Near(uri, one, entries.clean(one.passage), cosine)
 
-    def _equal(self, stored: Sequence[StoredEntry]) -> StoredEntry | None:
-        wanted = normalized(self.text)
-        return next(
-            (
-                one
-                for one in stored
-                if self._compares(one) and normalized(entries.clean(one.passage)) == wanted
-            ),
-            None,
-        )
+    def _equal(self, files: Compared) -> Near | None:
+        found = files.equal(normalized(self.text), earlier=self._is_earlier)
+        if found is None:
+            return None
+        uri, one = found
+        return Near(uri, one, entries.clean(one.passage))
 
-    def _compares(self, one: StoredEntry) -> bool:
-        """Return True unless one of text and entry is below the heading "Earlier"."""
-        return is_earlier(one.section) == (self.section == EARLIER)
+    @property
+    def _is_earlier(self) -> bool:
+        return self.section == EARLIER
 
-    def _written(self, file: MemoryFile | None, instead_of: StoredEntry | None) -> _Written:
+    def _written(
+        self, uri: str, file: MemoryFile | None, instead_of: StoredEntry | None
+    ) -> _Written:
         """Return the file with the text as a new entry or in place of one.
 
         All other passages stay as they are, so that each keeps its entry.
         """
-        key = (file, instead_of)
+        key = (uri, file, instead_of)
         if self._last is not None and self._last[0] == key:
             return self._last[1]
         content, others = (file.content, list(file.entries)) if file else ("", [])
@@ -204,7 +264,7 @@ class Remembering:
         draft = (
             replace(draft_of(file, written.content), passages=cut)
             if file
-            else Draft(self.uri, content=written.content, title=self.title, time=self.time)
+            else Draft(uri, content=written.content, title=self.title, time=self.time)
         )
         prepared = replace(prepare(draft), entries=kept)
         at = written.passage.start
@@ -287,8 +347,11 @@ class Forgetting:
         self._unchanged = unchanged
         self.gone: set[int] = set()
 
-    def __call__(self, file: MemoryFile | None, _: Callable[[], int]) -> Rewritten:
-        """Return the change of the file as it is now."""
+    def __call__(self, series: Series, _: Callable[[], int]) -> Sequence[Rewritten]:
+        """Return the change of the first file of a series as it is now."""
+        return [self._forgotten(series.read(series.uri))]
+
+    def _forgotten(self, file: MemoryFile | None) -> Rewritten:
         stored = file.entries if file else ()
         gone = [one for one in stored if self._goes(one.entry)]
         if file is None or not gone:

@@ -12,7 +12,7 @@ from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import TooLarge
 from vikingd.domain.rights import LOCAL, Caller
 from vikingd.ingest.masks import Masked
-from vikingd.memory.model import Rewrite
+from vikingd.memory.series import Rewrite
 from vikingd.store.history import History, Point
 from vikingd.store.reads import Reads
 from vikingd.store.writer import OnCommit, Writer
@@ -196,9 +196,10 @@ class WritableStore(Reads):
         rewrites: Mapping[str, Rewrite] | Sequence[tuple[str, Rewrite]],
         once: Once | None = None,
     ) -> Future[Committed]:
-        """Apply each rewrite to the current state of its memory file, by URI: all or none.
+        """Apply each rewrite to the current state of its memory files, by URI: all or none.
 
-        A sequence may name a file several times; a later rewrite sees the earlier ones.
+        The URI is that of the first file of a series. A sequence may name one several times; a
+        later rewrite sees the earlier ones.
 
         With `once`, a repeated request changes nothing, and `reply` is the reply of the first one.
         Fails with the errors of the rewrites and of `put`, and with InvalidField if a different

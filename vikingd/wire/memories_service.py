@@ -76,9 +76,7 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
         def reply(done: Committed) -> memories_pb2.RememberResponse | None:
             if remembered.outcome is None:
                 return None
-            return messages.remember_response(
-                remembered, remembered.outcome, done.revision, call.degraded
-            )
+            return messages.remember_response(remembered.outcome, done.revision, call.degraded)
 
         once = messages.once(request, reply, deadline.caller)
         return await self._rememberer.answer(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from vikingd.domain.contexts import Draft, Prepared
-from vikingd.domain.errors import Overloaded
+from vikingd.domain.errors import InvalidField, Overloaded
 from vikingd.ingest import prepare
 from vikingd.ingest.masks import Masked
 from vikingd.pb import contexts_pb2
@@ -98,7 +98,11 @@ def do_slice(
     until = time.thread_time() + _SLICE
     for draft in drafts:
         deadline.left()
-        prepared.append(prepare.prepare(draft) if draft.update_mask is None else Masked.of(draft))
+        try:
+            one = prepare.prepare(draft) if draft.update_mask is None else Masked.of(draft)
+        except InvalidField as error:
+            raise error.below(f"contexts[{len(prepared)}]") from None
+        prepared.append(one)
         if time.thread_time() >= until:
             return False
     return True

@@ -24,12 +24,12 @@ from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.passages import default_passages
 from vikingd.memory import entries
 from vikingd.memory.model import own_root
+from vikingd.memory.series import MOST_ENTRIES, file_of
 
 _SHARED = "viking://user/memories"
 _AGENTS = "viking://agent/memories"
 _NAME = "mem0"
 _UNSORTED = "memories"  # the name of the file of memories without a category
-_IN_A_FILE = 1000  # memories
 _KEYS = {"id", "memory", "user_id", "created_at", "updated_at", "metadata", "categories", "hash"}
 _SCORES = {"score"}  # of a search, not of a memory
 
@@ -194,10 +194,9 @@ def _items(asked: Asked, memories: list[_Memory], faulty: list[Unreadable]) -> I
         else:
             files[path].append(memory)
     for path, all_of_it in files.items():
-        for first in range(0, len(all_of_it), _IN_A_FILE):
-            part = f"-{first // _IN_A_FILE + 1}" if first else ""
-            some = all_of_it[first : first + _IN_A_FILE]
-            yield _list(asked, some, f"{path}{part}.md", titles[path], tree)
+        for number, first in enumerate(range(0, len(all_of_it), MOST_ENTRIES), start=1):
+            some = all_of_it[first : first + MOST_ENTRIES]
+            yield _list(asked, some, file_of(f"{path}.md", number), titles[path], tree)
 
 
 def _file(asked: Asked, memory: _Memory, uri: str, tree: Tree) -> Item:

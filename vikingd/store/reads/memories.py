@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from itertools import groupby
 from operator import itemgetter
 
 from vikingd.domain.contexts import Entry
 from vikingd.domain.uri import subtree_bounds
 from vikingd.memory.model import MemoryFile, StoredEntry
+from vikingd.memory.series import Key, Series
 from vikingd.store.reads.database import DatabaseReads, revision_of
 from vikingd.store.rows import memory_file
+from vikingd.store.series import read_series, series
 
 _ENTRIES = """
 SELECT context_id, uri, entries.id, reinforcement, access_count, entries.time, entries.created_at,
@@ -22,7 +24,7 @@ WHERE tenant = 'default'
 
 
 class MemoryReads(DatabaseReads):
-    """Reads of memories and their counters; none returns vectors but `memory_file`."""
+    """Reads of memories and their counters; none returns vectors but those of files."""
 
     def entries(self, text_ids: Sequence[int]) -> tuple[dict[int, Entry], int]:
         """Return (the entries of memories by text id, the revision that was read).
@@ -63,6 +65,16 @@ class MemoryReads(DatabaseReads):
                         StoredEntry(uri, Entry(*known), ordinal, section, start, end, text)
                     )
         return found
+
+    def memory_series(self, uri: str, known: Container[Key] = ()) -> Series:
+        """Return a series of memory files, without those that are known, but with the last one."""
+        with self._snapshot() as db:
+            return read_series(db, uri, known)
+
+    def series_files(self, uri: str) -> list[str]:
+        """Return the URIs of the files of a series, by number."""
+        with self._snapshot() as db:
+            return [of for of, _ in series(db, uri).files]
 
     def memory_file(self, uri: str) -> MemoryFile | None:
         """Return a file with its memories; None if there is no such file."""

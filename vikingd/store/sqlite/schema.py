@@ -92,6 +92,7 @@ WHERE NOT is_directory AND (uri GLOB 'viking://user/memories/*'
 AND (ordinal > 0 OR NOT EXISTS (
     SELECT 1 FROM texts AS other WHERE other.context_id = contexts.id AND other.ordinal > 0));
 INSERT INTO meta SELECT 'entries.last', ifnull(max(id), 0) FROM entries;
+INSERT INTO meta SELECT 'memories.whole', x'01' WHERE EXISTS (SELECT 1 FROM entries);
 ALTER TABLE contexts DROP COLUMN reinforcement;
 ALTER TABLE contexts DROP COLUMN access_count;
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -12,10 +12,11 @@ from vikingd.domain.contexts import MAX_COUNTER, ContextType, Entry
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.rights import Caller, Right
 from vikingd.domain.uri import context_type
-from vikingd.memory.model import Rewrite, check_ids
+from vikingd.memory.model import Rewritten, check_ids
+from vikingd.memory.series import Rewrite
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage
-from vikingd.store.rows import memory_file
+from vikingd.store.series import series
 from vikingd.store.writes.contexts import write
 from vikingd.store.writes.entries import change_entries
 from vikingd.store.writes.subtrees import delete
@@ -69,10 +70,9 @@ def run_once(work: Transaction, once: Once | None, operation: Callable[[], Commi
 
 
 def rewrite(work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]) -> Committed:
-    """Apply each rewrite to the current state of its memory file, by URI, in order."""
+    """Apply each rewrite to the current state of its memory files, by URI, in order."""
     db, counted = work.use_tables(), 0
-    for uri, change in rewrites:
-        new = change(memory_file(db, uri), lambda: next(work.ids.entries))
+    for uri, new in _changes(work, rewrites):
         if new.removed:
             delete(work, [uri])
         elif new.prepared is not None:
@@ -84,6 +84,15 @@ def rewrite(work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]) -> Commi
         counted += len(new.counters)
     work.touched = work.touched or counted > 0
     return Committed(work.revision)
+
+
+def _changes(
+    work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]
+) -> Iterator[tuple[str, Rewritten]]:
+    """Yield the changes of each rewrite, which sees those of the rewrites before it as written."""
+    for uri, change in rewrites:
+        for new in change(series(work.use_tables(), uri), lambda: next(work.ids.entries)):
+            yield uri, new
 
 
 def rewrite_holders(

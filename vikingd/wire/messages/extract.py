@@ -61,7 +61,7 @@ def response_of(
             evidence=proposal.evidence,
             outcome=memories_pb2.RememberOutcome.ValueType(outcome.did),
             id=0 if outcome.entry.id in new else outcome.entry.id,
-            uri=written.uri,
+            uri=outcome.uri,
             met=outcome.met,
         )
     for refusal in result.refused[:MAX_MEMORIES]:

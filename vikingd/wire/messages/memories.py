@@ -132,17 +132,17 @@ def remembering(
         scope = one_scope(request.scope, caller)
         uri = file_of(kind, scope, engine, routes, lambda: places.day_of(said, zone))
     caller.check(Right.WRITE, uri)
-    return Remembering(uri, places.title_of(uri), text, section, said, now)
+    return Remembering(uri, places.title_of(uri), text, section, said, now, caller)
 
 
 def remember_response(
-    remembered: Remembering, outcome: Outcome, revision: int, degraded: Degraded
+    outcome: Outcome, revision: int, degraded: Degraded
 ) -> memories_pb2.RememberResponse:
     """Return the reply."""
     return memories_pb2.RememberResponse(
         outcome=memories_pb2.RememberOutcome.ValueType(outcome.did),
         id=outcome.entry.id,
-        uri=remembered.uri,
+        uri=outcome.uri,
         reinforcement=outcome.entry.reinforcement,
         met=outcome.met,
         similarity=outcome.similarity,

@@ -1,0 +1,67 @@
+"""Memory files of the first schema, in which a file was one memory: each item becomes one."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+
+from vikingd.domain.contexts import Context, ContextType, Entry, Prepared
+from vikingd.domain.errors import VikingError
+from vikingd.domain.uri import context_type
+from vikingd.ingest.prepare import prepare
+from vikingd.ingest.written import as_put
+from vikingd.memory.model import StoredEntry
+from vikingd.store.writing import WritableStore
+
+WHOLE = "memories.whole"
+"""The key of a store's metadata that a migration sets: its memory files are not split yet."""
+
+_RANGE = ("viking://agent/", "viking://users0")  # all roots of memories are between
+
+_log = logging.getLogger(__name__)
+
+
+def split_memories(store: WritableStore) -> None:
+    """Split the memory files of a migrated store, once; a file that fails stays as it is."""
+    if not store.get_meta(WHOLE):
+        return
+    split = 0
+    for uri in store.files_between(*_RANGE):
+        if context_type(uri) is not ContextType.MEMORY:
+            continue
+        try:
+            file = store.memory_file(uri)
+            made = _split(store.get(uri), file.entries if file else ())
+            if made is not None:
+                store.put([made]).result()
+                split += 1
+        except VikingError as error:
+            _log.warning("%s keeps the memories that it had: %s", uri, error)
+    store.set_meta(WHOLE, b"")
+    _log.info("%d memory files of an older store are split into their items", split)
+
+
+def _split(context: Context, stored: Sequence[StoredEntry]) -> Prepared | None:
+    """Return a file with its items as memories; None if its writer cut it, or it is split.
+
+    The first item of a former memory takes its id and counters, the others take its times.
+    """
+    draft = as_put(context)
+    if draft.passages is not None or not stored:
+        return None
+    made = prepare(replace(draft, expected_revision=context.revision))
+    pieces = [text for text in made.texts if text.ordinal]
+    if len(pieces) <= len(stored):
+        return None
+    given: dict[int, Entry] = {}
+    left = list(stored)
+    owner = left[0].entry
+    is_taken = True
+    for text in pieces:
+        while left and left[0].start <= text.start:
+            owner, is_taken = left.pop(0).entry, False
+        rest = Entry(time=owner.time, created_at=owner.created_at)
+        given[text.ordinal] = rest if is_taken else owner
+        is_taken = True
+    return replace(made, entries=given)

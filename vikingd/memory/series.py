@@ -1,0 +1,264 @@
+"""Series of memory files: a full file goes on in the next one, and all are one for a reader.
+
+The files of `notes.md` are `notes.md`, `notes/2.md`, `notes/3.md` and so on. A file that is read is
+kept in a form in which texts are compared with its entries, until it changes.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import itemgetter
+from threading import Lock
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from vikingd.domain import uri as uris
+from vikingd.domain.products import products
+from vikingd.memory import entries
+from vikingd.memory.model import MemoryFile, Rewritten, StoredEntry, is_earlier
+from vikingd.memory.relations import Relation, relation_of
+from vikingd.memory.same import normalized
+
+F32 = npt.NDArray[np.float32]
+
+MOST_ENTRIES = 128
+"""Entries from which on a file is full, so that one more costs as much in any series."""
+
+MOST_CHARACTERS = 32_768
+"""Characters from which on a file is full."""
+
+MOST_KEPT = 48 << 20
+"""Bytes of the files that a process keeps for comparisons, about."""
+
+_PER_ENTRY = 1024  # bytes of an entry besides its text and vector, about
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
+
+
+def is_full(file: MemoryFile) -> bool:
+    """Return True if the next entry goes to the next file of the series."""
+    return len(file.entries) >= MOST_ENTRIES or len(file.content) >= MOST_CHARACTERS
+
+
+def is_large(file: MemoryFile) -> bool:
+    """Return True if a change of the file takes much longer than one of a full file."""
+    return len(file.entries) > 2 * MOST_ENTRIES or len(file.content) > 2 * MOST_CHARACTERS
+
+
+def file_of(first: str, number: int) -> str:
+    """Return the URI of a file of a series, given that of the first one, which has number 1."""
+    if number == 1:
+        return first
+    directory, suffix = _stem(first)
+    return f"{directory}/{number}{suffix}"
+
+
+def number_of(first: str, uri: str) -> int:
+    """Return the number of a file in a series; 0 if it is no part of the series."""
+    if uri == first:
+        return 1
+    directory, suffix = _stem(first)
+    name = uri.removeprefix(f"{directory}/").removesuffix(suffix)
+    if not _NUMBER.fullmatch(name) or uri != f"{directory}/{name}{suffix}":
+        return 0
+    return int(name) if int(name) > 1 else 0
+
+
+def bounds(first: str) -> tuple[str, str]:
+    """Return (low, high) with low <= u < high for all files u of a series but the first."""
+    directory, _ = _stem(first)
+    return f"{directory}/1", f"{directory}/:"  # ":" is the code point after "9"
+
+
+def _stem(first: str) -> tuple[str, str]:
+    """Return the URI of a file without its suffix, and the suffix."""
+    name = uris.name(first)
+    dot = name.rfind(".")
+    suffix = name[dot:] if dot > 0 else ""
+    # A file without a suffix cannot be a directory, too.
+    return (first[: -len(suffix)], suffix) if suffix else (f"{first}.d", "")
+
+
+class Key(NamedTuple):
+    """The state of a file: files of equal keys have equal entries, but for their counters."""
+
+    context_id: int
+    revision: int
+    content_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A series as one transaction or snapshot has it.
+
+    Attributes:
+        uri: the URI of the first file.
+        files: the URI and the key of each file that exists, by number.
+        read: returns a file by its URI; None if it does not exist.
+    """
+
+    uri: str
+    files: tuple[tuple[str, Key], ...]
+    read: Callable[[str], MemoryFile | None]
+
+    @property
+    def next_uri(self) -> str:
+        """The URI of the file behind the last one."""
+        last = number_of(self.uri, self.files[-1][0]) if self.files else 0
+        return file_of(self.uri, last + 1)
+
+
+class Known:
+    """The entries of a file, which texts are compared with. Entries below "Earlier" are apart."""
+
+    def __init__(self, file: MemoryFile) -> None:
+        self.file, self.entries = file, file.entries
+        self.waiting = sum(1 for one in file.entries if one.ordinal and not one.vector)
+        texts = sum(sys.getsizeof(one.passage) + len(one.vector) for one in file.entries)
+        self.size = 2 * texts + sys.getsizeof(file.content) + _PER_ENTRY * len(file.entries)
+        self._wordings: dict[tuple[str, bool], StoredEntry] = {}
+        for one in file.entries:
+            wording = normalized(entries.clean(one.passage))
+            self._wordings.setdefault((wording, is_earlier(one.section)), one)
+
+    def equal(self, wording: str, *, earlier: bool) -> StoredEntry | None:
+        """Return the first entry of a normalized wording."""
+        return self._wordings.get((wording, earlier))
+
+    def find(self, entry_id: int) -> StoredEntry | None:
+        """Return an entry by its id."""
+        return next((one for one in self.entries if one.entry.id == entry_id), None)
+
+    def above(
+        self, vector: F32, cosine: float, *, earlier: bool
+    ) -> list[tuple[float, StoredEntry]]:
+        """Return the entries with at least this cosine to a vector, with their cosines."""
+        rows, vectors = self._vectors[earlier]
+        if not rows or vectors.shape[1] != len(vector):
+            return []
+        cosines = np.minimum(products(vectors, vector), 1.0).tolist()
+        return [pair for pair in zip(cosines, rows, strict=True) if pair[0] >= cosine]
+
+    @cached_property
+    def relations(self) -> tuple[tuple[StoredEntry, Relation], ...]:
+        """The list items and passages that state a relation."""
+        found = (
+            (one, relation_of(entries.clean(one.passage))) for one in self.entries if one.ordinal
+        )
+        return tuple((one, relation) for one, relation in found if relation is not None)
+
+    @cached_property
+    def _vectors(self) -> tuple[tuple[list[StoredEntry], F32], tuple[list[StoredEntry], F32]]:
+        """The present entries with a vector and these vectors, then the earlier ones."""
+        return self._with_vectors(earlier=False), self._with_vectors(earlier=True)
+
+    def _with_vectors(self, *, earlier: bool) -> tuple[list[StoredEntry], F32]:
+        rows = [
+            one
+            for one in self.entries
+            if one.ordinal and one.vector and is_earlier(one.section) == earlier
+        ]
+        size = len(rows[0].vector) if rows else 0
+        rows = [one for one in rows if len(one.vector) == size]
+        joined = bytearray().join(one.vector for one in rows)
+        return rows, np.frombuffer(joined, "<f4").reshape(len(rows), -1 if rows else 0)
+
+
+class KnownFiles:
+    """The known files of a process, for any number of threads; those unused for long go first."""
+
+    def __init__(self, most: int = MOST_KEPT) -> None:
+        self._most = most
+        self._files: OrderedDict[Key, Known] = OrderedDict()
+        self._size = 0
+        self._lock = Lock()
+
+    def all(self) -> dict[Key, Known]:
+        """Return all known files by their keys."""
+        with self._lock:
+            return dict(self._files)
+
+    def keep(self, files: Mapping[Key, Known]) -> None:
+        """Keep files, as the last ones in use."""
+        with self._lock:
+            for key, known in files.items():
+                if (old := self._files.pop(key, None)) is not None:
+                    self._size -= old.size
+                self._files[key] = known
+                self._size += known.size
+            while self._size > self._most:
+                _, gone = self._files.popitem(last=False)
+                self._size -= gone.size
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Files of a series that are known: (URI, known file) by number."""
+
+    series: Series
+    files: tuple[tuple[str, Known], ...]
+
+    @classmethod
+    def of(
+        cls, series: Series, files: Sequence[tuple[str, Key]], known: Mapping[Key, Known]
+    ) -> Compared:
+        """Read those of the files that are not known yet."""
+        found: list[tuple[str, Known]] = []
+        for uri, key in files:
+            one = known.get(key)
+            if one is None and (file := series.read(uri)) is not None:
+                one = Known(file)
+            if one is not None:
+                found.append((uri, one))
+        return cls(series, tuple(found))
+
+    @property
+    def last(self) -> MemoryFile | None:
+        """The last file; None if there is none."""
+        if not self.files:
+            return None
+        uri, known = self.files[-1]
+        return self.series.read(uri) or replace(known.file, uri=uri)
+
+    def fresh(self, uri: str, stored: StoredEntry) -> tuple[MemoryFile, StoredEntry]:
+        """Return a file as it is now, and an entry of it with its counters."""
+        file = self.series.read(uri)
+        assert file is not None
+        return file, next(one for one in file.entries if one.entry.id == stored.entry.id)
+
+    def equal(self, wording: str, *, earlier: bool) -> tuple[str, StoredEntry] | None:
+        """Return the first entry of a normalized wording, with its file."""
+        for uri, known in self.files:
+            if (one := known.equal(wording, earlier=earlier)) is not None:
+                return uri, one
+        return None
+
+    def above(
+        self, vector: F32, cosine: float, *, earlier: bool
+    ) -> list[tuple[float, str, StoredEntry]]:
+        """Return the entries with at least this cosine, the nearest one first."""
+        found = [
+            (near, uri, one)
+            for uri, known in self.files
+            for near, one in known.above(vector, cosine, earlier=earlier)
+        ]
+        return sorted(found, key=itemgetter(0), reverse=True)
+
+    def entries(self) -> Iterator[tuple[str, StoredEntry]]:
+        """Yield all entries with their files."""
+        for uri, known in self.files:
+            for one in known.entries:
+                yield uri, one
+
+
+Rewrite = Callable[[Series, Callable[[], int]], Sequence[Rewritten]]
+"""A function that decides the changes of a series within the write transaction.
+
+The arguments are the series, and a function that gives new ids.
+"""
