@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Any
 
 from vikingd.domain.changes import IndexedText, Linked, Upsert
+from vikingd.domain.checksums import checksum
 from vikingd.domain.contexts import Entry
 from vikingd.domain.text import text_to_index
 from vikingd.memory.model import MemoryFile, StoredEntry
 from vikingd.store.checked import Checked, decoded, read_checked
-from vikingd.store.checksums import checksum
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage, shown, store_damaged
 

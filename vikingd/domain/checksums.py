@@ -28,6 +28,12 @@ ENTRY = "text_id, id, reinforcement, access_count, time, created_at"
 LINK = "a, b, reason, created_at"
 """The columns of `checksum` of a link."""
 
+KEY = (
+    'id, digest, old_digest, old_expires_at, tenant, "user", grants, is_operator, created_at, '
+    "expires_at, revoked_at, limits, subject, note"
+)
+"""The columns of `checksum` of a caller's key: all but the time of its last use."""
+
 
 def checksum(*values: object) -> int:
     """Return the CRC-32 of values, as a signed number: the tables have 32 bits for it.
