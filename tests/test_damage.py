@@ -345,6 +345,16 @@ def test_a_tree_that_hangs_together_no_more_is_damage(tmp_path: Path) -> None:
         assert engine.store.get(f"{DOCS}/sub/a.md").content == "text"
 
 
+def test_a_link_of_a_missing_context_is_named(tmp_path: Path) -> None:
+    """A link with an end that is not there is served without, and the verification names it."""
+    with opened(tmp_path, model="none", dimension=None) as store:
+        put(store, file(GUIDE, "text"), file(f"{DOCS}/other.md", "text"))
+        store.link(GUIDE, f"{DOCS}/other.md", "beside").result()
+    edited(tmp_path, "UPDATE links SET b = 99")
+    with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
+        assert any("its link with context 99" in one for one in engine.verify().problems)
+
+
 def used(engine: Engine) -> None:
     """Call most operations; only domain errors may come out."""
     calls: list[Callable[[], Any]] = [

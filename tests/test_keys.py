@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import stat
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -357,3 +358,55 @@ def test_a_certificate_counts_as_its_key(keys: KeyStore) -> None:
         enter(at, peer=OTHER, subjects=("CN=robot",))
     keys.create(NewKey(is_operator=True, subject="CN=robot"))
     assert enter(at, peer=OTHER, subjects=("CN=robot",)).is_operator
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "revoked_at = NULL",
+        "is_operator = 1",
+        "grants = replace(grants, 'resources', 'agent')",
+        "digest = old_digest",
+        "tenant = 'default'",
+        "checksum = NULL",
+    ],
+)
+def test_a_key_that_differs_from_what_was_written_is_not_valid(tmp_path: Path, change: str) -> None:
+    """A damaged row ends the calls with its key by name; other keys work, and it can be revoked."""
+    store = KeyStore(tmp_path)
+    _, operator = store.create(OPERATOR)
+    key, text = store.create(ANA)
+    _, text, _ = store.rotate(key.id, "acme", 60)
+    if change.startswith("revoked"):
+        store.revoke(key.id, "acme")
+    store.close()
+    with closing(sqlite3.connect(tmp_path / FILE)) as db, db:
+        assert db.execute(f"UPDATE keys SET {change} WHERE id = ?", (key.id,)).rowcount == 1
+    store = KeyStore(tmp_path)
+    assert store.caller(operator)[0].is_operator
+    tenant = "default" if change.startswith("tenant") else "acme"
+    for call in (
+        lambda: store.caller(text),
+        lambda: store.rotate(key.id, tenant, 60, by_operator=True),
+        lambda: store.keys(tenant, by_operator=True),
+    ):
+        with pytest.raises(StoreDamaged, match=f"the key {key.id} is damaged"):
+            call()
+    store.revoke(key.id, tenant, by_operator=True)
+    with pytest.raises(Unauthenticated):
+        store.caller(text)
+    store.close()
+
+
+def test_keys_of_an_older_file_get_their_checksums(tmp_path: Path) -> None:
+    """A file without checksums is opened once, and its keys are valid as before."""
+    store = KeyStore(tmp_path)
+    _, operator = store.create(OPERATOR)
+    store.close()
+    with closing(sqlite3.connect(tmp_path / FILE)) as db:
+        db.execute("ALTER TABLE keys DROP COLUMN checksum")
+    for _ in range(2):
+        store = KeyStore(tmp_path)
+        assert store.caller(operator)[0].is_operator
+        assert len(store.keys("default", by_operator=True)) == 1
+        store.close()

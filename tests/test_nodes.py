@@ -142,7 +142,7 @@ def test_a_database_that_goes_away_after_a_commit_ends_no_writes(
     assert a.verify().ok
 
 
-def away(_: object) -> None:
+def away(*_: object) -> None:
     """Read nothing."""
     raise StoreAway("no database")
 

@@ -23,14 +23,17 @@ from vikingd.access.keys_file import FILE, KeysFile
 from vikingd.access.quotas import Limits
 from vikingd.access.records import (
     COLUMNS,
+    SEALED,
     Key,
     NewKey,
     TenantRecord,
     check,
+    check_seal,
     grants_as_json,
     key_of,
     limits_as_json,
     limits_of,
+    seal,
 )
 from vikingd.access.schema import COPY
 from vikingd.access.tables import Connection
@@ -233,6 +236,7 @@ class KeyStore:
         )
         if row is None:
             return None  # not kept, so that unknown ids take no memory
+        check_seal(self._read(f"{SEALED} WHERE id = ?", id_))
         found = _Valid(key_of(row[3:]), row[0], row[1] or bytes(32), row[2] or 0)
         self._valid[id_] = found
         return found
@@ -312,6 +316,7 @@ class KeyStore:
             )
             if not made.rowcount:
                 raise AlreadyExists(f"a key for the certificate subject {new.subject}")
+            seal(db, [id_])
             db.execute("UPDATE state SET value = 1 WHERE name = 'had_key'")
             created = self._one(db, id_)
         return created, f"vk_{id_}_{secret}"
@@ -323,6 +328,8 @@ class KeyStore:
         """Return the keys of a tenant by time of creation."""
         self.write_uses()
         with self._asking() as db:
+            for row in db.execute(f"{SEALED} WHERE tenant = ?", (tenant,)).fetchall():
+                check_seal(row)
             rows = db.execute(
                 f"SELECT {COLUMNS} FROM keys WHERE tenant = ? ORDER BY created_at, id", (tenant,)
             )
@@ -341,6 +348,7 @@ class KeyStore:
                 "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL",
                 (time.time_ns() // 1000, id_),
             )
+            seal(db, [id_])
             return self._one(db, id_)
 
     def rotate(
@@ -353,17 +361,20 @@ class KeyStore:
 
         Raises:
             NotFound: there is no such key, or it is revoked.
+            StoreDamaged: it is not as it was written.
         """
         secret = secrets.token_hex(32)
         until = time.time_ns() // 1000 + round(grace * 1e6)
         with self._changing(key=id_) as db:
             key = self._one(db, id_, tenant, by_operator=by_operator)
+            check_seal(db.execute(f"{SEALED} WHERE id = ?", (id_,)).fetchone())
             if key.revoked_at is not None:
                 raise NotFound(id_, f"the key {id_} is revoked")
             db.execute(
                 "UPDATE keys SET old_digest = digest, old_expires_at = ?, digest = ? WHERE id = ?",
                 (until, sha256(secret.encode()).digest(), id_),
             )
+            seal(db, [id_])
             return key, f"vk_{id_}_{secret}", until
 
     @staticmethod

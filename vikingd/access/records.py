@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from vikingd.access.quotas import Limits
-from vikingd.domain.errors import InvalidField
+from vikingd.access.tables import Connection
+from vikingd.domain.checksums import KEY, checksum
+from vikingd.domain.errors import InvalidField, StoreDamaged
 from vikingd.domain.rights import DEFAULT_TENANT, Grant, Right
 
 MAX_GRANTS = 100
@@ -21,6 +23,9 @@ COLUMNS = (
     "subject, note"
 )
 """The columns of `key_of`."""
+
+SEALED = f"SELECT {KEY}, checksum FROM keys"
+"""Reads keys for `check_seal`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,23 @@ def key_of(row: Sequence[Any]) -> Key:
         subject,
         note,
     )
+
+
+def seal(db: Connection, ids: Iterable[str]) -> None:
+    """Write the checksums of keys as they are now."""
+    for id_ in ids:
+        row = db.execute(f"SELECT {KEY} FROM keys WHERE id = ?", (id_,)).fetchone()
+        if row is not None:
+            db.execute("UPDATE keys SET checksum = ? WHERE id = ?", (checksum(*row), id_))
+
+
+def check_seal(row: Sequence[Any] | None) -> None:
+    """Raise StoreDamaged if a key is not as it was written; `row` is that of SEALED, if any."""
+    if row is not None and checksum(*row[:-1]) != row[-1]:
+        raise StoreDamaged(
+            f"the key {row[0]} is damaged: its row is not as it was written; revoke it and create "
+            "another one, or restore a copy of the file of the keys"
+        )
 
 
 def grants_as_json(grants: Sequence[Grant]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
+from vikingd.access.records import seal
 from vikingd.domain.errors import StoreDamaged
 
 _SCHEMA = """
@@ -42,6 +43,7 @@ INSERT OR IGNORE INTO state
 VALUES ('version', 1), ('changes', 0), ('had_key', 0), ('id', random());
 """
 _VERSION = 1
+_COLUMNS = "PRAGMA table_info(keys)"
 
 COPY = "copy"
 """The row of the table `state` in a file that is a copy of the keys in a database."""
@@ -88,7 +90,23 @@ def connect(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA fullfsync = ON")  # for macOS, whose fsync does not reach the disk
     connection.executescript(_SCHEMA)
+    _add_checksums(connection)
     version = connection.execute("SELECT value FROM state WHERE name = 'version'").fetchone()[0]
     if version != _VERSION:
         raise StoreDamaged(f"{path} is of a later version of vikingd")
     return connection
+
+
+def _add_checksums(connection: sqlite3.Connection) -> None:
+    """Give the keys of an older file their checksums, see `vikingd.domain.checksums`."""
+    if any(column == "checksum" for _, column, *_ in connection.execute(_COLUMNS)):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        if not any(column == "checksum" for _, column, *_ in connection.execute(_COLUMNS)):
+            connection.execute("ALTER TABLE keys ADD COLUMN checksum INTEGER")
+            seal(connection, [id_ for (id_,) in connection.execute("SELECT id FROM keys")])
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")

@@ -18,7 +18,7 @@ from vikingd.domain.errors import StoreMismatch, VikingError
 
 _Rows: TypeAlias = list[tuple[Any, ...]]
 
-_ALL = f"digest, old_digest, old_expires_at, {COLUMNS}"
+_ALL = f"digest, old_digest, old_expires_at, {COLUMNS}, checksum"
 _KEYS = f"SELECT {_ALL} FROM keys"
 _TENANTS = "SELECT name, created_at, limits FROM tenants"
 _PLACES = ", ".join("?" * len(_ALL.split(", ")))

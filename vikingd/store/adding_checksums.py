@@ -6,11 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from vikingd.domain.contexts import Context, Passage
-from vikingd.domain.errors import StoreDamaged
-from vikingd.ingest.written import is_as_written
-from vikingd.store.checked import Checked, counters_are_possible, read_checked, vector_damage
-from vikingd.store.checksums import (
+from vikingd.domain.checksums import (
     ENTRY,
     LINK,
     checksum,
@@ -18,6 +14,10 @@ from vikingd.store.checksums import (
     text_checksum,
     vector_checksum,
 )
+from vikingd.domain.contexts import Context, Passage
+from vikingd.domain.errors import StoreDamaged
+from vikingd.ingest.written import is_as_written
+from vikingd.store.checked import Checked, counters_are_possible, read_checked, vector_damage
 from vikingd.store.connection import Connection
 from vikingd.store.rows import CHUNK, metadata_of
 
@@ -55,11 +55,10 @@ def add_checksums(db: Connection) -> None:
 def _add_to_contexts(db: Connection, ids: Sequence[int], dimension: int | None) -> None:
     contexts, texts = [], []
     for context in read_checked(db, ids):
-        if not _is_as_written(context):
-            continue
         row = context.row
-        content = content_checksum(row.id, len(context.texts), *row.content_columns)
-        contexts.append((checksum(*row.place), content, row.id))
+        if _is_as_written(context):
+            content = content_checksum(row.id, len(context.texts), *row.content_columns)
+            contexts.append((checksum(*row.place), content, row.id))
         for text in context.texts:
             vector = (text.vector_revision, text.digest, text.vector)
             made = vector_checksum(text.id, *vector)

@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vikingd.domain.contexts import MAX_COUNTER, ContextType
-from vikingd.domain.uri import context_type
-from vikingd.store.checksums import (
+from vikingd.domain.checksums import (
     CONTENT,
     CONTEXT,
     checksum,
@@ -19,6 +17,8 @@ from vikingd.store.checksums import (
     text_checksum,
     vector_checksum,
 )
+from vikingd.domain.contexts import MAX_COUNTER, ContextType
+from vikingd.domain.uri import context_type
 from vikingd.store.connection import Connection
 from vikingd.store.damage import NOT_UTF_8, Damage, shown, store_damaged
 

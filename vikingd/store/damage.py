@@ -52,6 +52,8 @@ def listed(damage: Sequence[Damage]) -> str:
 
 def shown(uri: object, context_id: object) -> str:
     """Return a URI from a row, for people; it may be damaged."""
+    if uri is None:
+        return f"context {context_id}"
     if not isinstance(uri, str):
         return f"context {context_id} ({uri!r})"
     return uri.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

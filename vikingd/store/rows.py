@@ -8,11 +8,11 @@ from itertools import islice
 from typing import Any
 
 from vikingd.domain.changes import IndexedText, Linked, Upsert
+from vikingd.domain.checksums import checksum
 from vikingd.domain.contexts import Entry
 from vikingd.domain.text import text_to_index
 from vikingd.memory.model import MemoryFile, StoredEntry
 from vikingd.store.checked import Checked, decoded, read_checked
-from vikingd.store.checksums import checksum
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage, shown, store_damaged
 
@@ -29,7 +29,7 @@ FROM texts JOIN entries ON text_id = texts.id WHERE context_id = ?
 
 _LINKS = """
 SELECT one.uri AS uri, two.uri AS other, reason, a, b, links.created_at AS made, links.checksum
-FROM links JOIN contexts AS one ON one.id = a JOIN contexts AS two ON two.id = b
+FROM links LEFT JOIN contexts AS one ON one.id = a LEFT JOIN contexts AS two ON two.id = b
 """
 # As bytes, so that a text that is not UTF-8 does not end the statement.
 _READ_LINKS = """
@@ -162,7 +162,7 @@ def links(
     sound = []
     for *texts, a, b, created_at, kept in rows:
         uri, other, reason = (decoded(text) for text in texts)
-        if checksum(a, b, reason, created_at) == kept:
+        if checksum(a, b, reason, created_at) == kept and None not in (uri, other):
             sound.append(Linked(uri, other, reason))
         else:
             what = f"its link with {shown(other, b)} is not as it was written"

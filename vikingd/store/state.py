@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any
 
+from vikingd.domain.checksums import CONTENT, CONTEXT, checksum, content_checksum
 from vikingd.domain.errors import StoreMismatch
 from vikingd.domain.uri import ROOT
-from vikingd.store.checksums import CONTENT, CONTEXT, checksum, content_checksum
 from vikingd.store.connection import Connection
 from vikingd.store.damage import store_damaged
 from vikingd.store.reads.empties import EMPTY_DIRECTORY

@@ -15,6 +15,7 @@ from psycopg import Connection, ProgrammingError
 from psycopg.errors import InsufficientPrivilege
 from psycopg.rows import TupleRow
 
+from vikingd.domain.checksums import KEY, checksum
 from vikingd.domain.errors import StoreMismatch
 from vikingd.store.adding_checksums import add_checksums
 from vikingd.store.postgres.connection import PostgresConnection
@@ -146,7 +147,7 @@ CREATE TABLE vikingd_access.changes (
 );
 """
 
-# See `vikingd.store.checksums`; `migrate` computes those of the rows that are there.
+# See `vikingd.domain.checksums`; `migrate` computes those of the rows that are there.
 _CHECKSUMS = f"""
 ALTER TABLE vikingd.contexts ADD COLUMN checksum integer, ADD COLUMN content_checksum integer;
 ALTER TABLE vikingd.texts ADD COLUMN checksum integer, ADD COLUMN vector_checksum integer;
@@ -165,6 +166,7 @@ CREATE OR REPLACE VIEW vikingd_tenant.entries AS SELECT text_id, id, reinforceme
 CREATE FUNCTION vikingd_tenant.each_pair(list text) RETURNS TABLE (key text, value bigint)
     LANGUAGE sql IMMUTABLE PARALLEL SAFE ROWS 64
     AS 'SELECT one.key, one.value::bigint FROM json_each_text(list::json) AS one';
+ALTER TABLE vikingd_access.keys ADD COLUMN checksum integer;
 """
 
 MIGRATIONS: list[str] = [_TABLES, _ACCESS, _CHECKSUMS]
@@ -211,11 +213,16 @@ def migrate(db: Connection[TupleRow]) -> None:
 
 
 def _add_checksums(db: Connection[TupleRow]) -> None:
-    """Compute the checksums of the rows of all tenants, within the open transaction."""
+    """Compute the checksums of all tenants and keys, within the open transaction."""
     db.execute("SET LOCAL search_path = vikingd_tenant")
     for (tenant,) in db.execute("SELECT tenant FROM vikingd.tenants ORDER BY 1").fetchall():
         db.execute("SELECT set_config('vikingd.tenant', $1, true)", (tenant,))
         add_checksums(PostgresConnection(db, tenant))
+    keys = db.execute(f"SELECT {KEY} FROM vikingd_access.keys").fetchall()
+    for row in keys:
+        db.execute(
+            "UPDATE vikingd_access.keys SET checksum = $1 WHERE id = $2", (checksum(*row), row[0])
+        )
 
 
 def _not_of(version: int, reason: str) -> StoreMismatch:

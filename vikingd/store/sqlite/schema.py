@@ -120,7 +120,7 @@ CREATE INDEX texts_waiting ON texts (embeddable, ordinal > 0, id, script, "start
     WHERE vector IS NULL;
 """
 
-# See `vikingd.store.checksums`; `migrate` computes those of the rows that are there.
+# See `vikingd.domain.checksums`; `migrate` computes those of the rows that are there.
 _CHECKSUMS = """
 ALTER TABLE contexts ADD COLUMN checksum INTEGER;
 ALTER TABLE contexts ADD COLUMN content_checksum INTEGER;

@@ -14,17 +14,17 @@ from vikingd.domain.changes import (
     Unlinked,
     Upsert,
 )
-from vikingd.domain.contexts import Draft, Prepared
-from vikingd.domain.errors import InvalidField, NotFound
-from vikingd.domain.text import text_to_index
-from vikingd.domain.uri import ROOT, parent
-from vikingd.ingest.masks import Masked
-from vikingd.store.checksums import (
+from vikingd.domain.checksums import (
     checksum,
     content_checksum,
     text_checksum,
     vector_checksum,
 )
+from vikingd.domain.contexts import Draft, Prepared
+from vikingd.domain.errors import InvalidField, NotFound
+from vikingd.domain.text import text_to_index
+from vikingd.domain.uri import ROOT, parent
+from vikingd.ingest.masks import Masked
 from vikingd.store.damage import Damage
 from vikingd.store.reads.contexts import read_context
 from vikingd.store.reads.empties import EMPTY_DIRECTORY

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from vikingd.domain.changes import Upsert
+from vikingd.domain.checksums import ENTRY, checksum
 from vikingd.domain.contexts import ContextType, Draft, Entry, Prepared
 from vikingd.domain.text import without_layout
 from vikingd.domain.uri import context_type
 from vikingd.memory.model import StoredEntry
-from vikingd.store.checksums import ENTRY, checksum
 from vikingd.store.connection import Connection
 from vikingd.store.writes.transaction import Transaction
 

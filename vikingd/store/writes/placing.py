@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from vikingd.store.checksums import CONTEXT, checksum, renewed
+from vikingd.domain.checksums import CONTEXT, checksum, renewed
 from vikingd.store.connection import Connection
 
 SET_CHECKSUM = "checksum = value FROM each_pair(?) AS pair"

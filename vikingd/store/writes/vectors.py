@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 
 from vikingd.domain.changes import Committed, Filled
+from vikingd.domain.checksums import vector_checksum
 from vikingd.domain.uri import subtree_bounds
 from vikingd.store.checked import vector_damage
-from vikingd.store.checksums import vector_checksum
 from vikingd.store.reads.backlog import invalidate_digests
 from vikingd.store.reads.contexts import AFTER
 from vikingd.store.rows import upserts
