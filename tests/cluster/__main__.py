@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cluster.rounds import Outcome, run
+from cluster.rounds import KINDS, Outcome, run
 
 
 def arguments() -> argparse.Namespace:
@@ -16,9 +16,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.cluster", description=__doc__)
     parser.add_argument("--rounds", type=int, default=20, help="each has one fault")
     parser.add_argument("--seed", type=int, default=1, help="of all dice")
-    parser.add_argument(
-        "--only", choices=["kill", "silent", "reset", "failover", "async"], help="one kind of fault"
-    )
+    parser.add_argument("--only", choices=[*KINDS, "async"], help="one kind of fault")
     parser.add_argument("--writers", type=int, default=16)
     parser.add_argument("--readers", type=int, default=16)
     return parser.parse_args()

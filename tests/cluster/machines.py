@@ -16,6 +16,10 @@ from cluster.proxy import Proxies, Proxy, State
 from vikingd.client import Client, ClientError
 
 _SECONDS = 280.0  # for a node to serve; the first start of a machine compiles kernels
+ENDS = ("pg_cancel_backend", "pg_terminate_backend", "restart")
+"""Ways to end the wait of a commit for the standby, which then may lack it."""
+
+_WAITS = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
 _IN_SYNC = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'"
 
 
@@ -141,6 +145,8 @@ class Machines:
         dead, self.primary = self.primary, self.standby
         dead.kill()
         time.sleep(seconds)
+        if not self.primary.runs:
+            self.primary.start()
         self.primary.promote()
         if self._is_sync:
             self._set("synchronous_standby_names", "")  # until there is a standby again
@@ -150,6 +156,27 @@ class Machines:
         dead.remove()
         self._slots[self._slots.index(dead)] = self.standby
         self.synchronize()
+
+    def end_waits(self, how: str) -> None:
+        """Take the standby away, and end the waits of the commits that then wait for it.
+
+        Args:
+            how: one of ENDS.
+        """
+        self.standby.kill()
+        self.primary.wait(_WAITS)
+        if how == "restart":
+            self.primary.stop()
+            self.primary.start()
+            return
+        for _ in range(3):  # the waits after it, too
+            self.primary.execute(f"SELECT {how}(pid) FROM ({_WAITS}) AS waiting")
+            time.sleep(0.2)
+
+    def bring_back(self) -> None:
+        """Start the standby again."""
+        self.standby.start()
+        self.primary.wait(_IN_SYNC)
 
     def stop(self) -> None:
         """End all processes."""

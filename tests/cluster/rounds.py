@@ -13,12 +13,12 @@ from pathlib import Path
 from postgres_servers import room
 
 from cluster.load import AWAY, Load
-from cluster.machines import Machines, Node
+from cluster.machines import ENDS, Machines, Node
 from cluster.model import ROOT, Model, content
 from cluster.proxy import State
 from vikingd.client import Client, HistoryLost
 
-KINDS = ("kill", "silent", "reset", "failover")
+KINDS = ("kill", "silent", "reset", "failover", "waits")
 NODES = 3
 LONGEST = {"find": 15.0, "get": 30.0}
 """Seconds for which the reads of a client may fail: a silent database is noticed after five, and a
@@ -74,9 +74,26 @@ class Rounds:
             self._cut(node, State.SILENT, dice.uniform(1, 9))
         elif kind == "reset":
             self._cut(node, State.CLOSED, dice.uniform(0.2, 4))
+        elif kind == "waits":
+            self._end_waits(dice)
         else:
             self._machines.fail_over(dice.random())
         self._outcome.rounds[kind] += 1
+
+    def _end_waits(self, dice: random.Random) -> None:
+        """End the waits of commits; the standby, which may lack them, comes back or takes over.
+
+        Sessions that saw such a commit are told of its loss. None was acknowledged.
+        """
+        machines, how = self._machines, dice.choice(ENDS)
+        machines.end_waits(how)
+        if how != "restart" and dice.random() < 0.3:
+            machines.bring_back()
+        else:
+            machines.fail_over(dice.random())
+        self._load.rest(_SECONDS)
+        for name, client in self._load.sessions.items():
+            self._use(name, client)
 
     @staticmethod
     def _cut(node: Node, state: State, seconds: float) -> None:
@@ -184,11 +201,12 @@ def run(
         model = Model()
         load = Load(model, machines.addresses, writers, readers, seed)
         stack.callback(load.stop)
+        told: Counter[str] = Counter()  # of a loss in rounds that may have one
         work = Rounds(machines, model, load, outcome)
         stack.callback(work.close)
         try:
             for number in range(rounds):
-                kind = only or KINDS[number % 4] if number < 4 else only or dice.choice(KINDS)
+                kind = only or (KINDS[number] if number < len(KINDS) else dice.choice(KINDS))
                 began = time.monotonic()
                 if is_async:
                     time.sleep(dice.random())
@@ -197,7 +215,9 @@ def run(
                     work.hurt(kind, dice)
                 is_last = number == rounds - 1
                 work.compare(number, all_of_them=is_last or number % _ALL_EVERY == 0)
-                if load.lost and not is_async:
+                if kind == "waits":
+                    told = load.lost.copy()
+                elif load.lost != told and not is_async:
                     model.tell(f"sessions lost their history: {dict(load.lost)}")
                 for read, most in LONGEST.items():
                     if load.longest[read] > most:
