@@ -126,6 +126,17 @@ def test_a_flipped_bit_in_the_log_is_told(directory: Path, share: float, at: int
     refused(directory)
 
 
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_broken_frames_are_told_without_a_mark(directory: Path, share: float) -> None:
+    """A flip is refused for the valid frames behind it alone."""
+    log = directory / LOG
+    (directory / HAD_KEY).write_bytes(b"")
+    number = int(share * (frames(log) - 1))
+    flip(log, HEADER + FRAME * number + 100)
+    with pytest.raises(StoreDamaged, match=rf"frame {number} of {LOG} is damaged"):
+        KeyStore(directory)
+
+
 @pytest.mark.parametrize("at", [0, 8, 12, 16, 24])
 def test_a_flipped_bit_in_the_header_of_the_log_is_told(directory: Path, at: int) -> None:
     """SQLite ignores a log with a damaged header, and the mark knows what is lost."""

@@ -247,6 +247,18 @@ def test_a_database_and_the_log_of_its_copy_fit(store: Path) -> None:
     assert kept(store) == PUTS + 2
 
 
+def test_a_database_of_another_kind_is_not_taken_for_a_new_store(store: Path) -> None:
+    """A file of keys in the place of the store is damage, and no loss that could be accepted."""
+    for path in store.glob(f"{DATABASE}*"):
+        path.unlink()
+    with closing(sqlite3.connect(store / DATABASE)) as db:
+        db.execute("CREATE TABLE keys (id)")
+    for accept_loss in (False, True):
+        with pytest.raises(StoreDamaged, match="tables of another program") as error:
+            kept(store, accept_loss=accept_loss)
+        assert "--accept-data-loss" not in str(error.value)
+
+
 # The mark
 
 

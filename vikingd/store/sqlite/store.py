@@ -340,6 +340,8 @@ def _history(database: Path, floor: int) -> History | None:
         return None
     with closing(connect(database, read_only=True)) as db:
         (version,) = db.execute("PRAGMA user_version").fetchone()
+        if not version and db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise store_damaged("it has tables of another program, or lost its schema's number")
         try:
             known = history_of(db) if version else None
         except (ValueError, TypeError) as error:
