@@ -152,6 +152,26 @@ def test_a_reader_delays_the_end_of_a_deleted_text(tmp_path: Path) -> None:
         eventually(lambda: not holders(tmp_path, secret))
 
 
+def _delete_and_die(path: Path, secret: str) -> None:
+    with opened(path) as store:
+        put(store, file(f"{DOCS}/secret.md", f"{secret}\n"))
+        store.delete([f"{DOCS}/secret.md"]).result(timeout=10)
+        os._exit(1)
+
+
+def test_deleted_text_leaves_the_log_after_a_crash(tmp_path: Path) -> None:
+    """The start after a kill empties the log that the killed process left."""
+    secret = "secret7391word"
+    child = multiprocessing.get_context("fork").Process(
+        target=_delete_and_die, args=(tmp_path, secret)
+    )
+    child.start()
+    child.join()
+    assert holders(tmp_path, secret)
+    with opened(tmp_path):
+        eventually(lambda: not holders(tmp_path, secret))
+
+
 @pytest.fixture
 def dice(request: pytest.FixtureRequest) -> random.Random:
     """Return dice with a seed that a failure names."""

@@ -17,8 +17,8 @@ IDLE = 1.0
 AT_MOST = 10.0
 """Seconds after a commit within which the log is emptied, even if commits go on."""
 _RETRY = 0.25  # seconds until the next attempt to empty a log that a reader uses
-_PAGES = 64  # given back in one step, which takes some 3 ms
-_EMPTY_EVERY = 16  # steps, so that a checkpoint is short
+_PAGES = 64  # given back in one step, which takes 1 to 5 ms
+_EMPTY_EVERY = 4  # steps, so that a checkpoint is short
 _PAUSE = 0.002  # seconds at least between two steps, for the writes that wait
 _KEPT_SHARE = 10  # an idle store keeps a free page for each so many pages, for new texts,
 _KEPT_PAGES = 256  # and at least so many
@@ -57,7 +57,7 @@ class Space:
         self._giving = threading.Lock()  # one at a time gives back
 
     def note_commit(self) -> None:
-        """Note that the log has text of a commit; for one thread at a time."""
+        """Note that the log has the pages of a commit; for one thread at a time."""
         self._committed = time.monotonic()
         self._wake.set()
         if self._thread is None and not self._stopping.is_set():

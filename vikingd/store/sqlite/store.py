@@ -275,6 +275,9 @@ class Store(SqliteReads, WritableStore):
 
         self._is_started = True
         self._writer.start(check_and_follow)
+        log = self._database.with_name(f"{self._database.name}-wal")
+        if log.exists() and log.stat().st_size:  # a killed process left it
+            self._space.note_commit()
         if self._check is not None:
             self._check.start()
 
