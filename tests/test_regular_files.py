@@ -42,10 +42,10 @@ def test_refused(make: Callable[[Path], None], tmp_path: Path) -> None:
     """A FIFO, a device, a socket and a directory are refused at once, for reading and writing."""
     make(path := tmp_path / "file")
     for flags in (os.O_RDONLY, os.O_RDWR, os.O_RDWR | os.O_CREAT):
-        with pytest.raises(OSError, match="is no regular file") as refused:
+        with pytest.raises(OSError, match="not a regular file") as refused:
             regular_files.descriptor_of(path, flags)
-        assert refused.value.strerror == "is no regular file"
-    with pytest.raises(OSError, match="is no regular file"):
+        assert refused.value.strerror == "not a regular file"
+    with pytest.raises(OSError, match="not a regular file"):
         regular_files.check_regular(path)
 
 

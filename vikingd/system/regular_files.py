@@ -8,8 +8,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 SMALL = 1 << 20
 """The limit of bytes of settings, keys, certificates and marks."""
@@ -35,7 +35,7 @@ def descriptor_of(path: str | os.PathLike[str], flags: int = os.O_RDONLY, mode: 
     return descriptor
 
 
-def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str], *, follow: bool = True) -> BufferedReader:
     """Open a regular file for reading.
 
     Raises:
@@ -85,4 +85,4 @@ def check_regular(path: Path) -> None:
 
 
 def _not_regular(path: str | os.PathLike[str]) -> OSError:
-    return OSError(errno.EINVAL, "is no regular file", os.fspath(path))
+    return OSError(errno.EINVAL, "not a regular file", os.fspath(path))

@@ -11,6 +11,7 @@ from pathlib import Path
 from vikingd.domain.errors import StoreInUse
 from vikingd.store.sqlite.faults import NO_ROOM
 from vikingd.system import platform
+from vikingd.system.regular_files import descriptor_of
 
 _LOG = "-wal"
 _RESERVE = "reserve"
@@ -27,7 +28,7 @@ def hold_lock(directory: Path) -> Iterator[None]:
     Raises:
         StoreInUse: this process or another one holds the lock already.
     """
-    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    lock = descriptor_of(directory / "lock", os.O_RDWR | os.O_CREAT)
     try:
         if not platform.lock(lock):
             raise StoreInUse(
@@ -92,7 +93,7 @@ class Reserve:
         if self.is_held:
             return True
         try:
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            file = descriptor_of(self._path, os.O_RDWR | os.O_CREAT)
             try:
                 if os.fstat(file).st_blocks * _BLOCK < _BYTES:
                     platform.allocate(file, _BYTES)

@@ -14,6 +14,7 @@ from vikingd.domain.errors import StoreDamaged
 from vikingd.store.history import History, Point, begin_epoch, history_of
 from vikingd.store.sqlite.schema import DATABASE, connect
 from vikingd.system import sealed_files as sealed
+from vikingd.system.regular_files import read_text
 
 MARK = "mark"
 
@@ -66,7 +67,7 @@ def check_new(path: Path) -> None:
 def read_mark(path: Path) -> Point | None:
     """Return the mark of the store in a directory; None if it is missing or damaged."""
     try:
-        record = json.loads(sealed.unseal((path / MARK).read_text()))
+        record = json.loads(sealed.unseal(read_text(path / MARK)))
         return Point(str(record["store"]), str(record["epoch"]), int(record["revision"]))
     except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
