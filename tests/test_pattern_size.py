@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
@@ -12,7 +13,7 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.patterns import MAX_GLOB_BYTES, MAX_PATTERN_BYTES
 
 MOST = 5.0
-"""Seconds of processor time of a call; RE2 takes some .1 s at most, and took 50 s without a bound."""
+"""Seconds of processor time of a call; RE2 takes .1 s, and 50 s without a bound."""
 
 FAMILIES: dict[str, Callable[[int], str]] = {
     "counts": lambda n: "a{1,1000}" * (n // 9),
@@ -49,12 +50,9 @@ def test_a_growing_pattern(family: str) -> None:
         assert len(pattern.encode()) <= MAX_PATTERN_BYTES
         for case_insensitive in (False, True):
             started = time.process_time()
-            try:
+            with suppress(InvalidField):
                 made = line_pattern(pattern, case_insensitive=case_insensitive, literal=False)
                 made.search(b"abc" * 1000, 0, 3000)  # RE2 also compiles it backwards
-            except InvalidField as error:
-                assert "RE2" in str(error) or "more than 10,000 instructions" in str(error)
-            else:
                 assert made.size <= MAX_PROGRAM
             assert time.process_time() - started < MOST, (family, size)
         size *= 2
@@ -66,11 +64,9 @@ def test_a_growing_glob(part: str) -> None:
     size = 64
     while size <= MAX_GLOB_BYTES:
         started = time.process_time()
-        try:
+        with suppress(InvalidField):
             made = glob_pattern(part * (size // len(part.encode())) + "a", "glob")
             made.pattern.matches(b"abc/" * 100)
-        except InvalidField as error:
-            assert "more than 10,000 instructions" in str(error)
         assert time.process_time() - started < MOST, (part, size)
         size *= 2
 
@@ -83,5 +79,6 @@ def test_a_pattern_at_the_limit(*, literal: bool) -> None:
         line_pattern(text, case_insensitive=True, literal=literal)
     made = line_pattern("a{1000}" * 9 + "a{890}", case_insensitive=False, literal=False)
     assert 9_850 < made.size <= MAX_PROGRAM
+    line_pattern(".{0,1000}", case_insensitive=False, literal=False)
     with pytest.raises(InvalidField, match="more than 10,000 instructions"):
         line_pattern("a{1000}" * 10, case_insensitive=False, literal=False)

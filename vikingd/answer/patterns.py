@@ -15,9 +15,9 @@ MAX_PROGRAM = 10_000
 
 _LINE_ENDS = "(?m)"  # `^` and `$` are the ends of lines
 _MEMORY = 8 << 20  # bytes of a compiled pattern, with the states that a search adds
-# RE2 stops to compile when two thirds of its memory are full of instructions, each of 8 bytes.
-# With more memory it compiles on for minutes, and holds Python's lock.
-_MEMORY_OF_INSTRUCTIONS = MAX_PROGRAM * 8 * 3 // 2
+# RE2 gives up when its memory is full: of 16,700 instructions here, some of which it drops in the
+# end. With more memory it would compile on for up to 50 s, and it holds Python's lock.
+_MEMORY_OF_INSTRUCTIONS = MAX_PROGRAM * 20
 _TOO_LARGE = "pattern too large"
 
 # The parts of a regular expression: quoted text, an escape, a class, any other character.
