@@ -346,7 +346,7 @@ def test_no_command_prints_what_acts_on_a_terminal(
     client: MessageClient, daemon: str, command: list[str]
 ) -> None:
     """No command prints control characters of stored text to a terminal."""
-    uri = "viking://user/memories/n\u202eote.md"
+    uri = "viking://user/memories/note.md"
     text = f"hostile {HOSTILE} text"
     draft = Draft(
         uri,

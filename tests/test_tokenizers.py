@@ -303,10 +303,10 @@ def test_what_is_no_regular_file_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "large").open("wb") as large:
         large.truncate(tokenizers.MAX_FILE_BYTES + 1)
     reasons = {
-        tmp_path / "fifo": "no regular file",
-        Path("/dev/zero"): "no regular file",
-        tmp_path: "Is a directory|no regular file",
-        tmp_path / "large": "bytes exceed",
+        tmp_path / "fifo": "not a regular file",
+        Path("/dev/zero"): "not a regular file",
+        tmp_path: "not a regular file",
+        tmp_path / "large": "has more than .* bytes",
     }
     for path, reason in reasons.items():
         with pytest.raises(ValueError, match=f"^mine: cannot read .*({reason})"):

@@ -40,16 +40,20 @@ class Authority:
         self._directory, self._name = directory, name
         self.certificate, self._key = self._made(name, "basicConstraints=critical,CA:TRUE")
 
-    def signed(self, name: str, *alternatives: str, days: int = 90) -> Files:
+    def signed(
+        self, name: str, *alternatives: str, days: int = 90, subject: str = ""
+    ) -> Files:
         """Return the files of a new certificate and its key.
 
         Args:
             name: of the files.
             alternatives: names of the subject, such as DNS:localhost or IP:127.0.0.1.
             days: until the certificate ends.
+            subject: as openssl takes it; "": /CN= and the name.
         """
         by = ("-CA", str(self.certificate), "-CAkey", str(self._key))
         names = f"subjectAltName={','.join(alternatives)}"
+        by += ("-subj", subject, "-utf8") if subject else ()
         return self._made(name, "basicConstraints=critical,CA:FALSE", names, options=by, days=days)
 
     def dated(self, name: str, alternative: str, begin: datetime, end: datetime) -> Files:

@@ -44,6 +44,7 @@ from vikingd.sections import (
     check_embedding,
     check_planner,
 )
+from vikingd.system.regular_files import read_text
 from vikingd.telemetry.scrape import token_of
 
 PREFIX = "VIKINGD_"
@@ -301,7 +302,7 @@ def _file_to_read(file: Path | None) -> Path | None:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
+        return tomllib.loads("" if file == Path(os.devnull) else read_text(file))
     except OSError as error:
         raise ConfigError(f"cannot read the configuration {file}: {error.strerror}") from None
     except ValueError as error:  # TOML syntax and encoding

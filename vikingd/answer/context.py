@@ -19,6 +19,7 @@ from vikingd.context.parts import Piece
 from vikingd.domain.answers import Degraded, ReplyBudget, Stage, cut_notes
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find import FindQuery, FindResult
+from vikingd.domain.hidden import marked
 from vikingd.domain.retrieve import RetrieveQuery, RetrieveResult
 from vikingd.domain.rights import Caller, Right
 from vikingd.engine import Engine
@@ -184,7 +185,10 @@ def pieces_named(
 def _with_summaries(
     engine: Engine, pieces: Sequence[Piece], budget: ReplyBudget
 ) -> Iterator[Piece]:
-    """Yield the pieces with abstract, overview and, for whole contexts, content; or as gone."""
+    """Yield the pieces with abstract, overview and, for whole contexts, content; or as gone.
+
+    Hidden characters are U+FFFD, so that a person can see all that a model reads.
+    """
     summaries = engine.store.texts_of(
         list({piece.uri for piece in pieces if piece.text}), budget, with_content=False
     )
@@ -198,6 +202,12 @@ def _with_summaries(
         if texts is None or piece.gone:
             yield replace(piece, text="", gone=True)
         else:
-            abstract, overview, content = texts
-            known = None if piece.text else content
-            yield replace(piece, abstract=abstract, overview=overview, content=known)
+            abstract, overview, content = map(marked, texts)
+            yield replace(
+                piece,
+                section=marked(piece.section),
+                text=marked(piece.text),
+                abstract=abstract,
+                overview=overview,
+                content=None if piece.text else content,
+            )

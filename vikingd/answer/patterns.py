@@ -15,6 +15,10 @@ MAX_PROGRAM = 10_000
 
 _LINE_ENDS = "(?m)"  # `^` and `$` are the ends of lines
 _MEMORY = 8 << 20  # bytes of a compiled pattern, with the states that a search adds
+# RE2 gives up when its memory is full: of 16,700 instructions here, some of which it drops in the
+# end. With more memory it would compile on for up to 50 s, and it holds Python's lock.
+_MEMORY_OF_INSTRUCTIONS = MAX_PROGRAM * 20
+_TOO_LARGE = "pattern too large"
 
 # The parts of a regular expression: quoted text, an escape, a class, any other character.
 _PARTS = re.compile(
@@ -39,25 +43,29 @@ class Pattern:
             InvalidField: naming `field`, if it is no pattern of RE2, or too large.
         """
         chosen = re2.Options()
-        chosen.max_mem = _MEMORY
         chosen.log_errors = False
         chosen.never_capture = True
         for name, value in options.items():
             setattr(chosen, name, value)
         try:
-            compiled = re2.compile(text, chosen)
+            chosen.max_mem = _MEMORY_OF_INSTRUCTIONS
+            is_too_large = re2.compile(text, chosen).programsize > MAX_PROGRAM
+            if not is_too_large:
+                chosen.max_mem = _MEMORY
+                self._compiled = re2.compile(text, chosen)
         except re2.error as error:
-            raise InvalidField(field, _fault(text, error)) from None
+            is_too_large = _TOO_LARGE in _reason(error)
+            if not is_too_large:
+                raise InvalidField(field, _fault(text, error)) from None
         finally:
             re2.purge()  # its cache would keep 128 patterns with all their states
-        self.size: int = compiled.programsize
-        if self.size > MAX_PROGRAM:
+        if is_too_large:
             raise InvalidField(
                 field,
-                f"compiles to {self.size:,} instructions, at most {MAX_PROGRAM:,} are allowed: "
-                "repeat less, or use smaller classes",
+                f"compiles to more than {MAX_PROGRAM:,} instructions: repeat less, or use smaller "
+                "classes",
             )
-        self._compiled = compiled
+        self.size: int = self._compiled.programsize
 
     def search(self, text: bytes, start: int, end: int) -> Span | None:
         """Return the span of the first match within [start, end) of a text in UTF-8."""
@@ -90,13 +98,16 @@ def line_pattern(text: str, *, case_insensitive: bool, literal: bool) -> Pattern
 
 
 def _fault(text: str, error: re2.error) -> str:
-    why = error.args[0]
-    why = why.decode(errors="replace") if isinstance(why, bytes) else str(why)
-    why = why.replace(text, text.removeprefix(_LINE_ENDS))
+    why = _reason(error).replace(text, text.removeprefix(_LINE_ENDS))
     fault = f"is no regular expression of RE2: {why}"
     if _MISSING.search(text):
         fault += "; RE2 has no lookaround, no backreferences and no atomic groups"
     return fault
+
+
+def _reason(error: re2.error) -> str:
+    why = error.args[0]
+    return why.decode(errors="replace") if isinstance(why, bytes) else str(why)
 
 
 class Glob(NamedTuple):

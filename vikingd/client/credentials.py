@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Self
 
 import grpc
@@ -13,6 +12,7 @@ import grpc
 from vikingd.client.calls import described
 from vikingd.domain.addresses import TLS, Address, parse
 from vikingd.system import pem
+from vikingd.system.regular_files import read_text
 
 _PLAIN_SCHEME = "viking://"
 _DNS = "dns:///"
@@ -221,7 +221,7 @@ def key_from(path: str | os.PathLike[str]) -> str:
         ValueError: the file cannot be read.
     """
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise ValueError(f"cannot read the key in {os.fspath(path)}: {reason}") from None

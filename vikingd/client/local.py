@@ -19,6 +19,7 @@ from vikingd.client.errors import ClientError, StoreInUse
 from vikingd.client.launch import Daemon
 from vikingd.domain.addresses import LONGEST_PATH
 from vikingd.system import platform
+from vikingd.system.regular_files import open_regular
 
 _SOCKET = "socket"
 _LOCK = "lock"
@@ -163,7 +164,7 @@ def _check_free(path: Path) -> None:
 def _is_locked(path: Path) -> bool:
     """Return True if a process holds the lock; not every system and file system names it."""
     try:
-        with (path / _LOCK).open("rb") as lock:
+        with open_regular(path / _LOCK) as lock:
             return not platform.lock(lock.fileno(), shared=True)
     except OSError:
         return False

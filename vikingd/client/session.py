@@ -11,6 +11,9 @@ from threading import Lock
 from typing import Any
 
 from vikingd.domain.search import SessionMessage
+from vikingd.system.regular_files import read_regular
+
+_LARGEST = 64 << 20  # bytes of a file
 
 ROLES = ("user", "assistant", "system", "tool")
 
@@ -108,7 +111,7 @@ class Session:
             OSError: the file cannot be read.
             ValueError: the file holds no session; the message names the file and the fault.
         """
-        return cls.loads(Path(path).read_bytes(), os.fspath(path), keep=keep)
+        return cls.loads(read_regular(path, _LARGEST), os.fspath(path), keep=keep)
 
     @classmethod
     def loads(

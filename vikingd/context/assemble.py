@@ -11,6 +11,7 @@ from unicodedata import category
 
 from vikingd.context.cut import LEFT_OUT
 from vikingd.context.parts import Part, Place, Segment
+from vikingd.domain.hidden import marked
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 from vikingd.domain.text import common_section
 
@@ -98,7 +99,9 @@ def _marker(uri: str, number: int, citation: CitationStyle) -> str:
     if citation is CitationStyle.NONE:
         return ""
     return (
-        f"[{number}]" if citation is CitationStyle.NUMBERED else f"[{uri.translate(_NO_BRACKETS)}]"
+        f"[{number}]"
+        if citation is CitationStyle.NUMBERED
+        else f"[{marked(uri.translate(_NO_BRACKETS))}]"
     )
 
 

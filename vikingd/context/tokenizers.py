@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
 from threading import Lock
 from types import ModuleType
 
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import approximate_tokens
+from vikingd.system.regular_files import read_regular
 
 BUNDLED = ("o200k_base", "cl100k_base", "qwen3", "llama3")
 """The tokenizers whose vocabularies come with the dependencies of vikingd."""
@@ -164,7 +163,7 @@ def _tiktoken(name: str) -> Callable[[str], int]:
 def _hugging_face(path: str) -> Callable[[str], int]:
     tokenizers = _imported("tokenizers", "tokenizers")
     try:
-        tokenizer = tokenizers.Tokenizer.from_buffer(_read_regular(Path(path)))
+        tokenizer = tokenizers.Tokenizer.from_buffer(read_regular(path, MAX_FILE_BYTES))
     except Exception as error:  # The library raises no narrower error.
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise ValueError(f"cannot read {path!r}: {reason}") from error
@@ -174,18 +173,6 @@ def _hugging_face(path: str) -> Callable[[str], int]:
     tokenizer.encode_special_tokens = True
     encode = partial(tokenizer.encode, add_special_tokens=False)
     return lambda text: len(encode(text).ids)
-
-
-def _read_regular(path: Path) -> bytes:
-    """Return the bytes of a file; a FIFO or a device is refused before it is read."""
-    # A FIFO without a writer must not hold the start.
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise ValueError("it is no regular file")
-        if status.st_size > MAX_FILE_BYTES:
-            raise ValueError(f"its {status.st_size:,} bytes exceed {MAX_FILE_BYTES:,}")
-        return file.read(MAX_FILE_BYTES)
 
 
 _SOURCES = {"hf": _hugging_face, "tiktoken": _tiktoken}

@@ -27,12 +27,16 @@ from vikingd.ctl.render import snippet
 from vikingd.ctl.session import INTERRUPTED, OTHER, Session
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import clean
+from vikingd.domain.uri import MAX_LEVELS
 from vikingd.ingest.files import SKIPPED_DIRECTORIES
 from vikingd.ingest.jsonl import is_jsonl
+from vikingd.system.regular_files import open_regular
+from vikingd.system.walking import walk
 
 _ENDS = {"done": "the text is in after", "interrupted": "stopped after", "failed": "failed after"}
 _OPTIONS = {"uri": "URI", "path": "PATH"}  # by field; the others are --FIELD
 _SOURCE_KEY = "VIKINGCTL_SOURCE_KEY"
+_HEAD = 1 << 20  # bytes
 _SHOWN = 500  # characters of a name or a reason, which may come from a file
 
 
@@ -258,17 +262,27 @@ def _report_batch(session: Session, summary: ImportSummary) -> None:
 
 def _count(path: Path) -> int:
     """Estimate the number of drafts."""
-    if path.is_file():
-        return path.read_bytes().count(b"\n") if is_jsonl(path) else 1
     if is_jsonl(path):
-        return sum(map(_count, path.glob("*.jsonl")))
+        return sum(map(_lines, path.glob("*.jsonl") if path.is_dir() else [path]))
+    if not path.is_dir():
+        return 1
     count = 0
-    for _, directories, names in os.walk(path):
+    for _, directories, names in walk(path, MAX_LEVELS):
         directories[:] = [
             d for d in directories if not d.startswith(".") and d not in SKIPPED_DIRECTORIES
         ]
         count += 1 + sum(not name.startswith(".") for name in names)
     return count
+
+
+def _lines(path: Path) -> int:
+    """Estimate the number of lines of a file from its beginning."""
+    try:
+        with open_regular(path) as file:
+            head, size = file.read(_HEAD), os.fstat(file.fileno()).st_size
+    except OSError:
+        return 0  # the import tells of it
+    return head.count(b"\n") * size // max(1, len(head))
 
 
 def _value(summary: ImportSummary, notes: Sequence[str] = ()) -> dict[str, Any]:

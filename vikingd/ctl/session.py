@@ -84,7 +84,7 @@ class Session:
             footer: what follows them, except with --quiet.
         """
         if self.form is Form.URI:
-            self._put("".join(f"{one.uri}\n" for one in results_of(reply)))
+            self.write("".join(f"{one.uri}\n" for one in results_of(reply)))
         elif self.form is Form.JSONL:
             self.show_value(*map(value_of, results_of(reply) or [reply]))
         elif self.is_structured:
@@ -112,10 +112,10 @@ class Session:
         self.out.file.flush()
 
     def write(self, text: str) -> None:
-        """Write a text; on a terminal, without control characters."""
+        """Write a text; on a terminal its hidden characters are U+FFFD."""
         if self.out.is_terminal:
             text = clean(text if text.endswith("\n") or not text else f"{text}\n")
-        self.out.file.write(text)
+        self._put(text)
 
     def note(self, text: str, style: str = "") -> None:
         """Print a note on stderr, unless programs read the output or --quiet is given."""
@@ -237,12 +237,12 @@ def text_of(file: BinaryIO) -> str:
 
 
 class SafeConsole(Console):
-    """A console that shows unsafe characters as U+FFFD."""
+    """A console that shows hidden characters as U+FFFD."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Render as usual, then replace unsafe characters."""
+        """Render as usual, then replace hidden characters."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(clean(segment.text), segment.style)
 

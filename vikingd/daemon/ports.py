@@ -12,6 +12,7 @@ import grpc
 from vikingd.daemon.tls import Certificates
 from vikingd.domain.addresses import Address
 from vikingd.system import platform
+from vikingd.system.regular_files import descriptor_of
 
 _LOCKS = "ports"
 """A file in the store's directory. A listener holds a lock on the byte with its port's number."""
@@ -116,14 +117,17 @@ def _hold(store: Path, port: int) -> None:
 
     The file stays open: POSIX drops all locks of a process with the first descriptor it closes.
     """
-    locks = os.open(store / _LOCKS, os.O_RDWR | os.O_CREAT, 0o600)
+    locks = descriptor_of(store / _LOCKS, os.O_RDWR | os.O_CREAT)
     platform.lock_byte(locks, port, shared=True)
 
 
 def _is_held(store: Path, port: int) -> bool:
     try:
-        with (store / _LOCKS).open("r+b") as locks:
-            return not platform.lock_byte(locks.fileno(), port)
+        locks = descriptor_of(store / _LOCKS, os.O_RDWR)
+        try:
+            return not platform.lock_byte(locks, port)
+        finally:
+            os.close(locks)
     except FileNotFoundError:
         return False
     except OSError:  # `bind` opens the same file, and raises it

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 import stat
@@ -14,10 +13,12 @@ from vikingd.domain.tenants import check_tenant_name, is_tenant_name, missing
 from vikingd.store.sqlite.database import contexts_in
 from vikingd.store.sqlite.schema import DATABASE
 from vikingd.system.sealed_files import sync
+from vikingd.system.walking import walk
 
 TENANTS = "tenants"
 """The name of the directory, in the data directory."""
 
+_LEVELS = 16  # of directories below that of a tenant
 _DELETED = ".deleted-"  # begins the names of directories that are being removed
 
 
@@ -81,8 +82,8 @@ class TenantDirectories:
     def _remove(self, aside: Path) -> int:
         """Remove a directory that was set aside; return the bytes of its files."""
         size = sum(
-            (Path(folder) / file).lstat().st_size
-            for folder, _, files in os.walk(aside)
+            (folder / file).lstat().st_size
+            for folder, _, files in walk(aside, _LEVELS)
             for file in files
         )
         shutil.rmtree(aside)

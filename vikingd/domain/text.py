@@ -7,6 +7,8 @@ import unicodedata
 from itertools import takewhile
 from typing import Any, cast
 
+from vikingd.domain import hidden
+
 
 def lazy(source: str, flags: int = 0) -> re.Pattern[str]:
     """Return a pattern that is compiled at its first use; a large one takes milliseconds."""
@@ -42,13 +44,6 @@ SENTENCE_END = lazy(
     r"[.!?。！？；](?:(?<=[.!?])(?<![.!?]{2})[.!?]*+[\"'”’)\]]*+\s++"
     r"|(?<=[。！？；])[。！？；]*+[”’』」）]*+\s*+)"
 )
-
-UNSAFE = lazy("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-"""Characters of stored text that may act on a terminal: control characters (except tab and line
-feed), and those that change the direction of text."""
-
-_INVISIBLE = lazy("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]")
-# Format characters that hide a text or split a word; joiners, which some scripts need, are none.
 
 SECTION_SEPARATOR = " > "
 """Separator of the headings above a passage."""
@@ -134,13 +129,14 @@ def text_to_index(title: str, section: str, text: str) -> str:
 
 
 def without_invisible(text: str) -> str:
-    """Return a text without characters that a reader does not see."""
-    return _INVISIBLE.sub("", text)
+    """Return a text without hidden characters; those that separate words become spaces."""
+    text = text.replace("\r\n", "\n")
+    return hidden.replaced(text, lambda one: " " if one.isspace() else "")
 
 
 def clean(text: str) -> str:
-    """Return a text for a terminal, with U+FFFD for each unsafe character."""
-    return UNSAFE.sub("\ufffd", text.replace("\r\n", "\n"))
+    """Return a text for a terminal or a prompt, with U+FFFD for each hidden character."""
+    return hidden.marked(text.replace("\r\n", "\n"))
 
 
 def one_line(text: str) -> str:

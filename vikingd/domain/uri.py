@@ -1,8 +1,8 @@
 """viking:// URIs: the external names of contexts.
 
 A URI is `viking://` followed by segments joined by `/`. `viking://` itself is the root. Segments
-have any characters but control characters. `.` and `..` are no segments. URIs sort by their code
-points, which is the order of their UTF-8 bytes.
+have any characters but control characters, and in new URIs no hidden ones. `.` and `..` are no
+segments. URIs sort by their code points, which is the order of their UTF-8 bytes.
 
 The first segment `~` of a request stands for `users/USER`, the caller's own; see `expand`.
 """
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 
+from vikingd.domain import hidden
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 
@@ -72,6 +73,20 @@ def parse(uri: str, field: str = "uri") -> str:
             raise InvalidField(field, f"has the segment {segment!r}, which is not allowed")
         if not segment.isprintable() and any(ord(c) < 32 or 127 <= ord(c) < 160 for c in segment):
             raise InvalidField(field, "has a control character")
+    return uri
+
+
+def parse_new(uri: str, field: str = "uri") -> str:
+    """Return the checked URI of a context that may be new.
+
+    Raises:
+        InvalidField: naming `field`, if this is no valid URI, or if it has a hidden character.
+    """
+    uri = parse(uri, field)
+    if found := hidden.first(uri):
+        raise InvalidField(
+            field, f"has {found}, which does not show: leave it out; vikingctl mv renames a context"
+        )
     return uri
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import codecs
 import json
 import os
-import stat
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Context, ContextType, Draft
@@ -33,6 +32,7 @@ from vikingd.ingest.limits import as_sent
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
 from vikingd.ingest.written import as_put
+from vikingd.system.regular_files import open_regular, read_regular
 
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 """Directories that are left out, besides hidden ones."""
@@ -123,23 +123,6 @@ def file_text(context: Context) -> str:
     text = with_front_matter(content, values)
     is_readable = _canonical(front_matter(text)[0]) == _canonical(values)
     return text if is_readable else content
-
-
-def open_regular(path: Path, *, follow: bool) -> BinaryIO:
-    """Open a regular file for reading, without waiting for the writer of a pipe.
-
-    Raises:
-        OSError: the path cannot be opened, is no regular file, or is a symbolic link and not to
-            `follow`. Without `strerror` the message says why.
-    """
-    if path.is_symlink() and not follow:
-        raise OSError("is a symbolic link")
-    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-    descriptor = os.open(path, flags)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError("is no regular file")
-    return open(descriptor, "rb")
 
 
 def microseconds(text: str) -> int | None:
@@ -250,7 +233,7 @@ def _is_wanted(entry: os.DirEntry[str]) -> bool:
 def _description(directory: Path) -> tuple[str, str]:
     """Return title and abstract of the file that describes the directory; "" each without one."""
     for name in DESCRIBING:
-        if (directory / name).is_symlink():
+        if os.path.islink(directory / name):
             continue
         try:
             content = text_of_file(directory / name)
@@ -311,7 +294,7 @@ def _read_document(path: Path, documents: Documents) -> Document | None:
     format_ = document_format(path.name)
     if not format_:
         return None
-    with open_regular(path, follow=True) as file:
+    with open_regular(path) as file:
         if file.read(len(_FRONT)) == _FRONT:
             with suppress(OSError):
                 if front_matter(text_of_file(path))[0].get("format") == format_:
@@ -325,10 +308,7 @@ def text_of_file(path: Path) -> str:
     Raises:
         OSError: the file cannot be read, is too large, or is no text.
     """
-    with open_regular(path, follow=True) as file:
-        data = file.read(MAX_CONTENT_BYTES + 1)
-    if len(data) > MAX_CONTENT_BYTES:
-        raise OSError(f"has more than {MAX_CONTENT_BYTES:,} bytes")
+    data = read_regular(path, MAX_CONTENT_BYTES)
     utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     if not utf16 and b"\0" in data:
         raise OSError("is binary")

@@ -6,6 +6,7 @@ A record holds all of a context but vectors and ids. A key without a value is le
 from __future__ import annotations
 
 import json
+import os
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,14 +19,18 @@ from vikingd.domain.changes import Linked
 from vikingd.domain.contexts import Context, ContextType, Draft, Entry, Passage
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import without_layout
-from vikingd.ingest.files import Unreadable, iso, microseconds, open_regular, printable
+from vikingd.ingest.files import Unreadable, iso, microseconds, printable
 from vikingd.ingest.limits import as_sent
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import check
 from vikingd.ingest.written import as_put
+from vikingd.system.regular_files import open_regular
 
 _DIRECTORIES, _DOCUMENTS = "directories.jsonl", "documents.jsonl"
 _FIELDS = ("uri", "text", "title", "abstract", "time")
+
+_MOST = 8 << 30  # bytes of a file
+_LONGEST = 32 << 20  # bytes of a line; a content has 2 MiB, and escapes take up to six times that
 
 _MAX_NUMBER = (1 << 63) - 1
 _DIGITS = 16  # of a fingerprint: enough to tell the memories of one file apart
@@ -72,18 +77,41 @@ def read_jsonl(path: Path) -> Iterator[Draft | Unreadable | Linked]:
     links: list[Linked] = []
     tree = Tree()
     for file in (path / _DIRECTORIES, path / _DOCUMENTS) if path.is_dir() else (path,):
-        is_named = file == path  # by the caller: a link or a pipe is fine then
+        is_named = file == path  # by the caller: a link is fine then
         try:
-            with file.open("rb") if is_named else open_regular(file, follow=False) as lines:
-                for number, line in enumerate(lines, start=1):
-                    if line.strip():
-                        yield _read_line(line, f"{printable(file)}:{number}", tree, links)
+            for number, line in enumerate(_lines(file, follow=is_named), start=1):
+                where = f"{printable(file)}:{number}"
+                if len(line) > _LONGEST:
+                    yield Unreadable(
+                        where,
+                        f"has more than {_LONGEST:,} bytes in one line; it and all after it are "
+                        "left out",
+                    )
+                elif line.strip():
+                    yield _read_line(line, where, tree, links)
         except FileNotFoundError:
             if is_named:
                 raise
         except OSError as error:
             yield Unreadable(printable(file), error.strerror or str(error))
     yield from links
+
+
+def _lines(file: Path, *, follow: bool) -> Iterator[bytes]:
+    """Yield the lines that a file has now; one that is too long is the last, and cut.
+
+    Raises:
+        OSError: it is no regular file, is too large, or cannot be read.
+    """
+    with open_regular(file, follow=follow) as lines:
+        left = os.fstat(lines.fileno()).st_size
+        if left > _MOST:
+            raise OSError(f"has {left:,} bytes, at most {_MOST:,} are allowed: split it by lines")
+        while left and (line := lines.readline(min(left, _LONGEST + 1))):
+            yield line
+            if len(line) > _LONGEST:
+                return
+            left -= len(line)
 
 
 def record_of(context: Context, exported: Collection[str]) -> dict[str, Any]:

@@ -75,7 +75,7 @@ def check(draft: Draft, field: str = "") -> Draft:
         InvalidField: naming the field that exceeds a limit of ContextInput in the proto.
     """
     prefix = f"{field}." if field else ""
-    uri = uris.parse(draft.uri, f"{prefix}uri")
+    uri = uris.parse_new(draft.uri, f"{prefix}uri")
     if draft.update_mask is None:
         _check_place(uri, draft.is_directory, f"{prefix}uri")
     check_text(draft.abstract, MAX_ABSTRACT_BYTES, f"{prefix}abstract")

@@ -19,15 +19,13 @@ from vikingd.mcp.arguments import Kind
 
 _NOTE = 300  # characters
 
-_SEPARATOR = re.compile("[\u2028\u2029]")  # lines end here too, though not for `clean`
-
 Rest = Field(default="", description="What is left out, and how to get it.")
 Note = Field(default="", description="Parts of the answer that failed, and why.")
 
 
 def quoted(text: str, indent: str = "") -> str:
     """Return stored text with a bar before each line."""
-    shown = _SEPARATOR.sub("\n", clean(text)).strip()
+    shown = clean(text).strip()
     return "\n".join(f"{indent}| {line}" for line in shown.split("\n")) if shown else ""
 
 
@@ -41,7 +39,7 @@ def fenced(text: str) -> str:
 
 def named(uri: str) -> str:
     """Return a URI on one line."""
-    return _SEPARATOR.sub("\ufffd", clean(uri)).replace("\n", " ")
+    return clean(uri).replace("\n", " ")
 
 
 def lines(*parts: str) -> str:

@@ -16,6 +16,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from vikingd.system import platform
+from vikingd.system.regular_files import read_regular
 
 NAME = "vikingd"
 """The name of the server in a configuration."""
@@ -74,7 +75,7 @@ class Target:
         """
         path = self.file.resolve()  # a link stays a link
         try:
-            before = path.read_bytes() if path.exists() else None
+            before = read_regular(path) if path.exists() else None
             after = self._changed((before or b"").decode("utf-8-sig"), entry).encode()
             if after == before:
                 return None

@@ -6,6 +6,8 @@ import mmap
 import re
 from pathlib import Path
 
+from vikingd.system.regular_files import open_regular
+
 _LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x7f])")
 """An entry of external data, as protobuf writes it: the key, and the length of the value."""
 
@@ -19,7 +21,10 @@ def tensor_files(graph: Path) -> list[str]:
     if not graph.stat().st_size:
         return []  # an empty file cannot be mapped
     found = set()
-    with graph.open("rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as content:
+    with (
+        open_regular(graph) as opened,
+        mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as content,
+    ):
         for entry in _LOCATION.finditer(content):
             low, *high = entry[1]
             length = (low & 0x7F) + (high[0] << 7 if high else 0)

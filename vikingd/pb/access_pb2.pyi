@@ -229,9 +229,9 @@ class CreateKeyRequest(_message.Message):
     operators may do this.
     """
     certificate_subject: _builtins.str
-    """The subject of client certificates that count as this key, as `CN=name` or as a name of the
-    certificate's subjectAltName. It names one key of all tenants, so only operators may give it.
-    Empty: none.
+    """The whole subject of client certificates that count as this key, in the form of RFC 4514 such as
+    `CN=name`, or a name of the certificate's subjectAltName. It names one key of all tenants, so
+    only operators may give it. Empty: none.
     """
     note: _builtins.str
     """A note for people, at most 1,024 bytes."""

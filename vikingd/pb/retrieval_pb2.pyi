@@ -2153,7 +2153,7 @@ class BuildContextResponse(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """The text for the prompt."""
+    """The text for the prompt. Its hidden characters are U+FFFD."""
     used_tokens: _builtins.int
     """The tokens of the whole text; never more than the budget."""
     budget_tokens: _builtins.int

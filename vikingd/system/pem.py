@@ -5,7 +5,8 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
+
+from vikingd.system.regular_files import read_regular
 
 _BEGIN, _END = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
 _EXPLICIT_VERSION = 0xA0  # tags of ASN.1
@@ -73,7 +74,7 @@ def _time(tag: int, text: bytes) -> datetime:
 
 def _read(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return read_regular(path)
     except OSError as error:
         raise ValueError(f"cannot read {path}: {error.strerror}") from None
 

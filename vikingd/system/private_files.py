@@ -7,6 +7,9 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from vikingd.system.walking import walk
+
+_LEVELS = 16  # below the root; what is deeper is behind directories that others cannot enter
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
 
@@ -55,8 +58,8 @@ def _named(paths: list[Path]) -> str:
 
 def _inside(root: Path, leave: str) -> Iterator[Path]:
     yield root
-    for folder, folders, files in os.walk(root):
+    for folder, folders, files in walk(root, _LEVELS):
         for name in (*folders, *files):
-            yield Path(folder) / name
-        if leave in folders and Path(folder) == root:
+            yield folder / name
+        if leave in folders and folder == root:
             folders.remove(leave)

@@ -7,6 +7,7 @@ import zlib
 from pathlib import Path
 
 from vikingd.system import platform
+from vikingd.system.regular_files import descriptor_of
 
 
 def seal(text: str) -> str:
@@ -29,7 +30,7 @@ def unseal(sealed: str) -> str:
 def replace_durably(path: Path, text: str) -> None:
     """Replace a file by one with this text; it is on disk when this returns."""
     scratch = path.with_name(f"{path.name}.tmp")
-    handle = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    handle = descriptor_of(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(handle, "w") as file:
         file.write(text)
         file.flush()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -14,6 +13,7 @@ from vikingd.access.audit import Audit
 from vikingd.access.failures import Failures
 from vikingd.access.gate import Gate, Metadata
 from vikingd.access.keys import KeyStore
+from vikingd.access.peers import subjects_of
 from vikingd.access.quotas import Limits, Quotas, check_stored
 from vikingd.domain.errors import NotReadable, Overloaded, PermissionDenied, Unauthenticated
 from vikingd.domain.rights import CALLER, Caller
@@ -151,7 +151,9 @@ class Admission:
         peer = context.peer()  # read now: gRPC crashes if it is asked after the call
         try:
             caller, of_key = self._gate.caller(
-                context.invocation_metadata() or (), peer, lambda: _subjects(context)
+                context.invocation_metadata() or (),
+                peer,
+                lambda: subjects_of(context.auth_context() or {}),
             )
         except Unauthenticated as error:
             self.audit.write(
@@ -196,15 +198,6 @@ class Admission:
             raise Overloaded("too many calls with a wrong key wait", _RETRY_AFTER) from None
         with self._failures.waiting():
             await asyncio.sleep(delay)
-
-
-def _subjects(context: Any) -> Iterable[str]:
-    """Yield the names in the verified certificate of a client: the common name, then the others."""
-    found: dict[str, Iterable[bytes]] = context.auth_context() or {}
-    for name in found.get("x509_common_name", ()):
-        yield f"CN={name.decode(errors='replace')}"
-    for name in found.get("x509_subject_alternative_name", ()):
-        yield name.decode(errors="replace")
 
 
 def _tell(address: str, failures: int) -> None:

@@ -68,7 +68,7 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
         """Move or rename a context with all below it."""
         CallDeadline(context).left()
         source = uris.parse(request.source_uri, "source_uri")
-        destination = uris.parse(request.destination_uri, "destination_uri")
+        destination = uris.parse_new(request.destination_uri, "destination_uri")
         expected = decode.expected_revision(request)
         done = await self._writes.result(
             self._engine.writable_store.move(source, destination, expected)

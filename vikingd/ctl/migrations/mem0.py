@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from pathlib import Path
 from typing import Any
 
 from vikingd.client.importing import Item
@@ -25,11 +24,13 @@ from vikingd.ingest.passages import default_passages
 from vikingd.memory import entries
 from vikingd.memory.model import own_root
 from vikingd.memory.series import MOST_ENTRIES, file_of
+from vikingd.system.regular_files import read_regular
 
 _SHARED = "viking://user/memories"
 _AGENTS = "viking://agent/memories"
 _NAME = "mem0"
 _UNSORTED = "memories"  # the name of the file of memories without a category
+_LARGEST = 1 << 30  # bytes of an export
 _KEYS = {"id", "memory", "user_id", "created_at", "updated_at", "metadata", "categories", "hash"}
 _SCORES = {"score"}  # of a search, not of a memory
 
@@ -92,7 +93,7 @@ def opened(asked: Asked) -> Source:
 
 def _records(asked: Asked) -> list[Any]:
     try:
-        data = json.loads(Path(asked.place).read_bytes())
+        data = json.loads(read_regular(asked.place, _LARGEST))
     except OSError as error:
         raise InvalidField("path", f"{asked.place}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

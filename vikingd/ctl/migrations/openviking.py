@@ -93,6 +93,9 @@ class _Reading:
 
     def _directory(self, parts: tuple[str, ...]) -> Iterator[Item]:
         uri, where = mapped(parts), self.place.name(parts)
+        if len(parts) > uris.MAX_LEVELS:
+            yield Unreadable(where, f"is deeper than {uris.MAX_LEVELS} levels, with all below it")
+            return
         try:
             entries = sorted(self.place.entries(parts), key=lambda e: (e.is_directory, e.name))
         except Unavailable as error:

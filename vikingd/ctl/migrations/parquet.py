@@ -21,8 +21,11 @@ from vikingd.ctl.migrations.source import (
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.uri import MAX_LEVELS
 from vikingd.ingest.files import Unreadable, microseconds, printable
 from vikingd.ingest.jsonl import Tree
+from vikingd.system.regular_files import check_regular
+from vikingd.system.walking import walk
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
@@ -62,7 +65,7 @@ def opened(asked: Asked) -> Source:
     except ImportError:
         raise missing("pyarrow", "parquet") from None
     place = Path(asked.place)
-    paths = sorted(place.rglob("*.parquet")) if place.is_dir() else [place]
+    paths = _paths(asked, place) if place.is_dir() else [place]
     if not paths:
         raise InvalidField("path", f"{place} has no .parquet file")
     tables = [_table(asked, path) for path in paths]
@@ -76,11 +79,22 @@ def opened(asked: Asked) -> Source:
     return Source(top, _read(asked, top, tables), rows)
 
 
+def _paths(asked: Asked, place: Path) -> list[Path]:
+    """Return the files below a directory, sorted."""
+    paths = []
+    for folder, folders, names in walk(place, MAX_LEVELS):
+        paths += [folder / name for name in names if name.endswith(".parquet")]
+        if folders and len(folder.parts) - len(place.parts) >= MAX_LEVELS:
+            asked.notes.add(f"directories deeper than {MAX_LEVELS} levels are left out")
+    return sorted(paths)
+
+
 def _table(asked: Asked, path: Path) -> _Table:
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
     try:
+        check_regular(path)
         file = ParquetFile(path)
         schema = file.schema_arrow
     except (ArrowException, OSError) as error:

@@ -15,8 +15,9 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from vikingd.ctl.migrations.source import stopped
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.uri import ROOT
+from vikingd.domain.uri import MAX_LEVELS, ROOT
 from vikingd.ingest.files import printable, text_of_file
+from vikingd.system.walking import walk
 
 _SCOPES = ("resources", "user", "agent")
 _ALL = 1_000_000  # entries of one directory in one answer
@@ -91,7 +92,7 @@ class Workspace:
     def text(self, parts: Sequence[str]) -> str:
         """Return the content of a file."""
         path = self.path.joinpath(*parts)
-        if path.is_symlink():
+        if os.path.islink(path):
             raise Unavailable("is a symbolic link")
         try:
             return text_of_file(path)
@@ -103,7 +104,7 @@ class Workspace:
         return sum(
             not name.startswith(".")
             for scope in _SCOPES
-            for _, _, names in os.walk(self.path / scope)
+            for _, _, names in walk(self.path / scope, MAX_LEVELS)
             for name in names
         )
 

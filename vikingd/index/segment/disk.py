@@ -20,9 +20,11 @@ from vikingd.index.segment import checks, manifest
 from vikingd.index.segment.arrays import FIELDS, GROWING, GrowingArrays, Segment, growing_of
 from vikingd.index.segment.files import Files, read_checked, record_of, size_on_disk, write_array
 from vikingd.index.segment.manifest import Listing, Manifest
+from vikingd.system.regular_files import read_text
 from vikingd.system.sealed_files import replace_durably, sync
 
 _CURRENT = "CURRENT"
+_MANIFEST = 16 << 20  # bytes, at most
 _METADATA = "dir_columns", "file_columns"
 
 
@@ -94,13 +96,13 @@ def load(root: Path, why_not: Callable[[Manifest], str] = lambda _: "") -> Base 
         return None
     files = Files(path)
     try:
-        text = (path / manifest.FILE).read_text()
+        text = read_text(path / manifest.FILE, _MANIFEST)
         listing = manifest.read(path.name, text)
         if problem := why_not(listing.manifest):
             raise Corrupt(problem)
         base = _mapped(path, listing, files)
         # The writer of a reader may replace this base while it is read.
-        if (path / manifest.FILE).read_text() != text:
+        if read_text(path / manifest.FILE, _MANIFEST) != text:
             raise Corrupt(f"{path.name} was replaced while it was read")
     except (OSError, ValueError, KeyError, TypeError, IndexError, RuntimeError) as error:
         files.close()
@@ -143,11 +145,13 @@ def _mapped(path: Path, listing: Listing, files: Files) -> Base:
 def _current(root: Path) -> Path | None:
     try:
         # Bytes that are not UTF-8 become the name of a directory that does not exist.
-        name = (root / _CURRENT).read_text(errors="replace").strip()
+        name = read_text(root / _CURRENT, errors="replace").strip()
     except FileNotFoundError:
         if any(root.glob("base-*")):
             raise Corrupt(f"{_CURRENT} is missing") from None
         return None
+    except OSError as error:
+        raise Corrupt(f"{_CURRENT} can't be read: {error.strerror}") from error
     if not re.fullmatch(r"base-\d+", name):
         raise Corrupt(f"{_CURRENT} does not name a base")
     return root / name
@@ -159,7 +163,7 @@ def manifest_of(root: Path) -> Manifest | None:
         path = _current(root)
         if path is None:
             return None
-        return manifest.read(path.name, (path / manifest.FILE).read_text()).manifest
+        return manifest.read(path.name, read_text(path / manifest.FILE, _MANIFEST)).manifest
     except (Corrupt, OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from vikingd.domain.errors import Corrupt
+from vikingd.system.regular_files import descriptor_of, read_regular
 
 _T = TypeVar("_T")
 
@@ -78,8 +79,9 @@ def read_checked(path: Path, record: FileRecord) -> bytearray:
 
     Raises:
         Corrupt: size or checksum differ from the record.
+        OSError: the file cannot be read, or is too large.
     """
-    data = bytearray(path.read_bytes())
+    data = bytearray(read_regular(path, record.size))
     if (len(data), zlib.crc32(data)) != record:
         raise Corrupt(f"{path.parent.name}/{path.name} is damaged")
     return data
@@ -108,7 +110,7 @@ class Files:
             Corrupt: the array is damaged.
         """
         rows, size = record.sizes
-        handle = os.open(f"{self._folder}/{name}.bin", os.O_RDONLY)
+        handle = descriptor_of(f"{self._folder}/{name}.bin")
         try:
             status = os.fstat(handle)
             if status.st_size != size:
@@ -138,7 +140,7 @@ class Files:
         Raises:
             Corrupt: a small file is damaged.
         """
-        handle = os.open(self._folder / name, os.O_RDONLY)
+        handle = descriptor_of(self._folder / name)
         executor = ThreadPoolExecutor(1)
         opened = executor.submit(self._open, name, handle, record, open_file)
         executor.shutdown(wait=False)

@@ -10,8 +10,10 @@ from typing import Any
 
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.model_files import POOLING_FOLDER
+from vikingd.system.regular_files import read_text
 
 POOLINGS = ("cls", "mean", "last")
+_LARGEST = 64 << 20  # bytes of a file
 _MODES = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -111,7 +113,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _load(file: Path, missing: Any) -> Any:
     try:
-        return json.loads(file.read_text(encoding="utf-8"))
+        return json.loads(read_text(file, _LARGEST))
     except (FileNotFoundError, NotADirectoryError):
         return missing
     except (OSError, ValueError, RecursionError) as error:

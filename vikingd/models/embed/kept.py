@@ -16,9 +16,11 @@ import numpy as np
 from vikingd.models.embed.provider import MAX_QUERY_CHARS, Vectors
 from vikingd.models.embed.query import QueryEmbedder, text_of
 from vikingd.system import sealed_files as sealed
+from vikingd.system.regular_files import open_regular
 
 FILE = "queries"
 _INTERVAL = 300.0  # seconds between two writes
+_LARGEST = 64 << 20  # bytes of the file
 _TOLERANCE = 1e-3  # of a vector's length, which is 1
 
 _log = logging.getLogger(__name__)
@@ -95,14 +97,13 @@ def read(path: Path, model: str, dimension: int) -> dict[str, Vectors]:
         ValueError: the file is damaged, of another model or of another user.
         OSError: it cannot be read.
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(handle) as file:
-        status = os.fstat(handle)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
+    with open_regular(path, follow=False) as file:
+        status = os.fstat(file.fileno())
+        if status.st_uid != os.geteuid():
             raise ValueError("it is no file of this user")
         if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise ValueError("others may write it")
-        text = sealed.unseal(file.read())
+        text = sealed.unseal(file.read(_LARGEST).decode())
     try:
         record = json.loads(text)
         queries = record["queries"].items()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from vikingd.models.tensor_files import tensor_files
 from vikingd.system import user_cache
+from vikingd.system.regular_files import open_regular, read_regular, read_text
 
 LARGE = 32 << 20
 """Bytes from which on the hash of a file is kept in the cache."""
@@ -39,18 +40,18 @@ def file_digest(file: Path) -> str:
     """
     state = file.stat()
     if state.st_size < LARGE:
-        return hashlib.sha256(file.read_bytes()).hexdigest()
+        return hashlib.sha256(read_regular(file, LARGE)).hexdigest()
     stamp = [state.st_size, state.st_mtime_ns, state.st_ctime_ns, state.st_ino]
     key = hashlib.sha256(os.fsencode(file.resolve())).hexdigest()
     cached = user_cache.cache_directory() / "weights" / f"{key[:32]}.json"
     try:
-        known_stamp, known = json.loads(cached.read_text())
+        known_stamp, known = json.loads(read_text(cached))
         if known_stamp == stamp and isinstance(known, str):
             return known
     except (OSError, ValueError, TypeError):
         pass  # never computed, or damaged
     _log.info("hashing %s to know its weights", file)
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     try:
         user_cache.put(cached, json.dumps([stamp, digest]).encode())

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from vikingd.models.registry import PinnedModel
 from vikingd.system import platform
+from vikingd.system.regular_files import descriptor_of, open_regular
 
 _SHA256_DIGITS = 64
 _CHUNK = 1 << 20  # bytes
@@ -113,7 +114,7 @@ class CachedRepository:
         """
         file = self.root / ".locks" / self._folder / f"{etag}.lock"
         file.parent.mkdir(parents=True, exist_ok=True)
-        handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = descriptor_of(file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             platform.lock(handle, wait=True)
             yield
@@ -142,7 +143,7 @@ def has_hash(file: Path, etag: str, sha256: str = "") -> bool:
     Raises:
         OSError: it cannot be read.
     """
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         whole = hashlib.sha256()
         git = hashlib.sha1(
             f"blob {os.fstat(opened.fileno()).st_size}\0".encode(), usedforsecurity=False

@@ -29,6 +29,7 @@ from vikingd.store.sqlite.identity import MARK, adopt_restored
 from vikingd.store.sqlite.rewriting import SPARE, rewrite, room_for, used
 from vikingd.store.sqlite.schema import DATABASE, MIGRATIONS, WITH_CHECKSUMS, connect
 from vikingd.system import platform
+from vikingd.system.regular_files import open_regular
 from vikingd.system.sealed_files import sync
 
 CHUNK = 1 << 20
@@ -243,7 +244,7 @@ def _copy(backup: Path, part: Path, label: Label) -> None:
 def _read_database(backup: Path, label: Label, take: Callable[[bytes], object]) -> bool:
     """Call `take` with each piece of the database in a backup; return whether its hash fits."""
     digest, left = hashlib.sha256(), label.size
-    with backup.open("rb") as file:
+    with open_regular(backup) as file:
         while left and (data := file.read(min(CHUNK, left))):
             digest.update(data)
             left -= len(data)
@@ -252,7 +253,7 @@ def _read_database(backup: Path, label: Label, take: Callable[[bytes], object]) 
 
 
 def _label(path: Path) -> Label:
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         length = file.seek(0, os.SEEK_END)
         file.seek(max(0, length - _MAX_LABEL))
         tail = file.read()

@@ -12,6 +12,7 @@ from vikingd.domain.errors import StoreInUse
 from vikingd.store.sqlite.faults import NO_ROOM
 from vikingd.system import platform
 from vikingd.system.open_files import status_of
+from vikingd.system.regular_files import descriptor_of
 
 _RESERVE = "reserve"
 _LEAST, _MOST = 256 << 10, 2 << 20  # bytes of the reserve
@@ -27,7 +28,7 @@ def hold_lock(directory: Path) -> Iterator[None]:
     Raises:
         StoreInUse: this process or another one holds the lock already.
     """
-    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    lock = descriptor_of(directory / "lock", os.O_RDWR | os.O_CREAT)
     try:
         if not platform.lock(lock):
             raise StoreInUse(
@@ -62,7 +63,7 @@ class Reserve:
         if self.is_held and wanted <= self._bytes:
             return True
         try:
-            file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
+            file = descriptor_of(self._path, os.O_RDWR | os.O_CREAT)
             try:
                 held = os.fstat(file).st_blocks * _BLOCK
                 if held < wanted:

@@ -10,6 +10,7 @@ from vikingd.domain.errors import StoreMismatch
 from vikingd.store.adding_checksums import add_checksums
 from vikingd.store.damage import store_damaged
 from vikingd.store.sqlite.connection import SqliteConnection
+from vikingd.system.regular_files import check_regular
 
 DATABASE = "store.sqlite3"
 """Name of the file in the directory of a store."""
@@ -153,7 +154,11 @@ def connect(
     """Return a connection in autocommit mode, for one thread at a time.
 
     `immutable` is for a file that no process changes; SQLite then makes no files beside it.
+
+    Raises:
+        OSError: the path is no regular file; SQLite would wait for the writer of a FIFO.
     """
+    check_regular(path)
     db = sqlite3.connect(
         f"file:{quote(str(path))}?mode={'ro' if read_only else 'rwc'}{'&immutable=1' * immutable}",
         uri=True,

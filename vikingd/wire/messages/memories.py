@@ -245,7 +245,7 @@ def scope_of(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:
     if "/" in scope.project:
         raise InvalidField("scope.project", f"{scope.project!r} is no name: it has a slash")
     if scope.project:
-        uris.parse(project_root(scope.project), "scope.project")
+        uris.parse_new(project_root(scope.project), "scope.project")
     with_global = scope.with_global or not scope.project
     return MemoryScope(with_global, scope.project, caller)
 
