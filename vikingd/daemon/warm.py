@@ -42,12 +42,14 @@ from viking_kernels.products import products
 from viking_kernels.salience import rank
 from viking_kernels.scope import place, row_at, tail_directories
 
+from vikingd.context import tokenizers
 from vikingd.domain.changes import Change, Filled, IndexedText, Remove, Upsert
 from vikingd.domain.text import LATIN
 from vikingd.index.index import Index
 from vikingd.index.lexicon.tokens import query_terms
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
+from vikingd.ingest import frontmatter, markdown
 from vikingd.system.platform import end_with_parent
 from vikingd.system.scratch import scratch
 
@@ -135,6 +137,17 @@ def _child() -> Iterator[None]:
     yield
     if error := why_not_kept():
         sys.exit(f"kernels can't be kept in {CACHE_DIRECTORY}: {error.strerror}")
+
+
+def load_modules() -> None:
+    """Import what threads would import later; the main thread calls this before it starts any.
+
+    A thread that meets a module which another one is importing may see a part of it. numba imports
+    a hundred modules with the first kernel, and numpy.ma with the first type of an argument.
+    """
+    _scan()
+    for room in (markdown, frontmatter, tokenizers):
+        room.load()
 
 
 def load_find() -> None:
