@@ -177,6 +177,7 @@ def _index() -> Iterator[Index]:
         index = _new_index(path)
         yield index
         index.close()
+        index.forget()  # it is in a cycle, and its base is mapped
 
 
 def _new_index(path: Path) -> Index:
