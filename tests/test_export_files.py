@@ -198,7 +198,7 @@ def test_a_name_that_no_file_can_have_is_left_out_and_told(
     assert f"{TOP}/{name}" in run(ctl, "export", TOP, "--to", str(out))["left_out"]
     assert [p.name for p in out.iterdir()] == ["notes.md"]
     _, _, err = ctl("export", TOP, "--to", str(tmp_path / "again"))
-    assert "left out, as no file can have this name: " in err
+    assert "left out, because a file name has at most 255 bytes: " in err
 
 
 def test_an_export_without_a_daemon_or_a_context_says_so(

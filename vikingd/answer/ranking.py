@@ -25,60 +25,59 @@ A boost can bring a later text first, and of equal scores the URI decides.
 MOST_DEPTH = 16_000
 
 
-class Ranking:
-    """Ranks the texts of a query's scope.
+class Ranking(QueryScope):
+    """A query's scope that ranks its texts.
 
-    With `orders_ties` it orders all ties by name, because places are fused or shown.
+    Attributes:
+        orders_ties: order all ties by name, because places are fused or shown.
     """
 
-    def __init__(self, bound: QueryScope, *, orders_ties: bool) -> None:
-        self._bound = bound
-        self._orders_ties = orders_ties
+    orders_ties = False
 
     @cached_property
-    def allowed(self) -> U8:
+    def allowed_files(self) -> U8:
         """The files that the filters allow; see QueryScope.allowed."""
-        return self._bound.allowed(files=True)
+        return self.allowed(files=True)
 
-    def by_words(self, depth: int) -> RankedList:
+    def ranked_by_words(self, depth: int) -> RankedList:
         """Rank by words; at most `depth` texts."""
         return self._first(depth, self._look_by_words)
 
-    def by_meaning(self, vector: F32, depth: int) -> RankedList:
+    def ranked_by_meaning(self, vector: F32, depth: int) -> RankedList:
         """Rank by meaning; at most `depth` texts."""
-        return self.by_both(vector, (1.0, 0.0), depth)
+        return self.ranked_by_both(vector, (1.0, 0.0), depth)
 
-    def by_both(self, vector: F32, weights: tuple[float, float], depth: int) -> RankedList:
+    def ranked_by_both(self, vector: F32, weights: tuple[float, float], depth: int) -> RankedList:
         """Rank by the sum of dense and lexical scores with these weights."""
         return self._first(depth, lambda more: self._look_by_both(vector, weights, more))
 
     def _look_by_words(self, depth: int) -> RankedList:
-        bound = self._bound
-        snapshot, scope, terms = bound.snapshot, bound.scope, bound.terms
+        snapshot, scope, terms = self.snapshot, self.scope, self.terms
         if not len(terms.hashes):
             return RankedList(NO_ROWS, np.zeros(0), False)
         rows, scores = flat.keyword_top(
             snapshot.tree.texts,
-            bound.counts,
+            self.counts,
             scope,
             tail_directories(snapshot.tree.directories, scope),
             snapshot.terms(terms.hashes, terms.weights),
-            self.allowed,
+            self.allowed_files,
             depth,
         )
         return RankedList(rows, scores.astype(np.float64), len(rows) == depth)
 
     def _look_by_both(self, vector: F32, weights: tuple[float, float], depth: int) -> RankedList:
-        bound = self._bound
-        snapshot = bound.snapshot
-        asked = bound.asked(vector, bound.script(vector), dense=True, lexical=False)
+        snapshot = self.snapshot
+        asked = self.asked(vector, self.script(vector), dense=True, lexical=False)
         scratch = take_scratch(snapshot)
         rows, scores, parts = weighted.weighted_top(
-            *bound.arrays,
+            *self.arrays,
             asked,
-            bound.scope,
-            snapshot.terms(bound.terms.hashes, bound.terms.weights),
-            weighted.WeightedPlan(*weights, depth, self._near(asked, weights, depth), self.allowed),
+            self.scope,
+            snapshot.terms(self.terms.hashes, self.terms.weights),
+            weighted.WeightedPlan(
+                *weights, depth, self._near(asked, weights, depth), self.allowed_files
+            ),
             scratch,
         )
         keep_scratch(scratch)
@@ -90,10 +89,15 @@ class Ranking:
         It knows neither words nor filters. Its clusters tell of all vectors, so it answers only
         callers that may read all.
         """
-        bound = self._bound
-        inverted, scope = bound.snapshot.inverted_file, bound.scope
-        small = bound.counts[TEXTS] <= bound.exhaustive_texts
-        if inverted is None or small or weights[1] > 0 or len(self.allowed) or not bound.reads_all:
+        inverted, scope = self.snapshot.inverted_file, self.scope
+        small = self.counts[TEXTS] <= self.exhaustive_texts
+        if (
+            inverted is None
+            or small
+            or weights[1] > 0
+            or len(self.allowed_files)
+            or not self.reads_all
+        ):
             return NO_ROWS
         compared = prepare(asked)
         return inverted.near(compared.direction, scope.text_low, scope.text_high, depth)
@@ -115,12 +119,12 @@ class Ranking:
         It matters for a tie across the place `depth`, and for every tie if `orders_ties`. The
         others are ordered when they are chosen.
         """
-        snapshot = self._bound.snapshot
+        snapshot = self.snapshot
         rows, scores = found.rows.tolist(), found.scores
         order = np.arange(len(rows))
         start = 0
         for end in [*(np.flatnonzero(scores[1:] != scores[:-1]) + 1).tolist(), len(rows)]:
-            if start < depth < end or (self._orders_ties and end - start > 1):
+            if start < depth < end or (self.orders_ties and end - start > 1):
                 order[start:end] = sorted(
                     range(start, end), key=lambda i: name_of(snapshot, rows[i])
                 )

@@ -15,7 +15,6 @@ from viking_kernels.arrays import F32
 
 from vikingd.answer.fusion import RankedList, diverse, fused
 from vikingd.answer.passages import key_of, name_of, vector_of
-from vikingd.answer.query_scope import QueryScope
 from vikingd.answer.ranking import DEEPER, MOST_DEPTH, Ranking
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
@@ -44,7 +43,7 @@ _Boost = tuple[float, Callable[[str, int], bool]]
 """(factor, test of a file by its URI and row)."""
 
 
-class Retrieval(QueryScope):
+class Retrieval(Ranking):
     """A retrieval on one snapshot, below one directory.
 
     Raises:
@@ -58,7 +57,7 @@ class Retrieval(QueryScope):
         started = perf_counter()
         super().__init__(engine, query, snapshot)
         self.query = query
-        self._ranking = Ranking(self, orders_ties=query.trace or query.mode is Mode.HYBRID)
+        self.orders_ties = query.trace or query.mode is Mode.HYBRID
         self._depth = 2 * query.top_k
         if self.has_two_sides:
             self._depth = max(LEAST_DEPTH, self._depth)
@@ -89,12 +88,12 @@ class Retrieval(QueryScope):
 
     def words(self) -> None:
         """Rank by words, for `pool` to use."""
-        self._ready["keyword"] = self._timed("keyword", lambda: self._ranking.by_words(self._depth))
+        self._ready["keyword"] = self._timed("keyword", lambda: self.ranked_by_words(self._depth))
 
     def meaning(self, vector: F32) -> None:
         """Rank by meaning, for `pool` to use."""
         self._ready["vector"] = self._timed(
-            "vector", lambda: self._ranking.by_meaning(vector, self._depth)
+            "vector", lambda: self.ranked_by_meaning(vector, self._depth)
         )
 
     def lists(self, vector: F32 | None, depth: int) -> tuple[RankedList, ...]:
@@ -105,11 +104,11 @@ class Retrieval(QueryScope):
         """
         fusion = self.query.fusion
         if vector is None or not self.by_meaning:
-            return (self._ranking.by_words(depth),)
+            return (self.ranked_by_words(depth),)
         if isinstance(fusion, Rrf):
-            return self._ranking.by_meaning(vector, depth), self._ranking.by_words(depth)
+            return self.ranked_by_meaning(vector, depth), self.ranked_by_words(depth)
         weights = (fusion.vector_weight, fusion.keyword_weight)
-        return (self._ranking.by_both(vector, weights, depth),)
+        return (self.ranked_by_both(vector, weights, depth),)
 
     def pool(self, vector: F32 | None) -> Pool:
         """Return the hits to choose from: all that are shown, or more if the query is diverse."""
@@ -136,17 +135,17 @@ class Retrieval(QueryScope):
 
     def _ranked(self, vector: F32 | None, depth: int) -> tuple[RankedList, dict[str, RankedList]]:
         """Return the list that answers, and the lists that it is made of."""
-        fusion, ranking = self.query.fusion, self._ranking
+        fusion = self.query.fusion
         if vector is None or not self.by_meaning:
-            words = self._side("keyword", lambda: ranking.by_words(depth))
+            words = self._side("keyword", lambda: self.ranked_by_words(depth))
             return words, {"keyword": words}
         weights = (fusion.vector_weight, fusion.keyword_weight)
         if not self.has_two_sides and self.query.mode is Mode.HYBRID:
-            return self._timed("score", lambda: ranking.by_both(vector, weights, depth)), {}
-        meaning = self._side("vector", lambda: ranking.by_meaning(vector, depth))
+            return self._timed("score", lambda: self.ranked_by_both(vector, weights, depth)), {}
+        meaning = self._side("vector", lambda: self.ranked_by_meaning(vector, depth))
         if not isinstance(fusion, Rrf) or self.query.mode is Mode.VECTOR:
             return meaning, {"vector": meaning}
-        words = self._side("keyword", lambda: ranking.by_words(depth))
+        words = self._side("keyword", lambda: self.ranked_by_words(depth))
         both = self._timed("fuse", lambda: fused((meaning, words), weights, float(fusion.k)))
         return both, {"vector": meaning, "keyword": words}
 

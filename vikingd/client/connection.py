@@ -26,6 +26,7 @@ from vikingd.client.errors import (
 )
 from vikingd.client.methods import RETRIED, Described, Method, Methods, Pages, Stream, Stubs
 from vikingd.client.probing import looked_at
+from vikingd.client.pages import Progress
 from vikingd.client.reasons import unreached
 from vikingd.client.seen import KEY, Seen
 from vikingd.client.words import unknown_method
@@ -260,7 +261,9 @@ class Connection(_Connected):
             return rest(self, request, self._send(rpc(self._stubs), request))
 
         def rest(self: Connection, request: Any, page: Any) -> Iterator[Any]:
+            progress = Progress()
             while True:
+                progress.check(getattr(page, items), page.next_page_token)
                 yield from map(convert, getattr(page, items))
                 request.page_token = page.next_page_token
                 if not request.page_token:
@@ -333,8 +336,10 @@ class AsyncConnection(_Connected):
             return read(self, build(*args, **kwargs))
 
         async def read(self: AsyncConnection, request: Any) -> AsyncIterator[Any]:
+            progress = Progress()
             while True:
                 page = await self._send(rpc(self._stubs), request)
+                progress.check(getattr(page, items), page.next_page_token)
                 for item in getattr(page, items):
                     yield convert(item)
                 request.page_token = page.next_page_token

@@ -38,6 +38,7 @@ class IndexStats:
     bytes_on_disk: int
     problem: str
     rebuilt: str
+    old_bases: int
 
 
 @dataclass(frozen=True, slots=True)

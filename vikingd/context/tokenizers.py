@@ -89,6 +89,12 @@ def open_tokenizer(name: str) -> Tokenizer:
     return slot.opened
 
 
+def load() -> None:
+    """Import the package of the bundled tokenizers, if there is one, so that no thread has to."""
+    if DEFAULT != APPROXIMATE:
+        import_module("quicktok")
+
+
 def check_configured(table: Mapping[str, str]) -> None:
     """Check the form of the tokenizers that a configuration names; no file is touched.
 

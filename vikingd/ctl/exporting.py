@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import time
+import unicodedata
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -31,6 +32,12 @@ from vikingd.ingest.jsonl import record_of
 
 IN_FLIGHT = 8
 _MAX_NAME = 255  # bytes of a file name
+_CONFIGURING = frozenset((".git", "git~1", ".gitmodules", ".gitattributes", ".gitconfig", ".hg"))
+"""Names, in lower case, by which git and hg find programs to run; git~1 is .git on some disks."""
+
+_IGNORED = frozenset(map(chr, (0xFEFF, *range(0x200B, 0x2010), *range(0x202A, 0x202F))))
+"""Characters that a disk of macOS may ignore in a name."""
+
 _STDOUT = Path("-")
 _NOT_IN_FILES = (
     "files do not hold overviews, links, counters of memories, nor titles and abstracts of "
@@ -85,7 +92,8 @@ def _report(session: Session, to: Path, summary: Summary) -> None:
         f"memories and {summary.links:,} links in {summary.seconds:.1f} s"
     )
     for left_out in summary.left_out:
-        session.warn(f"left out, as no file can have this name: {left_out}")
+        why = _why_not_in_files(left_out[len(uris.join(summary.uri, "")) :])
+        session.warn(f"left out, because {why}: {left_out}")
     if to == _STDOUT:
         return
     is_lines = to.suffix == ".jsonl"
@@ -101,7 +109,7 @@ class Summary:
     Attributes:
         uri: the URI for an import of the directory of files.
         links: the links between two contexts of the subtree; only JSON lines hold them.
-        left_out: the contexts that are in no file, since no file can have their names.
+        left_out: the contexts that are in no file, because of their names.
     """
 
     uri: str
@@ -149,6 +157,8 @@ class Exporter:
             ClientError: `path` exists or cannot be written.
         """
         path = Path(os.path.abspath(path))
+        if why := _why_not_in_files(os.path.realpath(path)):
+            raise not_written(f"{path}: {why}; choose another directory")
         _check_free(path)
         into = path if path.is_dir() else path.parent
         part = into / f".vikingd-export-{os.getpid()}.part"
@@ -173,7 +183,7 @@ class Exporter:
         directory.mkdir()
         for context in self._read(advance):
             below = context.uri[len(uris.join(self._top, "")) :]
-            if any(len(name.encode()) > _MAX_NAME for name in below.split("/")):
+            if _why_not_in_files(below):
                 self.summary.left_out.append(context.uri)
                 continue
             at = directory / below
@@ -229,6 +239,20 @@ def _checked(uri: str, top: str) -> str:
     if not is_below:
         raise not_written(f"the daemon names {uri!r}, which is no URI below {top}")
     return uri
+
+
+def _why_not_in_files(below: str) -> str:
+    """Return why no file is written for a path, or "".
+
+    Git runs programs that files in .git name, as the user who enters the directory.
+    """
+    for name in below.split("/"):
+        if len(name.encode()) > _MAX_NAME:
+            return f"a file name has at most {_MAX_NAME} bytes"
+        plain = "".join(c for c in unicodedata.normalize("NFKC", name) if c not in _IGNORED)
+        if plain.casefold().rstrip(". ").partition(":")[0] in _CONFIGURING:
+            return "git or hg would run what it names"
+    return ""
 
 
 def _check_free(path: Path) -> None:

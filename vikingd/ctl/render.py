@@ -208,7 +208,8 @@ def stats_table(stats: StatsResponse) -> Table:
         "index": f"generation {index.generation}, {index.base_texts:,} texts in the base "
         f"(revision {index.base_revision:,}, {size(index.bytes_on_disk)}), "
         f"{index.tail_texts:,} in the tail, {index.dead_texts:,} dead"
-        + (", compacting" if index.compacting else ""),
+        + (", compacting" if index.compacting else "")
+        + (f", {index.old_bases} old bases open" if index.old_bases else ""),
         "rebuilt": index.rebuilt,
         "problem": index.problem,
         "queues": ", ".join(

@@ -126,6 +126,7 @@ def run(
     models = _open_models(settings, metrics)
     _open_tokenizers(settings)
     warm.compile_kernels(_log.info)
+    warm.load_modules()
     sys.setswitchinterval(_SWITCH_INTERVAL)
     with ThreadPoolExecutor(1) as beside:  # the engine checks its files in the same time
         kernels = beside.submit(warm.load_find)

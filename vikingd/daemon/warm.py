@@ -42,12 +42,14 @@ from viking_kernels.products import products
 from viking_kernels.salience import rank
 from viking_kernels.scope import place, row_at, tail_directories
 
+from vikingd.context import tokenizers
 from vikingd.domain.changes import Change, Filled, IndexedText, Remove, Upsert
 from vikingd.domain.text import LATIN
 from vikingd.index.index import Index
 from vikingd.index.lexicon.tokens import query_terms
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
+from vikingd.ingest import frontmatter, markdown
 from vikingd.system.platform import end_with_parent
 from vikingd.system.scratch import scratch
 
@@ -137,6 +139,17 @@ def _child() -> Iterator[None]:
         sys.exit(f"kernels can't be kept in {CACHE_DIRECTORY}: {error.strerror}")
 
 
+def load_modules() -> None:
+    """Import what threads would import later; the main thread calls this before it starts any.
+
+    A thread that meets a module which another one is importing may see a part of it. numba imports
+    a hundred modules with the first kernel, and numpy.ma with the first type of an argument.
+    """
+    _scan()
+    for room in (markdown, frontmatter, tokenizers):
+        room.load()
+
+
 def load_find() -> None:
     """Load the kernels of a find from the cache, without those of retrievals and writes."""
     _scan()
@@ -164,6 +177,7 @@ def _index() -> Iterator[Index]:
         index = _new_index(path)
         yield index
         index.close()
+        index.forget()  # it is in a cycle, and its base is mapped
 
 
 def _new_index(path: Path) -> Index:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from typing import Any
 
 import h11
+from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from vikingd.gateway.errors import Fault
@@ -19,14 +22,76 @@ SECONDS = 30.0
 """The time until the head of the next request is complete, and until a client reads on."""
 
 
+_BARE_LF = re.compile(rb"(?<!\r)\n")
+
+
+class _Buffer(ReceiveBuffer):
+    """Received bytes whose heads and trailers have lines that end with CR LF, as RFC 9112 says.
+
+    h11 takes a bare LF, too. A proxy before the gateway may not, and would see other requests.
+    """
+
+    def maybe_extract_lines(self) -> list[bytearray] | None:
+        """Return the lines up to the first empty one, or None before it has arrived."""
+        before = bytes(self)
+        lines = super().maybe_extract_lines()
+        if lines is not None and _BARE_LF.search(before, 0, len(before) - len(self)):
+            raise h11.RemoteProtocolError("a line of the head ends with LF without CR")
+        return lines
+
+
+class _Parser(h11.Connection):
+    """The parser of one connection, which takes no request whose end is ambiguous.
+
+    Attributes:
+        why: the reason for the last error.
+    """
+
+    def __init__(self, *limits: Any) -> None:
+        super().__init__(h11.SERVER, *limits)
+        self._receive_buffer = _Buffer()
+        self.why = ""
+
+    def next_event(self) -> Any:
+        """Return the next event.
+
+        Raises:
+            RemoteProtocolError: what arrived is no request, or one that proxies read in two ways.
+        """
+        try:
+            event = super().next_event()
+            if isinstance(event, h11.Request):
+                _check(event)
+        except h11.RemoteProtocolError as error:
+            self.why = str(error)
+            raise
+        return event
+
+
+def _check(request: h11.Request) -> None:
+    names = {name for name, _ in request.headers}
+    if b"transfer-encoding" not in names:
+        return
+    if b"content-length" in names:
+        raise h11.RemoteProtocolError("Content-Length and Transfer-Encoding exclude each other")
+    if request.http_version < b"1.1":
+        raise h11.RemoteProtocolError("HTTP/1.0 has no Transfer-Encoding")
+
+
 class Connection(H11Protocol):
-    """A connection that ends if its client is too slow.
+    """A connection that ends if its client is too slow, and answers one that has sent all.
 
     uvicorn waits for the first head for ever, and for a later one from its first byte on.
     """
 
+    conn: _Parser
+    _has_ended = False  # the client sends nothing more
     _head: asyncio.TimerHandle | None = None
     _stall: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.conn = _Parser(HEAD_BYTES)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a head, or refuse a connection too many."""
@@ -50,10 +115,21 @@ class Connection(H11Protocol):
         if self.cycle is not before and self._head is not None:
             self._head.cancel()
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Keep the connection for the replies to what has arrived whole; TLS cannot."""
+        self._has_ended = True
+        return self._is_answering()
+
+    def _is_answering(self) -> bool:
+        cycle = self.cycle
+        return cycle is not None and not (cycle.response_complete or cycle.more_body)
+
     def on_response_complete(self) -> None:
         """Begin to wait for the next head, which may have arrived already."""
         self._wait_for_head()
         super().on_response_complete()
+        if self._has_ended and not self._is_answering():
+            self.transport.close()
 
     def pause_writing(self) -> None:
         """Begin to wait for a client that does not read."""
@@ -68,7 +144,8 @@ class Connection(H11Protocol):
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's
         """Answer what is no HTTP."""
-        self._refuse(Fault(400, f"this is not HTTP, or a head of more than {HEAD_BYTES:,} bytes"))
+        limit = f"this is not HTTP, or a head of more than {HEAD_BYTES:,} bytes"
+        self._refuse(Fault(400, f"{limit}: {self.conn.why}"))
 
     def _wait_for_head(self) -> None:
         if self._head is not None:

@@ -20,6 +20,7 @@ from vikingd.index.compaction_worker import CompactionWorker
 from vikingd.index.ivf import InvertedFile
 from vikingd.index.lexicon.vocabulary import Vocabulary
 from vikingd.index.metadata.columns import Columns
+from vikingd.index.old_bases import OldBases
 from vikingd.index.segment import disk as bases
 from vikingd.index.segment.arrays import Segment, empty, widened
 from vikingd.index.segment.disk import Base
@@ -49,6 +50,7 @@ class IndexState:
     bytes_on_disk: int  # size of the base
     problem: str  # why the last compaction failed; "" if it did not
     rebuilt: str  # why the index was built again from the store; "" if it was not
+    old_bases: int  # that were replaced and are still open
 
 
 class Index:
@@ -114,12 +116,16 @@ class Index:
         self._worker = CompactionWorker(self._compact)
         self._is_torn = False  # a commit was taken only in part
         self._bytes = 0
+        self._old = OldBases()
         self._tail = self._empty(prior.shape[1])
         self.snapshot = self._tail.snapshot
 
     def _show(self) -> None:
         """Show the tail to readers, unless it still lacks a part of the store."""
         if self._tail.revision:
+            shown = self.snapshot
+            if shown.base is not self._tail.base.segment:
+                self._old.add(shown.generation, shown.base)
             self.snapshot = self._tail.snapshot
             if self._tail is not self._damaged:
                 self.damage = ""
@@ -183,6 +189,7 @@ class Index:
         self._bytes = base.size
         self._stamp = stamp
         self._is_torn = False
+        self._old.look()
         if base.files is not None:
             self._checking = threading.Thread(
                 target=self._check_files,
@@ -275,6 +282,7 @@ class Index:
         finally:
             with self._lock:
                 self._since = None
+        self._old.look()
 
     def _replace_base(self) -> None:
         started = time.perf_counter()
@@ -360,6 +368,7 @@ class Index:
             bytes_on_disk=self._bytes,
             problem=self._worker.problem,
             rebuilt=self.rebuilt,
+            old_bases=self._old.count(),
         )
 
     def fold(self) -> None:

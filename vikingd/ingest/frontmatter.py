@@ -23,7 +23,7 @@ _BLOCK = re.compile(
 @cache
 def _parser() -> Callable[[str], Any]:
     """Return a parser that refuses aliases: a few lines of them can expand to gigabytes."""
-    import yaml  # a start of the daemon does not need it
+    import yaml  # a program that reads no files does not need it
 
     class Loader(yaml.SafeLoader):
         def compose_node(self, parent: Any, index: Any) -> Any:
@@ -32,6 +32,11 @@ def _parser() -> Callable[[str], Any]:
             return super().compose_node(parent, index)
 
     return partial(yaml.load, Loader=Loader)
+
+
+def load() -> None:
+    """Import the package of the parser and make it, so that no thread has to."""
+    _parser()
 
 
 def front_matter(content: str) -> tuple[dict[str, Any], int]:

@@ -84,7 +84,7 @@ def _count_step(state: StateBlock, line: int, _end: int, _silent: bool) -> bool:
 
 @cache
 def _parsers() -> tuple[MarkdownIt, MarkdownIt]:
-    """Return the parsers of blocks and of inline text. A start of the daemon needs neither."""
+    """Return the parsers of blocks and of inline text. A program that reads none needs neither."""
     from markdown_it import MarkdownIt
 
     # Inline text is parsed on demand. Reference definitions count as text.
@@ -103,6 +103,11 @@ def _parsers() -> tuple[MarkdownIt, MarkdownIt]:
         ):
             ruler.getRules()
     return blocks, inline
+
+
+def load() -> None:
+    """Import the package of the parsers and make them, so that no thread has to."""
+    _parsers()
 
 
 def blocks(

@@ -129,6 +129,7 @@ class IndexStats(_message.Message):
     BYTES_ON_DISK_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
     REBUILT_FIELD_NUMBER: _builtins.int
+    OLD_BASES_FIELD_NUMBER: _builtins.int
     generation: _builtins.int
     """The number of the base in use. Each compaction increases it."""
     base_revision: _builtins.int
@@ -147,6 +148,10 @@ class IndexStats(_message.Message):
     """The reason why the last compaction failed; the old base stays in use. Empty: it did not fail."""
     rebuilt: _builtins.str
     """The reason why the index was rebuilt since the start. Empty: no rebuild, or no index before."""
+    old_bases: _builtins.int
+    """The bases that were replaced and are still open, because a call reads them. Their deleted files take
+    disk. More than four for long are a fault, and the log names what holds the oldest one.
+    """
     def __init__(
         self,
         *,
@@ -159,10 +164,11 @@ class IndexStats(_message.Message):
         bytes_on_disk: _builtins.int = ...,
         problem: _builtins.str = ...,
         rebuilt: _builtins.str = ...,
+        old_bases: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "base_texts", b"base_texts", "bytes_on_disk", b"bytes_on_disk", "compacting", b"compacting", "dead_texts", b"dead_texts", "generation", b"generation", "problem", b"problem", "rebuilt", b"rebuilt", "tail_texts", b"tail_texts"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "base_texts", b"base_texts", "bytes_on_disk", b"bytes_on_disk", "compacting", b"compacting", "dead_texts", b"dead_texts", "generation", b"generation", "old_bases", b"old_bases", "problem", b"problem", "rebuilt", b"rebuilt", "tail_texts", b"tail_texts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

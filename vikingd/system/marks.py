@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from vikingd.system import platform
 from vikingd.system import sealed_files as sealed
+from vikingd.system.regular_files import descriptor_of
 from vikingd.system.log_frames import NO_LOG, open_log, read_salts, salts_of
 
 _SLOT = 512  # bytes, a sector
@@ -64,7 +65,7 @@ class MarkFile:
         """
         self.close()
         try:
-            file = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK)
+            file = descriptor_of(self._path)
         except FileNotFoundError:
             data = b""
         else:

@@ -295,7 +295,7 @@ class Slot(_OfCall):
         """Give the slot back once no thread works for it."""
         lane, name = self._lane, self._call.name
         lane.took(time.monotonic() - self._started)
-        running = [future for future in self._running if not future.done()]
+        running = [future for future in tuple(self._running) if not future.done()]
         if not running:
             lane.give(name)
             return
@@ -322,14 +322,15 @@ class Slot(_OfCall):
             lambda: self._work(lambda: context.run(function, *args, **kwargs))
         )
         self._running.add(future)  # type: ignore[arg-type]  # its result is not read
+        # A future that stays would hold the error of a cancelled piece, and so its frames.
+        future.add_done_callback(self._running.discard)
         try:
             return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
             self._is_gone = True
             raise
         finally:
-            if future.done():
-                self._running.discard(future)
+            del future  # it holds the error, whose traceback holds this frame
 
     here = away
 

@@ -117,7 +117,7 @@ class CommonArrays:
     text_embeddable: Annotated[U8, _TEXT]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Segment(CommonArrays):
     """The arrays of a base segment; see viking_kernels.arrays for the order of rows.
 

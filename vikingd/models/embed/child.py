@@ -11,7 +11,11 @@ import time
 import traceback
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing import get_context
+from multiprocessing import (
+    get_context,
+    popen_spawn_posix,  # noqa: F401 - the thread that starts the child would import these two
+    resource_tracker,  # noqa: F401
+)
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any

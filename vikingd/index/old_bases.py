@@ -1,0 +1,86 @@
+"""The bases that were replaced and are still open.
+
+A snapshot holds its base, and with it mapped files that are deleted. Calls end in seconds, so many
+old bases mean that something keeps snapshots.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import weakref
+
+from vikingd.index.segment.arrays import Segment
+
+MOST = 4
+"""Old bases that calls may need. With more of them, garbage is collected, then the log tells."""
+
+_LEVELS = 4  # of holders that the log names
+
+_log = logging.getLogger(__name__)
+
+
+class OldBases:
+    """The replaced bases of one index, by weak references."""
+
+    def __init__(self) -> None:
+        self._replaced: list[tuple[int, weakref.ref[Segment]]] = []
+        self._told = -1  # generation of the base that the log has named
+
+    def add(self, generation: int, base: Segment) -> None:
+        """Note a base that no new call sees."""
+        self._replaced.append((generation, weakref.ref(base)))
+
+    def count(self) -> int:
+        """Return the number of old bases that are still open."""
+        self._replaced = [one for one in self._replaced if one[1]() is not None]
+        return len(self._replaced)
+
+    def look(self) -> None:
+        """Collect garbage if there are more than MOST; name the holders of the oldest that stays.
+
+        A search for holders reads all objects, so the log names each base once.
+        """
+        if self.count() <= MOST:
+            return
+        gc.collect()
+        if self.count() <= MOST:
+            return
+        generation, reference = self._replaced[0]
+        base = reference()
+        if base is None or generation == self._told:
+            return
+        self._told = generation
+        _log.warning(
+            "%d replaced bases of the index are still open, and their deleted files take disk: "
+            "generation %d is held by %s",
+            self.count(),
+            generation,
+            ", ".join(_holders(base)) or "nothing that the garbage collector knows",
+        )
+
+
+def _holders(base: object) -> list[str]:
+    """Return the types and functions that hold an object, the nearest ones first."""
+    names: dict[str, None] = {}
+    level, seen = [base], {id(base)}
+    for _ in range(_LEVELS):
+        skipped = {id(level), id(seen), id(names)}
+        found = [one for one in gc.get_referrers(*level) if id(one) not in seen | skipped]
+        level = [one for one in found if not _is_ours(one)]
+        del found
+        seen.update(map(id, level))
+        names |= dict.fromkeys(map(_name, level))
+        if not level:
+            break
+    return list(names)
+
+
+def _is_ours(holder: object) -> bool:
+    code = getattr(holder, "f_code", None)
+    return code is not None and code.co_filename == __file__
+
+
+def _name(holder: object) -> str:
+    code = getattr(holder, "f_code", None)
+    return type(holder).__name__ if code is None else f"{code.co_qualname}:{code.co_firstlineno}"
