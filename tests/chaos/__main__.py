@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos import damage, disk, doors, files, fuzz, kills, power, table
+from chaos import damage, disk, doors, files, fuzz, kills, logs, older, power, rows, table
 from chaos.common import Run
 from chaos.daemon import Nursery
 
@@ -21,6 +21,10 @@ KINDS: dict[str, Callable[[Run], None]] = {
     kills.KIND: kills.run,
     power.KIND: power.run,
     damage.KIND: damage.run,
+    logs.KIND: logs.run,
+    rows.KIND: rows.run,
+    rows.BITS: rows.run_bits,
+    older.KIND: older.run,
     files.KIND: files.run,
     disk.KIND: disk.run,
     fuzz.KIND: fuzz.run,
@@ -31,6 +35,10 @@ SHARES = {
     kills.KIND: 6,
     power.KIND: 3,
     damage.KIND: 6,
+    logs.KIND: 3,
+    rows.KIND: 5,
+    rows.BITS: 2,
+    older.KIND: 2,
     files.KIND: 3,
     disk.KIND: 3,
     fuzz.KIND: 5,

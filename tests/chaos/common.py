@@ -51,6 +51,7 @@ class Run:
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     templates: list[Any] = field(default_factory=list)  # see templates.pair
+    vaults: list[Any] = field(default_factory=list)  # see vaults.made
 
     def dice(self, *names: object) -> random.Random:
         """Return random numbers that depend on the seed and the names only."""
