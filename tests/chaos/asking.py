@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -55,13 +56,14 @@ def main(order: Mapping[str, Any]) -> None:
     target.with_suffix(".part").rename(target)
 
 
-def ask(store: Path, questions: Mapping[str, Any]) -> dict[str, Any]:
+def ask(store: Path, questions: Mapping[str, Any], *, close: bool = False) -> dict[str, Any]:
     """Return the answers of a store.
 
     Args:
         store: the directory.
         questions: `uris`, `words` (URI by unique word), `keys` (texts by label), `projects`, and
             `put`: write a probe at the end.
+        close: close the store at the end; else the process must end, as if it was killed.
 
     Returns:
         `refused`: the error of the start, or "".
@@ -89,12 +91,7 @@ def ask(store: Path, questions: Mapping[str, Any]) -> dict[str, Any]:
             result["crash"] = traceback.format_exc()
             return result
         try:
-            settings = EngineSettings(
-                store,
-                embedding=EmbedSettings(provider="none"),
-                index=IndexSettings(compact_min=60, ivf_rows=20),
-            )
-            engine = Engine(settings)
+            engine = Engine(_settings(store))
         except VikingError as error:
             result["refused"] = f"{type(error).__name__}: {error}"
             return result
@@ -105,7 +102,43 @@ def ask(store: Path, questions: Mapping[str, Any]) -> dict[str, Any]:
             _Asking(engine, keys, questions, result).all()
         except BaseException:
             result["crash"] = traceback.format_exc()
+        if close:
+            engine.close()
+            keys.close()
     return result
+
+
+def warm() -> None:
+    """Ask a small store, so that the processes forked after it have all code and kernels."""
+    with tempfile.TemporaryDirectory(prefix="vikingd-chaos-warm-") as scratch:
+        store = Path(scratch) / "store"
+        engine = Engine(_settings(store))
+        files = [
+            Draft(f"{_TOP}/{n}.md", content=f"harbour light {n}", vector=worlds.vector(n))
+            for n in range(80)
+        ]
+        notes = Draft("viking://projects/w/memories/notes.md", content="- memory of the tide\n")
+        engine.writable_store.put([prepare(file) for file in [*files, notes]]).result()
+        engine.optimize()
+        engine.close()
+        questions = {
+            "uris": [file.uri for file in files],
+            "directories": [_TOP],
+            "words": {"harbour": files[0].uri},
+            "keys": {},
+            "projects": ["w"],
+        }
+        result = ask(store, questions, close=True)
+        if result["crash"] or result["refused"]:
+            raise RuntimeError(f"{result['refused']}{result['crash']}")
+
+
+def _settings(store: Path) -> EngineSettings:
+    return EngineSettings(
+        store,
+        embedding=EmbedSettings(provider="none"),
+        index=IndexSettings(compact_min=60, ivf_rows=20),
+    )
 
 
 @contextmanager

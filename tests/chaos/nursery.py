@@ -8,6 +8,7 @@ start and each end. Its daemons end with it.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -68,7 +69,7 @@ def load() -> None:
     """Load all code and kernels of a start."""
     import openai  # noqa: F401
 
-    from chaos import asking  # noqa: F401
+    from chaos import asking
     from vikingd.daemon import (
         serving,  # noqa: F401
         warm,
@@ -77,6 +78,9 @@ def load() -> None:
     warm.compile_kernels(lambda _: None)
     warm.load_find()
     warm.take_through()
+    asking.warm()
+    gc.collect()
+    gc.freeze()  # the collector of a fork leaves these objects alone
 
 
 def say(**record: object) -> None:
