@@ -13,7 +13,20 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos import damage, disk, doors, files, fuzz, kills, logs, older, power, rows, table
+from chaos import (
+    churn,
+    damage,
+    disk,
+    doors,
+    files,
+    fuzz,
+    kills,
+    logs,
+    older,
+    power,
+    rows,
+    table,
+)
 from chaos.common import Run
 from chaos.daemon import Nursery
 
@@ -53,9 +66,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "command",
         nargs="?",
-        choices=["run", "table"],
+        choices=["run", "table", "churn"],
         default="run",
-        help="table: what one request does to others, as Markdown",
+        help="table: what one request does to others, as Markdown; churn: whether descriptors, "
+        "memory, files and bytes level off under writes, moves, deletes and recalls",
     )
     parser.add_argument("--minutes", type=float, default=1.0, help="how long, all kinds together")
     parser.add_argument("--seed", type=int, default=1, help="of all dice")
@@ -72,6 +86,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--slower", type=float, default=1.0, help="kill so many times later, under an emulator"
     )
+    parser.add_argument("--postgres", action="store_true", help="of churn: two nodes")
+    parser.add_argument("--provider", default="none", help="of churn: the embedder")
+    parser.add_argument("--every", type=float, default=5.0, help="of churn: minutes of a row")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--directory", type=Path, help="where the stores lie; else a new one")
     return parser.parse_args()
@@ -83,6 +100,14 @@ def main() -> int:
     if given.command == "table":
         table.run((given.only or [""])[0])
         return 0
+    if given.command == "churn":
+        return churn.run(
+            given.minutes,
+            given.seed,
+            postgres=given.postgres,
+            provider=given.provider,
+            every=given.every,
+        )
     wanted = given.only or list(KINDS)
     if unknown := set(wanted) - KINDS.keys():
         print(f"--only: there is no {', '.join(unknown)}", file=sys.stderr)
