@@ -25,6 +25,7 @@ from chaos import (
     older,
     power,
     rows,
+    strict,
     table,
 )
 from chaos.common import Run
@@ -86,6 +87,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--slower", type=float, default=1.0, help="kill so many times later, under an emulator"
     )
+    parser.add_argument(
+        "--vaults", type=int, default=4, choices=[1, 2, 3, 4], help="stores that are damaged"
+    )
+    parser.add_argument("--lenient", action="store_true", help="count what is silent, do not fail")
     parser.add_argument("--postgres", action="store_true", help="of churn: two nodes")
     parser.add_argument("--provider", default="none", help="of churn: the embedder")
     parser.add_argument("--every", type=float, default=5.0, help="of churn: minutes of a row")
@@ -112,13 +117,16 @@ def main() -> int:
     if unknown := set(wanted) - KINDS.keys():
         print(f"--only: there is no {', '.join(unknown)}", file=sys.stderr)
         return 2
+    strict.STRICT = not given.lenient
     directory = given.directory or Path(tempfile.mkdtemp(prefix="vikingd-chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     interrupted = False
     with Nursery() as nursery:
         first, steps, keep_going = given.first, given.steps, given.keep_going
-        run = Run(nursery, given.seed, directory, first, steps, keep_going, given.slower)
+        run = Run(
+            nursery, given.seed, directory, first, steps, keep_going, given.slower, given.vaults
+        )
         whole, seconds = sum(SHARES[kind] for kind in wanted), given.minutes * 60
         finished = threading.Event()
         if not given.json:
@@ -166,7 +174,8 @@ def report(run: Run, as_json: bool) -> None:
         print(f"WRONG {failure.kind}, step {failure.step}: {what}")
         print(
             f"  again: python -m tests.chaos --only {failure.kind} --seed {run.seed} "
-            f"--first {failure.step.split()[0]} --steps 1; kept in {failure.directory}"
+            f"--first {failure.step.split()[0]} --steps 1 --vaults {run.vaults}; "
+            f"kept in {failure.directory}"
         )
     print(f"seed {run.seed}: {'WRONG' if run.failures else 'nothing wrong'}")
 

@@ -208,12 +208,14 @@ class _Asking:
         self._result["failure"] = self._engine.failure() or ""
 
     def _ask(self, query: str, asked: Callable[[], Answer], uri: str = REFUSED) -> None:
-        """Add an answer; a refusal for damage is told, and any other error is raised."""
+        """Add an answer; a refusal for damage is told, and another one is a wrong answer."""
         try:
             found = asked()
         except (StoreDamaged, Corrupt) as error:
             self._result["told"].append(str(error))
             found = {uri: {REFUSED: str(error)}}
+        except VikingError as error:
+            found = {"whole": f"{type(error).__name__}: {error}"}
         self._answers.setdefault(query, {}).update(found)
 
     def _tree(self) -> Answer:

@@ -64,6 +64,7 @@ def put_back(source: Path, target: Path, names: list[str]) -> None:
         if old.is_dir():
             shutil.copytree(old, target / name)
         elif old.exists():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(old, target / name)
 
 

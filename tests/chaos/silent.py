@@ -54,10 +54,9 @@ class Difference(NamedTuple):
 
 def run_rounds(run: Run, kind: str, harm: Harm) -> None:
     """Damage copies of vaults until the time is over."""
-    vault_list = vaults.made(run)
     for number in run.step_numbers(kind):
         dice = run.dice(kind, number)
-        vault = dice.choice(vault_list)
+        vault = vaults.chosen(run, dice)
         directory = run.directory / f"{kind}-{number}"
         directory.mkdir()
         store = directory / "store"
@@ -70,7 +69,7 @@ def run_rounds(run: Run, kind: str, harm: Harm) -> None:
                 if reason := excused(what, str(error)):
                     outcome = f"not checked: {reason}"
                 else:
-                    label = str(error).partition(":")[0]
+                    label = str(error).partition(":")[0][:40]
                     run.count(kind, f"WRONG, {label}")
                     raise Wrong(f"{what}: {error}") from error
             run.count(kind, outcome)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from chaos.daemon import Wrong
+
 STRICT = True
 """False: outcomes that the daemon cannot detect are counted, not reported as failures."""
 
@@ -27,6 +29,13 @@ class NotChecked(NamedTuple):
 
 
 NOT_CHECKED: tuple[NotChecked, ...] = ()
+
+
+def undetectable(outcome: str, faults: object) -> str:
+    """Return an outcome that nobody was told of, which the strict rule does not allow."""
+    if STRICT:
+        raise Wrong(f"{outcome}, and nobody was told: {faults}")
+    return outcome
 
 
 def excused(damage: str, failure: str) -> str:

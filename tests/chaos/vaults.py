@@ -12,7 +12,7 @@ import random
 import shutil
 import sqlite3
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -61,13 +61,13 @@ class Vault:
     right: dict[str, Any] = field(default_factory=dict)
 
 
-def made(run: Run) -> Sequence[Vault]:
-    """Return the vaults of a run, which are made once."""
-    if not run.vaults:
-        directory = run.directory / "vaults"
-        directory.mkdir(parents=True)
-        run.vaults = [_make(run, directory / str(n), n, end) for n, end in enumerate(ENDS)]
-    return run.vaults
+def chosen(run: Run, dice: random.Random) -> Vault:
+    """Return one of the vaults of a run, each of which is made once."""
+    number = dice.randrange(len(ENDS)) % run.vaults
+    if number not in run.made:
+        directory = run.directory / f"vault-{number}"
+        run.made[number] = _make(run, directory, number, ENDS[number])
+    return run.made[number]
 
 
 def copied(vault: Vault, target: Path) -> None:
@@ -76,7 +76,7 @@ def copied(vault: Vault, target: Path) -> None:
 
 
 def _make(run: Run, directory: Path, number: int, end: str) -> Vault:
-    directory.mkdir()
+    directory.mkdir(parents=True)
     writer = model.Writer(number, f"{run.seed}/vault/{number}")
     vault = Vault(directory / "store", end, writer)
 
