@@ -262,7 +262,7 @@ class _Asking:
         return [match.uri for match in Find(self._engine, query, None).answer().matches][:1]
 
     def _meaning(self, number: int) -> Answer:
-        """Return the scores by meaning alone; each depends on its own vector only."""
+        """Return the scores by meaning alone, which depend on the mean of all vectors, too."""
         query = RetrieveQuery("", mode=Mode.VECTOR, top_k=_ALL)
         items = Retrievals.bound(self._engine, query, LOCAL).answer(_vector(number)).items
         return {f"{i.uri} {i.passage}": [i.score, i.section, i.start, i.end, i.text] for i in items}

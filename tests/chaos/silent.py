@@ -28,7 +28,7 @@ _NAMES = re.compile(r"viking://[^\s,;:'\")\]]*|\b[0-9a-f]{8}\b")
 _SHARE_OF_DAEMONS = 0.03
 _SHARE_OF_PROBES = 0.25
 _TOLERANCE = 1e-9
-_TOLERANCE_TOLD = 1e-6  # an index without a damaged vector has another mean
+_TOLERANCE_TOLD = 0.25  # of a score by meaning: without a damaged vector the mean is another
 _REFUSALS = ("StoreDamaged", "StoreMismatch", "StoreFailed", "Corrupt")
 _WAYS_OUT = re.compile(r"restore|accept|remove|move|put|use|create|delete|start", re.IGNORECASE)
 _TOLD_SOON = 20.0  # seconds for the check in the background of a daemon
@@ -119,6 +119,8 @@ def judged(vault: Vault, found: Mapping[str, Any]) -> str:
     if found["failure"]:
         return "writes refused"
     silent = [one for one in everything if not is_told(one, names)]
+    if silent and "verify: the database: " in told:
+        return "told by SQLite's check"
     if silent:
         more = f" and {len(silent) - 1} more" if len(silent) > 1 else ""
         label = "silent" if not told else "more than was told"
@@ -240,5 +242,5 @@ def _by_meaning(vault: Vault, client: MessageClient, number: int) -> list[Differ
     return [
         Difference(f"meaning {number}", name, found.get(name), right.get(name))
         for name in found.keys() | right.keys()
-        if not is_same(found.get(name), right.get(name), _TOLERANCE_TOLD)
+        if not is_same(found.get(name), right.get(name), _TOLERANCE)
     ]

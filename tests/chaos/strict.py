@@ -40,7 +40,7 @@ def undetectable(outcome: str, faults: object) -> str:
 
 def excused(damage: str, failure: str) -> str:
     """Return the words of the README that excuse a failure; "" if there are none."""
-    if re.search(r"a traceback|key that must not work|dead key", failure):
+    if failure.startswith("a traceback"):
         return ""
     if not STRICT and re.search(r"silent|more than was told", failure):
         return "the rule is lenient"
