@@ -25,7 +25,14 @@ from vikingd.answer.find import Find
 from vikingd.answer.recall import MemorySearch
 from vikingd.answer.retrievals import Retrievals
 from vikingd.domain.contexts import Context, Draft
-from vikingd.domain.errors import Corrupt, NotFound, StoreDamaged, Unauthenticated, VikingError
+from vikingd.domain.errors import (
+    Corrupt,
+    NotFound,
+    StoreDamaged,
+    StoreFailed,
+    Unauthenticated,
+    VikingError,
+)
 from vikingd.domain.find import FindQuery, Levels, Method
 from vikingd.domain.retrieve import Mode, RetrieveQuery, Rrf
 from vikingd.domain.rights import LOCAL, Right
@@ -332,7 +339,7 @@ class _Asking:
         written = prepare(Draft(PROBE, content=f"note {PROBE_WORD} of the harbour"))
         try:
             self._engine.writable_store.put([written]).result(_SECONDS)
-        except (StoreDamaged, Corrupt) as error:
+        except (StoreDamaged, StoreFailed, Corrupt) as error:
             self._result["told"].append(str(error))
             self._result["put"] = f"refused: {error}"
             return
