@@ -27,6 +27,7 @@ from vikingd.answer.retrievals import Retrievals
 from vikingd.domain.contexts import Context, Draft
 from vikingd.domain.errors import (
     Corrupt,
+    InvalidField,
     NotFound,
     StoreDamaged,
     StoreFailed,
@@ -234,8 +235,8 @@ class _Asking:
         for uri in self._questions["directories"]:
             try:
                 children = self._engine.store.children(uri, "", 10**6)
-            except (NotFound, ValueError):
-                found[uri] = "not found"
+            except (NotFound, InvalidField) as error:
+                found[uri] = f"{type(error).__name__}"
                 continue
             found |= {f"{child.uri} in {uri}": child.is_directory for child in children}
         return found
