@@ -13,7 +13,21 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos import damage, disk, doors, files, fuzz, kills, power, table
+from chaos import (
+    churn,
+    damage,
+    disk,
+    doors,
+    files,
+    fuzz,
+    kills,
+    logs,
+    older,
+    power,
+    rows,
+    strict,
+    table,
+)
 from chaos.common import Run
 from chaos.daemon import Nursery
 
@@ -21,6 +35,10 @@ KINDS: dict[str, Callable[[Run], None]] = {
     kills.KIND: kills.run,
     power.KIND: power.run,
     damage.KIND: damage.run,
+    logs.KIND: logs.run,
+    rows.KIND: rows.run,
+    rows.BITS: rows.run_bits,
+    older.KIND: older.run,
     files.KIND: files.run,
     disk.KIND: disk.run,
     fuzz.KIND: fuzz.run,
@@ -31,6 +49,10 @@ SHARES = {
     kills.KIND: 6,
     power.KIND: 3,
     damage.KIND: 6,
+    logs.KIND: 3,
+    rows.KIND: 5,
+    rows.BITS: 2,
+    older.KIND: 2,
     files.KIND: 3,
     disk.KIND: 3,
     fuzz.KIND: 5,
@@ -45,9 +67,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "command",
         nargs="?",
-        choices=["run", "table"],
+        choices=["run", "table", "churn"],
         default="run",
-        help="table: what one request does to others, as Markdown",
+        help="table: what one request does to others, as Markdown; churn: whether descriptors, "
+        "memory, files and bytes level off under writes, moves, deletes and recalls",
     )
     parser.add_argument("--minutes", type=float, default=1.0, help="how long, all kinds together")
     parser.add_argument("--seed", type=int, default=1, help="of all dice")
@@ -64,6 +87,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--slower", type=float, default=1.0, help="kill so many times later, under an emulator"
     )
+    parser.add_argument(
+        "--vaults", type=int, default=4, choices=[1, 2, 3, 4], help="stores that are damaged"
+    )
+    parser.add_argument("--lenient", action="store_true", help="count what is silent, do not fail")
+    parser.add_argument("--postgres", action="store_true", help="of churn: two nodes")
+    parser.add_argument("--provider", default="none", help="of churn: the embedder")
+    parser.add_argument("--every", type=float, default=5.0, help="of churn: minutes of a row")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--directory", type=Path, help="where the stores lie; else a new one")
     return parser.parse_args()
@@ -75,17 +105,28 @@ def main() -> int:
     if given.command == "table":
         table.run((given.only or [""])[0])
         return 0
+    if given.command == "churn":
+        return churn.run(
+            given.minutes,
+            given.seed,
+            postgres=given.postgres,
+            provider=given.provider,
+            every=given.every,
+        )
     wanted = given.only or list(KINDS)
     if unknown := set(wanted) - KINDS.keys():
         print(f"--only: there is no {', '.join(unknown)}", file=sys.stderr)
         return 2
+    strict.STRICT = not given.lenient
     directory = given.directory or Path(tempfile.mkdtemp(prefix="vikingd-chaos-"))
     directory.mkdir(parents=True, exist_ok=True)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     interrupted = False
     with Nursery() as nursery:
         first, steps, keep_going = given.first, given.steps, given.keep_going
-        run = Run(nursery, given.seed, directory, first, steps, keep_going, given.slower)
+        run = Run(
+            nursery, given.seed, directory, first, steps, keep_going, given.slower, given.vaults
+        )
         whole, seconds = sum(SHARES[kind] for kind in wanted), given.minutes * 60
         finished = threading.Event()
         if not given.json:
@@ -133,7 +174,8 @@ def report(run: Run, as_json: bool) -> None:
         print(f"WRONG {failure.kind}, step {failure.step}: {what}")
         print(
             f"  again: python -m tests.chaos --only {failure.kind} --seed {run.seed} "
-            f"--first {failure.step.split()[0]} --steps 1; kept in {failure.directory}"
+            f"--first {failure.step.split()[0]} --steps 1 --vaults {run.vaults}; "
+            f"kept in {failure.directory}"
         )
     print(f"seed {run.seed}: {'WRONG' if run.failures else 'nothing wrong'}")
 

@@ -38,6 +38,7 @@ class Run:
         steps: the largest number of steps of a kind; 0 for no limit.
         keep_going: True to continue after a failure.
         slower: how many times slower than usual the daemons are; kills come later by as much.
+        vaults: the number of vaults that are made at most, 1 to 4.
     """
 
     nursery: Nursery
@@ -47,10 +48,12 @@ class Run:
     steps: int = 0
     keep_going: bool = False
     slower: float = 1.0
+    vaults: int = 4
     until: float = 0.0
     counts: dict[str, Counter[str]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
     templates: list[Any] = field(default_factory=list)  # see templates.pair
+    made: dict[int, Any] = field(default_factory=dict)  # vaults by number, see vaults.chosen
 
     def dice(self, *names: object) -> random.Random:
         """Return random numbers that depend on the seed and the names only."""

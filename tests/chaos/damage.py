@@ -1,15 +1,12 @@
 """Damage of each kind of file in a data directory, and the outcome of a start.
 
 A daemon on a damaged copy of a store has to answer as the model does, or to refuse. It refuses a
-start with exit code 1 and one line, or a call with a code for damaged data. Three outcomes are
-counted apart:
+start with exit code 1 and one line, or a call with a code for damaged data. One or two values may
+differ if Verify reports it ("told by verify"). Two outcomes are failures by the rule of `strict`:
 
-- "undetectable value": SQLite has no checksums of pages, and the checksum of a context does not
-  cover all its values. Then `PRAGMA quick_check` finds nothing, and one or two values differ from
-  the model.
+- "undetectable value": one or two values differ from the model, and Verify finds nothing.
 - "undetectable tail": the log lacks the newest commits. Then the state is that of an earlier
   revision, which is not below the revision of the index's base.
-- "told by verify": an undetectable value over which index and store disagree, so Verify reports it.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos import model, templates, worlds
+from chaos import model, strict, templates, worlds
 from chaos.common import Run
 from chaos.daemon import Daemon, Wrong, eventually
 from chaos.templates import SMALL, Template
@@ -323,7 +320,7 @@ def compare(client: MessageClient, case: Case, damaged: Path, *, probed: bool = 
                 f"the index is of {case.template.base_revision}, and nobody was told: {faults[:2]}"
             )
         consistent(client, writer, found)
-        return "undetectable tail"
+        return strict.undetectable("undetectable tail", faults[:2])
     if served := other_world(client, case):
         # The other store has its own identity, so it is served, but never with this store's index.
         consistent(client, case.other.writer, served)
@@ -335,7 +332,9 @@ def compare(client: MessageClient, case: Case, damaged: Path, *, probed: bool = 
         raise Wrong(f"quick_check says {problems[:2]}, nobody was told: {faults[:3]}")
     if len(faults) > 2:
         raise Wrong(f"quick_check finds nothing, but: {faults[:5]}")
-    return "undetectable value" if client.verify().ok else "told by verify"
+    if not client.verify().ok:
+        return "told by verify"
+    return strict.undetectable("undetectable value", faults)
 
 
 def cut_off(case: Case, revision: int, found: worlds.World) -> bool:

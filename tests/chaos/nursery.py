@@ -1,4 +1,4 @@
-"""A process that loads the daemon's code and kernels once, and forks daemons.
+"""A process that loads the daemon's code and kernels once, and forks daemons and askers.
 
 A fork takes a tenth of the processor time of a new start, and runs the same code in its own
 process. The nursery has one thread. It reads a line of JSON for each start, and writes one for each
@@ -8,6 +8,7 @@ start and each end. Its daemons end with it.
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import os
 import resource
@@ -15,7 +16,10 @@ import select
 import signal
 import sys
 import traceback
+from pathlib import Path
 from typing import Any, NoReturn
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 PR_SET_PDEATHSIG = 1
 
@@ -43,9 +47,15 @@ def become_daemon(order: dict[str, Any]) -> NoReturn:
         os.execv(sys.executable, [sys.executable, "-c", code, *sys.argv[1:]])
     code = 1
     try:
-        from vikingd.daemon.server import main
+        if "ask" in order:
+            from chaos import asking
 
-        main()
+            asking.main(order)
+            code = 0
+        else:
+            from vikingd.daemon.server import main
+
+            main()
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
@@ -59,6 +69,7 @@ def load() -> None:
     """Load all code and kernels of a start."""
     import openai  # noqa: F401
 
+    from chaos import asking
     from vikingd.daemon import (
         serving,  # noqa: F401
         warm,
@@ -67,6 +78,9 @@ def load() -> None:
     warm.compile_kernels(lambda _: None)
     warm.load_find()
     warm.take_through()
+    asking.warm()
+    gc.collect()
+    gc.freeze()  # the collector of a fork leaves these objects alone
 
 
 def say(**record: object) -> None:
