@@ -40,9 +40,7 @@ class Authority:
         self._directory, self._name = directory, name
         self.certificate, self._key = self._made(name, "basicConstraints=critical,CA:TRUE")
 
-    def signed(
-        self, name: str, *alternatives: str, days: int = 90, subject: str = ""
-    ) -> Files:
+    def signed(self, name: str, *alternatives: str, days: int = 90, subject: str = "") -> Files:
         """Return the files of a new certificate and its key.
 
         Args:

@@ -25,8 +25,8 @@ from vikingd.client.errors import (
     sendable,
 )
 from vikingd.client.methods import RETRIED, Described, Method, Methods, Pages, Stream, Stubs
-from vikingd.client.probing import looked_at
 from vikingd.client.pages import Progress
+from vikingd.client.probing import looked_at
 from vikingd.client.reasons import unreached
 from vikingd.client.seen import KEY, Seen
 from vikingd.client.words import unknown_method

@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from vikingd.system import platform
 from vikingd.system import sealed_files as sealed
-from vikingd.system.regular_files import descriptor_of
 from vikingd.system.log_frames import NO_LOG, open_log, read_salts, salts_of
+from vikingd.system.regular_files import descriptor_of
 
 _SLOT = 512  # bytes, a sector
 
