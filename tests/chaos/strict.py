@@ -42,6 +42,18 @@ NOT_CHECKED = (
         "A context or link whose whole row is gone from all tables and indexes is missed only if "
         "an index still has it.",
     ),
+    NotChecked(
+        r"index \w+; keys:.*deleted",
+        _UNTOLD,
+        "A key whose whole row is gone is not valid and not listed, as if it had never been "
+        "created.",
+    ),
+    NotChecked(
+        r"older \(.*\) access\.sqlite3, access\.sqlite3-wal, access\.sqlite3-shm, keys-needed$",
+        r"^(silent|more than was told|a key that must not work works|a dead key works)",
+        "an older `access.sqlite3` put back together with its `-wal`, `-shm` and `keys-needed`: "
+        "revoked keys are valid again",
+    ),
 )
 
 
