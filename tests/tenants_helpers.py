@@ -29,10 +29,12 @@ async def running(
     *,
     reader: bool = False,
     embedding: EmbedSettings = NONE,
+    accept_loss: bool = False,
 ) -> AsyncIterator[Tenants]:
     """Run the tenants of a data directory."""
     shared = Shared(embedding)
-    engine = Engine(EngineSettings(data, embedding, reader=reader), shared=shared)
+    own = EngineSettings(data, embedding, reader=reader, accept_loss=accept_loss)
+    engine = Engine(own, shared=shared)
     settings = TenantSettings(most_open, idle_seconds)
     tenants = Tenants(engine, {}, shared, settings, lambda opened: {"engine": opened})
     await tenants.start()

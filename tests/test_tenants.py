@@ -259,6 +259,31 @@ def test_a_damaged_tenant_is_damaged_alone(tmp_path: Path) -> None:
     run(test())
 
 
+def test_an_accepted_loss_is_that_of_tenants_too(tmp_path: Path) -> None:
+    """`--accept-data-loss` opens each damaged tenant once; a later loss is refused again."""
+
+    async def test() -> None:
+        async with running(tmp_path) as tenants:
+            await tenants.create("acme")
+            await put(tenants, "acme", "acme")
+        database = tmp_path / "tenants" / "acme" / DATABASE
+        database.unlink()
+        async with running(tmp_path) as tenants:
+            with pytest.raises(StoreDamaged, match="--accept-data-loss"):
+                await read(tenants, "acme")
+        async with running(tmp_path, most_open=1, accept_loss=True) as tenants:
+            await tenants.create("beta")
+            assert await read(tenants, "acme") is None
+            await put(tenants, "acme", "again")
+            assert await read(tenants, "beta") is None  # closes acme
+            await until(lambda: not tenants.is_open("acme"))
+            database.unlink()
+            with pytest.raises(StoreDamaged):
+                await read(tenants, "acme")
+
+    run(test())
+
+
 def test_a_lost_engine_is_opened_again(tmp_path: Path) -> None:
     """A truncated file of the index costs one opening, and the store makes the index again."""
 

@@ -104,7 +104,7 @@ _Reembed = Annotated[
 ]
 _AcceptLoss = Annotated[
     bool,
-    typer.Option("--accept-data-loss", help="Accept a store that lost data."),
+    typer.Option("--accept-data-loss", help="Accept stores that lost data, also of tenants."),
 ]
 _AcceptOlderKeys = Annotated[
     bool,

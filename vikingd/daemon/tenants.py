@@ -183,6 +183,7 @@ class Tenants:
         self._places: OrderedDict[str, _Place] = OrderedDict()  # the least recently used one first
         self._closing: dict[str, asyncio.Task[None]] = {}
         self._deleting: set[str] = set()
+        self._were_open: set[str] = set()  # a loss is accepted at the first opening alone
         self._closed = 0  # closings so far
         self._count = 0  # stores that are open, open now or close now
         self._freed = asyncio.Event()  # a call or a closing ended
@@ -363,12 +364,13 @@ class Tenants:
             raise
 
     def _open_engine(self, path: Path) -> Engine:
-        settings: EngineSettings = replace(
-            self.default.engine.settings,
+        own: EngineSettings = self.default.engine.settings
+        settings = replace(
+            own,
             path=path,
             tenant=path.name,
             small=True,
-            accept_loss=False,
+            accept_loss=own.accept_loss and path.name not in self._were_open,
         )
 
         def tell(step: str) -> None:
@@ -378,7 +380,10 @@ class Tenants:
             for warning in keep_private(path):
                 _log.warning("private files", tenant=path.name, warning=warning)
         limit = self._embedding_limit
-        return Engine(settings, tell, self._shared, partial(limit, path.name) if limit else None)
+        embedding_limit = partial(limit, path.name) if limit else None
+        engine = Engine(settings, tell, self._shared, embedding_limit)
+        self._were_open.add(path.name)
+        return engine
 
     def _close_ahead(self) -> None:
         """Close idle tenants, so that the next opening need not wait for a place."""
