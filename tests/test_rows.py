@@ -258,6 +258,19 @@ def test_a_damaged_link_is_named_and_left_out(store: Stored) -> None:
         assert engine.verify().problems == ()
 
 
+def test_a_deleted_row_is_named_while_an_index_has_it(store: Stored) -> None:
+    """Verify names the ends of a link, and the context, whose rows are gone."""
+    filled(store)
+    of_b = f"(SELECT id FROM contexts WHERE uri = '{B}')"
+    with store.opened() as engine:
+        store.change("DELETE FROM links")
+        store.change(f"DELETE FROM texts WHERE context_id = {of_b}")
+        store.change(f"DELETE FROM contexts WHERE id = {of_b}")
+        problems = engine.verify().problems
+        assert f"{A} and {B} have different links in index and store" in problems
+        assert f"{B} is in the index, and the store has no sound row of it" in problems
+
+
 def test_a_damaged_directory_does_not_hide_what_is_below_it(store: Stored) -> None:
     """Files below a damaged directory are served; the directory is named."""
     filled(store)
