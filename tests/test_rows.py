@@ -271,6 +271,21 @@ def test_a_deleted_row_is_named_while_an_index_has_it(store: Stored) -> None:
         assert f"{B} is in the index, and the store has no sound row of it" in problems
 
 
+@pytest.mark.parametrize("rows", ["", f"WHERE uri = '{ROOT}'"], ids=["all", "the root"])
+def test_a_store_without_its_root_is_damaged(store: Stored, rows: str) -> None:
+    """Verify names the missing root, and a write is refused."""
+    filled(store)
+    store.change("DELETE FROM links")
+    store.change("DELETE FROM entries")
+    store.change("DELETE FROM texts")
+    store.change(f"DELETE FROM contexts {rows}")
+    with store.opened() as engine:
+        problems = engine.verify().problems
+        assert f"{ROOT} is damaged: it is not in the store as a directory" in problems
+        with pytest.raises(StoreDamaged, match="it has no viking://"):
+            put(engine, Draft("viking://agent/skills/new.md", content="new"))
+
+
 def test_a_damaged_directory_does_not_hide_what_is_below_it(store: Stored) -> None:
     """Files below a damaged directory are served; the directory is named."""
     filled(store)
