@@ -9,17 +9,18 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commands import VIKINGD
 from metrics_helpers import free_address, sample
+from patience import SECONDS, eventually
 from reader_helpers import Daemon, note, serving
 from store_helpers import DOCS, GUIDE, file, opened, put, scanned
 
-from vikingd.client import ClientError, Draft, Overloaded
+from vikingd.client import ClientError, DeadlinePassed, Draft, Overloaded
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.backing_up import fetch, remove_older
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreInUse, StoreMismatch
@@ -239,6 +240,57 @@ def test_one_backup_is_made_at_a_time_and_none_for_callers_that_are_gone(
     other.close()
     refusals = {"rpc": "Backup", "code": "RESOURCE_EXHAUSTED"}
     assert sample(f"http://{metrics}/metrics", "vikingd_calls_total", **refusals)
+
+
+LARGE = 40
+"""Megabytes of a store that no buffer between two processes takes whole."""
+
+
+@contextmanager
+def unread(tmp_path: Path, changed: str) -> Iterator[Daemon]:
+    """Yield a daemon with a large store and no other calls."""
+    with opened(tmp_path / "store", model="none", dimension=None) as store:
+        for n in range(LARGE):
+            put(store, file(f"{DOCS}/{n}.md", overview="x" * 1_000_000))
+    with serving(tmp_path / "store", "--log-level", "info", changed=changed) as daemon:
+        yield daemon
+
+
+def test_a_backup_that_nobody_reads_ends(tmp_path: Path) -> None:
+    """A backup whose caller reads nothing for a time ends with the reason and frees its place."""
+    impatient = "from vikingd.wire import streams\nstreams.UNREAD = 0.5"
+    with unread(tmp_path, impatient) as daemon:
+        patient = MessageClient(daemon.alone, timeout=3600)
+        pieces = patient.backup()
+        next(pieces)
+        other = MessageClient(daemon.address, retries=False)
+
+        def has_place() -> bool:
+            try:
+                next(other.backup())
+            except Overloaded:
+                return False
+            return True
+
+        eventually(has_place)
+        with pytest.raises(DeadlinePassed, match=r"read nothing of the stream for 0\.5 s"):
+            list(pieces)
+        patient.close()
+        other.close()
+
+
+def test_a_daemon_stops_at_once_beside_a_backup_that_nobody_reads(tmp_path: Path) -> None:
+    """SIGTERM waits neither for the reader of a stream nor for the time that calls may take."""
+    patient = "from vikingd.daemon import serving\nserving._GRACE = serving._LAST_RESORT = 3600"
+    with unread(tmp_path, patient) as daemon:
+        client = MessageClient(daemon.alone, timeout=3600)
+        pieces = client.backup()
+        next(pieces)
+        daemon.process.terminate()
+        daemon.process.wait(SECONDS)
+        with pytest.raises(ClientError):
+            list(pieces)
+        client.close()
 
 
 def test_what_was_changed_on_the_way_is_not_kept(

@@ -151,6 +151,17 @@ MEMORIES = {
 }
 
 
+@pytest.mark.parametrize("uri", ["", " "])
+def test_a_context_without_a_uri_is_named_by_its_id(store: Stored, uri: str) -> None:
+    """The damage of a context whose URI was emptied names the id of the context."""
+    filled(store)
+    store.change(f"UPDATE contexts SET uri = '{uri}' {OF_A}")
+    with store.opened() as engine:
+        assert any(
+            re.match(rf'context \d+ \("{uri}"\) is damaged', d) for d in engine.verify().problems
+        )
+
+
 @pytest.mark.parametrize("sql", CONTEXTS.values(), ids=list(CONTEXTS))
 def test_a_damaged_context_is_named_and_not_served(store: Stored, sql: str) -> None:
     """An index is built without it; Get, moves, links and masked writes refuse it by name."""

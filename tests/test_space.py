@@ -77,6 +77,20 @@ def test_connections_that_write_overwrite_what_they_delete(
         assert db.execute("PRAGMA secure_delete").fetchone() == (1,)
 
 
+def test_the_mark_is_synced_while_a_reader_delays_the_log(tmp_path: Path) -> None:
+    """Writes beside a long read have their mark on disk, and so has each emptying of the log."""
+    with opened(tmp_path) as store:
+        put(store, file(f"{DOCS}/a.md", "a"))
+        with store._snapshot() as db:
+            db.execute("SELECT count(*) FROM contexts").fetchall()
+            for name in "bcd":
+                put(store, file(f"{DOCS}/{name}.md", name))
+                eventually(lambda: store._mark.is_synced)
+        put(store, file(f"{DOCS}/e.md", "e"))
+        store.give_back()
+        assert store._mark.is_synced
+
+
 def test_all_free_pages_are_given_back(tmp_path: Path) -> None:
     """After the deletion of large files the database is as small as it was without them."""
     with opened(tmp_path / "without") as store:

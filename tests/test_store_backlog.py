@@ -87,6 +87,17 @@ def test_equal_texts_have_equal_digests_until_their_vectors_are_dropped(store: S
     assert store.made_vectors([digest]) == {}
 
 
+def test_a_damaged_vector_is_not_copied_into_an_equal_text(sqlite_store: Store) -> None:
+    """A vector that does not fit its checksum is not returned for its digest."""
+    put(sqlite_store, file(f"{DOCS}/a", abstract="same"))
+    (waiting,) = sqlite_store.backlog(9)
+    sqlite_store.fill([(waiting.text_id, ONE)], {waiting.text_id: waiting.digest}).result()
+    assert sqlite_store.made_vectors([waiting.digest]) == {waiting.digest: ONE}
+    with closing(connect(sqlite_store._database)) as db:
+        db.execute("UPDATE texts SET vector = ? WHERE vector IS NOT NULL", (TWO,))
+    assert sqlite_store.made_vectors([waiting.digest]) == {}
+
+
 def test_one_of_many_equal_texts_tells_the_vector(sqlite_store: Store) -> None:
     """The lookup reads only one of many equal texts."""
     put(sqlite_store, *(file(f"{DOCS}/{i}", abstract="same") for i in range(300)))

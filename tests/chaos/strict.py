@@ -48,15 +48,27 @@ NOT_CHECKED = (
         "A link whose row is gone is missed only until the next start, since bases have no links.",
     ),
     NotChecked(
-        r"index \w+; (contexts:.*uri|links:.*\b[ab]) of \(",
+        r"index \w+; (contexts:.*uri|keys:.*\bid|links:.*\b[ab]) of \(",
         r"^more than was told",
-        "A row is named by what it has: if its URI or an end of a link was changed, the one before "
-        "is not named.",
+        "A row is named by what it has: if its URI, the id of a key or an end of a link was "
+        "changed, the one before is not named.",
     ),
     NotChecked(
         r"older \(\w+\) store.sqlite3, store.sqlite3-wal, store.sqlite3-shm, mark$",
         _UNTOLD,
         "an older file together with its mark deleted or put back, if no newer index is beside it",
+    ),
+    NotChecked(
+        r"index \w+; keys:.*deleted",
+        _UNTOLD,
+        "A key whose whole row is gone is not valid and not listed, as if it had never been "
+        "created.",
+    ),
+    NotChecked(
+        r"older \(.*\) access\.sqlite3, access\.sqlite3-wal, access\.sqlite3-shm, keys-needed$",
+        r"^(silent|more than was told|a key that must not work works|a dead key works)",
+        "an older `access.sqlite3` put back together with its `-wal`, `-shm` and `keys-needed`: "
+        "revoked keys are valid again",
     ),
 )
 

@@ -93,7 +93,11 @@ def connect(path: Path) -> sqlite3.Connection:
     _add_checksums(connection)
     version = connection.execute("SELECT value FROM state WHERE name = 'version'").fetchone()[0]
     if version != _VERSION:
-        raise StoreDamaged(f"{path} is of a later version of vikingd")
+        raise StoreDamaged(
+            f"{path}, the file of the keys, has version {version} of its tables, and this vikingd "
+            f"reads version {_VERSION}: start the later version of vikingd that wrote it, or "
+            "restore a copy of the file"
+        )
     return connection
 
 

@@ -261,7 +261,7 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     await boundary.take_in()
     # Beside each other: requests of the gateway are calls that run.
     ending = [parts.gateway.stop()] if parts.gateway is not None else []
-    await asyncio.gather(server.stop(_GRACE), *ending)
+    await asyncio.gather(_end_calls(server, boundary), *ending)
     await parts.models.close()
     threads.shutdown()
     boundary.close()
@@ -277,6 +277,14 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     await asyncio.to_thread(keys.close)
     await asyncio.to_thread(parts.shared.close)
     _log.info("stopped")
+
+
+async def _end_calls(server: grpc.aio.Server, boundary: Boundary) -> None:
+    """Stop the server after the calls in flight, and without a wait for streams nobody reads."""
+    stopping = asyncio.create_task(server.stop(_GRACE))
+    if await boundary.end_streams():
+        await server.stop(None)
+    await stopping
 
 
 def _options(message_bytes: int, connections: int, *, tls: bool) -> tuple[tuple[str, int], ...]:

@@ -56,4 +56,6 @@ def shown(uri: object, context_id: object) -> str:
         return f"context {context_id}"
     if not isinstance(uri, str):
         return f"context {context_id} ({uri!r})"
+    if not uri.strip():
+        return f'context {context_id} ("{uri}")'
     return uri.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

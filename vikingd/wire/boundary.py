@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import grpc
@@ -18,6 +18,7 @@ from vikingd.wire.calls import CallDeadline
 from vikingd.wire.errors import code_of, status_of
 from vikingd.wire.intake import INLINE_BYTES, Intake, parsed
 from vikingd.wire.sessions import KEY, SessionCall, points_of
+from vikingd.wire.streams import Streams
 
 if TYPE_CHECKING:
     from vikingd.telemetry.tracing import Tracing
@@ -54,6 +55,7 @@ class Boundary(grpc.aio.ServerInterceptor):
         self._intake = Intake()
         self._tracing = tracing
         self._guarded: dict[str, Guarded] = {}
+        self._streams = Streams()
         self._arrived = 0
         self._begins = asyncio.Event()
         self._begins.set()
@@ -77,10 +79,18 @@ class Boundary(grpc.aio.ServerInterceptor):
             if handler is None or not method.startswith(_PREFIX):
                 return handler
             if handler.response_streaming:
-                guarded = _guard_stream(method, handler, self._admission, self._metrics)
+                guarded = _guard_stream(
+                    method, handler, self._admission, self._metrics, self._streams
+                )
             else:
                 guarded = _guard(
-                    method, handler, self._admission, self._intake, self._metrics, self._tracing
+                    method,
+                    handler,
+                    self._admission,
+                    self._intake,
+                    self._metrics,
+                    self._streams,
+                    self._tracing,
                 )
             self._guarded[method] = guarded
         refuses = await self._admission.refuses(handler_call_details.invocation_metadata or ())
@@ -89,6 +99,10 @@ class Boundary(grpc.aio.ServerInterceptor):
     def close(self) -> None:
         """End the thread of the intake, without waiting for its work."""
         self._intake.close()
+
+    async def end_streams(self) -> bool:
+        """End the streams as the daemon stops, see `Streams.stop`."""
+        return await self._streams.stop()
 
     async def take_in(self) -> None:
         """Accept the calls in gRPC's queue, because its stop would cancel them (grpc/grpc#41785).
@@ -111,6 +125,7 @@ def _guard(
     admission: Admission,
     intake: Intake,
     metrics: Metrics,
+    streams: Streams,
     tracing: Tracing | None,
 ) -> Guarded:
     name = method.rpartition("/")[2]
@@ -192,6 +207,7 @@ def _guard(
         return reply
 
     async def call(data: bytes, context: Any) -> Any:
+        streams.note()
         size = len(data)
         reply = await answer(data, context)
         intake.let_go(size)
@@ -218,7 +234,9 @@ def _valid_by_now() -> Overloaded:
     return Overloaded("the key is valid by now: repeat the call", 0.1)
 
 
-def _guard_stream(method: str, handler: Any, admission: Admission, metrics: Metrics) -> Guarded:
+def _guard_stream(
+    method: str, handler: Any, admission: Admission, metrics: Metrics, streams: Streams
+) -> Guarded:
     """Return the guarded handler of a method that answers with a stream, which has no span."""
     name, rule = method.rpartition("/")[2], admission.rules[method]
     parse = handler.request_deserializer
@@ -242,12 +260,11 @@ def _guard_stream(method: str, handler: Any, admission: Admission, metrics: Metr
                     admitted.replied(part)
                     yield part
 
-    async def call(request: Any, context: Any) -> AsyncIterator[Any]:
+    async def call(request: Any, context: Any) -> None:
         started, code, error = time.perf_counter(), grpc.StatusCode.OK, None
         parts = handled(request, context)
         try:
-            async for part in parts:
-                yield part
+            await streams.send(parts, context)
         except (asyncio.CancelledError, GeneratorExit):  # the caller went away
             code = grpc.StatusCode.CANCELLED
             raise
@@ -269,9 +286,8 @@ def _guard_stream(method: str, handler: Any, admission: Admission, metrics: Metr
         if error is not None:
             await context.abort_with_status(status_of(error))
 
-    async def refuse(_: Any, context: Any) -> AsyncIterator[Any]:
-        async for part in call(_NOT_RECEIVED, context):
-            yield part
+    async def refuse(_: Any, context: Any) -> None:
+        await call(_NOT_RECEIVED, context)
 
     guarded = grpc.unary_stream_rpc_method_handler(
         call, request_deserializer=decode, response_serializer=handler.response_serializer

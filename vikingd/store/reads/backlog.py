@@ -9,6 +9,7 @@ from hashlib import blake2b
 from vikingd.domain.changes import Backlog, Waiting
 from vikingd.domain.text import HAN, HANGUL, KANA
 from vikingd.domain.uri import user_of
+from vikingd.store.checked import vector_damage
 from vikingd.store.connection import Connection
 from vikingd.store.reads.database import DatabaseReads, revision_of
 from vikingd.store.rows import text_of
@@ -37,10 +38,10 @@ _ABSTRACTS, _PASSAGES = 0, 1
 # One row for each digest, because thousands of texts may be equal.
 _MADE = """
 WITH wanted (digest) AS (VALUES {})
-SELECT digest, (
-    SELECT vector FROM texts INDEXED BY texts_digest
-    WHERE texts.digest = wanted.digest AND vector IS NOT NULL LIMIT 1)
-FROM wanted
+SELECT id, vector_checksum, vector_revision, digest, vector FROM texts WHERE id IN (
+    SELECT (SELECT id FROM texts INDEXED BY texts_digest
+        WHERE texts.digest = wanted.digest AND vector IS NOT NULL LIMIT 1)
+    FROM wanted)
 """
 
 
@@ -82,12 +83,20 @@ class BacklogReads(DatabaseReads):
             )
 
     def made_vectors(self, digests: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the vectors that the embedder made of texts with these digests."""
+        """Return the vectors that the embedder made of texts with these digests.
+
+        A damaged one is left out: its copy would have a checksum of its own, and pass for sound.
+        """
         if not digests:
             return {}
         with self._snapshot() as db:
+            dimension = db.get_meta("store.dimension").get("store.dimension")
             rows = db.execute(_MADE.format(", ".join(["(?)"] * len(digests))), digests)
-            return {digest: vector for digest, vector in rows if vector is not None}
+            return {
+                row[2]: row[3]
+                for text_id, *row in rows
+                if not vector_damage(text_id, row, dimension)
+            }
 
     def waiting(self, text_ids: Sequence[int]) -> tuple[int, int]:
         """Return (how many of these texts wait for their vector, the revision that was read)."""

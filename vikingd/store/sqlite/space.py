@@ -88,7 +88,6 @@ class Space:
     def _run(self) -> None:
         let_finds_go_first()
         while self._wait():
-            self._sync_mark()
             try:
                 if self._empty_in_time() and self._give_back(self._excess, self._wake.is_set):
                     self._empty_in_time()
@@ -117,6 +116,7 @@ class Space:
         return True
 
     def _empty_log(self) -> bool:
+        self._sync_mark()  # each time: a reader may delay the log for long
         return self._writer.between(self._committing.empty_log)
 
     def _excess(self) -> int:

@@ -1,0 +1,83 @@
+"""The sending of replies that are streams, and its end if nobody reads them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from vikingd.domain.errors import DeadlinePassed, Stopping
+
+UNREAD = 20.0
+"""Seconds without progress of the caller after which a stream ends."""
+_LAST_WORDS = 0.5  # seconds for the status of a stream, as the daemon stops
+
+
+class Streams:
+    """The calls that run, and the streams among them; for the event loop.
+
+    gRPC sends no status before the bytes that wait for the caller. So a stream that nobody reads
+    keeps its call until the caller reads on or goes away, but nothing else.
+    """
+
+    def __init__(self) -> None:
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._streams: set[asyncio.Task[Any]] = set()
+        self._limits: set[asyncio.Timeout] = set()  # of streams that go on
+        self._is_stopping = False
+
+    def note(self) -> asyncio.Task[Any]:
+        """Note the call of this task, until the task ends; return the task."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._calls.add(task)
+        task.add_done_callback(self._calls.discard)
+        return task
+
+    async def send(self, parts: AsyncIterator[Any], context: Any) -> None:
+        """Send the parts of a stream.
+
+        Raises:
+            DeadlinePassed: the caller reads nothing for UNREAD seconds.
+            Stopping: the daemon stops.
+        """
+        task, loop, limit = self.note(), asyncio.get_running_loop(), asyncio.timeout(None)
+        self._streams.add(task)
+        task.add_done_callback(self._streams.discard)
+        try:
+            async with limit:
+                self._limits.add(limit)
+                async for part in parts:
+                    self._check()
+                    limit.reschedule(loop.time() + UNREAD)
+                    await context.write(part)
+                    self._check()
+                    limit.reschedule(None)
+        except TimeoutError:
+            self._check()
+            raise DeadlinePassed(
+                f"the caller read nothing of the stream for {UNREAD:g} s: repeat the call, and "
+                "read each piece as it comes"
+            ) from None
+        finally:
+            self._limits.discard(limit)
+
+    def _check(self) -> None:
+        if self._is_stopping:
+            raise Stopping("the daemon stops before the end of the stream: repeat the call")
+
+    async def stop(self) -> bool:
+        """End the streams, and wait for the end of the calls.
+
+        Returns:
+            True if streams are left that nobody reads; only gRPC can end them.
+        """
+        self._is_stopping = True
+        for limit in self._limits:
+            if not limit.expired():
+                limit.reschedule(0)
+        while waiting := self._calls - self._streams:
+            await asyncio.wait(waiting)
+        if self._streams:
+            await asyncio.wait(self._streams.copy(), timeout=_LAST_WORDS)
+        return bool(self._streams)
