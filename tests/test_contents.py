@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -166,7 +167,7 @@ def test_links_outlive_the_first_vector(fixture: Fixture) -> None:
     assert relations(wide, A) == (Relation(B, "b", "why"),)
 
 
-def _with(context: Upsert, **fields: object) -> Upsert:
+def _with(context: Upsert, **fields: Any) -> Upsert:
     """Return a context whose second text has other fields."""
     first, second = context.texts
     return replace(context, texts=(first, replace(second, **fields)))
