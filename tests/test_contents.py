@@ -5,10 +5,12 @@ from __future__ import annotations
 import mmap
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from trees import linked_with
 from viking_kernels import find as kernel
 
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget
-from vikingd.domain.changes import Committed, IndexedText
+from vikingd.domain.changes import Committed, IndexedText, Upsert
 from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Relation
 from vikingd.domain.find import FindQuery
 from vikingd.engine import Engine, EngineSettings
@@ -27,6 +29,7 @@ from vikingd.index.compaction import compacted
 from vikingd.index.contents import Contents, Strings
 from vikingd.index.segment.arrays import empty
 from vikingd.index.snapshot import Snapshot
+from vikingd.index.verify import Comparison
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
 
@@ -159,38 +162,56 @@ def test_links_outlive_the_first_vector(fixture: Fixture) -> None:
     fixture.put(A, "a")
     fixture.put(B, "b")
     fixture.wrote(fixture.engine.writable_store.link(A, B, "why"))
-    wide = fixture.put(C, "c", vector=np.ones(4, "<f4").tobytes())
+    wide = fixture.put(C, "c", vector=np.full(4, 0.5, "<f4").tobytes())
     assert wide.dimension == 4
     assert relations(wide, A) == (Relation(B, "b", "why"),)
 
 
+def _with(context: Upsert, **fields: Any) -> Upsert:
+    """Return a context whose second text has other fields."""
+    first, second = context.texts
+    return replace(context, texts=(first, replace(second, **fields)))
+
+
 @pytest.mark.parametrize(
-    ("statement", "problem"),
+    ("change", "problem"),
     [
-        ("UPDATE contexts SET abstract = 'x' WHERE uri = ?", "another abstract"),
-        ("UPDATE contexts SET content = 'cold' WHERE uri = ?", "another passage"),
-        (
-            'UPDATE texts SET "start" = 0, "end" = 3 WHERE ordinal = 1 AND ? <> ""',
-            "another passage",
-        ),
-        ("UPDATE texts SET section = 'x' WHERE ordinal = 1 AND ? <> ''", "another passage"),
-        ("UPDATE links SET reason = 'x' WHERE ? <> ''", "different links"),
-        ("DELETE FROM links WHERE ? <> ''", "different links"),
+        (lambda context: replace(context, abstract="x"), "has another abstract"),
+        (lambda context: _with(context, text="cold"), "has other terms"),
+        (lambda context: _with(context, start=1), "is another passage"),
+        (lambda context: _with(context, section="x"), "is another passage"),
+        (lambda context: replace(context, context_id=99), "is context 99"),
+        (lambda context: replace(context, uri=C), "has no sound row"),
     ],
 )
 def test_verify_sees_what_a_reply_would_show_wrong(
-    tmp_path: Path, statement: str, problem: str
+    tmp_path: Path, change: Callable[[Upsert], Upsert], problem: str
 ) -> None:
-    """Verify reports an abstract, a passage or a link that differs between store and index."""
+    """Verify reports a context or a passage that differs between store and index."""
     made = Fixture(tmp_path, STAYS)
     made.put(B, "b")
-    made.put(A, "a", content="warm", passages=(Passage("S", 0, 4),))
+    snapshot = made.put(A, "a", content="warm", passages=(Passage("S", 0, 4),))
+    comparison = Comparison(snapshot)
+    with made.engine.store.at_revision(snapshot.revision) as stored:
+        assert stored is not None
+        contexts, links = stored
+        comparison.run((change(one) if one.uri == A else one for one in contexts), links)
+    made.engine.close()
+    assert any(problem in found and A in found for found in comparison.problems)
+
+
+@pytest.mark.parametrize("statement", ["UPDATE links SET reason = 'x'", "DELETE FROM links"])
+def test_verify_sees_another_link(tmp_path: Path, statement: str) -> None:
+    """Verify reports a link that is not as the index has it."""
+    made = Fixture(tmp_path, STAYS)
+    made.put(B, "b")
+    made.put(A, "a")
     made.wrote(made.engine.writable_store.link(A, B, "why"))
     with closing(sqlite3.connect(tmp_path / "store.sqlite3")) as db, db:
-        assert db.execute(statement, (A,)).rowcount == 1
+        assert db.execute(statement).rowcount == 1
     report = made.engine.verify()
     made.engine.close()
-    assert any(problem in found and A in found for found in report.problems), report.problems
+    assert f"{A} and {B} have different links in index and store" in report.problems
 
 
 @pytest.mark.parametrize("place", ["base", "tail"])

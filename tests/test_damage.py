@@ -32,7 +32,7 @@ from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store import Store
 from vikingd.store.damage import Damage
-from vikingd.store.sqlite.schema import DATABASE
+from vikingd.store.sqlite.schema import DATABASE, MIGRATIONS
 
 PAGE = 4096
 
@@ -422,7 +422,7 @@ def test_no_damage_of_any_file_is_an_error_that_nobody_wrote(
 def test_a_store_of_a_schema_that_cannot_be_is_damage(tmp_path: Path) -> None:
     """A store with an impossible schema version is refused as damaged."""
     Store(tmp_path, model="m", dimension=2).close()
-    for version in (-3, 0):
+    for version in range(-3, len(MIGRATIONS)):
         with closing(sqlite3.connect(tmp_path / DATABASE)) as db:
             db.execute(f"PRAGMA user_version = {version}")
         with pytest.raises(StoreDamaged, match="schema"):

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
@@ -32,6 +32,7 @@ from vikingd.ingest.prepare import prepare
 from vikingd.models.embed import e5_weights
 from vikingd.models.embed.e5_file import E5File
 from vikingd.models.embed.settings import EmbedSettings
+from vikingd.store.damage import Damage
 from vikingd.store.reads import Reads
 from vikingd.store.sqlite.database import SqliteReads
 
@@ -335,8 +336,8 @@ def test_a_reader_answers_as_before_while_it_takes_everything_anew(
         if threading.current_thread().name == "store-reader" and next(tears, 0) is None:
             raise MemoryError
 
-    def watched(self: Reads) -> Iterator[Upsert]:
-        for count, context in enumerate(scan(self)):
+    def watched(self: Reads, found: Callable[[Damage], object]) -> Iterator[Upsert]:
+        for count, context in enumerate(scan(self, found)):
             snapshot = reader.snapshot
             seen.append((snapshot.revision, snapshot.find(f"{ROOT}/0.md") is not None))
             if count == 4 and next(breaks, 0) is None:

@@ -26,7 +26,7 @@ clean=(env -i ENVIRONMENT "PATH=$PATH" VIKINGD_EMBEDDING__PROVIDER=none)
 clean=("${clean[@]//\/tmp\/vikingd//run/container}")
 case $1 in
     build) exec test -f "$3" ;;
-    exec) exec nsenter --target "$(cat "$SCRATCH/$2")" --mount --root "${clean[@]}" "${@:3}" ;;
+    exec) exec nsenter --target "$(cat "$SCRATCH/$2")" --mount --root --wd "${clean[@]}" "${@:3}" ;;
 esac
 shift
 while [[ "$1" = --* ]]; do

@@ -269,6 +269,34 @@ def test_a_damaged_link_is_named_and_left_out(store: Stored) -> None:
         assert engine.verify().problems == ()
 
 
+def test_a_deleted_row_is_named_while_an_index_has_it(store: Stored) -> None:
+    """Verify names the ends of a link, and the context, whose rows are gone."""
+    filled(store)
+    of_b = f"(SELECT id FROM contexts WHERE uri = '{B}')"
+    with store.opened() as engine:
+        store.change("DELETE FROM links")
+        store.change(f"DELETE FROM texts WHERE context_id = {of_b}")
+        store.change(f"DELETE FROM contexts WHERE id = {of_b}")
+        problems = engine.verify().problems
+        assert f"{A} and {B} have different links in index and store" in problems
+        assert f"{B} is in the index, and the store has no sound row of it" in problems
+
+
+@pytest.mark.parametrize("rows", ["", f"WHERE uri = '{ROOT}'"], ids=["all", "the root"])
+def test_a_store_without_its_root_is_damaged(store: Stored, rows: str) -> None:
+    """Verify names the missing root, and a write is refused."""
+    filled(store)
+    store.change("DELETE FROM links")
+    store.change("DELETE FROM entries")
+    store.change("DELETE FROM texts")
+    store.change(f"DELETE FROM contexts {rows}")
+    with store.opened() as engine:
+        problems = engine.verify().problems
+        assert f"{ROOT} is damaged: it is not in the store as a directory" in problems
+        with pytest.raises(StoreDamaged, match="it has no viking://"):
+            put(engine, Draft("viking://agent/skills/new.md", content="new"))
+
+
 def test_a_damaged_directory_does_not_hide_what_is_below_it(store: Stored) -> None:
     """Files below a damaged directory are served; the directory is named."""
     filled(store)

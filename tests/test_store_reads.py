@@ -35,7 +35,7 @@ from vikingd.domain.errors import (
     DeadlinePassed,
     InvalidField,
     NotFound,
-    StoreFailed,
+    StoreDamaged,
     StoreInUse,
     StoreMismatch,
     TooLarge,
@@ -393,7 +393,7 @@ def test_migrations_and_their_record_are_one(
         before = scanned(store)
     bad = "CREATE TABLE extra (x); INSERT INTO extra VALUES (1); CREATE TABLE extra (y)"
     monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS, bad])
-    with pytest.raises(StoreFailed, match="extra already exists"):
+    with pytest.raises(StoreDamaged, match="extra already exists"):
         Store(tmp_path, model="m", dimension=2)
     good = bad.rpartition(";")[0]
     monkeypatch.setattr(schema, "MIGRATIONS", [*schema.MIGRATIONS[:-1], good])

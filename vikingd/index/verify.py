@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 import numpy.typing as npt
-from viking_kernels.arrays import DIRECTORIES, FILES, TEXTS, Node, is_file, row_of
+from viking_kernels.arrays import TEXTS, Node, encode_file, is_file, row_of
 from viking_kernels.postings import MAX_COUNT
 from viking_kernels.quantize import from_int4
 from viking_kernels.rotation import rotate
@@ -38,6 +38,9 @@ class Comparison:
         tree = snapshot.tree
         alive = np.flatnonzero(tree.texts.tombstoned > snapshot.revision)
         self._rows = {int(snapshot.text_id[row]): int(row) for row in alive}
+        files = np.flatnonzero(tree.files.tombstoned > snapshot.revision)
+        directories = np.flatnonzero(tree.directories.tombstoned > snapshot.revision)
+        self._nodes = {*encode_file(files).tolist(), *directories.tolist()}
         self._words = _word_sums(snapshot)
 
     def _problem(self, text: str) -> None:
@@ -49,15 +52,14 @@ class Comparison:
         snapshot = self._snapshot
         for context in contexts:
             self._compare(context)
-        counts = snapshot.counts(0)
-        # The index always has the root; the store may lack it.
-        nodes = int(counts[FILES] + counts[DIRECTORIES])
-        if nodes - 1 > self.contexts or self.contexts > nodes:
-            self._problem(f"the index has {nodes} contexts, the store {self.contexts}")
+        for uri in sorted(map(snapshot.uri, self._nodes)):
+            if uri != uris.ROOT:  # the index always has it; the store may lack it
+                self._problem(f"{uri} is in the index, and the store has no sound row of it")
         if self._rows:
             self._problem(f"the index has {len(self._rows)} texts that the store lacks")
-        if int(counts[TEXTS]) != self.texts:
-            self._problem(f"the index counts {counts[TEXTS]} texts, the store has {self.texts}")
+        counted = int(snapshot.counts(0)[TEXTS])
+        if counted != self.texts:
+            self._problem(f"the index counts {counted} texts, the store has {self.texts}")
         self._compare_links(links)
         self._compare_stats()
 
@@ -68,6 +70,7 @@ class Comparison:
         if node is None:
             self._problem(f"{context.uri} is in the store but not in the index")
             return
+        self._nodes.discard(node)
         if is_file(node) == context.is_directory:
             self._problem(f"{context.uri} is of another kind in the index")
             return

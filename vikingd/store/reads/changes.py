@@ -146,6 +146,8 @@ def _checked_tree(db: Connection, found: Found) -> Iterator[Checked | str]:
         if row.is_directory:
             directories[row.uri] = row.id
         yield context
+    if ROOT not in directories:
+        found(Damage(ROOT, "it is not in the store as a directory"))
     indexed, stored = db.execute(_COUNTS).fetchone()
     if indexed != stored:
         raise store_damaged(f"it has {stored:,} contexts, its index of URIs has {indexed:,}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from pathlib import Path
 from urllib.parse import quote
@@ -137,6 +138,8 @@ MIGRATIONS: list[str] = [_TABLES, _ENTRIES, _REQUESTS, _DIGESTS, _CHECKSUMS]
 WITH_CHECKSUMS = 5
 """The first version of the schema whose rows have checksums."""
 
+_IS_THERE = re.compile("already exists|duplicate column name")
+
 _WAL_PAGES = 8192  # 32 MiB between checkpoints, so that an import writes most pages once
 
 
@@ -205,7 +208,9 @@ def migrate(db: SqliteConnection) -> None:
             if step == WITH_CHECKSUMS:
                 add_checksums(db)
             db.execute("COMMIT")
-        except BaseException:
+        except BaseException as error:
             if db.in_transaction:
                 db.execute("ROLLBACK")
+            if isinstance(error, sqlite3.OperationalError) and _IS_THERE.search(str(error)):
+                raise store_damaged(f"it names schema {version}, but has more: {error}") from error
             raise

@@ -25,7 +25,7 @@ from vikingd.domain.errors import InvalidField, NotFound
 from vikingd.domain.text import text_to_index
 from vikingd.domain.uri import ROOT, parent
 from vikingd.ingest.masks import Masked
-from vikingd.store.damage import Damage
+from vikingd.store.damage import Damage, store_damaged
 from vikingd.store.reads.contexts import read_context
 from vikingd.store.reads.empties import EMPTY_DIRECTORY
 from vikingd.store.rows import check_context, links, memory_file, upserts
@@ -98,8 +98,11 @@ def make_directory(work: Transaction, uri: str, field: str) -> int:
 
     Raises:
         InvalidField: a file has one of the URIs; `field` is the request's field.
+        StoreDamaged: the root is missing, which each store has.
     """
     context = work.find(uri)
+    if context is None and uri == ROOT:
+        raise store_damaged(f"it has no {ROOT}")
     if context is None:
         made = Prepared(Draft(uri, is_directory=True), "", (), EMPTY_DIRECTORY)
         return _insert(work, made, make_directory(work, parent(uri), field)).context_id
