@@ -39,13 +39,13 @@ NOT_CHECKED = (
     NotChecked(
         r"index \w+; contexts:.*deleted",  # the base may be older than the row
         _UNTOLD,
-        "A context whose whole row is gone from all tables and indexes is missed only if a base of "
+        "A context whose whole row is gone from all tables and indexes is noticed only if a base of "
         "the index has it",
     ),
     NotChecked(
         r"index \w+; links:.*deleted",
         _UNTOLD,
-        "A link whose row is gone is missed only until the next start, since bases have no links.",
+        "A link whose row is gone is noticed only until the next start, since bases have no links.",
     ),
     NotChecked(
         r"index \w+; (contexts:.*uri|keys:.*\bid|links:.*\b[ab]) of \(",
