@@ -30,7 +30,9 @@ _SHARE_OF_PROBES = 0.25
 _TOLERANCE = 1e-9
 _TOLERANCE_TOLD = 0.25  # of a score by meaning: without a damaged vector the mean is another
 _REFUSALS = ("StoreDamaged", "StoreMismatch", "StoreFailed", "Corrupt")
-_WAYS_OUT = re.compile(r"restore|accept|remove|move|put|use|create|delete|start", re.IGNORECASE)
+_WAYS_OUT = re.compile(
+    r"restore|accept|configure|remove|move|put|use|create|delete|start", re.IGNORECASE
+)
 _TOLD_SOON = 20.0  # seconds for the check in the background of a daemon
 
 

@@ -81,7 +81,12 @@ def _make(run: Run, directory: Path, number: int, end: str) -> Vault:
     vault = Vault(directory / "store", end, writer)
 
     def keep(name: str) -> None:
-        shutil.copytree(vault.store, directory / name, ignore=NOT_COPIED)
+        while True:
+            try:
+                shutil.copytree(vault.store, directory / name, ignore=NOT_COPIED)
+                break
+            except shutil.Error:  # a running daemon replaced the base of its index
+                shutil.rmtree(directory / name)
         vault.ages.append(directory / name)
 
     daemon = Daemon(run.nursery, vault.store, **LOCAL)
