@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.daemon import serving, temporary_store
 from vikingd.client import Document
 from vikingd.client.messages import MessageClient
-from vikingd.memory.series import MOST_ENTRIES, file_of
+from vikingd.memory.numbered_files import MOST_ENTRIES, file_of
 
 ROOT = "viking://user/memories"
 BESIDE = "viking://resources/beside.md"

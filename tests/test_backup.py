@@ -23,8 +23,9 @@ from store_helpers import DOCS, GUIDE, file, opened, put, scanned
 from vikingd.client import ClientError, DeadlinePassed, Draft, Overloaded
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.backing_up import fetch, remove_older
+from vikingd.domain.backup_file import CHUNK
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreInUse, StoreMismatch
-from vikingd.store.sqlite.backup import CHUNK, restore_into, verify_backup
+from vikingd.store.sqlite.backup import restore_into, verify_backup
 from vikingd.store.sqlite.schema import DATABASE
 from vikingd.store.sqlite.store import Store
 

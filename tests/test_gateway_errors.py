@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -328,7 +329,7 @@ def test_deadlines_are_those_of_the_caller(gateway: Gateway, client: MessageClie
 
 
 def test_a_client_that_goes_away_cancels_its_call(tmp_path: Path) -> None:
-    """The daemon learns that nobody waits for the answer any more."""
+    """The daemon learns from a reset connection that nobody waits for the answer any more."""
     with (
         running(tmp_path / "store", "--provider", "none") as daemon,
         gateway_of(daemon.address, tmp_path) as gateway,
@@ -337,6 +338,9 @@ def test_a_client_that_goes_away_cancels_its_call(tmp_path: Path) -> None:
         with gateway.connect() as connection:
             connection.sendall(waiting.encode())
             time.sleep(0.3)
+            # Without a reset it looks like a client that has sent all, and waits for the reply.
+            linger = struct.pack("ii", 1, 0)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
         eventually(lambda: "method=Tree code=CANCELLED" in daemon.stderr)
         assert gateway.get("/v1/find?q=a").status_code == 200
         assert "Traceback" not in gateway.log

@@ -111,7 +111,7 @@ def test_a_unix_socket_is_for_its_owner_alone(listening: Listening) -> None:
 def test_a_certificate_that_ends_soon_is_told(listening: Listening) -> None:
     """A certificate that ends within 14 days is in the log at the start."""
     eventually(lambda: 'event="certificate expires soon"' in listening.daemon.stderr)
-    assert "the key of the certificate" not in listening.daemon.stderr
+    assert "the key of the certificate is open" not in listening.daemon.stderr
     assert "not valid yet" not in listening.daemon.stderr
 
 

@@ -12,6 +12,7 @@ import pytest
 from page_helpers import Site, chromium, page, site
 from patience import eventually
 from playwright.sync_api import Browser, Locator, Page, expect
+from store_helpers import file, opened, put
 
 from vikingd.client import Draft
 
@@ -21,6 +22,8 @@ MEMORIES = {
     "viking://projects/harbour/memories/tea.md": "- The harbour office drinks oolong.",
     "viking://projects/tower/memories/tea.md": "- The tower office drinks oolong.",
 }
+UNSEEN = f"{NOTES}/invoice\u202egpj.exe"
+"""A URI of an older store; a new one may not have a hidden character."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +36,12 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """Yield a page over a small tree."""
-    with site(tmp_path_factory.mktemp("page") / "store") as made:
+    path = tmp_path_factory.mktemp("page") / "store"
+    path.mkdir()
+    text = "giraffe \u2066x\u2069 \u200e\u200f \x07 \x85 `\u202d` [l\u202e](https://example.org)"
+    with opened(path, model="none", dimension=None) as store:
+        put(store, file(UNSEEN, text))
+    with site(path) as made:
         made.client.put([Draft(uri, content=text) for uri, text in MEMORIES.items()])
         yield made
 
@@ -302,11 +310,6 @@ def test_a_tab_with_a_draft_asks_before_it_ends(browser: Browser, served: Site, 
 
 def test_unseen_characters_are_shown(browser: Browser, served: Site) -> None:
     """A name or text that turns its direction, or hides a character, is shown with codes."""
-    uri = stored(
-        served,
-        "invoice\u202egpj.exe",
-        "giraffe \u2066x\u2069 \u200e\u200f \x07 \x85 `\u202d` [l\u202e](https://example.org)",
-    )
     codes = "invoiceU+202Egpj.exe"
     with page(browser, served) as (tab, _):
         tab.get_by_role("searchbox").fill("giraffe")
@@ -330,7 +333,7 @@ def test_unseen_characters_are_shown(browser: Browser, served: Site) -> None:
         article.get_by_role("button", name="Delete").click()
         expect(tab.get_by_role("alertdialog")).to_contain_text("invoice[U+202E]gpj.exe")
         assert re.search("[\u202a-\u202e\u2066-\u2069\u200e\u200f\x07\x85]", tab.content()) is None
-    served.client.delete(uri)
+    served.client.delete(UNSEEN)
 
 
 FORBID = """

@@ -19,8 +19,8 @@ from remember_helpers import (
 
 from vikingd.client import ClientError, Draft
 from vikingd.client.messages import MessageClient
+from vikingd.memory.numbered_files import MOST_ENTRIES, file_of, number_of
 from vikingd.memory.same import normalized
-from vikingd.memory.series import MOST_ENTRIES, file_of, number_of
 
 
 @pytest.fixture

@@ -13,12 +13,13 @@ from postgres_servers import LEFT_OUT, Server, shared_store
 from store_helpers import DOCS, GUIDE, ONE, WITHOUT_CHECKSUMS, file, opened, put
 
 from vikingd.access.records import SEALED, check_seal
+from vikingd.domain.backup_file import Label
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store.copying import TABLES
 from vikingd.store.postgres import schema
 from vikingd.store.postgres.connection import connect
 from vikingd.store.reads.changes import all_damage
-from vikingd.store.sqlite.backup import _HELD, Label, verify_backup
+from vikingd.store.sqlite.backup import _HELD, verify_backup
 from vikingd.store.sqlite.schema import DATABASE, MIGRATIONS
 from vikingd.store.writing import WritableStore
 

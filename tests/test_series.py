@@ -32,16 +32,8 @@ from vikingd.ingest.passages import MAX_MARKDOWN_LINES, default_passages, split
 from vikingd.ingest.prepare import prepare
 from vikingd.memory.change import Changing
 from vikingd.memory.model import MemoryFile, Remembered, StoredEntry, is_earlier
-from vikingd.memory.series import (
-    MOST_CHARACTERS,
-    MOST_ENTRIES,
-    Key,
-    Known,
-    KnownFiles,
-    Series,
-    file_of,
-    number_of,
-)
+from vikingd.memory.numbered_files import MOST_CHARACTERS, MOST_ENTRIES, file_of, number_of
+from vikingd.memory.series import Key, Known, KnownFiles, Series
 
 pytestmark = pytest.mark.stores
 

@@ -21,6 +21,7 @@ from store_helpers import Mirror, file, log_kept, opened, put, scanned
 from vikingd.access.schema import connect as connect_keys
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store import Store
+from vikingd.store.reads.changes import all_damage
 from vikingd.store.sqlite.schema import DATABASE, connect
 
 DOCS = "viking://resources/docs"
@@ -217,7 +218,8 @@ def test_random_writes_between_the_steps(tmp_path: Path, dice: random.Random) ->
                 put(store, file(uri, text))
         store.give_back()
         assert scanned(store) == dict(mirror)
-        assert store.altered(10) == []
+        with store._snapshot() as db:
+            assert all_damage(db) == []
     check(tmp_path)
     with opened(tmp_path) as store:
         assert scanned(store) == dict(mirror)
@@ -270,7 +272,8 @@ def test_a_kill_within_the_steps_loses_nothing(tmp_path: Path, dice: random.Rand
             assert small <= found
             for uri, is_there in state.items():
                 assert (uri in found) == is_there or uri == last
-            assert store.altered(10) == []
+            with store._snapshot() as db:
+                assert all_damage(db) == []
             store.delete([uri for uri in found if "/new" in uri], allow_missing=True).result(10)
         check(tmp_path)
 

@@ -39,8 +39,8 @@ NOT_CHECKED = (
     NotChecked(
         r"index \w+; contexts:.*deleted",  # the base may be older than the row
         _UNTOLD,
-        "A context whose whole row is gone from all tables and indexes is noticed only if a base of "
-        "the index has it",
+        "A context whose whole row is gone from all tables and indexes is noticed only if a base "
+        "of the index has it",
     ),
     NotChecked(
         r"index \w+; links:.*deleted",

@@ -20,6 +20,7 @@ from vikingd.domain.errors import DiskFull, StoreDamaged, StoreFailed, StoreInUs
 from vikingd.system.log_frames import broken_frame, log_of
 from vikingd.system.marks import MarkFile
 from vikingd.system.open_files import OpenFiles
+from vikingd.system.regular_files import check_regular
 from vikingd.system.sealed_files import sync
 
 FILE = "access.sqlite3"
@@ -67,8 +68,9 @@ class KeysFile:
     def _opening(self) -> Iterator[None]:
         """Turn the errors of an opening into domain errors."""
         try:
+            check_regular(self.path)
             yield
-        except sqlite3.OperationalError as error:
+        except (sqlite3.OperationalError, OSError) as error:
             raise StoreFailed(f"cannot open {self.path}: {error}") from None
         except sqlite3.DatabaseError as error:
             raise StoreDamaged(

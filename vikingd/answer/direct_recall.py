@@ -17,8 +17,8 @@ from vikingd.domain.prompt import RecallPath
 from vikingd.domain.rights import Right
 from vikingd.engine import Engine
 from vikingd.memory.model import Memory, RecallQuery, RecallResult
+from vikingd.memory.numbered_files import number_of
 from vikingd.memory.routes import Days, Routes, candidates, days_of
-from vikingd.memory.series import number_of
 
 _JOURNAL = re.compile(r"(.*/journal/([0-9]{4}-[0-9]{2}-[0-9]{2}))(?:/[0-9]+)?\.md", re.DOTALL)
 _HEADING = re.compile(r"#{1,6}(?:[ \t].*)?")

@@ -18,9 +18,10 @@ from vikingd.client import ClientError
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.progress import meter
 from vikingd.ctl.session import Session, not_written
+from vikingd.domain.backup_file import Label, check_bytes
 from vikingd.domain.errors import StoreDamaged
-from vikingd.store.sqlite.backup import Label, verify_backup
 from vikingd.system import platform
+from vikingd.system.regular_files import open_regular
 from vikingd.system.sealed_files import sync
 
 _NAME = "vikingd-%Y%m%dT%H%M%SZ.backup"  # names sort by time
@@ -136,7 +137,8 @@ def fetch(client: MessageClient, path: Path, advance: Callable[[int, int], None]
         if came != size:
             raise not_written(f"only {came:,} of {size:,} bytes arrived; try again")
         try:
-            label = verify_backup(part)
+            with open_regular(part) as made:
+                label = check_bytes(made, part)
         except StoreDamaged as error:
             raise ClientError(grpc.StatusCode.DATA_LOSS, str(error), error.reason) from None
         os.link(part, path)  # fails if the file exists

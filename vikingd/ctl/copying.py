@@ -14,8 +14,6 @@ from vikingd.ctl.progress import meter
 from vikingd.ctl.session import OTHER, Session
 from vikingd.domain.errors import AlreadyExists, NotFound, VikingError
 from vikingd.domain.rights import DEFAULT_TENANT
-from vikingd.store.copying import copy, differences
-from vikingd.store.places import opened_source, opened_target
 
 _CODES = {
     NotFound: grpc.StatusCode.NOT_FOUND,
@@ -49,6 +47,9 @@ def copy_(
     """
     began = time.monotonic()
     try:
+        from vikingd.store.copying import copy, differences
+        from vikingd.store.places import opened_source, opened_target
+
         with meter(session, "rows", 0) as shown, opened_source(source, of) as one:
             if verify:
                 with opened_source(target, of) as other:

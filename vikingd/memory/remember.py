@@ -21,18 +21,9 @@ from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
 from vikingd.memory import entries
 from vikingd.memory.entries import Written
 from vikingd.memory.model import EARLIER, MemoryFile, Remembered, Rewritten, StoredEntry
+from vikingd.memory.numbered_files import MOST_ENTRIES, file_of, number_of
 from vikingd.memory.same import differs, normalized
-from vikingd.memory.series import (
-    MOST_ENTRIES,
-    Compared,
-    Key,
-    Known,
-    Series,
-    file_of,
-    is_full,
-    is_large,
-    number_of,
-)
+from vikingd.memory.series import Compared, Key, Known, Series, is_full, is_large
 
 F32 = npt.NDArray[np.float32]
 _NO_VECTOR: F32 = np.zeros(0, np.float32)

@@ -6,7 +6,6 @@ kept in a form in which texts are compared with its entries, until it changes.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,26 +18,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vikingd.domain import uri as uris
 from vikingd.domain.products import products
 from vikingd.memory import entries
 from vikingd.memory.model import MemoryFile, Rewritten, StoredEntry, is_earlier
+from vikingd.memory.numbered_files import MOST_CHARACTERS, MOST_ENTRIES, file_of, number_of
 from vikingd.memory.relations import Relation, relation_of
 from vikingd.memory.same import normalized
 
 F32 = npt.NDArray[np.float32]
 
-MOST_ENTRIES = 128
-"""Entries from which on a file is full, so that one more costs as much in any series."""
-
-MOST_CHARACTERS = 32_768
-"""Characters from which on a file is full."""
-
 MOST_KEPT = 48 << 20
 """Bytes of the files that a process keeps for comparisons, about."""
 
 _PER_ENTRY = 1024  # bytes of an entry besides its text and vector, about
-_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 
 def is_full(file: MemoryFile) -> bool:
@@ -49,40 +41,6 @@ def is_full(file: MemoryFile) -> bool:
 def is_large(file: MemoryFile) -> bool:
     """Return True if a change of the file takes much longer than one of a full file."""
     return len(file.entries) > 2 * MOST_ENTRIES or len(file.content) > 2 * MOST_CHARACTERS
-
-
-def file_of(first: str, number: int) -> str:
-    """Return the URI of a file of a series, given that of the first one, which has number 1."""
-    if number == 1:
-        return first
-    directory, suffix = _stem(first)
-    return f"{directory}/{number}{suffix}"
-
-
-def number_of(first: str, uri: str) -> int:
-    """Return the number of a file in a series; 0 if it is no part of the series."""
-    if uri == first:
-        return 1
-    directory, suffix = _stem(first)
-    name = uri.removeprefix(f"{directory}/").removesuffix(suffix)
-    if not _NUMBER.fullmatch(name) or uri != f"{directory}/{name}{suffix}":
-        return 0
-    return int(name) if int(name) > 1 else 0
-
-
-def bounds(first: str) -> tuple[str, str]:
-    """Return (low, high) with low <= u < high for all files u of a series but the first."""
-    directory, _ = _stem(first)
-    return f"{directory}/1", f"{directory}/:"  # ":" is the code point after "9"
-
-
-def _stem(first: str) -> tuple[str, str]:
-    """Return the URI of a file without its suffix, and the suffix."""
-    name = uris.name(first)
-    dot = name.rfind(".")
-    suffix = name[dot:] if dot > 0 else ""
-    # A file without a suffix cannot be a directory, too.
-    return (first[: -len(suffix)], suffix) if suffix else (f"{first}.d", "")
 
 
 class Key(NamedTuple):

@@ -6,7 +6,8 @@ from collections.abc import Container
 from functools import cache
 
 from vikingd.memory.model import MemoryFile
-from vikingd.memory.series import Key, Series, bounds, number_of
+from vikingd.memory.numbered_files import bounds, number_of
+from vikingd.memory.series import Key, Series
 from vikingd.store.connection import Connection
 from vikingd.store.rows import memory_file
 

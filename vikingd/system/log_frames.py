@@ -20,6 +20,8 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from vikingd.system.regular_files import descriptor_of, open_regular
+
 NO_LOG = "none"
 """The salts of a log that is missing or empty: the database has all transactions."""
 
@@ -63,7 +65,7 @@ def salts_of(database: Path) -> str:
 def open_log(database: Path) -> int | None:
     """Return a descriptor of a database's log; None if it is missing."""
     try:
-        return os.open(log_of(database), os.O_RDONLY | os.O_NONBLOCK)
+        return descriptor_of(log_of(database))
     except FileNotFoundError:
         return None
 
@@ -80,7 +82,7 @@ def broken_frame(database: Path) -> int | None:
     frames may be in the database since long.
     """
     try:
-        with log_of(database).open("rb") as file:
+        with open_regular(log_of(database)) as file:
             header = _header(file.read(_HEADER))
             return None if header is None else _broken(file, header)
     except FileNotFoundError:

@@ -23,7 +23,7 @@ from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.passages import default_passages
 from vikingd.memory import entries
 from vikingd.memory.model import own_root
-from vikingd.memory.series import MOST_ENTRIES, file_of
+from vikingd.memory.numbered_files import MOST_ENTRIES, file_of
 from vikingd.system.regular_files import read_regular
 
 _SHARED = "viking://user/memories"

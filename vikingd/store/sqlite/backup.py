@@ -1,24 +1,22 @@
-"""Backups: copies of the database at one revision, each with a label; and their restore.
+"""Backups: copies of the database at one revision, and their restore; see `backup_file`.
 
-A backup is a file that SQLite opens like any other database. The label in its last line holds the
-size of the database and its SHA-256, so that damage is found. A backup has no index: the next start
-builds it.
+A backup has no index: the next start builds it.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import BinaryIO
 
+from vikingd.domain.backup_file import CHUNK, Label, bad, check_bytes, read_database
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreMismatch
 from vikingd.store.damage import listed, store_damaged
 from vikingd.store.reads.changes import all_damage
@@ -32,9 +30,6 @@ from vikingd.system import platform
 from vikingd.system.regular_files import open_regular
 from vikingd.system.sealed_files import sync
 
-CHUNK = 1 << 20
-_MARK = b"\nvikingd-backup "
-_MAX_LABEL = 4096  # bytes
 _PREFIX, _SUFFIX = "backup-", ".tmp"
 _RESTORING = f"{DATABASE}.restoring"
 _OF_STORE = (DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "index", MARK)
@@ -44,21 +39,6 @@ _HELD = """
 SELECT (SELECT value FROM meta WHERE key = 'store.revision'),
     (SELECT count(*) FROM contexts), (SELECT count(*) FROM texts)
 """
-
-
-@dataclass(frozen=True, slots=True)
-class Label:
-    """The last line of a backup."""
-
-    revision: int  # of the store
-    contexts: int
-    texts: int
-    size: int  # of the database in bytes; the label follows it
-    sha256: str  # of the database
-
-    def line(self) -> bytes:
-        """Return the line in the file."""
-        return _MARK + json.dumps(asdict(self)).encode() + b"\n"
 
 
 class Backup:
@@ -136,9 +116,8 @@ def verify_backup(path: Path, advance: Callable[[int], None] = lambda _: None) -
         StoreDamaged: it is no backup, or it is damaged.
         OSError: it cannot be read.
     """
-    label = _label(path)
-    if not _read_database(path, label, lambda data: advance(len(data))):
-        raise _bad(path, "its bytes do not match their hash")
+    with open_regular(path) as file:
+        label = check_bytes(file, path, advance)
     try:
         with closing(connect(path, read_only=True, immutable=True)) as db:
             (version,) = db.execute("PRAGMA user_version").fetchone()
@@ -150,9 +129,9 @@ def verify_backup(path: Path, advance: Callable[[int], None] = lambda _: None) -
     except (sqlite3.Error, StoreDamaged) as error:
         findings, version = str(error), 0
     if findings:
-        raise _bad(path, findings)
+        raise bad(path, findings)
     if version > len(MIGRATIONS):
-        raise _bad(path, f"it has schema {version}, this vikingd supports up to {len(MIGRATIONS)}")
+        raise bad(path, f"it has schema {version}, this vikingd supports up to {len(MIGRATIONS)}")
     return label
 
 
@@ -231,44 +210,11 @@ def _move_aside(directory: Path, there: list[Path]) -> Path:
 def _copy(backup: Path, part: Path, label: Label) -> None:
     """Copy the database of a backup to the disk, and check its hash."""
     file = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(file, "wb") as target:
-        is_whole = _read_database(backup, label, target.write)
+    with open_regular(backup) as source, open(file, "wb") as target:
+        is_whole = read_database(source, label, target.write)
         target.flush()
         platform.sync(target.fileno())
     if not is_whole:
         raise StoreDamaged(
             f"{backup} changed while it was read, and nothing was restored; run the restore again"
         )
-
-
-def _read_database(backup: Path, label: Label, take: Callable[[bytes], object]) -> bool:
-    """Call `take` with each piece of the database in a backup; return whether its hash fits."""
-    digest, left = hashlib.sha256(), label.size
-    with open_regular(backup) as file:
-        while left and (data := file.read(min(CHUNK, left))):
-            digest.update(data)
-            left -= len(data)
-            take(data)
-    return digest.hexdigest() == label.sha256
-
-
-def _label(path: Path) -> Label:
-    with open_regular(path) as file:
-        length = file.seek(0, os.SEEK_END)
-        file.seek(max(0, length - _MAX_LABEL))
-        tail = file.read()
-    at = tail.rfind(_MARK)
-    try:
-        if at < 0:
-            raise ValueError
-        label = Label(**json.loads(tail[at + len(_MARK) :]))
-        fits = label.line() == tail[at:] and label.size == length - len(tail) + at
-    except (TypeError, ValueError):
-        fits = False
-    if not fits:
-        raise _bad(path, "it has no valid label in its last line, so it may be incomplete")
-    return label
-
-
-def _bad(path: Path, why: str) -> StoreDamaged:
-    return StoreDamaged(f"{path} is not a valid backup: {why}; use another one")
