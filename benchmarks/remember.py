@@ -1,4 +1,4 @@
-"""Time of one Remember by the number of entries that its type has, and of a Put beside it.
+"""Time of a Remember by the number of entries of its type, and of a Put at the same time.
 
     python -m benchmarks.remember --entries 20 1000 4000
 

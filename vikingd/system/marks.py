@@ -1,6 +1,6 @@
-"""Marks: small files, each of which names the newest acknowledged revision of a database.
+"""Small files that name the newest acknowledged revision of a database.
 
-A mark has two slots, which are written by turns and in place, after a commit and before its
+A mark has two slots, which are written in turn and in place, after a commit and before its
 acknowledgement. So after a kill the mark names just the last acknowledged revision. A write of a
 mark is not synced: after a power failure the mark may be older, and is never newer than the
 database. A slot that a power failure tore is ignored, and the other one counts.

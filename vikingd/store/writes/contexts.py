@@ -243,7 +243,7 @@ def _insert(work: Transaction, context: Prepared, parent_id: int) -> Upsert:
 def _update(
     work: Transaction, context: Prepared, old: StoredContext, before: Upsert | None
 ) -> Upsert:
-    """Write a context in the place of a stored one, of which nothing stays if it is damaged."""
+    """Replace a stored context. If the stored one is damaged, keep nothing of it."""
     draft, db = context.draft, work.use_tables()
     if before is None:
         parent_id = None if draft.uri == ROOT else make_directory(work, parent(draft.uri), "uri")
