@@ -32,7 +32,7 @@ class OldBases:
         self._replaced.append((generation, weakref.ref(base)))
 
     def count(self) -> int:
-        """Return the number of old bases that are still open."""
+        """Return the number of replaced bases that are still open."""
         self._replaced = [one for one in self._replaced if one[1]() is not None]
         return len(self._replaced)
 
