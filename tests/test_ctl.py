@@ -450,6 +450,7 @@ def test_passages_are_shown_with_what_the_answer_came_to(client: MessageClient, 
         (["viking://resources/a.md", "--content", ""], ""),
     ],
 )
+@pytest.mark.usefixtures("client")  # an empty tree
 def test_a_document_that_cannot_be_is_an_error_of_usage(
     ctl: Ctl, arguments: list[str], advice: str
 ) -> None:

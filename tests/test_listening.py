@@ -11,7 +11,7 @@ import stat
 import subprocess
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -74,19 +74,23 @@ def addresses(daemon: Daemon, count: int) -> list[str]:
 def listening(
     tmp_path_factory: pytest.TempPathFactory, authority: Authority
 ) -> Iterator[Listening]:
-    """Yield a daemon that listens on loopback, with TLS and on a unix socket, under umask 0."""
+    """Yield a daemon that listens on loopback, with TLS and on a unix socket.
+
+    It starts under umask 0. Its certificate ends soon, until a test replaces it.
+    """
     tmp_path = tmp_path_factory.mktemp("listening")
     certificate, key = authority.signed("daemon", "IP:127.0.0.1", days=13)
-    with (
-        umask(0),
-        running(
-            tmp_path / "store",
-            *("--listen", "vikings://127.0.0.1:0,vikings://127.0.0.2:0"),
-            *("--listen", f"unix:{tmp_path}/run/vikingd/50%41.sock"),
-            *("--tls-certificate", str(certificate), "--tls-key", str(key)),
-            *("--provider", "none"),
-        ) as daemon,
-    ):
+    with ExitStack() as stack:
+        with umask(0):
+            daemon = stack.enter_context(
+                running(
+                    tmp_path / "store",
+                    *("--listen", "vikings://127.0.0.1:0,vikings://127.0.0.2:0"),
+                    *("--listen", f"unix:{tmp_path}/run/vikingd/50%41.sock"),
+                    *("--tls-certificate", str(certificate), "--tls-key", str(key)),
+                    *("--provider", "none"),
+                )
+            )
         plain, tls, unnamed, unix = addresses(daemon, 4)
         yield Listening(daemon, plain, tls, unnamed, unix, authority, certificate, key)
 
@@ -251,8 +255,10 @@ def test_certificates_are_replaced_without_a_failed_call(
                 calls[worker] += 1
 
     def replace(content: bytes, file: Path) -> None:
-        (tmp_path / "new").write_bytes(content)
-        (tmp_path / "new").rename(file)
+        new = tmp_path / "new"
+        new.touch(0o600)
+        new.write_bytes(content)
+        new.rename(file)
 
     workers = [threading.Thread(target=ask, args=(number,)) for number in range(2)]
     for worker in workers:

@@ -155,15 +155,14 @@ def test_calls_per_second(home: House, of: str) -> None:
         pass
     assert error.metadata == {"limit": "calls_per_second", "of": of}
     assert "calls_per_second of 2" in error.message
-    started, told = time.monotonic(), error.retry_after
-    assert told is not None
-    assert 0 < told <= 0.5
-    refused = 0
-    while time.monotonic() < started + told - 0.02:
-        refused += get(client) is not None
-    time.sleep(max(0.0, started + told - time.monotonic()))
-    assert get(client) is None
-    assert refused > 5
+    waits = [error.retry_after or 0.0]
+    assert 0 < waits[0] <= 0.5
+    while len(waits) < 6 and (later := get(client)) is not None:
+        waits.append(later.retry_after or 0.0)
+    assert waits == sorted(waits, reverse=True)
+    if len(waits) == 6:  # else the machine was slow, and the last call has entered
+        time.sleep(waits[-1])
+        assert get(client) is None
 
 
 @pytest.mark.parametrize("of", ["key", "tenant"])
@@ -313,10 +312,10 @@ def test_new_limits_hold_at_the_next_call(home: House) -> None:
         assert get(client) is None
     for limits in ({"calls_per_second": 1}, {"calls_per_second": 3}):
         home.operator.put_tenant(tenant, limits=limits)
-        taken = 0
+        taken, started, rate = 0, time.monotonic(), limits["calls_per_second"]
         while get(client) is None:
             taken += 1
-        assert limits["calls_per_second"] <= taken <= limits["calls_per_second"] + 2
+        assert rate <= taken <= rate * (1 + time.monotonic() - started) + 1
     home.operator.put_tenant(tenant, limits={"contexts": 1})
     assert put(client) is not None
     home.operator.put_tenant(tenant, limits={})
