@@ -1,8 +1,8 @@
 """The detection of repeated memories, on pairs that say the same or differ in a detail.
 
 `python -m benchmarks.said_again` checks the words and the vectors of each pair in
-tests/said_again.jsonl. `--documents FILE ...` also pairs each text of these files with its nearest
-text in the same file. Nearly all of those state different facts.
+tests/memory/said_again.jsonl. `--documents FILE ...` also pairs each text of these files with its
+nearest text in the same file. Nearly all of those state different facts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.provider import Provider
 from vikingd.models.embed.settings import EmbedSettings
 
-PAIRS = Path(__file__).parents[1] / "tests" / "said_again.jsonl"
+PAIRS = Path(__file__).parents[1] / "tests" / "memory" / "said_again.jsonl"
 HEADINGS = {"none": ("", ""), "long": ("Preferences", "Preferences > Food and drink")}
 """Title and section before both texts, by name."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import naive
 import numpy as np
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
 from viking_kernels import postings, quantize, select
 
 from benchmarks.data import DIMENSION
+from tests.kernels import naive
 
 ROWS = 300
 TOP_K = 10

@@ -11,16 +11,16 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
-from embed_helpers import Endpoint
-from gateway_helpers import Gateway, gateway_of
-from intent_helpers import Asked, in_turn, planned
-from postgres_servers import LEFT_OUT, Server, running, shared_store
-from pull_helpers import PinnedHub
-from scripted import ScriptedServer
-from store_helpers import opened
-from thinking_helpers import House, thinking_daemon, told
 from viking_kernels import simd
 
+from tests.answer.intent_helpers import Asked, in_turn, planned
+from tests.answer.thinking_helpers import House, thinking_daemon, told
+from tests.gateway.gateway_helpers import Gateway, gateway_of
+from tests.models.embed_helpers import Endpoint
+from tests.models.pull_helpers import PinnedHub
+from tests.postgres_servers import LEFT_OUT, Server, running, shared_store
+from tests.scripted import ScriptedServer
+from tests.store.store_helpers import opened
 from vikingd.client import Client
 from vikingd.client.messages import MessageClient
 from vikingd.ctl import main
@@ -149,7 +149,7 @@ def printed_by_another(request: pytest.FixtureRequest) -> Callable[[str], str]:
     def run(code: str) -> str:
         done = subprocess.run(
             [sys.executable, "-c", f"{plain}; {code}"],
-            cwd=Path(__file__).parent,
+            cwd=Path(__file__).parents[1],
             env=environment,
             capture_output=True,
             text=True,

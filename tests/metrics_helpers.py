@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from commands import serve
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests.commands import serve
 from vikingd.client.messages import MessageClient
 
 ROOT = "viking://resources/notes"

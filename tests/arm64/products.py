@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 
-import naive
 import numpy as np
 from viking_kernels import dense, int4, lanes, simd
 from viking_kernels._jit import njit
+
+from tests.kernels import naive
 
 
 @njit

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from chaos import (
+from tests.chaos import (
     churn,
     damage,
     disk,
@@ -28,8 +28,8 @@ from chaos import (
     strict,
     table,
 )
-from chaos.common import Run
-from chaos.daemon import Nursery
+from tests.chaos.common import Run
+from tests.chaos.daemon import Nursery
 
 KINDS: dict[str, Callable[[Run], None]] = {
     kills.KIND: kills.run,

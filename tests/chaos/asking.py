@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos import worlds
+from tests.chaos import worlds
 from vikingd.access.keys import KeyStore
 from vikingd.answer.find import Find
 from vikingd.answer.recall import MemorySearch

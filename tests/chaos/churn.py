@@ -19,10 +19,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from postgres_servers import Server
-
-from chaos import worlds
-from chaos.daemon import Daemon, Nursery, Wrong
+from tests.chaos import worlds
+from tests.chaos.daemon import Daemon, Nursery, Wrong
+from tests.postgres_servers import Server
 from vikingd.client import ClientError, Draft
 from vikingd.client.messages import MessageClient
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chaos.daemon import Nursery, Wrong
+from tests.chaos.daemon import Nursery, Wrong
 from vikingd.client import ClientError
 
 

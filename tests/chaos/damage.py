@@ -18,10 +18,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos import model, strict, templates, worlds
-from chaos.common import Run
-from chaos.daemon import Daemon, Wrong, eventually
-from chaos.templates import SMALL, Template
+from tests.chaos import model, strict, templates, worlds
+from tests.chaos.common import Run
+from tests.chaos.daemon import Daemon, Wrong, eventually
+from tests.chaos.templates import SMALL, Template
 from vikingd.client import ClientError, Draft
 from vikingd.client.messages import MessageClient
 

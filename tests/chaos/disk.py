@@ -16,10 +16,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from chaos import model
-from chaos.common import Run
-from chaos.daemon import Daemon, Wrong
-from chaos.kills import SMALL
+from tests.chaos import model
+from tests.chaos.common import Run
+from tests.chaos.daemon import Daemon, Wrong
+from tests.chaos.kills import SMALL
 from vikingd.client import ClientError
 
 KIND = "disk"
@@ -69,7 +69,7 @@ def run(run: Run) -> None:
     script = f'mount -t tmpfs -o size={_SIZE}m tmpfs "$0" && exec "$@"'
     done = subprocess.run(
         [*_ALONE, "sh", "-c", script, str(directory), *again],
-        cwd=Path(__file__).parents[1],
+        cwd=Path(__file__).parents[2],
         env=os.environ | {_INSIDE: "1"},
         capture_output=True,
         text=True,

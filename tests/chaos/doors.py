@@ -16,10 +16,10 @@ from pathlib import Path
 
 import httpx
 
-from chaos import light
-from chaos.common import Run
-from chaos.daemon import Daemon, Wrong
-from chaos.httpfuzz import Messages
+from tests.chaos import light
+from tests.chaos.common import Run
+from tests.chaos.daemon import Daemon, Wrong
+from tests.chaos.httpfuzz import Messages
 from vikingd.client import Client
 
 KIND = "doors"

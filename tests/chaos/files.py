@@ -13,11 +13,11 @@ import signal
 import time
 from pathlib import Path
 
-from chaos import damage, model, templates
-from chaos.common import Run
-from chaos.daemon import Daemon, Wrong, eventually
-from chaos.damage import ACCEPT, DATABASE, REFUSALS, Case
-from chaos.templates import SMALL
+from tests.chaos import damage, model, templates
+from tests.chaos.common import Run
+from tests.chaos.daemon import Daemon, Wrong, eventually
+from tests.chaos.damage import ACCEPT, DATABASE, REFUSALS, Case
+from tests.chaos.templates import SMALL
 from vikingd.client import ClientError
 
 KIND = "files"

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import grpc
 
-from chaos import light
-from chaos.common import Run
-from chaos.daemon import CALL, Daemon, Wrong
-from chaos.wirefuzz import HEAVY, Requests
+from tests.chaos import light
+from tests.chaos.common import Run
+from tests.chaos.daemon import CALL, Daemon, Wrong
+from tests.chaos.wirefuzz import HEAVY, Requests
 from vikingd.client import ClientError, NotFound
 from vikingd.client.messages import MessageClient
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from google.protobuf.json_format import MessageToDict
 
-from chaos.wirefuzz import corpus
+from tests.chaos.wirefuzz import corpus
 
 _MCP_HEADERS = (
     "accept: application/json, text/event-stream\r\n"

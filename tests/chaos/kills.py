@@ -11,11 +11,10 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from embed_helpers import Endpoint
-
-from chaos import model, worlds
-from chaos.common import Run
-from chaos.daemon import Daemon, Wrong
+from tests.chaos import model, worlds
+from tests.chaos.common import Run
+from tests.chaos.daemon import Daemon, Wrong
+from tests.models.embed_helpers import Endpoint
 from vikingd.client import ClientError
 
 KIND = "kills"

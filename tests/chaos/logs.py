@@ -7,9 +7,9 @@ import struct
 from pathlib import Path
 from typing import BinaryIO
 
-from chaos import damage, silent
-from chaos.common import Run
-from chaos.vaults import Vault
+from tests.chaos import damage, silent
+from tests.chaos.common import Run
+from tests.chaos.vaults import Vault
 
 KIND = "logs"
 LOGS = ("store.sqlite3-wal", "access.sqlite3-wal")

@@ -13,8 +13,8 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 
-from chaos.daemon import Wrong
-from chaos.worlds import (
+from tests.chaos.daemon import Wrong
+from tests.chaos.worlds import (
     FILLER,
     ROOT,
     Delete,

@@ -16,10 +16,7 @@ import select
 import signal
 import sys
 import traceback
-from pathlib import Path
 from typing import Any, NoReturn
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
 
 PR_SET_PDEATHSIG = 1
 
@@ -48,7 +45,7 @@ def become_daemon(order: dict[str, Any]) -> NoReturn:
     code = 1
     try:
         if "ask" in order:
-            from chaos import asking
+            from tests.chaos import asking
 
             asking.main(order)
             code = 0
@@ -69,7 +66,7 @@ def load() -> None:
     """Load all code and kernels of a start."""
     import openai  # noqa: F401
 
-    from chaos import asking
+    from tests.chaos import asking
     from vikingd.daemon import (
         serving,  # noqa: F401
         warm,

@@ -6,9 +6,9 @@ import random
 import shutil
 from pathlib import Path
 
-from chaos import damage, silent
-from chaos.common import Run
-from chaos.vaults import Vault
+from tests.chaos import damage, silent
+from tests.chaos.common import Run
+from tests.chaos.vaults import Vault
 
 KIND = "older"
 _STORE = ["store.sqlite3", "store.sqlite3-wal", "store.sqlite3-shm"]

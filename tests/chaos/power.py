@@ -26,10 +26,10 @@ import subprocess
 import time
 from pathlib import Path
 
-from chaos import model
-from chaos.common import Run
-from chaos.daemon import Daemon, Wrong, eventually
-from chaos.kills import SMALL
+from tests.chaos import model
+from tests.chaos.common import Run
+from tests.chaos.daemon import Daemon, Wrong, eventually
+from tests.chaos.kills import SMALL
 from vikingd.client import ClientError, Draft
 
 KIND = "power"

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from chaos import damage, silent
-from chaos.common import Run
-from chaos.older import put_back
-from chaos.vaults import Vault, database
+from tests.chaos import damage, silent
+from tests.chaos.common import Run
+from tests.chaos.older import put_back
+from tests.chaos.vaults import Vault, database
 
 KIND = "rows"
 BITS = "bits"

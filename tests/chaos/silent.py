@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from chaos import vaults, worlds
-from chaos.asking import PROBE, REFUSED
-from chaos.common import Run
-from chaos.daemon import Daemon, Wrong, eventually
-from chaos.strict import excused
-from chaos.vaults import LOCAL, Vault
+from tests.chaos import vaults, worlds
+from tests.chaos.asking import PROBE, REFUSED
+from tests.chaos.common import Run
+from tests.chaos.daemon import Daemon, Wrong, eventually
+from tests.chaos.strict import excused
+from tests.chaos.vaults import LOCAL, Vault
 from vikingd.client import ClientError, Mode
 from vikingd.client.messages import MessageClient
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from chaos.daemon import Wrong
+from tests.chaos.daemon import Wrong
 
 STRICT = True
 """False: outcomes that the daemon cannot detect are counted, not reported as failures."""

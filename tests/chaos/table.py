@@ -22,8 +22,8 @@ from typing import Any
 
 import grpc
 
-from chaos import light, wirefuzz
-from chaos.daemon import Daemon, Nursery, Wrong
+from tests.chaos import light, wirefuzz
+from tests.chaos.daemon import Daemon, Nursery, Wrong
 from vikingd.client import Boost, Draft, Mode, Passage, retrieval_requests
 from vikingd.client.messages import MessageClient
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
@@ -309,8 +309,8 @@ WRITES = ("Put of 14", "Move of", "Delete of", "MiB of empty contexts")
 def light_client(address: str, *names: str) -> Iterator[dict[str, list[float]]]:
     """Make light calls during the block, and yield the seconds of each call, filled afterwards."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "chaos.light", address, str(GUARD), *names],
-        cwd=Path(__file__).parents[1],
+        [sys.executable, "-m", "tests.chaos.light", address, str(GUARD), *names],
+        cwd=Path(__file__).parents[2],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

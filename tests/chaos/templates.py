@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chaos import model, worlds
-from chaos.common import Run
-from chaos.daemon import Daemon, Wrong
+from tests.chaos import model, worlds
+from tests.chaos.common import Run
+from tests.chaos.daemon import Daemon, Wrong
 from vikingd.client import Method, Mode
 from vikingd.client.messages import MessageClient
 

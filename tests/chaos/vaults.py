@@ -19,10 +19,10 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from chaos import model
-from chaos.common import Run
-from chaos.daemon import Daemon, Nursery, Wrong
-from chaos.templates import SMALL
+from tests.chaos import model
+from tests.chaos.common import Run
+from tests.chaos.daemon import Daemon, Nursery, Wrong
+from tests.chaos.templates import SMALL
 from vikingd.client.messages import MessageClient
 
 NOT_COPIED = shutil.ignore_patterns("reserve", "lock", "ports", "*.tmp", "socket")

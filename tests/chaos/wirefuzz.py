@@ -12,7 +12,7 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from chaos import worlds
+from tests.chaos import worlds
 from vikingd.client import retrieval_requests, values
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.pb.contexts_pb2 import ContextInput

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from chaos.daemon import Wrong
+from tests.chaos.daemon import Wrong
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
 

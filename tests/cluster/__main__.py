@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cluster.rounds import KINDS, Outcome, run
+from tests.cluster.rounds import KINDS, Outcome, run
 
 
 def arguments() -> argparse.Namespace:

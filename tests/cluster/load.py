@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from cluster.model import ROOT, Model, Record, content
+from tests.cluster.model import ROOT, Model, Record, content
 from vikingd.client import (
     Client,
     ClientError,

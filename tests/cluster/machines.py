@@ -9,10 +9,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import psycopg
-from commands import serve_only
-from postgres_servers import Server, free_port
 
-from cluster.proxy import Proxies, Proxy, State
+from tests.cluster.proxy import Proxies, Proxy, State
+from tests.commands import serve_only
+from tests.postgres_servers import Server, free_port
 from vikingd.client import Client, ClientError
 
 _SECONDS = 280.0  # for a node to serve; the first start of a machine compiles kernels

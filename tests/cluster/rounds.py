@@ -10,12 +10,11 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from postgres_servers import room
-
-from cluster.load import AWAY, Load
-from cluster.machines import ENDS, Machines, Node
-from cluster.model import ROOT, Model, content
-from cluster.proxy import State
+from tests.cluster.load import AWAY, Load
+from tests.cluster.machines import ENDS, Machines, Node
+from tests.cluster.model import ROOT, Model, content
+from tests.cluster.proxy import State
+from tests.postgres_servers import room
 from vikingd.client import Client, HistoryLost
 
 KINDS = ("kill", "silent", "reset", "failover", "waits")

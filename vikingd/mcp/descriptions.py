@@ -1,7 +1,7 @@
 """The descriptions of the tools, by which a model that has never seen vikingd chooses among them.
 
 Each says what the tool gives, when to take it and not another, and what to do next.
-tests/test_mcp_choice.py holds how well a small model chooses by them.
+tests/mcp/test_mcp_choice.py holds how well a small model chooses by them.
 """
 
 from __future__ import annotations

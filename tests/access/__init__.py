@@ -1,0 +1,1 @@
+"""Tests of keys, rights, quotas, tenants and attacks on them."""

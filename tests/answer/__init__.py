@@ -1,0 +1,1 @@
+"""Tests of answers: search, retrieve, grep, intent and relations."""

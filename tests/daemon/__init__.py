@@ -1,0 +1,1 @@
+"""Tests of the daemon: its start, addresses, metrics and platform."""

@@ -1,0 +1,1 @@
+"""Tests of the index: bases, tails, compaction, filters and damaged files."""

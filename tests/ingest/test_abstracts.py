@@ -1,0 +1,214 @@
+"""Titles, abstracts and front matter of files."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.ingest.ingest_helpers import SENTENCE
+from vikingd.ingest import markdown
+from vikingd.ingest.abstracts import MAX_ABSTRACT, derive_abstract, derive_title, shorten
+from vikingd.ingest.frontmatter import fault, front_matter
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "abstract"),
+    [
+        (
+            "a.md",
+            "---\ndescription: >\n  Said\n  in front.\n---\n# T\n\nText that is long enough.",
+            "Text that is long enough.",
+        ),
+        (
+            "a.md",
+            "# T\n\n[![b](x)](y) ![i](z)\n\n<p>html</p>\n\n/// note | 注意\n\n```\ncode\n```\n"
+            "The **first** [prose](http://x/y) with `code`, over\ntwo lines.\n\nMore.",
+            "The first prose with code, over two lines.",
+        ),
+        (
+            "a.md",
+            "**Docs**: <https://example.org/a/very/long/address/of/a/page>\n\n"
+            "It keeps what an agent knows in one tree.\n\nMore of it.",
+            "It keeps what an agent knows in one tree.",
+        ),
+        (
+            "a.md",
+            "The example looks just like this:\n\nIt keeps what an agent knows in a tree.",
+            "It keeps what an agent knows in a tree.",
+        ),
+        (
+            "a.md",
+            "# 标题\n\n提供了**“依赖注入”**系统，\n简单直观。",
+            "提供了“依赖注入”系统，简单直观。",
+        ),
+        (
+            "a.md",
+            "- an item of a list that is long enough\n\nThe paragraph behind the list counts.",
+            "The paragraph behind the list counts.",
+        ),
+        ("a.md", "- likes tea\n- hates noise", "likes tea hates noise"),
+        ("a.md", "# Only\n\n```\ncode\n```", ""),
+        (
+            "a.txt",
+            "Heading\n=======\n\nThe first paragraph goes\r\nover two lines.\n\nSecond.",
+            "The first paragraph goes over two lines.",
+        ),
+        (
+            "a.py",
+            '#!/usr/bin/python\n# Copyright 2020 nobody\n\n"""Cuts words.\n\nMore."""\n',
+            "Cuts words.",
+        ),
+        (
+            "a.go",
+            "/*\n * Package x sends mail.\n *\n * More.\n */\npackage x",
+            "Package x sends mail.",
+        ),
+        (
+            "a.sh",
+            "#!/bin/sh\n# Restores a backup\n# to a given time.\nset -e\n",
+            "Restores a backup to a given time.",
+        ),
+        ("a.c", "#include <stdio.h>\nint main(void) {}\n", ""),
+        ("a.json", '{"a": 1}', ""),
+    ],
+    ids=range(14),
+)
+def test_the_abstract_is_the_first_prose(name: str, content: str, abstract: str) -> None:
+    """The abstract is the first prose, without badges, markup, directives, licences and labels."""
+    assert derive_abstract(content, name) == abstract
+
+
+def test_an_abstract_ends_with_a_sentence() -> None:
+    """A long abstract ends after a sentence, else after a word, else at the length limit."""
+    assert shorten(SENTENCE * 20) == (SENTENCE * (MAX_ABSTRACT // len(SENTENCE))).strip()
+    assert shorten("很长的句子。" * 100) == "很长的句子。" * (MAX_ABSTRACT // 6)
+    assert shorten("word " * 100).endswith("word…")
+    for text in (SENTENCE * 20, "word " * 100, "x" * 500, "中" * 399 + "。" * 9, "a" * 400 + ". b"):
+        assert 0 < len(shorten(text)) <= MAX_ABSTRACT
+
+
+def test_the_title_is_stated_or_the_first_top_heading() -> None:
+    """The title comes from front matter, else from the first H1; a text file has no title."""
+    assert derive_title("---\ntitle: 2024\n---\n# H", "a.md") == "2024"
+    assert derive_title("Text\n\n## Two\n\nA *b* & c {#x}\n===\n\n# Later", "a.md") == "A b & c"
+    assert derive_title("# H", "a.txt") == ""
+    assert len(derive_title(f"---\ntitle: {'中' * 900}\n---\n", "a.md").encode()) <= 1024
+
+
+def test_front_matter_becomes_json_values() -> None:
+    """Front matter becomes JSON values, with dates in ISO 8601 and keys as strings."""
+    content = "---\ndate: 2024-05-01\nat: 2024-05-01 10:00:00Z\n1: [a, {b: null}]\n---\nText"
+    values, end = front_matter(content)
+    assert values == {
+        "date": "2024-05-01",
+        "at": "2024-05-01T10:00:00+00:00",
+        "1": ["a", {"b": None}],
+    }
+    assert content[end:] == "\nText"
+
+
+@pytest.mark.parametrize("block", ["just words", "- a\n- b"])
+def test_a_block_that_is_no_mapping_is_text(block: str) -> None:
+    """Prose or a list between two `---` lines is text, not front matter."""
+    content = f"---\n{block}\n---\nText"
+    assert front_matter(content) == ({}, 0)
+    assert fault(content) == ""
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "a: [",
+        "a: &x 1\nb: *x",
+        "d: 2024-02-31",
+        "[" * 2_000,
+        "a: " + "9" * 9_000,
+        "a: 0x" + "f" * 4_000,
+        "a: 1" + "0" * 400,
+        'a: "\\ud800"',
+        '"\\ud800": a',
+        'a: "\\UFFFFFFFF"',
+        'a: ["x\\0y"]',
+        "a: !!timestamp foo",
+        'a: !!int ""',
+        "a: !!bool foo",
+        "a: .inf",
+        "a: {b: [1, .nan]}",
+        "a: -1.0e+999",
+        "a: " + "[" * 33 + "]" * 33,
+        "a: {"
+        + ",".join(f"{chr(0x1F300 + i // 60)}{chr(0x1F300 + i % 60)}" for i in range(4000))
+        + "}",
+    ],
+    ids=range(19),
+)
+def test_a_block_that_cannot_be_taken_is_text(block: str) -> None:
+    """Front matter with broken YAML or values that can't be stored stays text and has a fault."""
+    content = f"---\n{block}\n---\nText"
+    assert front_matter(content) == ({}, 0)
+    assert 0 < len(fault(content)) <= 200
+
+
+def test_front_matter_that_is_taken_has_no_fault() -> None:
+    """Valid, empty and missing front matter have no fault."""
+    assert [fault(f"{begin}Text") for begin in ("", "---\n---\n", "---\na: 1.5\n---\n")] == [""] * 3
+
+
+MARKS = (
+    "a",
+    "Word",
+    "文",
+    "\n",
+    "\n\n",
+    " ",
+    "  ",
+    "\t",
+    "-",
+    "=",
+    "---",
+    "===",
+    "1.",
+    "2)",
+    "#",
+    "*",
+    "_",
+    "`",
+    "[",
+    "]",
+    "(",
+    ")",
+    "<",
+    ">",
+    "&amp;",
+    "!",
+    "\\",
+    "|",
+    ":",
+    ":::",
+    "~",
+    "{",
+    "}",
+    "\xa0",
+    "import x from 'y'",
+    "http://a.b",
+    "+",
+    "\x0b",
+    "\u2028",
+    "\r\n",
+    "é",
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.sampled_from(MARKS), max_size=14).map("".join))
+def test_plain_lines_are_the_paragraphs_that_the_parser_finds(text: str) -> None:
+    """The shortcut for plain lines finds the same paragraphs as the Markdown parser."""
+    for beginning in ("", "W"):
+        quick = list(markdown.paragraphs(beginning + text))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(markdown, "_PLAIN_LINES", re.compile(r"(?!)"))
+            patch.setattr(markdown, "_INLINE_SIGNS", re.compile(""))
+            assert quick == list(markdown.paragraphs(beginning + text))

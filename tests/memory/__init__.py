@@ -1,0 +1,1 @@
+"""Tests of memories: recall, remember, forget and extract."""

@@ -1,0 +1,1 @@
+"""Tests of embedders, rerankers, tokenizers and pulls of models."""

@@ -1,0 +1,1 @@
+"""Tests of the project itself: documents, packages and platforms."""

@@ -1,0 +1,1 @@
+"""Tests of gRPC: requests, replies, limits, and the numbered promises."""

@@ -1,0 +1,388 @@
+"""Replies and errors on the wire, made from results and errors of the domain."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from typing import Any
+from urllib.parse import quote
+
+import grpc
+import pytest
+from google.protobuf import any_pb2
+from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
+from google.rpc.status_pb2 import Status
+
+from tests.wire.wire_helpers import FILE, to_struct
+from vikingd.domain import errors
+from vikingd.domain.answers import Degradation, DegradationReason, Stage, seconds_of
+from vikingd.domain.contexts import Context, ContextType, Relation
+from vikingd.domain.errors import InvalidField, VikingError
+from vikingd.domain.find import (
+    FindResult,
+    FindTrace,
+    Match,
+    MatchedPassage,
+    Method,
+    ScoreParts,
+    StopReason,
+    TracedDirectory,
+    TracedMean,
+)
+from vikingd.pb import (
+    contexts_pb2,
+    retrieval_pb2,
+)
+from vikingd.wire.errors import CODES, code_of, status_of
+from vikingd.wire.intake import fault_in
+from vikingd.wire.messages import decode, encode
+
+
+def context(uri: str = FILE, **fields: object) -> Context:
+    """Return a context as the store returns it."""
+    defaults: dict[str, object] = {
+        "is_directory": False,
+        "abstract": "",
+        "title": "",
+        "metadata": {},
+        "time": 1,
+        "created_at": 2,
+        "updated_at": 3,
+        "reinforcement": 4,
+        "access_count": 5,
+        "content_hash": b"h" * 32,
+        "revision": 6,
+    }
+    return Context(uri, **(defaults | fields))  # type: ignore[arg-type]
+
+
+def page_of(found: list[Context], limit: int) -> tuple[list[contexts_pb2.Context], str]:
+    """Return the first page of some contexts, and its token."""
+    page = encode.Page(limit)
+    all(page.add(one) for one in found)
+    return page.contexts, page.next_page_token
+
+
+def test_pages_hold_the_limit_and_lead_on() -> None:
+    """A page has a token if and only if more follows, and the token has its last context."""
+    found = [context(f"viking://resources/d/{i}-界") for i in range(3)]
+    contexts, token = page_of(found, 2)
+    assert [c.uri for c in contexts] == [c.uri for c in found[:2]]
+    assert token.isascii()
+    assert decode.page(7, token, "viking://resources/d") == (7, f"f:{found[1].uri}")
+    assert page_of(found, 3)[1] == ""
+    assert page_of([], 3) == ([], "")
+
+
+def test_pages_are_cut_where_a_message_would_be_too_large() -> None:
+    """A page ends at half of gRPC's 4 MiB, but has at least one context."""
+    found = [context(f"viking://resources/d/{i}", abstract="x" * 1_500_000) for i in range(3)]
+    contexts, token = page_of(found, 3)
+    assert len(contexts) == 1
+    assert decode.page(0, token, "viking://resources/d")[1] == f"f:{found[0].uri}"
+    giant = context("viking://resources/d/giant", abstract="x" * 3_000_000)
+    assert len(page_of([giant, *found], 3)[0]) == 1
+
+
+@pytest.mark.parametrize(
+    "token", ["x", "????", "é", "ZjphYmM=", "eDp2aWtpbmc6Ly9yZXNvdXJjZXMvZA==", "Zg=="]
+)
+def test_page_tokens_of_others_are_refused(token: str) -> None:
+    """A page token is valid only for its own directory."""
+    with pytest.raises(InvalidField) as caught:
+        decode.page(1, token, "viking://resources/d")
+    assert caught.value.field == "page_token"
+    _, good = page_of([context("viking://resources/d/a"), context("viking://x")], 1)
+    with pytest.raises(InvalidField):
+        decode.page(1, good, "viking://resources/e")
+
+
+def test_page_size_is_bounded() -> None:
+    """A page size of 0 means 1,000, and more than 10,000 is refused."""
+    assert decode.page(0, "", "viking://") == (1000, "")
+    with pytest.raises(InvalidField) as caught:
+        decode.page(10_001, "", "viking://")
+    assert caught.value.field == "page_size"
+
+
+def test_context_is_sent_whole() -> None:
+    """Each field of a context arrives, with its type and its times to the microsecond."""
+    message = encode.context(
+        context(
+            "viking://agent/skills/s.md",
+            metadata={"n": 1, "l": ["x"]},
+            overview="O",
+            content="C",
+            time=-1,
+            relations=(Relation("viking://resources", "a", "r"),),
+        )
+    )
+    assert message.context_type == contexts_pb2.CONTEXT_TYPE_SKILL
+    assert message.time.ToMicroseconds() == -1
+    assert message.create_time.ToMicroseconds() == 2
+    assert (message.reinforcement, message.access_count, message.revision) == (4, 5, 6)
+    assert (message.overview, message.content, message.content_hash) == ("O", "C", b"h" * 32)
+    assert message.metadata == to_struct({"n": 1, "l": ["x"]})
+    assert message.relations[0].reason == "r"
+
+
+def match(uri: str, kind: ContextType, score: float = 0.5) -> Match:
+    """Return a match with all its parts."""
+    return Match(
+        uri,
+        kind,
+        True,
+        2,
+        "abstract",
+        score,
+        (Relation("viking://resources/r", "ra", "why"),),
+        (MatchedPassage(2, "A > B", "text", 3, 7, 0.25),),
+        ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
+    )
+
+
+def test_find_response_has_three_buckets_and_their_total() -> None:
+    """Matches keep their order within their type; a directory above the roots is left out."""
+    matches = (
+        match("viking://user/memories/m", ContextType.MEMORY),
+        match("viking://resources/b", ContextType.RESOURCE, 0.4),
+        match("viking://projects/p", ContextType.UNSPECIFIED),
+        match("viking://resources/a", ContextType.RESOURCE, 0.3),
+        match("viking://agent/skills/s", ContextType.SKILL),
+    )
+    result = FindResult(
+        matches,
+        9,
+        Method.EXACT,
+        (Stage("plan", 0, 0.0005), Stage("score", 1, 2.25)),
+        (Degradation(DegradationReason.EMBEDDER, "no embedder"),),
+    )
+    data, total, top_score = encode.find_response(result, Stage("embed", 0, 0.002))
+    reply = retrieval_pb2.FindResponse.FromString(data)
+    assert (total, top_score) == (4, 0.5)
+    assert [m.uri for m in reply.resources] == ["viking://resources/b", "viking://resources/a"]
+    assert (len(reply.memories), len(reply.skills), reply.total) == (1, 1, 4)
+    assert reply.revision == 9
+    assert [(one.reason, one.detail) for one in reply.degraded] == [(1, "no embedder")]
+    assert [(t.stage, t.duration.ToMicroseconds()) for t in reply.timings] == [
+        ("embed", 2000),
+        ("plan", 500),
+        ("score", 1_250_000),
+    ]
+    assert not reply.HasField("trace")
+    found = reply.resources[0]
+    assert (found.level, found.is_leaf, found.abstract, found.score) == (2, True, "abstract", 0.4)
+    assert found.context_type == contexts_pb2.CONTEXT_TYPE_RESOURCE
+    assert found.relations[0].reason == "why"
+    passage = found.passages[0]
+    assert (passage.section, passage.text, passage.start, passage.end, passage.score) == (
+        "A > B",
+        "text",
+        3,
+        7,
+        0.25,
+    )
+    parts = [(field.name, value) for field, value in found.parts.ListFields()]
+    assert parts == [
+        ("dense", 0.1),
+        ("lexical", 0.2),
+        ("dense_weight", 0.3),
+        ("node_score", 0.4),
+        ("smoothed", 0.5),
+        ("parent", 0.6),
+        ("parent_weight", 0.7),
+        ("final", 0.9),
+        ("title", 0.8),
+    ]
+
+
+def test_a_stage_that_is_gone_through_again_is_told_once() -> None:
+    """A repeated stage is listed once, in its first place and with all of its time."""
+    stages = (Stage("vector", 1, 2), Stage("fuse", 2, 2.25), Stage("vector", 3, 3.5))
+    assert list(seconds_of(stages).items()) == [("vector", 1.5), ("fuse", 0.25)]
+
+
+def test_trace_is_sent_whole() -> None:
+    """Every field of the trace arrives under its name."""
+    parts = ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+    trace = FindTrace(
+        Method.BEST_FIRST,
+        1,
+        2,
+        3,
+        4,
+        5,
+        ("term",),
+        "latin",
+        (TracedMean("han", 6, "viking://", True),),
+        0.5,
+        0.25,
+        7,
+        (TracedDirectory("viking://resources", parts, 1, True, 8),),
+        9,
+        10,
+        StopReason.OUT_OF_REACH,
+        True,
+        1.5,
+    )
+    result = FindResult((), 1, Method.BEST_FIRST, (), (), trace)
+    data, *_ = encode.find_response(result, Stage("embed", 0, 0))
+    reply = retrieval_pb2.FindResponse.FromString(data)
+    assert {field.name for field, _ in reply.trace.ListFields()} == set(
+        reply.trace.DESCRIPTOR.fields_by_name
+    )
+    assert reply.trace.method == retrieval_pb2.METHOD_BEST_FIRST
+    assert (reply.trace.scope_texts, reply.trace.rescored, reply.trace.rounds) == (3, 5, 10)
+    assert reply.trace.means[0].with_prior
+    assert reply.trace.directories[0].parts.final == 0.9
+
+
+def details(error: Exception) -> tuple[Status, ErrorInfo, BadRequest | None]:
+    """Return the error details in the trailing metadata of a failed call."""
+    status = status_of(error)
+    (key, value), *_ = status.trailing_metadata
+    assert key == "grpc-status-details-bin"
+    rich = Status.FromString(value)
+    info, bad = ErrorInfo(), BadRequest()
+    packed: list[any_pb2.Any] = list(rich.details)
+    assert packed[0].Unpack(info)
+    return rich, info, bad if len(packed) > 1 and packed[1].Unpack(bad) else None
+
+
+def test_every_error_of_the_domain_is_in_the_table() -> None:
+    """The table has a status for each error of the domain."""
+    kinds = {
+        kind
+        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        if issubclass(kind, VikingError) and kind is not VikingError
+    }
+    assert kinds == set(CODES)
+
+
+STATUSES = {
+    "InvalidField": "INVALID_ARGUMENT",
+    "NotFound": "NOT_FOUND",
+    "NotReadable": "NOT_FOUND",
+    "AlreadyExists": "ALREADY_EXISTS",
+    "Unauthenticated": "UNAUTHENTICATED",
+    "PermissionDenied": "PERMISSION_DENIED",
+    "QuotaExceeded": "RESOURCE_EXHAUSTED",
+    "RevisionNotReached": "DEADLINE_EXCEEDED",
+    "HistoryLost": "DATA_LOSS",
+    "StoreAway": "UNAVAILABLE",
+    "DeadlinePassed": "DEADLINE_EXCEEDED",
+    "Overloaded": "RESOURCE_EXHAUSTED",
+    "TooLarge": "FAILED_PRECONDITION",
+    "RevisionDiffers": "ABORTED",
+    "Stopping": "UNAVAILABLE",
+    "EmbedderFailed": "UNAVAILABLE",
+    "EmbedderRefused": "FAILED_PRECONDITION",
+    "EmbedderTimedOut": "UNAVAILABLE",
+    "StoreMismatch": "FAILED_PRECONDITION",
+    "StoreInUse": "FAILED_PRECONDITION",
+    "ReadOnly": "FAILED_PRECONDITION",
+    "StoreFailed": "FAILED_PRECONDITION",
+    "DiskFull": "RESOURCE_EXHAUSTED",
+    "StoreDamaged": "DATA_LOSS",
+    "Corrupt": "DATA_LOSS",
+}
+ARGUMENTS: dict[type[VikingError], tuple[Any, ...]] = {
+    errors.InvalidField: ("limit", "is too large"),
+    errors.Overloaded: ("full", 1.0),
+    errors.HistoryLost: (7, 2, "a point"),
+    errors.QuotaExceeded: ("a limit", None),
+    errors.RevisionDiffers: (FILE, 1, 2),
+}
+
+
+@pytest.mark.parametrize("kind", CODES, ids=lambda kind: kind.__name__)
+def test_each_error_is_sent_with_its_status(kind: type[VikingError]) -> None:
+    """Each error is sent with the status by which callers decide about a repetition."""
+    error = kind(*ARGUMENTS.get(kind, ("a message",)))
+    rich, info, _ = details(error)
+    code = getattr(grpc.StatusCode, STATUSES[kind.__name__])
+    assert (status_of(error).code, rich.code, info.reason) == (code, code.value[0], kind.reason)
+
+
+def test_errors_carry_reason_domain_and_metadata() -> None:
+    """ErrorInfo has the reason, the domain and the metadata of an error."""
+    rich, info, bad = details(errors.NotFound(FILE))
+    assert status_of(errors.NotFound(FILE)).code is grpc.StatusCode.NOT_FOUND
+    assert rich.message == f"{FILE} does not exist"
+    assert (info.reason, info.domain) == ("NOT_FOUND", "viking.retrieval.v1")
+    assert info.metadata == {"uri": FILE}
+    assert bad is None
+
+
+def test_field_faults_carry_the_field() -> None:
+    """BadRequest names the field and the fault without repeating the name."""
+    _, info, bad = details(InvalidField("limit", "is too large"))
+    assert info.reason == "INVALID_FIELD"
+    assert bad is not None
+    (violation,) = bad.field_violations
+    assert (violation.field, violation.description) == ("limit", "is too large")
+
+
+@pytest.mark.parametrize("character", ["x", "界", "\ud800"])
+def test_however_long_a_value_is_the_error_that_repeats_it_arrives(character: str) -> None:
+    """An error with a very long value keeps its reason and field within gRPC's 8 KiB."""
+    value = character * 20_000
+    error = InvalidField(f"where.{value}", f"{value} is no clause")
+    rich, info, bad = details(error)
+    assert info.reason == "INVALID_FIELD"
+    assert bad is not None
+    assert bad.field_violations[0].field.startswith("where.")
+    written = len(quote(rich.message.encode())) + len(rich.SerializeToString()) * 4 / 3
+    assert written < 7_500
+
+
+def test_subclasses_count_as_their_base() -> None:
+    """An error without an entry in the table has the code of its base class."""
+
+    class Unreachable(errors.EmbedderFailed):
+        pass
+
+    assert code_of(Unreachable("x")) is grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.parametrize("error", [ValueError("secret path"), VikingError("secret path")])
+def test_bugs_tell_nothing_of_the_inside(error: Exception) -> None:
+    """An unknown error is INTERNAL, and its reply has no text of the error."""
+    rich, info, _ = details(error)
+    assert status_of(error).code is grpc.StatusCode.INTERNAL
+    assert "secret" not in str(rich)
+    assert info.reason == "INTERNAL"
+
+
+def test_text_that_is_not_utf8_is_found_by_its_path() -> None:
+    """The first string that is not UTF-8 is named by its path in the proto."""
+    context = contexts_pb2.ContextInput(
+        uri=FILE, content="good", passages=[contexts_pb2.Passage(section="@@")]
+    )
+    put = contexts_pb2.PutRequest(contexts=[contexts_pb2.ContextInput(uri=FILE), context])
+    data = put.SerializeToString().replace(b"@@", b"\xff\xfe")
+    fault = fault_in(data, contexts_pb2.PutRequest.DESCRIPTOR)
+    assert fault.field == "contexts[1].passages[0].section"
+    find = retrieval_pb2.FindRequest(query="@@").SerializeToString().replace(b"@@", b"\xed\xa0")
+    assert fault_in(find, retrieval_pb2.FindRequest.DESCRIPTOR).field == "query"
+
+
+def test_a_fault_in_very_much_is_not_looked_for() -> None:
+    """The search for a fault ends early in a large message, and the error still mentions UTF-8."""
+    bad = contexts_pb2.PutRequest(contexts=[contexts_pb2.ContextInput(uri="@@")])
+    end = bad.SerializeToString().replace(b"@@", b"\xff\xfe")
+    full = contexts_pb2.ContextInput(uri="viking://resources/a", content="x" * 4096)
+    many = contexts_pb2.PutRequest(contexts=[full] * 999).SerializeToString()
+    fault = fault_in(many + end, contexts_pb2.PutRequest.DESCRIPTOR)
+    assert fault.field == "contexts[999].uri"
+    fault = fault_in(b"\x0a\x00" * 1_000_000 + end, contexts_pb2.PutRequest.DESCRIPTOR)
+    assert fault.field == "request"
+    assert "UTF-8" in fault.description
+
+
+def test_any_bytes_are_a_fault_of_the_request() -> None:
+    """Random bytes always give a fault with a field."""
+    rng = random.Random(7)
+    for _ in range(500):
+        fault = fault_in(rng.randbytes(rng.randrange(40)), contexts_pb2.PutRequest.DESCRIPTOR)
+        assert fault.field
