@@ -185,10 +185,11 @@ class NoDeadline:
     """A call without a deadline."""
 
     def peer(self) -> str:
+        """Return the other end of the connection."""
         return "test"
 
     def time_remaining(self) -> None:
-        return None
+        """Return None: there is no deadline."""
 
 
 def _forget(message: Any) -> None:
