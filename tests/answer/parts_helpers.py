@@ -176,19 +176,20 @@ class Store:
 
         async def call() -> Any:
             CALLER.set(caller)
-            return await getattr(self.service, rpc)(request, _Context())
+            return await getattr(self.service, rpc)(request, NoDeadline())
 
         return _REPLIES[rpc].FromString(self._loop.run(call(), context=copy_context()))
 
 
-class _Context:
+class NoDeadline:
     """A call without a deadline."""
 
     def peer(self) -> str:
+        """Return the other end of the connection."""
         return "test"
 
     def time_remaining(self) -> None:
-        return None
+        """Return None: there is no deadline."""
 
 
 def _forget(message: Any) -> None:

@@ -71,6 +71,7 @@ _LAST_RESORT = 9.0  # seconds after which a stop ends the process; the store sur
 _FLUSH = 2.0  # seconds for the export of the last spans; with _GRACE below _LAST_RESORT
 _DESCRIPTORS_INTERVAL = 5.0
 _USES_INTERVAL = 30.0
+_LOADS_AFTER = 1.0  # seconds without a call
 # Limits of one connection; clients connect again by themselves.
 _STREAMS = 1000  # calls in flight
 _IDLE_MS = 15 * 60_000
@@ -248,9 +249,8 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         print(f"vikingd {__version__} serving on {address}", flush=True)
     if parts.gateway is not None:
         parts.gateway.start(bound)
-    # After the start, so that the first find does not wait for what other calls need.
     loading = threading.Thread(target=load_rest, daemon=True)
-    loading.start()
+    watches.append(asyncio.create_task(_start_when_idle(loading, boundary)))
     await stop.wait()
 
     _log.info("stopping", grace_s=_GRACE)
@@ -269,8 +269,9 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         await asyncio.to_thread(parts.scrape.close)  # before the engine, which it reads
     # Before the engines, which wait for their part of it.
     await asyncio.to_thread(parts.shared.stop)
-    # An interrupted load would leave a directory behind.
-    closing = [tenants.stop(), asyncio.to_thread(engine.close), asyncio.to_thread(loading.join)]
+    closing = [tenants.stop(), asyncio.to_thread(engine.close)]
+    if loading.is_alive():  # an interrupted load would leave a directory behind
+        closing.append(asyncio.to_thread(loading.join))
     if parts.tracing is not None:
         closing.append(asyncio.to_thread(parts.tracing.close, _FLUSH))
     await asyncio.gather(*closing)
@@ -347,6 +348,15 @@ def load_rest() -> None:
     except (OSError, VikingError) as error:  # for example, no disk space for a small index
         _log.warning("kernels are loaded at their first use", reason=str(error))
     tokenizers.open_tokenizer(tokenizers.DEFAULT)  # its vocabulary takes longer than the start
+
+
+async def _start_when_idle(thread: threading.Thread, boundary: Boundary) -> None:
+    """Start a thread after some time without a call, so that the first calls wait for no load."""
+    arrived = -1
+    while arrived != boundary.arrived:
+        arrived = boundary.arrived
+        await asyncio.sleep(_LOADS_AFTER)
+    thread.start()
 
 
 async def _watch_descriptors() -> None:

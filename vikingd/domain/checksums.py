@@ -13,7 +13,7 @@ from typing import Any
 from zlib import crc32
 
 CONTEXT = "id, uri, parent_id, is_directory, revision, content_hash, time, created_at, updated_at"
-"""The columns of `checksum` in the order of `checksum`, of a context."""
+"""The columns of `context_checksum`."""
 
 CONTENT = "title, abstract, metadata, overview, content"
 """The columns of `content_checksum`, after the id and the number of texts."""
@@ -37,7 +37,16 @@ KEY = (
 """The columns of `checksum` of a caller's key: all but the time of its last use."""
 
 _numbers = struct.Struct("<8q").pack
+_numbers_of_content = struct.Struct("<7q").pack
+_numbers_of_vector = struct.Struct("<4q").pack
 _ALL = 0xFFFFFFFF
+_NONE = -1 << 63  # no row has this number
+
+_UNWRITTEN = (struct.error, AttributeError, TypeError, ValueError)
+"""The errors of values that are never written, which a damaged row may have.
+
+A put writes many rows, so sound values have a quicker form than these.
+"""
 
 
 def checksum(*values: object) -> int:
@@ -46,6 +55,28 @@ def checksum(*values: object) -> int:
     The values are numbers, short texts, bytes and None. A damaged row may have others.
     """
     return _signed(crc32(ascii(values).encode()))
+
+
+def context_checksum(
+    context_id: Any,
+    uri: Any,
+    parent_id: Any,
+    is_directory: Any,
+    revision: Any,
+    content_hash: Any,
+    time: Any,
+    created_at: Any,
+    updated_at: Any,
+) -> int:
+    """Return the checksum of the place and the times of a context: the columns of CONTEXT."""
+    above = _NONE if parent_id is None else parent_id
+    try:
+        data = uri.encode()
+        numbers = (context_id, above, is_directory, revision, time, created_at, updated_at)
+        return _signed(crc32(b"".join((_numbers(*numbers, len(data)), data, content_hash))))
+    except _UNWRITTEN:
+        values = (context_id, uri, parent_id, is_directory, revision, content_hash)
+        return checksum(*values, time, created_at, updated_at)
 
 
 def long_checksum(*values: object, parts: tuple[object, ...]) -> int:
@@ -61,9 +92,14 @@ def long_checksum(*values: object, parts: tuple[object, ...]) -> int:
     return _signed(found)
 
 
-def content_checksum(context_id: object, texts: int, *content: object) -> int:
+def content_checksum(context_id: Any, texts: int, *content: Any) -> int:
     """Return the checksum of the texts of a context, and of the number of its rows in `texts`."""
-    return long_checksum(context_id, texts, parts=content)
+    try:
+        *short, long = parts = [part.encode() for part in content]
+        numbers = _numbers_of_content(context_id, texts, *map(len, parts))
+        return _signed(crc32(long, crc32(b"".join((numbers, *short)))))
+    except _UNWRITTEN:
+        return long_checksum(context_id, texts, parts=content)
 
 
 def text_checksum(
@@ -77,27 +113,27 @@ def text_checksum(
     embeddable: Any,
     text: Any,
 ) -> int:
-    """Return the checksum of a text, without its vector; the values are the columns of TEXT.
-
-    A put of one context writes many texts, so sound values take a quicker form.
-    """
+    """Return the checksum of a text, without its vector; the values are the columns of TEXT."""
     try:
         data = section.encode()
         numbers = (text_id, context_id, ordinal, start, end, script, embeddable, len(data))
         found = crc32(data, crc32(_numbers(*numbers)))
         return _signed(found if text is None else crc32(text.encode(), ~found & _ALL))
-    except (struct.error, AttributeError, ValueError):  # values that are never written
+    except _UNWRITTEN:
         values = (text_id, context_id, ordinal, start, end, script, embeddable)
         return long_checksum(*values, parts=(section, text))
 
 
-def vector_checksum(
-    text_id: object, revision: object, digest: object, vector: object
-) -> int | None:
+def vector_checksum(text_id: Any, revision: Any, digest: Any, vector: Any) -> int | None:
     """Return the checksum of the vector of a text; None while there is none."""
     if vector is None and revision is None and digest is None:
         return None
-    return long_checksum(text_id, revision, digest, parts=(vector,))
+    try:
+        known = b"" if digest is None else digest
+        numbers = _numbers_of_vector(text_id, revision, len(known), len(vector))
+        return _signed(crc32(vector, crc32(known, crc32(numbers))))
+    except _UNWRITTEN:
+        return long_checksum(text_id, revision, digest, parts=(vector,))
 
 
 def renewed(kept: int | None, before: int, after: int) -> int | None:

@@ -11,6 +11,7 @@ from vikingd.domain.checksums import (
     LINK,
     checksum,
     content_checksum,
+    context_checksum,
     text_checksum,
     vector_checksum,
 )
@@ -58,7 +59,7 @@ def _add_to_contexts(db: Connection, ids: Sequence[int], dimension: int | None) 
         row = context.row
         if _is_as_written(context):
             content = content_checksum(row.id, len(context.texts), *row.content_columns)
-            contexts.append((checksum(*row.place), content, row.id))
+            contexts.append((context_checksum(*row.place), content, row.id))
         for text in context.texts:
             vector = (text.vector_revision, text.digest, text.vector)
             made = vector_checksum(text.id, *vector)

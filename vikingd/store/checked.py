@@ -14,6 +14,7 @@ from vikingd.domain.checksums import (
     CONTEXT,
     checksum,
     content_checksum,
+    context_checksum,
     text_checksum,
     vector_checksum,
 )
@@ -63,7 +64,7 @@ class TextRow(NamedTuple):
 
     @property
     def columns(self) -> tuple[Any, ...]:
-        """The columns of `checksum`."""
+        """The columns of `text_checksum`."""
         return self[:9]
 
     def damage(self) -> str:
@@ -95,7 +96,7 @@ class ContextRow(NamedTuple):
 
     @property
     def place(self) -> tuple[Any, ...]:
-        """The columns of `checksum`."""
+        """The columns of `context_checksum`."""
         return self[:9]
 
     @property
@@ -105,7 +106,7 @@ class ContextRow(NamedTuple):
 
     def damage(self, texts: int) -> str:
         """Return the damage of the row, which should have this number of texts; "" if none."""
-        if checksum(*self.place) != self.checksum:
+        if context_checksum(*self.place) != self.checksum:
             return "its place or its times are not as they were written"
         if content_checksum(self.id, texts, *self.content_columns) != self.content_checksum:
             return "its content, or the number of its texts, is not as it was written"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any
 
-from vikingd.domain.checksums import CONTENT, CONTEXT, checksum, content_checksum
+from vikingd.domain.checksums import CONTENT, CONTEXT, content_checksum, context_checksum
 from vikingd.domain.errors import StoreMismatch
 from vikingd.domain.uri import ROOT
 from vikingd.store.connection import Connection
@@ -83,7 +83,7 @@ def make_root(db: Connection) -> None:
     now = time.time_ns() // 1000
     place = (root_id, ROOT, None, 1, 1, EMPTY_DIRECTORY, now, now, now)
     content = ("", "", "{}", "", "")
-    values = (*place, *content, checksum(*place), content_checksum(root_id, 0, *content))
+    values = (*place, *content, context_checksum(*place), content_checksum(root_id, 0, *content))
     places = ", ".join("?" * len(values))
     db.execute(f"INSERT INTO contexts ({_ROOT_COLUMNS}) VALUES ({places})", values)
 

@@ -45,6 +45,9 @@ class Boundary(grpc.aio.ServerInterceptor):
 
     Args:
         admission: finds the caller of each call and the handlers of its tenant.
+
+    Attributes:
+        arrived: the number of calls so far.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class Boundary(grpc.aio.ServerInterceptor):
         self._tracing = tracing
         self._guarded: dict[str, Guarded] = {}
         self._streams = Streams()
-        self._arrived = 0
+        self.arrived = 0
         self._begins = asyncio.Event()
         self._begins.set()
 
@@ -70,7 +73,7 @@ class Boundary(grpc.aio.ServerInterceptor):
         A call without a valid key has another handler, which receives no request: such callers
         must not fill the memory.
         """
-        self._arrived += 1
+        self.arrived += 1
         await self._begins.wait()
         method = handler_call_details.method
         guarded = self._guarded.get(method)
@@ -112,9 +115,9 @@ class Boundary(grpc.aio.ServerInterceptor):
         """
         self._begins.clear()
         for _ in range(_MOST_TURNS):
-            arrived = self._arrived
+            arrived = self.arrived
             await asyncio.sleep(_QUIET)
-            if self._arrived == arrived:
+            if self.arrived == arrived:
                 break
         self._begins.set()
 

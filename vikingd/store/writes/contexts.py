@@ -17,6 +17,7 @@ from vikingd.domain.changes import (
 from vikingd.domain.checksums import (
     checksum,
     content_checksum,
+    context_checksum,
     text_checksum,
     vector_checksum,
 )
@@ -307,7 +308,7 @@ def _row(work: Transaction, context: Prepared, stored: StoredContext) -> Row:
     return {
         **place,
         **content,
-        "checksum": checksum(*place.values()),
+        "checksum": context_checksum(*place.values()),
         "content_checksum": content_checksum(stored.id, len(context.texts), *content.values()),
     }
 

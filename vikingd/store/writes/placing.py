@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from vikingd.domain.checksums import CONTEXT, checksum, renewed
+from vikingd.domain.checksums import CONTEXT, context_checksum, renewed
 from vikingd.store.connection import Connection
 
 SET_CHECKSUM = "checksum = value FROM each_pair(?) AS pair"
@@ -17,7 +17,7 @@ IS_PAIR = "contexts.id = CAST(pair.key AS BIGINT)"
 
 
 class Place(NamedTuple):
-    """The columns of `checksum` of a context."""
+    """The columns of `context_checksum`."""
 
     id: int
     uri: str
@@ -42,7 +42,9 @@ def checksums_after(
         f"SELECT {CONTEXT}, checksum FROM contexts WHERE {condition}", values
     ):
         before = Place(*columns)
-        after[before.id] = renewed(kept, checksum(*before), checksum(*change(before)))
+        after[before.id] = renewed(
+            kept, context_checksum(*before), context_checksum(*change(before))
+        )
     return json.dumps(after)
 
 

@@ -1,0 +1,55 @@
+"""A batch whose caller goes away ends with the query at hand."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+from parts_helpers import NoDeadline, Store, fill, reader
+from patience import SECONDS
+
+from vikingd.domain.rights import CALLER
+from vikingd.pb.retrieval_pb2 import BatchFindRequest, FindRequest
+from vikingd.wire.queues import HEAVY_THREADS
+
+
+def test_a_cancelled_batch_answers_no_further_query(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the cancellation no query of the batch is answered, except those at work."""
+    store = Store(tmp_path)
+    fill(store, 1, 0)
+    begun, is_cancelled = threading.Event(), threading.Event()
+    answered: list[int] = []
+    reply = store.service._batched_reply
+
+    def counted(*given: object) -> bytes:
+        answered.append(len(answered))
+        begun.set()
+        is_cancelled.wait(SECONDS)
+        return reply(*given)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(store.service, "_batched_reply", counted)
+
+    async def main() -> None:
+        CALLER.set(reader("viking://"))
+        request = BatchFindRequest(requests=[FindRequest(query="word")] * 200)
+        batch = asyncio.create_task(store.service.BatchFind(request, NoDeadline()))  # type: ignore[arg-type]
+        await asyncio.to_thread(begun.wait, SECONDS)
+        batch.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await batch
+        is_cancelled.set()
+        # The next heavy call has the threads once the pieces of the first have ended.
+        await store.service.BatchFind(
+            BatchFindRequest(requests=[FindRequest(query="word")] * 40),
+            NoDeadline(),  # type: ignore[arg-type]
+        )
+
+    try:
+        asyncio.run(main())
+    finally:
+        store.close()
+    assert len(answered) - 40 <= HEAVY_THREADS
