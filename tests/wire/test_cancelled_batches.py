@@ -7,9 +7,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from parts_helpers import NoDeadline, Store, fill, reader
-from patience import SECONDS
 
+from tests.answer.parts_helpers import NoDeadline, Store, fill, reader
+from tests.patience import SECONDS
 from vikingd.domain.rights import CALLER
 from vikingd.pb.retrieval_pb2 import BatchFindRequest, FindRequest
 from vikingd.wire.queues import HEAVY_THREADS
