@@ -34,4 +34,4 @@ def test_a_missing_package_skips_or_fails(monkeypatch: pytest.MonkeyPatch) -> No
             package("no_such_package", "no-such-project")
         assert ended.type is outcome
         assert str(ended.value) == "no_such_package is not installed: pip install no-such-project"
-    assert package("programs", "") is sys.modules["programs"]
+    assert package("tests.programs", "") is sys.modules["tests.programs"]
