@@ -11,8 +11,10 @@ from pathlib import Path
 from uuid import uuid4
 
 import pytest
+from hypothesis import is_hypothesis_test
 from viking_kernels import simd
 
+from tests import tiers
 from tests.answer.intent_helpers import Asked, in_turn, planned
 from tests.answer.thinking_helpers import House, thinking_daemon, told
 from tests.gateway.gateway_helpers import Gateway, gateway_of
@@ -51,12 +53,23 @@ LONG = (
 """The modules that take longest. They come first, so that no worker ends with one of them alone."""
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Set the tier before the tests are imported."""
+    tiers.begin(config.option.markexpr)
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return three workers for directories, and none for files, which are easier to debug here.
 
     Daemons do most of the work, and tests wait for them: two workers leave two cores half idle.
     """
     return 3 if all(map(os.path.isdir, config.option.file_or_dir)) else 0
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Put tests with random examples into the deep tier, too."""
+    if tiers.is_deep and is_hypothesis_test(getattr(item, "function", None)):
+        item.add_marker("deep")
 
 
 @pytest.hookimpl(trylast=True)  # after pytest-randomly

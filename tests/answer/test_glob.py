@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.answer.grep_helpers import GLOBS, NAMES, plain_glob
+from tests.tiers import examples
 from vikingd.answer.patterns import glob_pattern
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.patterns import MAX_GLOB_BYTES
@@ -15,7 +16,7 @@ TOP = "viking://resources/t"
 PATHS = st.lists(NAMES, min_size=1, max_size=5).map("/".join)
 
 
-@settings(max_examples=800, deadline=None)
+@examples(800)
 @given(GLOBS, PATHS)
 @example("a/**", "a")
 @example("**", "a/b")
@@ -28,7 +29,7 @@ def test_paths_match_as_name_by_name(pattern: str, path: str) -> None:
     assert glob.matches(f"{TOP}/{path}", TOP) == plain_glob(path, pattern)
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(GLOBS, PATHS)
 def test_all_matches_are_below_the_literal_beginning(pattern: str, path: str) -> None:
     """The walk is limited to a directory that has all matches."""

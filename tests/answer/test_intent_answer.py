@@ -7,9 +7,10 @@ from importlib.resources import files
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import SearchSession, SessionMessage, TypedQuery
 from vikingd.models.intent.answer import Answer, Garbage, read_answer
@@ -196,7 +197,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(JSON)
 def test_whatever_is_answered_a_plan_keeps_its_bounds(value: Any) -> None:
     """Any JSON is either refused as garbage or read as a plan within all bounds."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from vikingd.domain.contexts import ContextType
 from vikingd.models.intent import rules
 
@@ -171,7 +172,7 @@ def test_work_of_the_users_own_needs_skill_and_memory() -> None:
     ]
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(max_size=80), st.sampled_from(["", "please ", "hi, ", "请", "我的", "create a "]))
 def test_the_query_is_always_among_them_as_it_is(text: str, before: str) -> None:
     """The last query of a plan is the whole query, unless the plan is empty."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.answer.grep_helpers import (
@@ -18,6 +18,7 @@ from tests.answer.grep_helpers import (
     lines_of,
     plain_lines,
 )
+from tests.tiers import examples
 from vikingd.answer import work
 from vikingd.answer.lines import LineSearch
 from vikingd.answer.patterns import MAX_PROGRAM, line_pattern
@@ -42,7 +43,7 @@ def found(search: LineSearch, text: str, after: int = 0) -> Iterator[Found]:
         yield found_in(*line)
 
 
-@settings(max_examples=800, deadline=None)
+@examples(800)
 @given(PATTERNS, TEXTS, st.sampled_from([0, 16, 64]), st.integers(0, 5))
 def test_the_lines_are_those_of_re(pattern: str, text: str, slice_bytes: int, after: int) -> None:
     """Line, column and match are those of `re`, also from a later line on."""
@@ -54,7 +55,7 @@ def test_the_lines_are_those_of_re(pattern: str, text: str, slice_bytes: int, af
     assert came == [one for one in expected if one.line > after]
 
 
-@settings(max_examples=500, deadline=None)
+@examples(500)
 @given(SHORT_PATTERNS, st.lists(TEXTS, min_size=1, max_size=4).map("".join), st.integers(64, 90))
 def test_a_long_line_is_searched_in_windows(pattern: str, text: str, slice_bytes: int) -> None:
     """In a line longer than a slice, matches of up to a quarter of a slice are found as ever."""
@@ -82,7 +83,7 @@ def test_the_edge_of_a_window_is_no_edge_of_a_line(pattern: str) -> None:
         assert [one.column for one in found(search_of(pattern, slice_bytes), text)] == wanted
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.text(alphabet="aAbB.*[(\\Q字É\t", min_size=1, max_size=4), TEXTS)
 def test_a_literal_is_no_regular_expression(pattern: str, text: str) -> None:
     """A literal finds itself, whatever it means as a regular expression."""
@@ -91,7 +92,7 @@ def test_a_literal_is_no_regular_expression(pattern: str, text: str) -> None:
     assert list(found(search, text)) == list(expected)
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(st.sampled_from(["Ab", "é+b", "[^A]b", "字|AB", r"b\Z"]), TEXTS)
 def test_the_case_of_letters_is_ignored(pattern: str, text: str) -> None:
     """With case_insensitive, letters match both cases, those beyond ASCII too."""

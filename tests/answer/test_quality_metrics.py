@@ -6,16 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.judged import read_queries
 from benchmarks.quality import Answer, _across_languages, _row
 from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
+from tests.tiers import examples
 
 MEASURES = (ndcg, recall, reciprocal_rank)
 
-some = settings(max_examples=100, deadline=None, print_blob=True)
+some = examples(100)
 names = st.sampled_from("abcdefgh")
 rankings = st.lists(names, unique=True)
 judgements = st.frozensets(names, min_size=1)

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import find as kernel
 
 from tests.index.find_helpers import find
 from tests.kernels import naive
 from tests.kernels.trees import LARGE, asked, build, room, sampled, shapes, terms_of
+from tests.tiers import examples
 from vikingd.client import Levels, Method
 from vikingd.client.errors import InvalidField as ClientInvalidField
 from vikingd.client.messages import MessageClient
@@ -236,7 +237,7 @@ def test_the_order_hangs_on_no_method_limit_compaction_or_restart(tmp_path: Path
         assert check(engine) == before
 
 
-@settings(max_examples=30, deadline=None, print_blob=True)
+@examples(30)
 @given(shapes, st.sampled_from([-1.0, 0.0, 0.3, 1.0]), st.sampled_from([1.0, 0.5, 0.001]))
 @example(LARGE, 0.3, 0.001)
 @example(replace(LARGE, seed=24), 0.3, 0.5)  # a walk scores directories from codes

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.client.export_helpers import (
@@ -25,6 +25,7 @@ from tests.client.export_helpers import (
     snapshot,
     written,
 )
+from tests.tiers import examples
 from vikingd.client import Passage
 from vikingd.client.messages import MessageClient
 from vikingd.domain import uri as uris
@@ -153,9 +154,7 @@ def trees(draw: st.DrawFn) -> tuple[list[Draft], list[tuple[str, str, str]]]:
     return drafts, links
 
 
-@settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees())
 def test_json_lines_restore_every_tree(
     client: MessageClient, tree: tuple[list[Draft], list[tuple[str, str, str]]]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from vikingd.context.build import BuiltContext, Plan, build
 from vikingd.context.parts import Piece
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 
-some = settings(max_examples=60, deadline=None, print_blob=True)
+some = examples(60)
 
 A, B, C = "viking://resources/a.md", "viking://resources/b.md", "viking://user/memories/c.md"
 FOX = "The quick brown fox jumps over the lazy dog beside the river."

@@ -11,12 +11,13 @@ from pathlib import Path
 
 import grpc
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.commands import serve
 from tests.metrics_helpers import ROOT, Daemon, running, sample, samples
 from tests.patience import eventually
+from tests.tiers import examples
 from tests.wire.wire_helpers import floats as vector
 from vikingd.client import ClientError, Draft, Method, find_request
 from vikingd.domain.answers import Stage
@@ -241,7 +242,7 @@ seconds = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None, print_blob=True)
+@examples(200)
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), seconds)))
 def test_a_bucket_has_what_is_not_above_its_bound(values: list[tuple[str, float]]) -> None:
     """A bucket of a label counts the label's values that are not above its bound."""

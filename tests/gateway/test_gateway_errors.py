@@ -13,12 +13,13 @@ from typing import Any
 import grpc
 import httpx
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given
 from hypothesis import strategies as st
 
 from tests.gateway.gateway_helpers import JSON, NOTE, Gateway, fields, gateway_of, reason, response
 from tests.metrics_helpers import Daemon, free_address, running
 from tests.patience import eventually
+from tests.tiers import examples
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
 from vikingd.gateway.errors import HTTP
@@ -411,9 +412,7 @@ def _requests(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
     return rpc.name, draw(st.dictionaries(st.sampled_from(names), _VALUES, max_size=4))
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(_requests())
 def test_no_request_is_a_fault_of_the_gateway(
     gateway: Gateway, request_: tuple[str, dict[str, Any]]

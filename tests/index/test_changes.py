@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels import changes
 from viking_kernels.arrays import SCRIPTS
@@ -12,9 +12,10 @@ from viking_kernels.arrays import SCRIPTS
 from tests.kernels import naive
 from tests.kernels.naive import walk
 from tests.kernels.trees import build, shapes
+from tests.tiers import examples
 
 
-@settings(max_examples=25, deadline=None, print_blob=True)
+@examples(25)
 @given(shapes)
 def test_numbers_are_those_of_the_tree(shape):
     """Counts, lengths and centroids of every directory are those of the tree."""
@@ -35,7 +36,7 @@ def test_numbers_are_those_of_the_tree(shape):
     world.close()
 
 
-@settings(max_examples=30, deadline=None, print_blob=True)
+@examples(30)
 @given(shapes, st.data())
 def test_all_above_a_change_are_touched(shape, data):
     """All directories above a change are touched, each once, in ascending order."""

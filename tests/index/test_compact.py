@@ -6,18 +6,19 @@ import itertools
 from collections import Counter
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels import compact
 
 from tests.kernels import naive
 from tests.kernels.naive import walk
 from tests.kernels.trees import build, shapes
+from tests.tiers import examples
 from vikingd.index.compaction import compacted
 from vikingd.index.lexicon.tokens import as_titles, term_hash
 
 
-@settings(max_examples=25, deadline=None, print_blob=True)
+@examples(25)
 @given(shapes)
 def test_a_new_base_is_the_tree_in_order(shape):
     """A new base is in depth-first order: the files of a directory, then its subdirectories."""
@@ -50,7 +51,7 @@ def test_a_new_base_is_the_tree_in_order(shape):
     world.close()
 
 
-@settings(max_examples=25, deadline=None, print_blob=True)
+@examples(25)
 @given(shapes)
 def test_new_postings_are_those_of_the_living(shape):
     """A new base has the postings of base and tail by term and text, without deleted texts."""
@@ -70,7 +71,7 @@ def test_new_postings_are_those_of_the_living(shape):
     world.close()
 
 
-@settings(max_examples=50, deadline=None, print_blob=True)
+@examples(50)
 @given(st.lists(st.text(max_size=5), max_size=8), st.integers(0, 8), st.data())
 def test_strings_are_gathered(strings, base, data):
     """Gathered strings of base and tail are in the order of the given rows."""
@@ -86,7 +87,7 @@ def test_strings_are_gathered(strings, base, data):
     assert got == naive.gather_strings(strings, rows)
 
 
-@settings(max_examples=50, deadline=None, print_blob=True)
+@examples(50)
 @given(st.data(), st.integers(1, 12))
 def test_counts_are_summed_up(data, size):
     """Every directory gets the sum of the counts in its subtree."""
@@ -97,7 +98,7 @@ def test_counts_are_summed_up(data, size):
     assert array.tolist() == naive.sum_up(parents, counts)
 
 
-@settings(max_examples=30, deadline=None, print_blob=True)
+@examples(30)
 @given(shapes)
 def test_own_counts_are_of_a_directory_alone(shape):
     """The own counts of a directory are its texts, lengths, abstracts and texts by script."""

@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels import find as kernel
 
 from tests.index.find_helpers import find
 from tests.kernels.trees import linked_with
+from tests.tiers import examples
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget
 from vikingd.domain.changes import Committed, IndexedText, Upsert
 from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Relation
@@ -310,7 +311,7 @@ def test_a_base_is_mapped_not_read(tmp_path: Path) -> None:
     assert isinstance(getattr(memory, "obj", memory), mmap.mmap)
 
 
-@settings(max_examples=50, deadline=None)
+@examples(50)
 @given(st.lists(st.text(max_size=5)), st.lists(st.text(max_size=5)), st.data())
 def test_strings_of_base_and_tail(base, tail, data):
     """Strings of base and tail are read by number and gathered into a new base."""

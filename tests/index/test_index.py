@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from viking_kernels import find as kernel
 from viking_kernels.arrays import decode_file
 from viking_kernels.bm25 import postings
@@ -15,6 +15,7 @@ from viking_kernels.bm25 import postings
 from tests.kernels import naive
 from tests.kernels.naive import files_below, walk
 from tests.kernels.trees import Shape, World, build, check_contents, search, shapes
+from tests.tiers import examples
 from vikingd.domain.changes import Filled, IndexedText, Remove, Upsert
 from vikingd.domain.errors import Corrupt
 from vikingd.domain.text import LATIN
@@ -23,7 +24,7 @@ from vikingd.index.lexicon.tokens import term_hash
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 
-few = settings(max_examples=20, deadline=None, print_blob=True)
+few = examples(20)
 METHODS = (kernel.EXHAUSTIVE, kernel.BEST_FIRST, kernel.EXACT)
 
 Answer = tuple[list[str], list[list[float]]]

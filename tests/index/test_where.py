@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from vikingd.domain.errors import Corrupt, InvalidField
 from vikingd.index.metadata.columns import Columns
 from vikingd.index.metadata.where import MAX_PATH, parse
@@ -209,7 +210,7 @@ def check(
 
 
 @given(where=filters, metadata=metadata_objects)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_a_filter_matches_one_object_as_defined(where: dict[str, Any], metadata: Any) -> None:
     """The columns of one object agree with the definition on any filter and object."""
     columns = Columns()
@@ -219,7 +220,7 @@ def test_a_filter_matches_one_object_as_defined(where: dict[str, Any], metadata:
 
 
 @given(changes=steps, where=filters, nodes=st.integers(0, NODES + 2))
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_the_mask_equals_the_plain_evaluation_at_every_revision(
     changes: list[tuple[int, Any]], where: dict[str, Any], nodes: int
 ) -> None:
@@ -230,7 +231,7 @@ def test_the_mask_equals_the_plain_evaluation_at_every_revision(
 
 
 @given(changes=steps)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_saved_columns_are_loaded_with_their_past(
     changes: list[tuple[int, Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -252,7 +253,7 @@ def test_saved_columns_are_loaded_with_their_past(
     numbers=st.permutations(range(-2, NODES)),
     revision=st.integers(0, 12),
 )
-@settings(max_examples=60, deadline=None)
+@examples(60)
 def test_compacted_columns_hold_what_is_alive_and_go_on(
     changes: list[tuple[int, Any]],
     later: list[tuple[int, Any]],

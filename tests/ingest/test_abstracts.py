@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ingest.ingest_helpers import SENTENCE
+from tests.tiers import examples
 from vikingd.ingest import markdown
 from vikingd.ingest.abstracts import MAX_ABSTRACT, derive_abstract, derive_title, shorten
 from vikingd.ingest.frontmatter import fault, front_matter
@@ -202,7 +203,7 @@ MARKS = (
 )
 
 
-@settings(max_examples=400, deadline=None)
+@examples(400)
 @given(st.lists(st.sampled_from(MARKS), max_size=14).map("".join))
 def test_plain_lines_are_the_paragraphs_that_the_parser_finds(text: str) -> None:
     """The shortcut for plain lines finds the same paragraphs as the Markdown parser."""

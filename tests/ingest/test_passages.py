@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.ingest.ingest_helpers import LONG, SENTENCE, pieces
+from tests.tiers import examples
 from vikingd.domain.contexts import Passage
 from vikingd.domain.text import approximate_tokens
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_TOKENS, TARGET_TOKENS, TokenCount, split
@@ -55,7 +56,7 @@ def test_hostile_contents_are_cut_soundly_and_soon(content: str, name: str) -> N
     assert all(approximate_tokens(content[p.start : p.end]) <= MAX_TOKENS for p in passages)
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.lists(
         st.sampled_from(
@@ -93,7 +94,7 @@ def test_any_mixture_of_markup_is_cut_soundly(parts: list[str], name: str) -> No
         assert kept.count("句") == content.count("句")
 
 
-@settings(max_examples=200, deadline=None)
+@examples(200)
 @given(st.text(alphabet="ab 中文한カ。é", max_size=60), st.data())
 def test_ranges_have_the_tokens_of_their_text(content: str, data: st.DataObject) -> None:
     """`count` equals `approximate_tokens` of the range, and `reach` is its inverse."""

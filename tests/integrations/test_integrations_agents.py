@@ -11,9 +11,10 @@ import pytest
 from agents.items import TResponseInputItem
 from agents.memory.session import Session
 from agents.memory.session_settings import SessionSettings
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from vikingd.client import Client, Draft, InvalidField, NotFound
 from vikingd.integrations.common import decoded, encoded
 from vikingd.integrations.openai_agents import VikingdSession, _Head
@@ -76,9 +77,7 @@ def test_the_four_methods(session: VikingdSession, typed: Client) -> None:
     assert files == [f"{ROOT}/ana%2F1.session/0000000004.json"]
 
 
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@examples(60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.dictionaries(st.text(max_size=5), JSON, max_size=3), min_size=1, max_size=5))
 @example([{"cut": "\ud83c", "nul": "\0\x85\u2028", "big": 2**200, "whole": 1.0}])
 def test_items_are_kept_losslessly(session: VikingdSession, items: list[Any]) -> None:

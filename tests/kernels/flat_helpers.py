@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-from hypothesis import settings
 from hypothesis import strategies as st
 from viking_kernels import dense, find, int4, simd
 from viking_kernels.arrays import (
@@ -25,8 +24,9 @@ from viking_kernels.weighted import WeightedPlan, weighted_top
 
 from benchmarks.flat import one_directory
 from tests.kernels import naive
+from tests.tiers import examples
 
-some = settings(max_examples=40, deadline=None, print_blob=True)
+some = examples(40)
 seeds = st.integers(0, 2**32 - 1)
 ALL = np.zeros(0, np.uint8)
 

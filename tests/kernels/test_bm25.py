@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 from viking_kernels import bm25
@@ -20,6 +20,7 @@ from viking_kernels.scope import place
 from tests.kernels import naive
 from tests.kernels.naive import texts_below, walk
 from tests.kernels.trees import LARGE, World, build, compared, room, shapes, terms_of
+from tests.tiers import examples
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
 from vikingd.index.lexicon import tokens
@@ -70,7 +71,7 @@ def scored(
     return by_text, by_directory, count, ideal
 
 
-@settings(max_examples=25, deadline=None, print_blob=True)
+@examples(25)
 @given(shapes)
 @example(LARGE)
 def test_the_postings_of_a_scope(shape):
@@ -97,7 +98,7 @@ def test_the_postings_of_a_scope(shape):
     world.close()
 
 
-@settings(max_examples=25, deadline=None, print_blob=True)
+@examples(25)
 @given(shapes)
 @example(LARGE)
 def test_scores_are_those_of_the_formula(shape):
@@ -113,7 +114,7 @@ def test_scores_are_those_of_the_formula(shape):
     world.close()
 
 
-@settings(max_examples=25, deadline=None, print_blob=True)
+@examples(25)
 @given(shapes, st.sampled_from([1e-3, 0.1, 1.0]), st.sampled_from([0, 1, 2]))
 @example(LARGE, 0.1, 2)
 def test_the_best_by_words_is_lifted(shape, scale, script):
@@ -181,7 +182,7 @@ def test_scores_are_rank_bm25s_but_for_the_form(compacted):
     world.close()
 
 
-@settings(max_examples=25, deadline=None, print_blob=True)
+@examples(25)
 @given(shapes)
 def test_postings_are_those_of_the_base(shape):
     """Each term has its postings of the base, and a term that the base lacks has none."""
@@ -203,7 +204,7 @@ def test_postings_are_those_of_the_base(shape):
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_idf_is_lucenes(documents, df):
     """The idf follows Lucene's formula and is above 0."""
     df = min(df, documents)
@@ -212,7 +213,7 @@ def test_idf_is_lucenes(documents, df):
 
 
 @given(st.floats(1, 1e4), st.integers(0, 10**4))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_long_texts_saturate_later(average, length):
     """The length norm of a text is a level plus a slope for each of its terms."""
     level, slope = bm25.norm_of(average)
@@ -221,7 +222,7 @@ def test_long_texts_saturate_later(average, length):
 
 
 @given(st.lists(st.integers(0, 20), max_size=20), st.data())
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_lower_bound_is_the_first_place(values, data):
     """The lower bound is the first index whose value is not less than the wanted value."""
     values = sorted(values)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import dense, find, simd, texts
 from viking_kernels.arrays import RawQuery, Search, Vectors
@@ -18,10 +18,11 @@ from tests.kernels import naive
 from tests.kernels.flat_helpers import base_of
 from tests.kernels.naive import texts_below, walk
 from tests.kernels.trees import LARGE, World, build, compared, shapes
+from tests.tiers import examples
 from vikingd.domain.changes import Remove
 
 NO_AXIS = np.zeros(128, np.float32)  # nothing is coded in int4
-some = settings(max_examples=50, deadline=None, print_blob=True)
+some = examples(50)
 seeds = st.integers(0, 2**32 - 1)
 small = st.floats(0, 0.1)
 
@@ -85,7 +86,7 @@ def test_the_bound_holds_wherever_the_products_are(seed, length, along_off, acro
     assert upper_bound <= min(1, score + bound) + 1e-6
 
 
-@settings(max_examples=25, deadline=None, print_blob=True)
+@examples(25)
 @given(shapes)
 @example(LARGE)
 def test_a_directory_is_the_sum_of_its_texts(shape):
@@ -131,7 +132,7 @@ def test_a_directory_that_lost_its_vectors_is_near_nothing():
     world.close()
 
 
-@settings(max_examples=25, deadline=None, print_blob=True)
+@examples(25)
 @given(shapes)
 @example(LARGE)
 def test_a_directory_from_the_code_of_its_mean(shape):
@@ -169,7 +170,7 @@ def test_a_directory_from_the_code_of_its_mean(shape):
     world.close()
 
 
-@settings(max_examples=40, deadline=None, print_blob=True)
+@examples(40)
 @given(shapes)
 @example(LARGE)
 @example(replace(LARGE, hard=True))
@@ -211,7 +212,7 @@ def test_scores_from_codes_are_within_their_bound(shape):
     world.close()
 
 
-@settings(max_examples=20, deadline=None, print_blob=True)
+@examples(20)
 @given(seeds, st.sampled_from([1e-3, 1e-2, 0.03, 0.1]), st.booleans())
 def test_the_bound_holds_next_to_the_mean(seed, spread, huge):
     """The error bound of a code holds for vectors next to the centroid."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels import find as kernel
 from viking_kernels.arrays import FINAL
@@ -12,6 +12,7 @@ from viking_kernels.walk import EXHAUSTED
 
 from tests.kernels import naive
 from tests.kernels.trees import NAMES, World, search
+from tests.tiers import examples
 from vikingd.index.snapshot import Snapshot
 
 
@@ -83,7 +84,7 @@ def test_equal_files_tie(compacted):
     world.close()
 
 
-@settings(max_examples=20, deadline=None, print_blob=True)
+@examples(20)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 1e-6, 1e-4, 1e-3, 1e-2]), st.booleans())
 def test_vectors_next_to_their_mean(seed, spread, huge):
     """A scan of codes finds the exact best among vectors next to their centroid."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import find as kernel
 from viking_kernels.arrays import F32, FINAL, I32, NODE, decode_file
@@ -18,10 +18,11 @@ from viking_kernels.walk import EXHAUSTED
 from tests.kernels import naive
 from tests.kernels.naive import files_below, walk
 from tests.kernels.trees import LARGE, World, asked, build, room, search, shapes, terms_of
+from tests.tiers import examples
 from vikingd.domain.changes import Remove
 from vikingd.index.snapshot import Snapshot
 
-few = settings(max_examples=30, deadline=None, print_blob=True)
+few = examples(30)
 GATED = replace(LARGE, seed=6)  # its gate is open, though the sample has only half of its files
 alphas = st.sampled_from([-1.0, 0.0, 0.3, 1.0])
 samples = st.sampled_from([1.0, 0.5, 0.001])  # files outside the sample are scored from codes

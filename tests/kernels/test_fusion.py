@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels.fusion import rrf
 
 from tests.kernels import naive
+from tests.tiers import examples
 
 lists = st.lists(st.lists(st.integers(0, 2**31 - 1) | st.integers(0, 9), unique=True), max_size=4)
 
@@ -28,7 +29,7 @@ def test_the_example_of_two_lists():
     assert scores == pytest.approx([0.0325, 0.0323, 0.0161, 0.0159], abs=5e-5)
 
 
-@settings(max_examples=100, deadline=None, print_blob=True)
+@examples(100)
 @given(lists, st.data(), st.sampled_from([0, 1, 60]))
 def test_any_number_of_lists_is_fused_as_by_hand(ranked, data, k):
     """Weighted fusion equals that of the plain twin; ties are in order of row."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import hierarchy, texts
 from viking_kernels import scope as scopes
@@ -27,8 +27,9 @@ from tests.kernels import naive
 from tests.kernels.naive import files_below, files_in, texts_below, walk
 from tests.kernels.scored import Scored
 from tests.kernels.trees import LARGE, Shape, World, build, compared, room, shapes
+from tests.tiers import examples
 
-few = settings(max_examples=25, deadline=None, print_blob=True)
+few = examples(25)
 score = st.floats(0, 1, width=32)
 
 
@@ -56,7 +57,7 @@ def test_rows_of_a_scope(shape):
 
 
 @given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9), st.integers(0, 30))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_place_and_row_at_are_each_others_reverse(low, size, rest, position):
     """`place` and `row_at` are inverse; positions count base rows of the scope, then the tail."""
     high = low + size
@@ -67,7 +68,7 @@ def test_place_and_row_at_are_each_others_reverse(low, size, rest, position):
 
 
 @given(st.permutations(range(8)), st.sets(st.integers(0, 7)), st.integers(1, 8))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_chains_skip_what_is_not_there(chain, alive, published):
     """Chains skip tombstoned rows and rows beyond the arrays of a snapshot."""
     room = {name: np.full(8, -1, np.int32) for name in ("next", "previous")}
@@ -150,7 +151,7 @@ def test_own_scores(shape):
 
 
 @given(st.lists(st.sampled_from([1, 1, 1, 2]), min_size=1, max_size=12), st.integers(1, 12))
-@settings(max_examples=50, deadline=None, print_blob=True)
+@examples(50)
 def test_runs_of_one_script(scripts, most):
     """A run ends at another script or at the limit."""
     rows = np.array(scripts, np.uint8)
@@ -382,7 +383,7 @@ def test_what_does_not_count_is_not_read(rubbish):
 
 
 @given(score, score, score, st.sampled_from([0.0, 0.03, 0.1]))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_a_final_score_is_a_convex_combination_and_a_bonus(smoothed, parent, weight, title):
     """A final score is a convex combination plus a bonus, at most 1."""
     wanted = naive.final_score(smoothed, parent, weight, title)
@@ -392,7 +393,7 @@ def test_a_final_score_is_a_convex_combination_and_a_bonus(smoothed, parent, wei
 
 
 @given(st.floats(0, 1) | st.sampled_from([0.25, 0.25 - 1e-12]))
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_the_gate_closes_as_the_icc_rises(icc):
     """The gate falls from 1 at an icc of 0 to 0 at an icc of a quarter."""
     assert hierarchy.gate_of(icc) == pytest.approx(naive.gate_of(icc), abs=1e-12)
@@ -410,7 +411,7 @@ def test_a_gate_has_the_precision_of_float32(icc):
 
 
 @given(score, score | st.just(-1.0), score | st.just(-1.0), score)
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_smoothing_is_a_weighted_mean(own, before, after, share):
     """Smoothing is a weighted mean over the existing neighbours."""
     got = hierarchy.smooth(own, before, after, share)

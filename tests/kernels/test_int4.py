@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels import bounds, dense, find, int4, simd
 from viking_kernels.arrays import SCRIPTS, RawQuery, Search
@@ -21,6 +21,7 @@ from tests.kernels.flat_helpers import (
     unit_rows,
     unpacked,
 )
+from tests.tiers import examples
 
 
 @some
@@ -178,7 +179,7 @@ def test_a_direction_against_int4_codes(seed, dimension, length, plain_axis):
     assert coded.error_slope <= spread * np.linalg.norm(rest) + coded.error + 1e-6
 
 
-@settings(max_examples=100, deadline=None, print_blob=True)
+@examples(100)
 @given(seeds, st.sampled_from([0.005, 0.019, 0.3]))
 def test_bounds_hold_where_nothing_is_to_spare(seed, across):
     """Upper bounds hold in two dimensions, where residuals can be parallel."""

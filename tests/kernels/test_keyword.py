@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import flat
 from viking_kernels import scope as scopes
@@ -25,9 +25,10 @@ from tests.kernels.flat_helpers import (
     some,
 )
 from tests.kernels.trees import LARGE, build, shapes, terms_of
+from tests.tiers import examples
 
 
-@settings(max_examples=25, deadline=None, print_blob=True)
+@examples(25)
 @given(shapes, st.sampled_from([1, 4, 1000]), st.booleans())
 @example(LARGE, 5, True)
 def test_searches_by_words_are_the_plain_ones(shape, k, filtered):

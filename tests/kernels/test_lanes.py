@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels import lanes
 from viking_kernels._jit import njit
 
 from tests.kernels import naive
+from tests.tiers import examples
 from vikingd.domain.products import product, products
 
-some = settings(max_examples=50, deadline=None, print_blob=True)
+some = examples(50)
 
 
 @njit

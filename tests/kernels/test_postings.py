@@ -7,16 +7,17 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels import postings as kernels
 from viking_kernels import words
 
 from tests.kernels import naive
+from tests.tiers import examples
 from vikingd.index.lexicon import postings, tokens, vocabulary
 from vikingd.index.lexicon.vocabulary import Vocabulary
 
-some = settings(max_examples=50, deadline=None, print_blob=True)
+some = examples(50)
 
 ALPHABET = "aB é1_.-用中ー\u0301\u00a0\u3000\n\t\x1c\x1f\x00"
 said = st.text(ALPHABET, max_size=30) | st.sampled_from(["the cat", "a cats' cat", "of", "E4102"])

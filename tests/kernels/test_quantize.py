@@ -6,13 +6,14 @@ import hashlib
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import dense, simd
 from viking_kernels.arrays import SCRIPTS, Centroids, PreparedQuery
 from viking_kernels.quantize import quantize_rows
 
 from tests.kernels import naive
+from tests.tiers import examples
 
 rows = st.lists(
     st.lists(st.floats(-1, 1, width=32), min_size=5, max_size=5), min_size=1, max_size=6
@@ -39,7 +40,7 @@ def coded(x):
     return code, bias, step, error
 
 
-@settings(max_examples=50, deadline=None, print_blob=True)
+@examples(50)
 @given(rows)
 def test_codes_are_those_of_the_formula(vectors):
     """Each row is coded by its largest component, with its residual norm."""
@@ -73,7 +74,7 @@ def test_a_huge_component_does_not_hide_the_error():
     assert abs(error[0] - np.sqrt(63) * 1e-3) < 1e-7
 
 
-@settings(max_examples=50, deadline=None, print_blob=True)
+@examples(50)
 @given(st.integers(0, 2**32 - 1), st.sampled_from([1, 3, 16, 384, 1025, 1536]), st.booleans())
 def test_a_product_of_codes_is_within_the_errors(seed, dimension, flat):
     """A product of codes is within its error bound, by Cauchy and Schwarz."""
@@ -91,7 +92,7 @@ def test_a_product_of_codes_is_within_the_errors(seed, dimension, flat):
     assert abs(scale[0] * along * step - true) <= error[0] + off * (1 + error[0]) + 1e-6
 
 
-@settings(max_examples=50, deadline=None, print_blob=True)
+@examples(50)
 @given(st.lists(st.floats(-1, 1, width=32), min_size=1, max_size=40), st.integers(1, 40))
 @example([1.0, -1.0] * 20, 40)
 def test_codes_of_a_query(values, times):

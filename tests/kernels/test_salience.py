@@ -8,12 +8,13 @@ from operator import itemgetter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels.arrays import NEVER
 from viking_kernels.salience import ACCESS, RECENCY, REINFORCEMENT, rank
 
 from tests.kernels import naive
+from tests.tiers import examples
 from vikingd.answer.recall import within_budget
 
 DAY = 24 * 60 * 60 * 1_000_000
@@ -103,7 +104,7 @@ def test_no_more_texts_are_counted_than_the_budget_needs() -> None:
     assert asked == [50, 60]
 
 
-@settings(max_examples=200, deadline=None, print_blob=True)
+@examples(200)
 @given(
     st.lists(st.integers(0, 50), max_size=30),
     st.integers(0, 300),
@@ -137,7 +138,7 @@ candidate = st.tuples(
 )
 
 
-@settings(max_examples=200, deadline=None, print_blob=True)
+@examples(200)
 @given(
     st.lists(candidate, max_size=30),
     st.sampled_from([DEFAULT, (1.0, 0.0, 0.0, 0.0, 1e-9), (0.0, 0.5, 0.25, 0.25, 1e6)]),

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels import select
 
 from tests.kernels import naive
+from tests.tiers import examples
 
-some = settings(max_examples=50, deadline=None, print_blob=True)
+some = examples(50)
 # These values are few and exact in float32, so there are many ties.
 scores = st.sampled_from([0.0, 0.125, 0.25, 0.5, 0.75])
 
@@ -82,7 +83,7 @@ def bits(mask: int) -> list[int]:
 
 
 @given(st.lists(st.sampled_from([0.0, 0.25, 0.5]), min_size=1, max_size=20), st.data())
-@settings(max_examples=50, deadline=None, print_blob=True)
+@examples(50)
 def test_the_queue_gives_the_best_first(values, data):
     """The queue returns the best first, ties by position, in any order of pushes and pops."""
     final = np.array(values, np.float32)

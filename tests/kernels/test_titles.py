@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from viking_kernels import find as kernel
 from viking_kernels import scope as scopes
 from viking_kernels.arrays import F32, FINAL, I64, TITLE_BONUS, Scope, Terms, Texts, decode_file
@@ -15,6 +15,7 @@ from viking_kernels.titles import TITLE, forget_titles, score_titles
 from tests.kernels import naive
 from tests.kernels.naive import files_below
 from tests.kernels.trees import LARGE, World, build, room, search, shapes, terms_of
+from tests.tiers import examples
 
 
 def scored(
@@ -53,7 +54,7 @@ def check_forgetting(texts: Texts, scope: Scope, terms: Terms, ranges: I64, titl
     assert titles.tolist() == wanted
 
 
-@settings(max_examples=50, deadline=None, print_blob=True)
+@examples(50)
 @given(shapes)
 @example(LARGE)
 def test_a_title_adds_the_square_of_what_the_query_has_of_it(shape):

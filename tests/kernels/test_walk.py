@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import hierarchy, opening
 from viking_kernels import walk as walks
@@ -15,8 +15,9 @@ from tests.kernels import naive
 from tests.kernels.naive import files_in, walk
 from tests.kernels.scored import Scored
 from tests.kernels.trees import LARGE, Shape, World, build, shapes
+from tests.tiers import examples
 
-few = settings(max_examples=25, deadline=None, print_blob=True)
+few = examples(25)
 NONE = np.zeros(0, np.uint8)
 NO_LIMITS = opening.Limits(1, 1, 1)
 share = st.sampled_from([0.0, 0.2, 0.5, 1.0])

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import scope as scopes
 from viking_kernels.weighted import WeightedPlan, weighted_top
 
 from tests.kernels import naive
 from tests.kernels.trees import LARGE, asked, build, room, shapes, terms_of
+from tests.tiers import examples
 
 NOWHERE = np.zeros(0, np.int32)
 
 
-@settings(max_examples=40, deadline=None, print_blob=True)
+@examples(40)
 @given(
     shapes,
     st.sampled_from([1, 4, 1000]),

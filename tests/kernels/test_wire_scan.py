@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from viking_kernels import wire
 
 from tests.kernels import naive
+from tests.tiers import examples
 from vikingd.domain.errors import InvalidField
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.wire.intake import fault_in, parsed
@@ -94,7 +95,7 @@ def kernel(guard: Guard, data: bytes, table: Any = None, budgets: Any = None) ->
     return found, path[0, : found[1] + 1].tolist() if found[0] != wire.OK else []
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(KINDS, MESSAGES)
 def test_what_the_parser_takes_the_scan_takes(kind: Any, data: bytes) -> None:
     """The scan accepts each message that the parser accepts and that is within the limits."""
@@ -107,7 +108,7 @@ def test_what_the_parser_takes_the_scan_takes(kind: Any, data: bytes) -> None:
         assert code == wire.OK
 
 
-@settings(max_examples=600, deadline=None)
+@examples(600)
 @given(KINDS, MESSAGES, st.lists(st.integers(0, 6), min_size=5, max_size=5), st.integers(0, 3))
 def test_the_kernel_finds_what_its_naive_twin_finds(
     kind: Any, data: bytes, budgets: list[int], most: int

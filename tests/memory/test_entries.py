@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tiers import examples
 from vikingd.domain.contexts import Passage
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest import markdown
@@ -173,7 +174,7 @@ def words(content: str) -> list[str]:
 # Any sequence of changes
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(files, st.data())
 def test_whatever_changes_each_entry_stays_a_passage_of_its_own(
     content: str, data: st.DataObject
@@ -224,7 +225,7 @@ def test_whatever_changes_each_entry_stays_a_passage_of_its_own(
 # The form of a text
 
 
-@settings(max_examples=300, deadline=None)
+@examples(300)
 @given(texts)
 def test_a_text_has_one_form(text: str) -> None:
     """`clean` is idempotent and removes outer and trailing white space."""
@@ -404,7 +405,7 @@ def test_a_forgotten_entry_leaves_no_trace(content: str, gone: str, result: str)
     assert entries(result) == [entry for entry in entries(content) if entry[1] != clean(gone)]
 
 
-@settings(max_examples=150, deadline=None)
+@examples(150)
 @given(files, st.data())
 def test_entries_that_go_together_leave_the_others(content: str, data: st.DataObject) -> None:
     """Removed entries leave all others unchanged and in their places."""

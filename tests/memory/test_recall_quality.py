@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.recall import (
@@ -19,13 +19,14 @@ from benchmarks.recall import (
     row,
     table,
 )
+from tests.tiers import examples
 from vikingd.pb.memories_pb2 import Memory
 
 DAY = "viking://projects/lamp/memories/journal/2026-03-09.md"
 TEA = Said(7, DAY, "Ann: I had tea.\nTwo cups.")
 PLAIN, SALIENCE, *_ = METHODS
 
-some = settings(max_examples=100, deadline=None, print_blob=True)
+some = examples(100)
 answers = st.builds(
     Answer,
     recalled=st.lists(st.booleans(), min_size=1, max_size=4),

@@ -16,10 +16,11 @@ from importlib import resources
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.commands import serve
+from tests.tiers import examples
 from vikingd.client import CitationStyle, ClientError, Draft
 from vikingd.client.messages import MessageClient
 from vikingd.context import tokenizers
@@ -28,7 +29,7 @@ from vikingd.ctl.demo import serving
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import approximate_tokens
 
-some = settings(max_examples=300, deadline=None, print_blob=True)
+some = examples(300)
 PIECES = [
     "the ",
     "Word",

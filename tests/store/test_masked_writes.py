@@ -7,11 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.store.store_helpers import opened
 from tests.store.write_helpers import DOCS, NOTES, ONE, TEA, TEXT, TWO, put, text_rows, told
+from tests.tiers import examples
 from vikingd.client import Client, InvalidField, NotFound, RevisionDiffers
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
@@ -152,7 +153,7 @@ masks = st.lists(st.sampled_from(FIELDS), min_size=1, unique=True)
 
 
 @given(first=drafts, second=drafts, mask=masks)
-@settings(max_examples=30, deadline=None)
+@examples(30)
 def test_a_masked_put_is_the_whole_put_of_its_merge(
     tmp_path_factory: pytest.TempPathFactory, first: Draft, second: Draft, mask: list[str]
 ) -> None:
