@@ -50,7 +50,7 @@ def run(run: Run) -> None:
     again = [
         sys.executable,
         "-m",
-        "chaos",
+        "tests.chaos",
         "--only",
         KIND,
         "--seed",

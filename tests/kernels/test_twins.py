@@ -55,7 +55,7 @@ def compared_in(path: Path) -> set[str]:
 @cache
 def compared() -> set[str]:
     """Return the twins that tests compare kernels with."""
-    return set().union(*map(compared_in, Path(__file__).parent.glob("test_*.py")))
+    return set().union(*map(compared_in, Path(__file__).parents[1].rglob("test_*.py")))
 
 
 @pytest.mark.parametrize("name", kernels())
