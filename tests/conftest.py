@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
@@ -66,10 +67,18 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return 3 if all(map(os.path.isdir, config.option.file_or_dir)) else 0
 
 
+_cases: Counter[tuple[Path, str]] = Counter()
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Put tests with random examples into the deep tier, too."""
+    """Put tests with random examples, and further cases of a test, into the deep tier."""
     if tiers.is_deep and is_hypothesis_test(getattr(item, "function", None)):
         item.add_marker("deep")
+    if (mark := item.get_closest_marker("deep_after")) is not None:
+        test = item.path, getattr(item, "originalname", item.name)
+        _cases[test] += 1
+        if _cases[test] > mark.args[0]:
+            item.add_marker("deep")
 
 
 @pytest.hookimpl(trylast=True)  # after pytest-randomly
@@ -178,10 +187,15 @@ SQLITE, POSTGRES = "sqlite", "postgresql"
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run the tests of modules with the mark `stores` over both stores."""
-    if not any(metafunc.definition.iter_markers("stores")):
+    """Run the tests of modules with the mark `stores` over both stores.
+
+    PostgreSQL is in the deep tier, except for the modules whose mark has `both`.
+    """
+    marks = list(metafunc.definition.iter_markers("stores"))
+    if not marks:
         return
-    kinds = [SQLITE] if LEFT_OUT else [SQLITE, POSTGRES]
+    deep = [] if any("both" in mark.args for mark in marks) else [pytest.mark.deep]
+    kinds = [SQLITE] if LEFT_OUT else [SQLITE, pytest.param(POSTGRES, marks=deep)]
     for name, scope in (("store", "function"), ("daemon", "module")):
         if name in metafunc.fixturenames:
             metafunc.parametrize(name, kinds, indirect=True, scope=scope)

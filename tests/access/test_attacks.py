@@ -55,6 +55,7 @@ SMUGGLED: dict[str, Callable[[str, str], Any]] = {
 }
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("kind", SMUGGLED)
 def test_smuggled_headers_are_refused(target: Fort, kind: str) -> None:
     """No second reading of a header gives a caller, and the error has no part of a secret."""
@@ -198,6 +199,7 @@ def test_hidden_and_missing_contexts_take_the_same_time(target: Fort) -> None:
         assert abs(one - two) < 0.5 * max(one, two), method
 
 
+@pytest.mark.deep
 def test_keys_with_a_known_id_and_others_are_refused_alike(target: Fort) -> None:
     """A wrong secret of a known key, and the key of an unknown id, have the same answer."""
     wrong = target.keys["ana"][:12] + "0" * 64
@@ -275,6 +277,7 @@ def test_health_and_reflection_tell_no_names(target: Fort) -> None:
     assert "acme" not in told
 
 
+@pytest.mark.deep
 def test_a_request_without_a_key_is_not_received(target: Fort) -> None:
     """Very many large requests without a valid key, also compressed ones, take no memory."""
 

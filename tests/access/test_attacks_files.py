@@ -51,6 +51,7 @@ def _overwritten(path: Path) -> None:
     os.truncate(f"{path}-wal", 0)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("attack", [_removed, _truncated, _replaced, _overwritten])
 def test_a_daemon_that_loses_its_keys_does_not_open(
     tmp_path: Path, attack: Callable[[Path], None]
@@ -75,6 +76,7 @@ def test_a_daemon_that_loses_its_keys_does_not_open(
         assert "INTERNAL" not in target.daemon.stderr
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("left", ["nothing", "an empty file"])
 def test_a_start_without_the_keys_is_refused(tmp_path: Path, left: str) -> None:
     """A data directory that had keys does not open when their file is gone."""
@@ -118,6 +120,7 @@ def test_keys_that_vanish_from_the_file_leave_the_calls_refused(tmp_path: Path) 
     assert keys.had_key
 
 
+@pytest.mark.deep
 def test_a_lock_on_the_keys_delays_no_call(tmp_path: Path) -> None:
     """While another process writes the file, calls go on; a new key waits, and fails in words."""
     with fort(tmp_path) as target:
@@ -181,6 +184,7 @@ def test_a_tenant_with_an_old_name_has_new_keys(tmp_path: Path) -> None:
             assert answer == ("UNAUTHENTICATED", "the key is not valid")
 
 
+@pytest.mark.deep
 def test_tenants_are_not_sought_behind_a_link(tmp_path: Path) -> None:
     """A link in place of DATA/tenants ends the start, and no key is forgotten for it."""
     with fort(tmp_path) as target:
@@ -210,6 +214,7 @@ def reader(target: Fort, directory: Path) -> Iterator[Stubs]:
         assert "Traceback" not in beside.stderr
 
 
+@pytest.mark.deep
 def test_a_reader_holds_the_same_keys(tmp_path: Path) -> None:
     """A reader refuses calls without a key, and a revoked key at its next call."""
     with fort(tmp_path) as target:
@@ -280,6 +285,7 @@ def test_a_link_is_no_socket(tmp_path: Path) -> None:
     assert link.is_symlink()
 
 
+@pytest.mark.deep
 def test_a_brute_force_slows_its_sender_and_is_told(tmp_path: Path) -> None:
     """Wrong keys wait longer and longer; a right key of the same address does not."""
     with fort(tmp_path) as target:

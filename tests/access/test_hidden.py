@@ -158,6 +158,7 @@ COMMANDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("command", COMMANDS, ids=ascii)
 def test_terminals(command: list[str], old: str) -> None:
     """On a terminal no form of any command prints a hidden character."""

@@ -150,6 +150,7 @@ class Beside:
             self._failed.append(error)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("most_open", [100, 2])
 def test_tenants_never_meet(tmp_path: Path, most_open: int) -> None:
     """An administrator of a tenant is told the same without other tenants and beside them."""
@@ -212,6 +213,7 @@ def furnished(made: House) -> None:
         writer.step()
 
 
+@pytest.mark.deep
 def test_users_never_meet(tmp_path: Path) -> None:
     """A user is told the same without other users and beside them."""
     seed = 4242
@@ -262,6 +264,7 @@ def test_a_compaction_does_not_change_the_order_of_a_trace(tmp_path: Path) -> No
     store.close()
 
 
+@pytest.mark.deep
 def test_no_score_of_another_store_stays_in_scratch(tmp_path: Path) -> None:
     """Queries of a large and a small store by turns, on the same arrays, answer as alone."""
     stores = [Store(tmp_path / name) for name in ("large", "small")]

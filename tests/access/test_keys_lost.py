@@ -257,6 +257,7 @@ def test_accepted_keys_that_are_all_lost_leave_the_daemon_closed(
         assert keys.had_key
 
 
+@pytest.mark.deep
 def test_a_daemon_refuses_older_keys_and_accepts_them_by_name(tmp_path: Path) -> None:
     """A start with keys from before a revocation ends with the way out, and goes by it."""
     with fort(tmp_path) as target:

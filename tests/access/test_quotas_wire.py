@@ -165,6 +165,7 @@ def test_calls_per_second(home: House, of: str) -> None:
         assert get(client) is None
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("of", ["key", "tenant"])
 def test_bytes_per_second(home: House, of: str) -> None:
     """A large request passes and leaves a debt; so does a large reply."""
@@ -217,6 +218,7 @@ def test_a_call_in_flight_ends_at_its_deadline(home: House) -> None:
     eventually(lambda: get(client) is None)
 
 
+@pytest.mark.deep
 def test_a_stream_counts(home: House) -> None:
     """A backup takes a place until its end, and all its bytes count."""
     client = home.caller("tenant")
@@ -362,6 +364,7 @@ def test_a_long_wait_is_told_at_once(home: House, limits: dict[str, int]) -> Non
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.deep
 def test_a_day_of_embedding(tmp_path: Path, endpoint: Endpoint) -> None:
     """A tenant's texts wait for the next day, others' do not; a new limit holds; Stats tells."""
     config = tmp_path / "config.toml"

@@ -277,6 +277,7 @@ def hidden_in(message: str, of: Sender, named: set[str]) -> list[str]:
     ]
 
 
+@pytest.mark.deep
 def test_no_call_sees_or_changes_more_than_its_rights(
     stubs: tuple[Stubs, Sequence[tuple[str, str]]],
 ) -> None:

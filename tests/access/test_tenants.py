@@ -84,6 +84,7 @@ def test_the_least_recently_used_tenant_is_closed_for_another(tmp_path: Path) ->
     run(test())
 
 
+@pytest.mark.deep
 def test_a_place_is_kept_free(tmp_path: Path) -> None:
     """With many places one is free in time, so that an opening need not wait for a closing."""
 
@@ -141,6 +142,7 @@ def test_calls_at_the_same_time_share_one_opening(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.deep
 def test_many_calls_to_more_tenants_than_may_be_open(tmp_path: Path) -> None:
     """Writes of 12 callers to nine tenants, of which three are open, are all kept and apart."""
 
@@ -166,6 +168,7 @@ def test_many_calls_to_more_tenants_than_may_be_open(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.deep
 def test_a_call_to_a_tenant_that_closes_opens_it_again(tmp_path: Path) -> None:
     """The opening waits for the end of the closing, which has the store still in use."""
 
@@ -180,6 +183,7 @@ def test_a_call_to_a_tenant_that_closes_opens_it_again(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("name", ["", "-a", "A", "a/b", "..", "a.b", "ä", "a" * 64, "a\n", "a\0"])
 def test_other_names_are_refused(tmp_path: Path, name: str) -> None:
     """A name that is no name reaches no path."""
@@ -284,6 +288,7 @@ def test_an_accepted_loss_is_that_of_tenants_too(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.deep
 def test_a_lost_engine_is_opened_again(tmp_path: Path) -> None:
     """A truncated file of the index costs one opening, and the store makes the index again."""
 
@@ -333,6 +338,7 @@ def test_a_reader_follows_tenants_and_their_end(tmp_path: Path) -> None:
     run(test())
 
 
+@pytest.mark.deep
 def test_texts_of_all_tenants_get_their_vectors_from_one_process(tmp_path: Path) -> None:
     """The tenants share one child and one thread, and each gets its own vectors."""
 

@@ -42,6 +42,7 @@ def test_a_deletion_is_complete(tmp_path: Path) -> None:
     run(delete(False))
 
 
+@pytest.mark.deep
 def test_a_deletion_waits_for_calls_in_flight(tmp_path: Path) -> None:
     """New calls find nothing; a call that goes on too long ends the deletion, not the tenant."""
 

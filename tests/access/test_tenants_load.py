@@ -11,6 +11,7 @@ from benchmarks import tenants
 from benchmarks.tenants import Options, Writes
 
 
+@pytest.mark.deep
 def test_kills_under_load_lose_nothing_in_any_tenant(tmp_path: Path) -> None:
     """Clients ask random tenants while the daemon is killed; each acknowledged write is there."""
     options = Options(

@@ -73,6 +73,7 @@ def short(found: list[tuple[str, Found]]) -> list[tuple[str, Found]]:
     return [(uri, one._replace(text="", match=one.match[:100])) for uri, one in found]
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_the_answers_are_those_of_plain_python(client: MessageClient, seed: int) -> None:
     """Matches are those of `re`, entries those of a plain glob, in the order of URIs."""
@@ -170,6 +171,7 @@ def test_the_clients_return_the_same(client: MessageClient, typed: Client) -> No
     assert entries[0].context_type is ContextType.RESOURCE
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_pages_are_one_whole_pass_while_others_write(
     client: MessageClient, stubs: Stubs, size: int

@@ -20,6 +20,7 @@ PAIRS = 5
 CASES = 60  # of each pair and RPC
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", range(PAIRS))
 def test_an_answer_depends_on_readable_contexts_alone(tmp_path: Path, seed: int) -> None:
     """Two stores that are equal where the caller may read give the same replies and errors."""

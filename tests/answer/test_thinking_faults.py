@@ -51,6 +51,7 @@ def test_a_fault_in_any_round_gives_quicks_scores_and_says_so(
     assert scored(reply) == scored(house.client.find(query))
 
 
+@pytest.mark.deep
 def test_a_slow_reranker_holds_up_nobody_and_no_deadline(house: House) -> None:
     """Twenty other finds are answered during one in THINKING, which keeps its deadline."""
     waiting = threading.Event()

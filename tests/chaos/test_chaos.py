@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.chaos.strict import NOT_CHECKED
 
 SEED = 20261124
@@ -30,12 +32,14 @@ def chaos(scratch: Path, *options: str) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
 
 
+@pytest.mark.deep
 def test_a_minute_of_harm_finds_nothing_wrong(tmp_path: Path) -> None:
     """The chaos harness ends without a failure and prints a counter for each kind of fault."""
     kinds = [option for kind in _MINUTE for option in ("--only", kind)]
     assert chaos(tmp_path, "--minutes", "1", *kinds).keys() >= set(_MINUTE)
 
 
+@pytest.mark.deep
 def test_damage_is_never_silent(tmp_path: Path) -> None:
     """Damage of logs, rows and bits, and older copies, change no answer that is not told."""
     kinds = [option for kind in _SILENT for option in ("--only", kind)]
@@ -50,6 +54,7 @@ def test_what_is_not_checked_is_in_the_readme() -> None:
     assert [entry for entry in NOT_CHECKED if entry.quote not in " ".join(readme.split())] == []
 
 
+@pytest.mark.deep
 def test_a_short_churn_ends(tmp_path: Path) -> None:
     """The churn harness ends with a table of descriptors, memory, files and bytes."""
     found = chaos(tmp_path, "churn", "--minutes", "0.05")

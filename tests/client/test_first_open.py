@@ -86,6 +86,7 @@ def test_a_directory_is_opened_closed_and_opened_again(tmp_path: Path) -> None:
     assert is_gone(pid, 0.5)
 
 
+@pytest.mark.deep
 def test_only_its_owner_reaches_the_daemon(tmp_path: Path) -> None:
     """The daemon listens on a socket of its owner; a long path has a loopback port instead."""
     with opened(tmp_path / "data") as client:
@@ -112,6 +113,7 @@ def test_the_daemon_goes_with_the_garbage(tmp_path: Path) -> None:
     assert is_gone(pid, 0.5)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("body", "code"),
     [
@@ -190,6 +192,7 @@ def test_ctrl_c_ends_the_program_and_then_the_daemon(tmp_path: Path) -> None:
     assert is_gone(pid)
 
 
+@pytest.mark.deep
 def test_a_directory_in_use_names_its_holder(tmp_path: Path) -> None:
     """A second opener is told which process has the directory, and how to share it."""
     running = program(tmp_path, "sys.stdin.readline()")
@@ -249,6 +252,7 @@ def test_the_configuration_the_log_and_the_environment_are_used(
     assert "event=" in log.read_text()
 
 
+@pytest.mark.deep
 def test_a_long_start_is_told_on_a_terminal(tmp_path: Path) -> None:
     """On a terminal a note comes after a while; elsewhere nothing is written."""
     text = f"""

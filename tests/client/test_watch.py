@@ -210,6 +210,7 @@ def test_a_folder_that_is_removed_ends_the_watching(
     assert _paths(client) == before
 
 
+@pytest.mark.deep
 def test_changes_wait_for_a_daemon_that_is_away(tmp_path: Path, docs: Path) -> None:
     """After a kill and a restart of the daemon the tree follows; the absence is told once."""
     address = free_address()
@@ -244,6 +245,7 @@ def _command(daemon: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
             running.kill()
 
 
+@pytest.mark.deep
 def test_the_command_prints_a_line_for_each_batch_until_ctrl_c(
     client: MessageClient, daemon: str, docs: Path
 ) -> None:
@@ -265,6 +267,7 @@ def test_the_command_prints_a_line_for_each_batch_until_ctrl_c(
         assert running.returncode == 130
 
 
+@pytest.mark.deep
 def test_the_command_prints_json_lines(client: MessageClient, daemon: str, docs: Path) -> None:
     """With -o json each batch, and the import itself, is one line of JSON."""
     with _command(daemon, str(docs), TOP, "-o", "json") as running:
@@ -275,6 +278,7 @@ def test_the_command_prints_json_lines(client: MessageClient, daemon: str, docs:
         assert (batch["moved"], batch["revision"]) == (1, client.stats().revision)
 
 
+@pytest.mark.deep
 def test_the_quiet_command_prints_no_batches(
     client: MessageClient, daemon: str, docs: Path
 ) -> None:

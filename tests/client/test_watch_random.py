@@ -190,6 +190,7 @@ def _equals_a_fresh_import(client: MessageClient, path: Path, run: Run) -> None:
         ) from run.error
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(1800)
 def test_a_watched_folder_equals_a_fresh_import(
     client: MessageClient, daemon: str, tmp_path: Path

@@ -71,6 +71,7 @@ def test_a_long_text_is_cut_soon() -> None:
         assert built.used_tokens > 400
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("space", [" ", "\n"])
 def test_white_space_of_two_mebibytes_is_cut_like_any_text(space: str) -> None:
     """A text with two mebibytes of white space is cut like any other text."""

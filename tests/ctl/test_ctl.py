@@ -341,6 +341,7 @@ SHOWING = [
 ]
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("command", SHOWING, ids=" ".join)
 def test_no_command_prints_what_acts_on_a_terminal(
     client: MessageClient, daemon: str, command: list[str]

@@ -247,6 +247,7 @@ def test_ctrl_c_leaves_what_is_in_and_the_next_import_goes_on(
     assert (again["unchanged"], again["created"]) == (inside, count - inside)
 
 
+@pytest.mark.deep
 def test_an_embedder_that_fails_ends_the_waiting(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], docs: Path
 ) -> None:
@@ -285,6 +286,7 @@ def _running(store: Path) -> list[Path]:
     return found
 
 
+@pytest.mark.deep
 def test_the_demo_answers_five_questions_and_leaves_nothing_behind(tmp_path: Path) -> None:
     """The demo answers five questions and leaves no store and no daemon behind."""
     environment = os.environ | {"VIKINGD_EMBEDDING__PROVIDER": "none", "TMPDIR": str(tmp_path)}

@@ -41,6 +41,7 @@ def _notes(client: MessageClient, monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -155,6 +156,7 @@ def flat(error: str) -> str:
     return " ".join(error.replace("│", " ").split())
 
 
+@pytest.mark.deep
 def test_variables_set_options(ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each variable is an option that the command line overrules; a wrong one is told."""
     monkeypatch.setenv("VIKINGCTL_OUTPUT", "uri")
@@ -218,6 +220,7 @@ def test_completion_prints_a_script(ctl: Ctl, shell: str) -> None:
     assert "_VIKINGCTL_COMPLETE" in out
 
 
+@pytest.mark.deep
 def test_bash_completes_commands_and_values() -> None:
     """The script of bash completes a command, an option and the value of an option."""
     ctl = str(Path(sys.executable).with_name("vikingctl"))

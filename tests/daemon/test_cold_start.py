@@ -72,6 +72,7 @@ def compiled(path: Path) -> dict[str, int]:
     return {file.name: file.stat().st_mtime_ns for file in path.rglob("*.nbc")}
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(1800)  # on a busy machine the compiler takes minutes
 def test_a_first_start_says_what_it_does_and_may_be_broken_off(tmp_path: Path) -> None:
     """A killed start leaves no processes or directories, and the next start continues its work."""
@@ -119,6 +120,7 @@ def test_a_first_start_says_what_it_does_and_may_be_broken_off(tmp_path: Path) -
     assert "compil" not in daemon.wait()
 
 
+@pytest.mark.deep
 def test_a_cache_that_cannot_be_written_costs_time_only(tmp_path: Path) -> None:
     """A kernel compiles without a writable cache, and the reason is reported."""
 
@@ -152,6 +154,7 @@ def test_a_start_whose_cache_cannot_be_written_says_so(
     assert "this process compiles" in said[-1]
 
 
+@pytest.mark.deep
 def test_code_that_is_no_pickle_is_compiled_anew(tmp_path: Path) -> None:
     """Damaged files in the kernel cache are compiled again."""
 

@@ -159,6 +159,7 @@ def named_in_the_api() -> set[str]:
     return {method.name for service in services for method in service.methods}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("options", "refused"),
     [(["--provider", "none"], {"Reembed"}), ([], set())],

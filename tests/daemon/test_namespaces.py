@@ -168,6 +168,7 @@ def test_the_right_key_and_authority_work(house: House, operator: str) -> None:
     )
 
 
+@pytest.mark.deep
 def test_keys_that_are_not_valid_are_refused(house: House, operator: str) -> None:
     """Each kind of refusal tells the caller its reason, and the operator the key and the peer."""
     expired_id, expired = reader(house, operator, expires_in=timedelta(seconds=2))
@@ -194,6 +195,7 @@ def test_keys_that_are_not_valid_are_refused(house: House, operator: str) -> Non
         assert not key or key.rpartition("_")[2] not in err + house.daemon.stderr
 
 
+@pytest.mark.deep
 def test_connections_that_are_not_safe_are_refused(
     house: House, operator: str, tmp_path: Path
 ) -> None:
@@ -320,6 +322,7 @@ def test_certificates_are_replaced_under_load(house: House, operator: str) -> No
     assert min(report["calls"]) >= 2
 
 
+@pytest.mark.deep
 def test_a_client_certificate_counts_as_its_key(tmp_path: Path, joined: Network) -> None:
     """Where an authority for clients is named, the subject of a certificate has a key's rights."""
     clients = Authority(tmp_path, "clients")

@@ -46,6 +46,7 @@ def test_no_other_module_asks_for_the_system() -> None:
     assert [asked for path in others for asked in questions(path)] == []
 
 
+@pytest.mark.deep
 def test_each_module_loads_under_the_names_of_macos() -> None:
     """Each module of vikingd can be loaded where `sys.platform` is "darwin"."""
     code = (
@@ -62,6 +63,7 @@ def test_each_module_loads_under_the_names_of_macos() -> None:
     assert others == ["True", "True"]
 
 
+@pytest.mark.deep
 def test_a_daemon_serves_under_the_names_of_macos(tmp_path: Path) -> None:
     """A daemon writes, embeds, is killed, starts again and finds without the services of Linux."""
     disguised = (sys.executable, str(MACOS))

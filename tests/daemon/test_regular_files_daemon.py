@@ -55,6 +55,7 @@ def begin(command: list[str]) -> tuple[str, str]:
     return first, errors
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -75,6 +76,7 @@ def test_files_of_the_store(name: str, make: Callable[[Path], None], store: Path
     assert str(store / name) in errors
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -96,6 +98,7 @@ def test_files_of_the_index(name: str, make: Callable[[Path], None], store: Path
     assert "not a regular file" in errors
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("option", "make"),
     [
@@ -162,6 +165,7 @@ def test_lines_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "at most 8,589,934,592 are allowed: split it by lines" in str(refused)
 
 
+@pytest.mark.deep
 def test_deep_directories(client: MessageClient, ctl: Ctl, tmp_path: Path) -> None:
     """Of a tree that is 1,900 levels deep, what is too deep is named and the rest is imported."""
     top = tmp_path / "top"

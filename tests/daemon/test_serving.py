@@ -35,6 +35,7 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+@pytest.mark.deep
 def test_files_are_their_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
     """All files are private with any umask, and one line of the log says that some were public."""
     store = tmp_path / "store"
@@ -193,6 +194,7 @@ def test_the_limit_of_open_files_is_raised() -> None:
     assert 0 < descriptors.connections(100, 10) < 100
 
 
+@pytest.mark.deep
 def test_idle_connections_leave_descriptors_to_compactions(tmp_path: Path) -> None:
     """A daemon with more open connections than its limit still compacts and answers."""
     serve = f"{sys.executable} -m vikingd.daemon.server serve --listen 127.0.0.1:0 --provider none"
@@ -290,6 +292,7 @@ def test_a_signal_leaves_no_half_of_a_scratch_directory(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_nothing_of_the_working_directory_is_run(tmp_path: Path) -> None:
     """The compiling processes import no module from the working directory."""
     (tmp_path / "numba.py").write_text("raise SystemExit('foreign code ran')")
@@ -298,6 +301,7 @@ def test_nothing_of_the_working_directory_is_run(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.deep
 def test_a_daemon_of_vikingctl_runs_nothing_of_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -297,6 +297,7 @@ def test_the_environment_names_the_service(tmp_path: Path) -> None:
         assert collector.resource()["service.name"] == "memory"
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("port", [closed, silent])
 def test_a_dead_collector_is_of_no_consequence(port: Callable[[], Any], tmp_path: Path) -> None:
     """Finds beyond the export buffer are answered while the collector is dead or silent."""

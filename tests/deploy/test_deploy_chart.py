@@ -81,6 +81,7 @@ def test_helm_finds_nothing_to_say() -> None:
         assert not report["errors"]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("case", VALUES)
 @pytest.mark.parametrize("version", ["1.30", kubernetes_validate.latest_version()])
 def test_kubernetes_knows_each_field(case: str, version: str) -> None:

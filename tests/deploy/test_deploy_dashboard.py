@@ -85,6 +85,7 @@ def use(daemon: Daemon) -> None:
         client.find("harbour", target_uri="viking://resources/missing")
 
 
+@pytest.mark.deep
 def test_prometheus_answers_each_query_of_the_dashboard(tmp_path: Path) -> None:
     """It reads the metrics with the token, and each panel of a daemon in use has figures."""
     needed("prometheus")

@@ -188,6 +188,7 @@ def test_the_linker_of_this_machine_tells_its_levels() -> None:
     assert bool(has_vnni) == ("vnni" in simd.paths())
 
 
+@pytest.mark.deep
 def test_the_probe_tells_whether_a_daemon_serves(tmp_path: Path) -> None:
     """The probe ends with 0 while the daemon serves, also with keys, and with 1 when it is gone."""
     address = f"unix:{tmp_path}/socket"
@@ -203,6 +204,7 @@ def test_the_probe_tells_whether_a_daemon_serves(tmp_path: Path) -> None:
     assert gone.stderr.startswith(f"{address} does not serve: UNAVAILABLE")
 
 
+@pytest.mark.deep
 def test_the_probe_reads_the_status_of_a_gateway(tmp_path: Path) -> None:
     """A URL is read over HTTP: 200 serves; another status, or no answer, does not."""
     with running(tmp_path / "store", "--provider", "none") as daemon:
@@ -237,6 +239,7 @@ def test_the_caches_are_filled_before_the_first_start(tmp_path: Path) -> None:
     assert names == {"kernels", "e5"}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("file", ["Dockerfile", "systemd/vikingd.service"])
 def test_the_telemetry_of_onnxruntime_is_off(file: str, tmp_path: Path) -> None:
     """With the environment of the image and of the unit, the embedder leaves no telemetry."""

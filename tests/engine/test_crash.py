@@ -100,6 +100,7 @@ def collect(received: Connection, known: dict[str, set[int | None]]) -> None:
         known[uri] = known.get(uri, {None}) | {None, -1}
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("seed", [20261121])
 def test_nothing_acknowledged_is_lost_in_twenty_kills(tmp_path: Path, seed: int) -> None:
     """After a kill -9, the store opens fast, matches its index and has all acknowledged writes."""

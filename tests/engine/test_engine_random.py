@@ -19,11 +19,13 @@ LENGTHS = settings(
 )
 
 
+@pytest.mark.deep
 def test_an_engine_and_its_reader() -> None:
     """An engine over SQLite, beside a reader of the same files."""
     run_state_machine_as_test(EngineMachine, settings=LENGTHS)
 
 
+@pytest.mark.deep
 @pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
 def test_two_nodes(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two nodes over PostgreSQL."""

@@ -162,6 +162,7 @@ def test_a_backup_is_a_stream_that_restores(
     assert label.revision == client.stats().revision
 
 
+@pytest.mark.deep
 def test_the_description_is_valid(gateway: Gateway) -> None:
     """The description is OpenAPI 3.1, has each RPC with its comment, and is served."""
     reply = gateway.get("/v1/openapi.json")
@@ -258,6 +259,7 @@ def test_a_head_is_a_get_without_its_body(gateway: Gateway, client: MessageClien
     assert head.headers["etag"] == got.headers["etag"]
 
 
+@pytest.mark.deep
 def test_large_requests_and_replies_pass(gateway: Gateway, client: MessageClient) -> None:
     """A body of megabytes, and a reply with it, are what they would be over gRPC."""
     content = "\n\n".join(f"Paragraph {i} about tea, 茶." for i in range(40_000))

@@ -92,6 +92,7 @@ def cookie_of(reply: httpx.Response) -> str:
     return f"{name}={morsel.value}"
 
 
+@pytest.mark.deep
 def test_a_call_needs_a_valid_key(guarded: Gateway, keys: Keys) -> None:
     """No key, a wrong, an expired and a revoked one are 401, a right one is 200."""
     wrong = keys.reader[:-4] + ("aaaa" if not keys.reader.endswith("aaaa") else "bbbb")

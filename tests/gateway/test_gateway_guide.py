@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import grpc
+import pytest
 
 from tests.access.tls_helpers import Authority
 from tests.metrics_helpers import free_address
@@ -36,6 +37,7 @@ def script(port: str, tls: str) -> str:
     return said.replace("7717", port).replace("7443", tls)
 
 
+@pytest.mark.deep
 def test_the_commands_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
     """Each command succeeds, and the answers are those that the guide tells of."""
     needed("curl")

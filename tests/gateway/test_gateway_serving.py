@@ -49,6 +49,7 @@ def get(connection: socket.socket, gateway: Gateway, path: str = FIND) -> int:
     return response(connection)[0]
 
 
+@pytest.mark.deep
 def test_slow_heads_and_idle_connections_end(daemon: str, tmp_path: Path) -> None:
     """A head that does not arrive in time ends its connection: the first one and a later one."""
     with gateway_of(daemon, tmp_path, changed=SHORT) as gateway:
@@ -159,6 +160,7 @@ def test_requests_of_one_connection_are_not_delayed(gateway: Gateway) -> None:
     assert sorted(times)[7] < 0.03  # a delayed acknowledgement takes 40 ms
 
 
+@pytest.mark.deep
 def test_a_stop_finishes_running_requests(tmp_path: Path) -> None:
     """SIGTERM refuses new connections, lets a request finish, and ends with exit code 0."""
     with running(tmp_path / "store", "--provider", "none") as daemon:
@@ -260,6 +262,7 @@ def test_clients_need_a_certificate_where_an_authority_is_named(
         assert gateway.stop() == 0
 
 
+@pytest.mark.deep
 def test_a_certificate_of_the_gateway_is_not_that_of_its_callers(
     authority: Authority, tmp_path: Path
 ) -> None:
@@ -297,6 +300,7 @@ def refusal(*options: str) -> str:
     return done.stderr
 
 
+@pytest.mark.deep
 def test_addresses_that_cannot_be_used_are_told(tmp_path: Path) -> None:
     """One line names the address, the daemon or the file, also where a daemon starts both."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -401,6 +405,7 @@ def is_alive(pid: int) -> bool:
     return state != "Z"
 
 
+@pytest.mark.deep
 def test_the_gateway_starts_again_and_ends_with_its_daemon(tmp_path: Path) -> None:
     """A killed gateway starts again at its address, and connections wait meanwhile."""
     options = ("--provider", "none", "--gateway", "127.0.0.1:0")
@@ -429,6 +434,7 @@ def test_the_gateway_ends_with_a_killed_daemon(tmp_path: Path) -> None:
     eventually(lambda: not is_alive(both.pids[0]))
 
 
+@pytest.mark.deep
 def test_a_request_of_the_gateway_is_finished_with_its_daemon(tmp_path: Path) -> None:
     """When both stop, a running request gets its answer."""
     options = ("--provider", "none", "--gateway", "127.0.0.1:0")

@@ -256,6 +256,7 @@ def test_a_phone_has_a_drawer(browser: Browser, served: Site, theme: str) -> Non
         assert (sum(map(int, re.findall(r"\d+", back)[:3])) < 200) == (theme == "dark")
 
 
+@pytest.mark.deep
 def test_a_person_signs_in_and_out(browser: Browser, tmp_path: Path) -> None:
     """A wrong key is refused in words; a right one opens the page and is kept nowhere in it."""
     with site(tmp_path / "store") as own:
@@ -279,6 +280,7 @@ def test_a_person_signs_in_and_out(browser: Browser, tmp_path: Path) -> None:
             eventually(lambda: not tab.context.cookies())
 
 
+@pytest.mark.deep
 def test_a_daemon_that_is_gone_is_told(browser: Browser, tmp_path: Path) -> None:
     """The page says that nothing answers, and works again when the daemon is back."""
     with site(tmp_path / "store") as own, page(browser, own, expected=("503",)) as (tab, _):

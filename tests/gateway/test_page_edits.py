@@ -92,6 +92,7 @@ UNITS = {
 }
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("name", UNITS)
 def test_a_hostile_text_does_not_stop_the_page(browser: Browser, served: Site, name: str) -> None:
     """A mebibyte of marks is shown in part, formatted and plain, and clicks are answered."""
@@ -361,6 +362,7 @@ def test_a_browser_without_storage_shows_the_page(browser: Browser, served: Site
         context.close()
 
 
+@pytest.mark.deep
 def test_a_refused_key_is_cleared(browser: Browser, tmp_path: Path) -> None:
     """A refused key leaves its field, and the dialog says why; one that was not checked stays."""
     with site(tmp_path / "store") as own:
@@ -382,6 +384,7 @@ def test_a_refused_key_is_cleared(browser: Browser, tmp_path: Path) -> None:
             expect(key).to_have_value(secret)
 
 
+@pytest.mark.deep
 def test_a_sign_in_closes_its_dialog(browser: Browser, tmp_path: Path) -> None:
     """A key that is right closes the dialog, also if the page cannot be filled then."""
     with site(tmp_path / "store") as own:
@@ -395,6 +398,7 @@ def test_a_sign_in_closes_its_dialog(browser: Browser, tmp_path: Path) -> None:
             expect(dialog).to_have_count(0)
 
 
+@pytest.mark.deep
 def test_a_draft_outlives_a_session(browser: Browser, tmp_path: Path) -> None:
     """A session that ends while a person types asks for the key again, and the text stays."""
     with site(tmp_path / "store") as own:

@@ -118,6 +118,7 @@ def _answers(engine: Engine) -> object:
     )
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("damage", KINDS)
 def test_damage_of_any_file_of_a_base_changes_no_answer(
     whole: tuple[Path, Path], tmp_path: Path, damage: str
@@ -263,6 +264,7 @@ def test_a_file_that_is_truncated_while_it_is_mapped_ends_the_daemon(tmp_path: P
         assert "text_id.bin was truncated" in engine.stats().index.rebuilt
 
 
+@pytest.mark.deep
 def test_a_page_that_is_gone_ends_the_daemon_with_a_message(tmp_path: Path) -> None:
     """A daemon that reads a missing page of a mapped file ends with SIGBUS and a message."""
     made(tmp_path, *range(50))

@@ -127,6 +127,7 @@ CALLS: dict[str, Callable[[MessageClient], object]] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", CALLS)
 def test_a_base_closes_with_the_last_call_that_reads_it(daemon: Daemon, kind: str) -> None:
     """A call leaves no cycle that holds a snapshot: without a collector no old base stays open."""
@@ -143,6 +144,7 @@ ERRORS: dict[str, Callable[[MessageClient], object]] = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ERRORS)
 def test_an_error_holds_no_base(daemon: Daemon, kind: str) -> None:
     """The frames of a kept exception hold no snapshot."""
@@ -153,6 +155,7 @@ def test_an_error_holds_no_base(daemon: Daemon, kind: str) -> None:
     _all_are_closed(daemon)
 
 
+@pytest.mark.deep
 def test_a_cancelled_call_holds_no_base(daemon: Daemon) -> None:
     """A call that ends at any time, in a queue or on a thread, leaves no snapshot behind."""
     stubs: Any = Stubs(daemon.channel)
@@ -195,6 +198,7 @@ class Keeper:
         self.kept: list[Snapshot] = []
 
 
+@pytest.mark.deep
 def test_more_old_bases_than_allowed_are_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -81,6 +81,7 @@ def changed(record: dict[str, Any], **fields: object) -> dict[str, Any]:
     return {**record, "arrays": {**arrays, "text_id": {**arrays["text_id"], **fields}}}
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     "damaged",
     [

@@ -204,6 +204,7 @@ def changed_values(array: Array) -> Iterator[Array]:
             yield new
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("name", CHECKED)
 def test_a_changed_value_is_refused_if_and_only_if_it_does_not_fit(
     whole: Arrays, monkeypatch: pytest.MonkeyPatch, name: str

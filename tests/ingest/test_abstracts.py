@@ -119,6 +119,7 @@ def test_a_block_that_is_no_mapping_is_text(block: str) -> None:
     assert fault(content) == ""
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     "block",
     [
@@ -203,6 +204,7 @@ MARKS = (
 )
 
 
+@pytest.mark.deep
 @examples(400)
 @given(st.lists(st.sampled_from(MARKS), max_size=14).map("".join))
 def test_plain_lines_are_the_paragraphs_that_the_parser_finds(text: str) -> None:

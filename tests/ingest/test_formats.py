@@ -337,6 +337,7 @@ QUESTIONS = [
 ]
 
 
+@pytest.mark.deep
 @pytest.mark.usefixtures("typed")
 def test_vikingctl_imports_and_finds_documents(ctl: Ctl, tmp_path: Path) -> None:
     """Vikingctl imports all documents, finds a sentence of each, and writes nothing again."""

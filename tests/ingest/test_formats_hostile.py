@@ -107,6 +107,7 @@ def page_cycle(count: int) -> bytes:
     return pdf([CATALOG, top, b"<</Type/Pages/Count 9/Parent 2 0 R/Kids[2 0 R]>>"])
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
@@ -161,6 +162,7 @@ def zeros(path: Path, member: str, size: int) -> Path:
     return path
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", OFFICE)
 def test_zip_bombs_are_refused(documents: Documents, tmp_path: Path, name: str) -> None:
     """A huge member, huge XML, too many members and names outside of the archive are refused."""
@@ -287,6 +289,7 @@ def read_one(documents: Documents) -> int:
     return documents._child.pid
 
 
+@pytest.mark.deep
 def test_a_hostile_file_stops_no_import(tmp_path: Path) -> None:
     """A tree with a bomb gives all its other files, and ends its child."""
     (tmp_path / "b.pdf").write_bytes(deflate_bomb())

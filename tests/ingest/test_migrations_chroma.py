@@ -157,6 +157,7 @@ def test_a_server_of_chroma_gives_the_same(ctl: Ctl, chroma: Path, server: str) 
     assert "'none' does not exist; the collections are: named, plain" in message
 
 
+@pytest.mark.deep
 def test_delete_follows_a_collection(ctl: Ctl, client: MessageClient, tmp_path: Path) -> None:
     """--delete removes the records that are gone; of one collection it keeps the others."""
     package("chromadb", "chromadb")
@@ -263,6 +264,7 @@ def test_a_missing_package_is_named(ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -
         assert f"pip install 'vikingd[{extra}]'" in message
 
 
+@pytest.mark.deep
 def test_ctrl_c_leaves_what_is_in_and_the_same_command_goes_on(
     ctl: Ctl, client: MessageClient, daemon: str, tmp_path: Path
 ) -> None:

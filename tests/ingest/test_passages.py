@@ -227,6 +227,7 @@ def test_contents_without_a_word_have_no_passages() -> None:
         ] * 4
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("space", "name"), [(" ", "a.md"), ("\t", "a.py"), ("\n", "a.txt"), ("\u3000", "a.md")]
 )

@@ -125,6 +125,7 @@ def test_the_example_of_langgraph(run: Callable[[str], list[str]], typed: Client
     assert len([line for line in example("langgraph").splitlines() if line]) <= 24
 
 
+@pytest.mark.deep
 def test_the_example_of_llamaindex(run: Callable[[str], list[str]]) -> None:
     """Reader, retriever and block find what was written."""
     assert run("llamaindex") == [

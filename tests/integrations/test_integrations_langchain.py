@@ -198,6 +198,7 @@ def test_ids_and_metadata_come_back_as_they_were(typed: Client) -> None:
     assert [document.id for document in asyncio.run(store.asimilarity_search("x"))] == ["y"]
 
 
+@pytest.mark.deep
 def test_many_documents_are_written_in_parts(typed: Client) -> None:
     """More documents than one call takes."""
     store = VikingdVectorStore(typed, NOTES)

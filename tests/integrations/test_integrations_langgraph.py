@@ -201,6 +201,7 @@ def test_a_batch_reads_before_it_writes(store: VikingdStore) -> None:
     assert store.batch([get]) == [None]
 
 
+@pytest.mark.deep
 def test_a_large_batch_is_written_in_parts(store: VikingdStore) -> None:
     """More items than one call takes are written, and all are found page by page."""
     many = 1200

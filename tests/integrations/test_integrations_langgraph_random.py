@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from langgraph.store.base import (
     GetOp,
     Item,
@@ -135,6 +136,7 @@ class Twin(InMemoryStore):
         return super()._handle_list_namespaces(op)
 
 
+@pytest.mark.deep
 def test_random_operations_have_the_answers_of_the_twin(typed: Client) -> None:
     """Operations in batches of up to 20 have equal answers, at any time."""
     dice = Dice(SEED)

@@ -201,6 +201,7 @@ def test_a_vector_without_a_direction_finds_nothing(bad):
     assert len(by_meaning(query, vectors, texts, scope, ALL, 3)[0]) == 0
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(1200)  # the kernels are compiled, on a busy machine for minutes
 def test_machines_with_fewer_instructions_find_the_same(printed_by_another):
     """All instruction sets give the same results, bit for bit."""

@@ -90,6 +90,7 @@ def test_chains_skip_what_is_not_there(chain, alive, published):
             assert scopes.living_file(row, links, files, 5) == naive.living_file(rest, seen)
 
 
+@pytest.mark.deep
 @few
 @given(shapes)
 @example(LARGE)
@@ -206,6 +207,7 @@ def compare_bounds(s: Scored, mean: naive.F64, weights: tuple[float, float], wor
                 assert most <= own + 4 * off / left
 
 
+@pytest.mark.deep
 @few
 @given(shapes, st.sampled_from([0.0, 0.3]), st.booleans(), st.data())
 @example(LARGE, 0.3, True, None)
@@ -261,6 +263,7 @@ def test_own_scores_of_files(shape, exact):
     world.close()
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("compacted", [False, True])
 @pytest.mark.parametrize("exact", [False, True])
 def test_of_equal_texts_the_first_is_the_best(compacted, exact):

@@ -142,6 +142,7 @@ def products_by_hash() -> str:
     return seen.hexdigest()
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(1200)  # the kernels are compiled, on a busy machine for minutes
 def test_machines_with_fewer_instructions_have_the_same_products(printed_by_another):
     """All instruction sets give the same products, bit for bit."""

@@ -24,6 +24,7 @@ share = st.sampled_from([0.0, 0.2, 0.5, 1.0])
 weights_of = st.tuples(share, share, share)
 
 
+@pytest.mark.deep
 @few
 @given(shapes, st.booleans())
 @example(LARGE, False)
@@ -49,6 +50,7 @@ def test_scoring_the_files_of_a_directory(shape, exact):
     world.close()
 
 
+@pytest.mark.deep
 @few
 @given(shapes)
 @example(LARGE)
@@ -68,6 +70,7 @@ def test_the_texts_of_a_directory_from_their_codes(shape):
     world.close()
 
 
+@pytest.mark.deep
 @few
 @given(shapes)
 def test_children_are_queued_once(shape):
@@ -95,6 +98,7 @@ def sampled(s: Scored, weight: float) -> None:
     s.scratch.sampled[:] = 1
 
 
+@pytest.mark.deep
 @few
 @given(shapes, weights_of, st.integers(1, 4))
 @example(LARGE, (0.5, 0.2, 0.2), 3)
@@ -132,6 +136,7 @@ def test_opening_a_directory(shape, weights, k):
     world.close()
 
 
+@pytest.mark.deep
 @few
 @given(
     shapes, weights_of, st.integers(1, 4), st.integers(0, 2**32 - 1), st.booleans(), st.booleans()
@@ -220,6 +225,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
     world.close()
 
 
+@pytest.mark.deep
 def test_the_best_are_found_where_most_directories_are_passed_over():
     """The best file is found by its codes, although most directories are skipped."""
     world = World(5)
@@ -253,6 +259,7 @@ def test_the_best_are_found_where_most_directories_are_passed_over():
     world.close()
 
 
+@pytest.mark.deep
 @few
 @given(
     shapes,

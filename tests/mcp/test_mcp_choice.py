@@ -7,6 +7,7 @@ follows no thought. The descriptions were written with other tasks than these.
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.mcp.test_mcp_tasks import TASKS
 from vikingd.mcp.descriptions import DESCRIPTIONS
@@ -19,6 +20,7 @@ SLACK = 2
 """The scores of two tools may be so near that another processor orders them otherwise."""
 
 
+@pytest.mark.deep
 def test_a_small_model_chooses_the_tool_by_the_descriptions() -> None:
     """The right tool is the first choice, and among the first two, in enough of the tasks."""
     embedder = E5(1)

@@ -44,6 +44,7 @@ def free_port() -> int:
         return int(made.getsockname()[1])
 
 
+@pytest.mark.deep
 def test_a_daemon_may_start_later_and_restart() -> None:
     """Without a daemon a call says how to start one, and works once there is one, twice."""
     address = f"127.0.0.1:{free_port()}"

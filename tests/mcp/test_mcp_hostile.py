@@ -161,6 +161,7 @@ JUNK: tuple[tuple[bytes, str], ...] = (  # a line, and the beginning of its repl
 )
 
 
+@pytest.mark.deep
 def test_hostile_messages_get_an_error_and_the_server_goes_on(daemon: str) -> None:
     """A message that is no request is ignored, a wrong one gets its error; a ping is answered."""
     with served("--address", daemon) as process:
@@ -193,6 +194,7 @@ def test_hostile_messages_get_an_error_and_the_server_goes_on(daemon: str) -> No
         assert process.stderr.read() == b""
 
 
+@pytest.mark.deep
 def test_calls_run_beside_one_another_and_can_be_cancelled(daemon: str) -> None:
     """Many calls at once all get their answer; a cancelled one harms no other."""
 

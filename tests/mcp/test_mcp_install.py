@@ -84,6 +84,7 @@ def test_the_configuration_is_shown_and_written(name: str, home: Path, ctl: Ctl)
     assert [path.name for path in file.parent.iterdir()] == [file.name]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", FILES)
 def test_a_client_starts_what_its_configuration_says(
     name: str,

@@ -61,6 +61,7 @@ async def content(client: Client) -> str:
     return str((await told(client, "read", uri=TEA))["content"])
 
 
+@pytest.mark.deep
 def test_options_and_variables_choose_daemon_key_and_tenant(guarded: Guarded) -> None:
     """Address, key, tenant and TLS come from the options of vikingctl, or from its variables."""
     address = ("--address", guarded.plain)
@@ -94,6 +95,7 @@ def test_options_and_variables_choose_daemon_key_and_tenant(guarded: Guarded) ->
     asyncio.run(main())
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("options", "expected"),
     [
@@ -144,6 +146,7 @@ def test_a_server_whose_stdout_nobody_reads_ends_quietly(guarded: Guarded) -> No
         assert process.stderr.read() == b""
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_server(guarded: Guarded, number: signal.Signals) -> None:
     """Ctrl-C, SIGTERM and SIGHUP end the server at once and quietly, with exit code 130."""

@@ -113,6 +113,7 @@ def test_one_present_answer_and_its_history(
     assert client.verify().ok
 
 
+@pytest.mark.deep
 def test_three_changes_and_back_again_over_a_restart(tmp_path: Path) -> None:
     """Each change moves the answer before it; going back adds a new entry."""
     homes = ["I live in Paris.", "I moved to Lyon.", "I moved to Rome.", "I moved back to Paris."]
@@ -307,6 +308,7 @@ LINES = [
 ]  # fmt: skip
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("eol", ["\n", "\r\n"])
 def test_random_files_keep_all_else(eol: str) -> None:
     """In any Markdown a change moves the contradicted entries alone, and all others keep theirs."""

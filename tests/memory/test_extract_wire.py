@@ -240,6 +240,7 @@ def test_a_tenant_that_is_full_takes_no_memory(home: tuple[str, Client]) -> None
         assert files(client) == {}
 
 
+@pytest.mark.deep
 def test_a_reader_takes_no_memory(tmp_path: Path) -> None:
     """A reader refuses the call."""
     with serving(tmp_path, "--provider", "none") as writer:
@@ -252,6 +253,7 @@ def test_a_reader_takes_no_memory(tmp_path: Path) -> None:
         assert writer.address
 
 
+@pytest.mark.deep
 def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
     """A reply means that all memories of the call are on disk."""
     with serving(tmp_path, "--provider", "none") as daemon:

@@ -113,6 +113,7 @@ def test_a_budget_that_holds_nothing_of_a_known_file_is_explained(client: Messag
     assert "nothing fits" in reply.reason
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("first", [" ", "\n", "# All\n"])
 def test_a_known_file_that_says_nothing_for_a_mebibyte_is_cut_like_any(
     client: MessageClient, first: str

@@ -267,6 +267,7 @@ def test_64_equal_calls_at_once_leave_one_entry(client: MessageClient) -> None:
     assert said(client) == [("something else", 0), ("Likes green tea.", 63)]
 
 
+@pytest.mark.deep_after(1)
 def test_64_different_calls_at_once_are_all_kept(client: MessageClient) -> None:
     """Each memory is an entry and is found as soon as its call is answered."""
     texts = [f"Harbour note number {i}." for i in range(64)]
@@ -290,6 +291,7 @@ def at_once(client: MessageClient, texts: list[str]) -> list[RememberResponse]:
         return list(pool.map(remember, texts))
 
 
+@pytest.mark.deep_after(1)
 def test_nothing_is_lost_where_others_put_the_same_file(client: MessageClient) -> None:
     """Memories that are added after a put stay, and counters outlive every put."""
     client.remember("kept", uri=NOTES)

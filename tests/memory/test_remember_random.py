@@ -33,6 +33,7 @@ def client(client: MessageClient) -> Iterator[MessageClient]:
 # Restarts, readers
 
 
+@pytest.mark.deep
 def test_a_restart_and_a_kill_keep_all_that_was_answered(tmp_path: Path) -> None:
     """Memories outlive a kill and a restart, and the id of a forgotten one is not used again."""
     with on_store(tmp_path) as daemon:
@@ -51,6 +52,7 @@ def test_a_restart_and_a_kill_keep_all_that_was_answered(tmp_path: Path) -> None
         assert verified(daemon.client)
 
 
+@pytest.mark.deep
 def test_a_reader_recalls_and_refuses_to_remember(tmp_path: Path) -> None:
     """A reader counts no access, and its READ_ONLY errors have the writer's address."""
     with on_store(tmp_path, "--writer-listen", "127.0.0.1:0") as writer:
@@ -84,6 +86,7 @@ NAMES = [f"{USER}/{name}.md" for name in "pqr"]
 AWAY = "viking://resources/away.md"
 
 
+@pytest.mark.deep
 def test_any_sequence_leaves_what_a_dict_would(tmp_path: Path) -> None:
     """Random calls, restarts and kills leave the entries that a plain dict has.
 

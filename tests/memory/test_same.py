@@ -183,6 +183,7 @@ def test_the_embedder_agrees_with_the_words() -> None:
     assert sum(pair["same"] for pair, c in zip(passed, cosines, strict=True) if c >= least) >= 11
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     "hostile",
     [

@@ -54,6 +54,7 @@ def full(client: MessageClient, uri: str = NOTES, first: int = 0, title: str = "
 # Large files
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("number", [4095, 4096])
 def test_each_item_of_a_large_file_is_a_memory(client: MessageClient, number: int) -> None:
     """Up to the limit each item has its own id, and the next memory changes none of them."""
@@ -137,6 +138,7 @@ def test_a_file_whose_items_were_joined_stays_readable(client: MessageClient) ->
 # Series
 
 
+@pytest.mark.deep
 def test_a_full_file_goes_on_in_the_next_one(client: MessageClient) -> None:
     """Each file takes as many entries as the limit; ids, order and sections stay."""
     replies = [
@@ -375,6 +377,7 @@ def test_known_files_take_a_bounded_space() -> None:
 # The benchmark
 
 
+@pytest.mark.deep
 def test_the_benchmark_measures_each_size(capsys: pytest.CaptureFixture[str]) -> None:
     """The benchmark prints a row for each number of entries, in both layouts."""
     for options in ([], ["--one-file"]):

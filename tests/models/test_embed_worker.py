@@ -135,6 +135,7 @@ def test_a_text_that_was_deleted_and_written_again_is_not_embedded_again(
     assert backlog.vectors[4] == backlog.vectors[3]
 
 
+@pytest.mark.deep
 def test_a_damaged_vector_of_an_equal_text_is_not_taken(endpoint: Endpoint) -> None:
     """A stored vector of a wrong length is not reused for an equal text."""
     backlog = Backlog("a")
@@ -228,6 +229,7 @@ def test_the_child_dies_with_its_parent(tmp_path: Path) -> None:
     until(lambda: not alive(pid))
 
 
+@pytest.mark.deep
 def test_a_reembed_makes_the_vectors_of_equal_texts_anew(
     endpoint: Endpoint, tmp_path: Path
 ) -> None:

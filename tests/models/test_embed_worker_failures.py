@@ -46,6 +46,7 @@ def test_a_child_that_hangs_is_killed_and_replaced(endpoint: Endpoint) -> None:
     embedder.close()
 
 
+@pytest.mark.deep
 def test_a_killed_child_is_replaced(endpoint: Endpoint) -> None:
     """After kill -9, a new child embeds the texts of the old child, and no text is skipped."""
     answer = threading.Event()
@@ -63,6 +64,7 @@ def test_a_killed_child_is_replaced(endpoint: Endpoint) -> None:
         assert running.state().last_error == ""
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("status", "told"),
     [(400, "indigestible"), (500, "indigestible"), (504, "indigestible"), (0, "can't be reached")],
@@ -145,6 +147,7 @@ def test_an_endpoint_that_falters_costs_no_text(endpoint: Endpoint, fails: str) 
         assert running.state().last_error == ""
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("deaths", [1, 2])
 def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, deaths: int) -> None:
     """A text alone in a killed child is tried again, and is skipped after a second death."""
@@ -167,6 +170,7 @@ def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, dea
         assert not left
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("status", [500, 503])
 def test_a_failing_provider_leaves_the_backlog(endpoint: Endpoint, status: int) -> None:
     """A failing provider skips no text; the state has the reason and the time of the retry."""
@@ -221,6 +225,7 @@ def test_vectors_of_another_dimension_are_not_stored() -> None:
     assert len(backlog.waiting) == 2
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("kind", [OSError, SystemExit])
 def test_a_store_that_fails_is_tried_again(kind: type[BaseException]) -> None:
     """A group whose write failed is embedded and written again."""

@@ -340,6 +340,7 @@ def test_a_store_without_ranges_sends_all_again(hub: PinnedHub, offline_ctl: Ctl
     assert_answers()
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_an_interrupted_pull_leaves_only_a_part(
     hub: PinnedHub, offline_ctl: Ctl, number: signal.Signals

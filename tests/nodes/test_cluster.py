@@ -15,6 +15,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.deep
 def test_a_cluster_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
     """One round of each fault under load; all nodes agree with the model after each."""
     outcome = Outcome()
@@ -24,6 +25,7 @@ def test_a_cluster_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
     assert outcome.counts["writes"] > 10
 
 
+@pytest.mark.deep
 def test_a_lost_history_is_told_once(tmp_path: Path) -> None:
     """After a failover that loses commits each session is told once, and all nodes agree."""
     outcome = Outcome()

@@ -163,6 +163,7 @@ def test_an_own_write_is_no_lost_history(two: tuple[Engine, Engine]) -> None:
     assert asyncio.run(find()).endswith(".2")
 
 
+@pytest.mark.deep
 def test_a_silent_database_is_away_within_seconds(postgres: Server, tmp_path: Path) -> None:
     """A server that neither answers nor ends its connections: writes fail, finds go on."""
     proxies = Proxies()
@@ -303,6 +304,7 @@ def written(at: Engine, name: str) -> bool:
     return True
 
 
+@pytest.mark.deep
 def test_a_promoted_standby_loses_nothing(tmp_path: Path) -> None:
     """With a synchronous standby all acknowledged writes are there after the primary died."""
     with pair() as (primary, standby):
@@ -327,6 +329,7 @@ def test_a_promoted_standby_loses_nothing(tmp_path: Path) -> None:
                 assert at.verify().ok
 
 
+@pytest.mark.deep
 def test_lost_commits_disappear_from_every_node(tmp_path: Path) -> None:
     """After a failover that lost commits no node answers from them, and all agree again."""
     with (
@@ -369,6 +372,7 @@ def test_lost_commits_disappear_from_every_node(tmp_path: Path) -> None:
             assert c.verify().ok
 
 
+@pytest.mark.deep
 def test_a_commit_during_the_rebuild_after_a_loss_is_not_missed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -410,6 +414,7 @@ def test_a_commit_during_the_rebuild_after_a_loss_is_not_missed(
         assert a.verify().ok
 
 
+@pytest.mark.deep
 def test_a_dead_database_refuses_writes_and_lets_reads_go_on(tenant: str, tmp_path: Path) -> None:
     """Reads of the index go on while there is no server; then all is as before."""
     with pair() as (primary, _), closing(node(tmp_path, primary.url, tenant)) as at:

@@ -48,6 +48,7 @@ def work() -> Iterator[Path]:
         yield path
 
 
+@pytest.mark.deep
 def test_the_commands_of_the_guide_do_what_it_says(work: Path, tmp_path: Path) -> None:
     """A cluster starts, loses a node and a database, goes on, and answers behind a balancer."""
     own = (*NEW[:1], *(() if os.geteuid() == 0 else OF_USER), *NEW[1:])

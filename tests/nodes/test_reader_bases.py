@@ -22,6 +22,7 @@ from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
 
 
+@pytest.mark.deep
 def test_compactions_of_the_writer_change_no_answer_of_the_reader(tmp_path: Path) -> None:
     """Writer and reader give the same answers at one revision while bases are replaced."""
     with (
@@ -141,6 +142,7 @@ def test_a_base_that_is_deleted_once_it_is_read_is_whole(
     writer.close()
 
 
+@pytest.mark.deep
 def test_a_reader_without_file_descriptors_follows_again_once_it_has_some(tmp_path: Path) -> None:
     """A reader without file descriptors answers from its snapshot until it can follow again."""
     with (

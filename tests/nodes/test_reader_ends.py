@@ -66,6 +66,7 @@ def test_a_reader_ends_when_its_store_cannot_be_read_for_long(tmp_path: Path) ->
     assert "the reader ends: the store is damaged: no such table: meta" in err
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("kind", [StoreFailed, SystemExit])
 def test_only_what_fails_without_a_break_exhausts_a_reader(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
@@ -87,6 +88,7 @@ def test_only_what_fails_without_a_break_exhausts_a_reader(
     reader.close()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("lost", [False, True])
 def test_a_stop_that_takes_too_long_is_cut_short(tmp_path: Path, lost: bool) -> None:
     """A stop that takes too long ends the process with its usual exit code."""
@@ -123,6 +125,7 @@ Embedding.failure = failure
 """
 
 
+@pytest.mark.deep
 def test_health_is_told_again_after_a_look_at_it_failed(tmp_path: Path) -> None:
     """After a failed health check, health is updated and a reader without its store still ends."""
     store = tmp_path / "store"
@@ -141,6 +144,7 @@ def test_health_is_told_again_after_a_look_at_it_failed(tmp_path: Path) -> None:
     assert "the health check failed" in err
 
 
+@pytest.mark.deep
 def test_a_port_is_shared_by_one_writer_and_readers_of_one_store(tmp_path: Path) -> None:
     """A second writer, a daemon of another store and a daemon on a foreign port do not start."""
     store, other = tmp_path / "store", tmp_path / "other"
@@ -174,6 +178,7 @@ def test_a_port_is_shared_by_one_writer_and_readers_of_one_store(tmp_path: Path)
         assert "cannot listen on" in refusal("--path", str(store), *where)
 
 
+@pytest.mark.deep
 def test_a_reader_ends_when_its_store_gets_another_model(tmp_path: Path) -> None:
     """A reader ends when its store gets vectors of another model."""
     with serving(tmp_path) as writer:
@@ -185,6 +190,7 @@ def test_a_reader_ends_when_its_store_gets_another_model(tmp_path: Path) -> None
     assert "the reader ends: the store has vectors of another" in err
 
 
+@pytest.mark.deep
 def test_a_reader_ends_when_its_store_is_gone(tmp_path: Path) -> None:
     """A reader ends when its store is removed."""
     store = tmp_path / "store"

@@ -65,6 +65,7 @@ def test_a_session_sees_its_writes_and_never_goes_back(tmp_path: Path) -> None:
             assert revisions == sorted(revisions)
 
 
+@pytest.mark.deep
 def test_without_consistency_a_process_that_lags_answers_from_an_older_state(
     tmp_path: Path,
 ) -> None:
@@ -97,6 +98,7 @@ def _wrote(client: MessageClient, number: int) -> bool:
     return False
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("has_newer_writes", [False, True])
 def test_a_lost_history_is_told_once(tmp_path: Path, *, has_newer_writes: bool) -> None:
     """After an older copy was restored, a session has one HistoryLost, and then a new session."""

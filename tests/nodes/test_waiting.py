@@ -54,6 +54,7 @@ def put(engine: Engine, content: str) -> tuple[int, ...]:
     return engine.writable_store.put([prepare(Draft(URI, content=content))]).result().text_ids
 
 
+@pytest.mark.deep
 def test_each_commit_is_seen_by_those_who_wait_for_it(engine: Engine) -> None:
     """A call that waits for a commit returns, while hundreds of other calls still wait."""
 

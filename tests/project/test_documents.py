@@ -98,6 +98,7 @@ def answered(request: Request) -> Reply:
     return Reply(response)
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     "code",
     # Those of the adapters have models of their own, see test_integrations_guide.py.

@@ -178,6 +178,7 @@ def printed_by(commands: str, own: tuple[str, ...], work: Path, environment: dic
     return done.stdout
 
 
+@pytest.mark.deep
 def test_the_commands_of_the_guide_do_what_it_says(tmp_path: Path) -> None:
     """Each command succeeds, and leaves the keys, answers and lines of the log that it tells of."""
     work, printed = run(tmp_path)

@@ -86,6 +86,7 @@ def test_a_backup_beside_writers_holds_all_that_was_acknowledged_before(tmp_path
     assert not list((tmp_path / "store").glob("backup-*"))
 
 
+@pytest.mark.deep
 def test_a_restored_store_answers_as_the_one_that_was_backed_up(tmp_path: Path) -> None:
     """A restored store gives the same replies to Find, Get, List and Recall as the original."""
     memory = "viking://user/memories/tea.md"
@@ -257,6 +258,7 @@ def unread(tmp_path: Path, changed: str) -> Iterator[Daemon]:
         yield daemon
 
 
+@pytest.mark.deep
 def test_a_backup_that_nobody_reads_ends(tmp_path: Path) -> None:
     """A backup whose caller reads nothing for a time ends with the reason and frees its place."""
     impatient = "from vikingd.wire import streams\nstreams.UNREAD = 0.5"
@@ -280,6 +282,7 @@ def test_a_backup_that_nobody_reads_ends(tmp_path: Path) -> None:
         other.close()
 
 
+@pytest.mark.deep
 def test_a_daemon_stops_at_once_beside_a_backup_that_nobody_reads(tmp_path: Path) -> None:
     """SIGTERM waits neither for the reader of a stream nor for the time that calls may take."""
     patient = "from vikingd.daemon import serving\nserving._GRACE = serving._LAST_RESORT = 3600"
@@ -294,6 +297,7 @@ def test_a_daemon_stops_at_once_beside_a_backup_that_nobody_reads(tmp_path: Path
         client.close()
 
 
+@pytest.mark.deep
 def test_what_was_changed_on_the_way_is_not_kept(
     tmp_path: Path, slow: Daemon, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,6 +354,7 @@ def test_what_the_command_cannot_do_is_a_usage_error(
     assert ctl("backup", str(tmp_path / "file"), *wrong)[0] == 2
 
 
+@pytest.mark.deep
 def test_backups_by_the_hour_survive_a_restart_of_the_daemon(tmp_path: Path) -> None:
     """Periodic backups survive a restart of the daemon; Ctrl-C ends them without a partial file."""
     to = tmp_path / "to"
@@ -397,6 +402,7 @@ def test_backups_by_the_hour_survive_a_restart_of_the_daemon(tmp_path: Path) -> 
         verify_backup(path)
 
 
+@pytest.mark.deep
 def test_the_command_of_the_daemon_restores(tmp_path: Path, backup: Path) -> None:
     """`vikingd restore` prints the revision, and refuses an existing store without --replace."""
 

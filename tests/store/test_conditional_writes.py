@@ -18,7 +18,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.ingest.prepare import prepare
 from vikingd.store import Store
 
-pytestmark = pytest.mark.stores
+pytestmark = pytest.mark.stores("both")
 
 
 def test_a_put_at_another_revision_writes_nothing(store: Store) -> None:
@@ -82,6 +82,7 @@ def test_delete_of_what_is_missing_can_be_allowed(store: Store) -> None:
     assert store.delete([TEA, NOTES], allow_missing=True).result().count == 0
 
 
+@pytest.mark.deep_after(1)
 def test_eight_threads_that_compare_and_set_count_right(typed: Client) -> None:
     """Concurrent compare-and-set updates from eight threads lose no increment."""
     typed.put([Draft(TEA, content="counter", metadata={"n": 0})])

@@ -163,6 +163,7 @@ def test_verify_finds_a_difference(
         assert differences(one, two, lambda _: None)
 
 
+@pytest.mark.deep
 def test_the_command(postgres: Server, tenant: str, tmp_path: Path) -> None:
     """The command copies, compares and reports errors as the others do."""
     with opened(tmp_path / "a") as store:

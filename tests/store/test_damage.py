@@ -242,6 +242,7 @@ def damaged_index_page(path: Path) -> None:
         database.write(b"\x55" * PAGE)
 
 
+@pytest.mark.deep
 def test_damage_that_no_read_meets_is_found_after_a_kill(tmp_path: Path) -> None:
     """A check after a kill finds damage that no read meets; writes fail, and reads succeed."""
     with serving(tmp_path) as daemon:
@@ -320,6 +321,7 @@ LOST = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("lose", LOST.values(), ids=list(LOST))
 def test_a_start_on_a_damaged_file_ends_with_one_line(
     tmp_path: Path, lose: Callable[[bytes], bytes]
@@ -379,6 +381,7 @@ def used(engine: Engine) -> None:
             continue
 
 
+@pytest.mark.deep
 def test_no_damage_of_any_file_is_an_error_that_nobody_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -85,6 +85,7 @@ def test_a_wrong_number_of_a_schema_is_refused(postgres: Server, change: str) ->
         assert store.get(f"{DOCS}/a.md").content == "kept"
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     "setting",
     [

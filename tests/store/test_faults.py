@@ -119,6 +119,7 @@ def fault_on_small_disk(path: Path, function: str) -> str:
     return done.stderr or "no message" if done.returncode else ""
 
 
+@pytest.mark.deep
 def test_a_compaction_on_a_full_disk_fails_and_nothing_else(tmp_path: Path) -> None:
     """A compaction on a full disk fails alone: the store works, and a later compaction succeeds."""
     assert fault_on_small_disk(tmp_path, "fill_the_disk_and_compact") == ""
@@ -182,6 +183,7 @@ def kill_a_daemon_on_a_full_disk(path: Path) -> None:
         assert (store / "reserve").stat().st_size
 
 
+@pytest.mark.deep
 def test_a_daemon_that_was_killed_on_a_full_disk_starts_and_deletes_and_recovers(
     tmp_path: Path,
 ) -> None:

@@ -56,6 +56,7 @@ def read(engine: Engine, uris: list[str]) -> dict[tuple[str, str], Any]:
     return found
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", ["a bit", "eight bytes"])
 def test_a_flip_changes_no_answer_without_a_word(tmp_path: Path, kind: str) -> None:
     """A start, all reads, Verify and writes give equal answers, or errors of the domain."""

@@ -60,6 +60,7 @@ def test_nested_markdown_takes_steps_in_its_length(start: str, unit: str) -> Non
         markdown.blocks(content, 0, lambda _start, _end: True)
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(("start", "unit"), HOSTILE.values(), ids=HOSTILE.keys())
 def test_markdown_that_is_too_costly_is_cut_as_plain_text(start: str, unit: str) -> None:
     """Markdown that is too costly is split as plain text, and no word of it is lost."""
@@ -81,6 +82,7 @@ def test_markdown_that_is_too_costly_is_cut_as_plain_text(start: str, unit: str)
     assert all(part.item < 0 and not part.level for part in others)
 
 
+@pytest.mark.deep
 def test_a_large_file_takes_no_more_steps_than_a_second_has() -> None:
     """The parser refuses 150,000 list items as too costly, and parses 20,000."""
     list_of_words = "- a word of a list\n" * 60_000
@@ -103,6 +105,7 @@ def test_dense_documents_are_still_parsed(content: str) -> None:
     assert markdown.blocks(content, 0, lambda _start, _end: True)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("sign", BRACKETS)
 def test_headings_of_brackets_cost_no_more_than_emphasis(sign: str) -> None:
     """Headings of unclosed brackets take no longer than headings with emphasis."""
@@ -132,6 +135,7 @@ def address() -> Iterator[str]:
         yield where
 
 
+@pytest.mark.deep
 def test_a_small_put_does_not_wait_for_a_large_one(address: str) -> None:
     """Small Puts complete while a large Put is in preparation."""
     unit = "> " * 15 + "a\n" + "b\n" * 20
@@ -349,6 +353,7 @@ def test_a_group_ends_where_its_texts_are_many(
     assert len({future.result().revision for future in futures}) == 3
 
 
+@pytest.mark.deep
 def test_a_large_subtree_is_removed_in_parts(address: str, ctl_on: Any) -> None:
     """Vikingctl removes a large subtree in parts; Move and Delete refuse it with the limit."""
     top = f"{TOP}/subtree"

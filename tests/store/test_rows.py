@@ -151,6 +151,7 @@ MEMORIES = {
 }
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("uri", ["", " "])
 def test_a_context_without_a_uri_is_named_by_its_id(store: Stored, uri: str) -> None:
     """The damage of a context whose URI was emptied names the id of the context."""
@@ -162,6 +163,7 @@ def test_a_context_without_a_uri_is_named_by_its_id(store: Stored, uri: str) -> 
         )
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("sql", CONTEXTS.values(), ids=list(CONTEXTS))
 def test_a_damaged_context_is_named_and_not_served(store: Stored, sql: str) -> None:
     """An index is built without it; Get, moves, links and masked writes refuse it by name."""
@@ -186,6 +188,7 @@ def test_a_damaged_context_is_named_and_not_served(store: Stored, sql: str) -> N
         assert writes.failure == ""
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("change", [*CONTEXTS, *(f"vector: {name}" for name in VECTORS)])
 def test_a_damaged_store_is_neither_copied_nor_backed_up(store: Stored, change: str) -> None:
     """A copy and a backup are refused with the URI, and nothing of a copy is left."""
@@ -206,6 +209,7 @@ def test_a_damaged_store_is_neither_copied_nor_backed_up(store: Stored, change: 
             engine.store.backup(lambda: None)
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("sql", CONTEXTS.values(), ids=list(CONTEXTS))
 def test_a_damaged_context_that_is_written_again_is_sound(store: Stored, sql: str) -> None:
     """A Put takes nothing from the damaged context, and it is found by words again."""
@@ -220,6 +224,7 @@ def test_a_damaged_context_that_is_written_again_is_sound(store: Stored, sql: st
         assert engine.verify().problems == ()
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("sql", VECTORS.values(), ids=list(VECTORS))
 def test_a_damaged_vector_is_named_left_out_and_made_again(store: Stored, sql: str) -> None:
     """Its context is served by words; once dropped, its text waits for a new vector."""
@@ -238,6 +243,7 @@ def test_a_damaged_vector_is_named_left_out_and_made_again(store: Stored, sql: s
         assert engine.verify().problems == ()
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("sql", MEMORIES.values(), ids=list(MEMORIES))
 def test_damaged_counters_are_named_and_not_changed(store: Stored, sql: str) -> None:
     """Verify names the file; no reinforcement and no rewrite takes the damaged counters."""
@@ -282,6 +288,7 @@ def test_a_deleted_row_is_named_while_an_index_has_it(store: Stored) -> None:
         assert f"{B} is in the index, and the store has no sound row of it" in problems
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("rows", ["", f"WHERE uri = '{ROOT}'"], ids=["all", "the root"])
 def test_a_store_without_its_root_is_damaged(store: Stored, rows: str) -> None:
     """Verify names the missing root, and a write is refused."""
@@ -323,6 +330,7 @@ def test_no_write_makes_damage_sound(store: Stored) -> None:
         assert damage_of(writes) == before
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_random_writes_keep_the_checksums_of_all_rows(store: Stored, seed: int) -> None:
     """After any operations each checksum is that of its row, in both stores."""

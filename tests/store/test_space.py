@@ -121,6 +121,7 @@ def test_an_idle_store_gives_back_most_of_its_free_pages(tmp_path: Path) -> None
     check(tmp_path)
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("length", [10, 2_000, LARGE])
 @pytest.mark.parametrize("means", ["delete", "overwrite"])
 def test_deleted_text_leaves_all_files(tmp_path: Path, length: int, means: str) -> None:
@@ -137,6 +138,7 @@ def test_deleted_text_leaves_all_files(tmp_path: Path, length: int, means: str) 
         eventually(lambda: not holders(tmp_path, secret))
 
 
+@pytest.mark.deep
 def test_deleted_text_leaves_the_log_while_writes_go_on(tmp_path: Path) -> None:
     """Commits that never pause do not keep a deleted text in the log."""
     secret = "secret7391word"

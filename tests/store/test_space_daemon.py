@@ -8,6 +8,8 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.nodes.reader_helpers import serving
 from tests.patience import eventually
 from vikingd.client import ClientError
@@ -29,6 +31,7 @@ def holders(path: Path) -> set[str]:
     return found
 
 
+@pytest.mark.deep
 def test_forgotten_text_leaves_the_directory(tmp_path: Path) -> None:
     """A forgotten memory leaves the store within a moment, and the index with Optimize."""
     with serving(tmp_path) as daemon:
@@ -58,6 +61,7 @@ def optimize(client: MessageClient) -> None:
             client.optimize(remove_empty_directories=True)
 
 
+@pytest.mark.deep
 def test_a_kill_while_it_optimizes_loses_nothing(tmp_path: Path) -> None:
     """After SIGKILL during Optimize with writes beside it, the acknowledged state is there."""
     seed = int(os.environ.get("TEST_SEED", "42"))

@@ -189,6 +189,7 @@ def test_a_write_whose_wait_was_ended_is_acknowledged_with_the_standby(
         assert has(store, "late")
 
 
+@pytest.mark.deep_after(1)
 @each_end
 def test_a_revocation_whose_wait_was_ended_is_not_acknowledged(
     pair: Pair, threads: ThreadPoolExecutor, tmp_path: Path, end: str

@@ -40,7 +40,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Entry
 from vikingd.pb.memories_pb2 import Memory
 
-pytestmark = pytest.mark.stores
+pytestmark = pytest.mark.stores("both")
 
 
 def test_02_a_missing_target_is_not_found(client: MessageClient) -> None:

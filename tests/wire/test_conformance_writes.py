@@ -40,6 +40,7 @@ from vikingd.store import Store
 pytestmark = pytest.mark.stores
 
 
+@pytest.mark.deep
 def test_22_a_crash_changes_no_answer(tmp_path: Path) -> None:
     """Queries have the same answers before and after a kill -9."""
     queries = ("harbour", "ship tea", "no such word")
@@ -95,6 +96,7 @@ def test_24_what_was_deleted_is_never_returned(client: MessageClient) -> None:
         assert "ship" not in client.build_context("harbour ship").text
 
 
+@pytest.mark.deep_after(1)
 def test_25_what_was_acknowledged_is_found_by_the_next_request(
     client: MessageClient, daemon: str
 ) -> None:
@@ -112,6 +114,7 @@ def test_25_what_was_acknowledged_is_found_by_the_next_request(
             assert list(scores(other.find(changed))) == [moved]
 
 
+@pytest.mark.deep_after(1)
 def test_26_a_moved_subtree_keeps_what_is_known_of_it(client: MessageClient) -> None:
     """A moved subtree keeps its scores, counters and relations under its new URIs only."""
     old, new = "viking://user/memories/old", "viking://user/memories/new"
@@ -148,6 +151,7 @@ def test_26_a_moved_subtree_keeps_what_is_known_of_it(client: MessageClient) -> 
     assert [r.uri for r in client.get(f"{TOP}/ship.md").context.relations] == [f"{new}/tea.md"]
 
 
+@pytest.mark.deep
 def test_27_another_model_or_dimension_is_refused_at_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -120,6 +120,7 @@ def test_what_does_not_fit_into_the_queue_is_refused_at_once(stubs: Stubs) -> No
         call.cancel()
 
 
+@pytest.mark.deep
 def test_one_who_sends_many_does_not_keep_another_waiting(address: str, stubs: Stubs) -> None:
     """A heavy call of one client is answered before half of another client's flood."""
     calls: list[Any] = [stubs.retrieval.BatchFind.future(batch(1000)) for _ in range(60)]

@@ -157,6 +157,7 @@ def least_room(world: World, query: FindQuery, snapshot: Snapshot) -> int:
     return low
 
 
+@pytest.mark.deep_after(1)
 def test_joined_replies_are_the_plain_ones(world: World) -> None:
     """Joined replies equal the plain ones, also with pieces of older revisions and generations."""
     made, seen, used = Pieces(), list[Snapshot](), 0
@@ -200,6 +201,7 @@ def test_pieces_are_dropped_when_there_are_too_many(
         assert made._kept[snapshot.contents].size <= 2000
 
 
+@pytest.mark.deep_after(1)
 def test_joined_items_are_the_plain_ones(world: World) -> None:
     """Joined items equal the plain ones in keyword and hybrid mode, with any budget."""
     made, used, cut = Pieces(), 0, 0

@@ -184,6 +184,7 @@ def _set(message: Message, field: FieldDescriptor, text: str) -> None:
         setattr(message, field.name, _typed(field, text))
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("name", sorted(RPCS))
 def test_growth(name: str, growing: Daemon) -> None:
     """No field of this RPC makes a call costly, whatever its size and content are."""

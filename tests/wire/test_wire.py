@@ -318,6 +318,7 @@ def test_health_and_reflection_know_the_services(channel: grpc.Channel) -> None:
     assert failure(states.Check, unknown)[0] is grpc.StatusCode.NOT_FOUND
 
 
+@pytest.mark.deep
 def test_daemon_holds_its_store_and_drains_at_the_end(tmp_path: Path) -> None:
     """A second daemon is refused, and SIGTERM lets running calls end before the exit."""
     settings = {"VIKINGD_EMBEDDING__PROVIDER": "none"}
@@ -342,6 +343,7 @@ def test_daemon_holds_its_store_and_drains_at_the_end(tmp_path: Path) -> None:
         assert daemon.wait(10) == 0
 
 
+@pytest.mark.deep
 def test_calls_that_wait_at_the_end_are_answered(tmp_path: Path) -> None:
     """After SIGTERM each of many calls is answered or UNAVAILABLE, and none is cancelled."""
     with (

@@ -367,6 +367,7 @@ def test_text_that_is_not_utf8_is_found_by_its_path() -> None:
     assert fault_in(find, retrieval_pb2.FindRequest.DESCRIPTOR).field == "query"
 
 
+@pytest.mark.deep
 def test_a_fault_in_very_much_is_not_looked_for() -> None:
     """The search for a fault ends early in a large message, and the error still mentions UTF-8."""
     bad = contexts_pb2.PutRequest(contexts=[contexts_pb2.ContextInput(uri="@@")])
