@@ -17,6 +17,7 @@ from viking_kernels import simd
 from tests import tiers
 from tests.answer.intent_helpers import Asked, in_turn, planned
 from tests.answer.thinking_helpers import House, thinking_daemon, told
+from tests.daemons import serving
 from tests.gateway.gateway_helpers import Gateway, gateway_of
 from tests.models.embed_helpers import Endpoint
 from tests.models.pull_helpers import PinnedHub
@@ -26,7 +27,6 @@ from tests.store.store_helpers import opened
 from vikingd.client import Client
 from vikingd.client.messages import MessageClient
 from vikingd.ctl import main
-from vikingd.ctl.demo import serving
 from vikingd.pb.retrieval_pb2 import RERANK_STATUS_DONE
 from vikingd.store import Store
 from vikingd.store.writing import WritableStore
@@ -85,7 +85,7 @@ def daemon(request: pytest.FixtureRequest) -> Iterator[str]:
     if getattr(request, "param", SQLITE) == POSTGRES:
         server: Server = request.getfixturevalue("postgres")
         options += ["--store", server.new_database()]
-    with serving(*options, quiet=True) as where:
+    with serving(*options) as where:
         yield where
 
 
