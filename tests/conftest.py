@@ -36,10 +36,6 @@ Ctl = Callable[..., tuple[int, str, str]]
 # A shell starts background processes with SIGINT ignored, and children inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# An installed daemon has its bytecode. So have those of the tests, whatever the shell says:
-# without it each start compiles some 250 modules.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-
 
 LONG = (
     "test_chaos",

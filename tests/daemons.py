@@ -42,6 +42,9 @@ _LOADED_BY = (
 )
 """The first letters of variables that a process reads while it loads code."""
 
+# An installed daemon has its bytecode. So have those of the tests, whatever the shell says:
+# without it each start compiles some 250 modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 _ENVIRONMENT = dict(os.environ)  # before any test has changed it
 
 
@@ -103,7 +106,7 @@ class Forked:
         fresh: Sequence[str] = (),
         address_space: int = 0,
     ) -> None:
-        self.args = [module, *arguments]
+        self.args = [sys.executable, "-m", module, *arguments]
         self.returncode: int | None = None
         order = {
             "module": module,
