@@ -18,6 +18,7 @@ from viking_kernels import simd
 from tests import tiers
 from tests.answer.intent_helpers import Asked, in_turn, planned
 from tests.answer.thinking_helpers import House, thinking_daemon, told
+from tests.daemons import serving
 from tests.gateway.gateway_helpers import Gateway, gateway_of
 from tests.models.embed_helpers import Endpoint
 from tests.models.pull_helpers import PinnedHub
@@ -27,7 +28,6 @@ from tests.store.store_helpers import opened
 from vikingd.client import Client
 from vikingd.client.messages import MessageClient
 from vikingd.ctl import main
-from vikingd.ctl.demo import serving
 from vikingd.pb.retrieval_pb2 import RERANK_STATUS_DONE
 from vikingd.store import Store
 from vikingd.store.writing import WritableStore
@@ -36,10 +36,6 @@ Ctl = Callable[..., tuple[int, str, str]]
 
 # A shell starts background processes with SIGINT ignored, and children inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# An installed daemon has its bytecode. So have those of the tests, whatever the shell says:
-# without it each start compiles some 250 modules.
-os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 LONG = (
@@ -94,7 +90,7 @@ def daemon(request: pytest.FixtureRequest) -> Iterator[str]:
     if getattr(request, "param", SQLITE) == POSTGRES:
         server: Server = request.getfixturevalue("postgres")
         options += ["--store", server.new_database()]
-    with serving(*options, quiet=True) as where:
+    with serving(*options) as where:
         yield where
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.commands import serve
+from tests.daemons import start
 from vikingd.client.messages import MessageClient
 
 ROOT = "viking://resources/notes"
@@ -45,9 +46,10 @@ def sample(url: str, name: str, **labels: str) -> float:
 
 
 class Daemon:
-    """A vikingd as a child process; `url` is the URL of its metrics, or "" without metrics.
+    """A vikingd as a process; `url` is the URL of its metrics, or "" without metrics.
 
-    `before` begins the command, such as that of another program which runs the daemon.
+    `before` begins the command, such as that of another program which runs the daemon. `fresh` is
+    that of `start`.
     """
 
     def __init__(
@@ -56,19 +58,20 @@ class Daemon:
         said: Path,
         *options: str,
         before: Sequence[str] = (),
+        fresh: bool = False,
         **environment: str,
     ) -> None:
         own = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
         self._said = said
         with said.open("w") as err:
-            self.process = subprocess.Popen(
+            self.process = start(
                 [*before, *serve(store, *options)],
+                fresh=fresh,
                 stdout=subprocess.PIPE,
                 stderr=err,
                 text=True,
                 env=own | environment,
             )
-        assert self.process.stdout is not None
         self.address = self.process.stdout.readline().split()[-1]
         (self.url, *_) = re.findall(r'event="serving metrics" url=(\S+)', self.stderr) or [""]
         self.client = MessageClient(self.address)
@@ -87,10 +90,13 @@ class Daemon:
 
 
 @contextmanager
-def running(store: Path, *options: str, **environment: str) -> Iterator[Daemon]:
+def running(
+    store: Path, *options: str, fresh: bool = False, **environment: str
+) -> Iterator[Daemon]:
     """Run a daemon with metrics on a free port, and check that it ends well."""
     said = store.with_name(f"{store.name}-{time.monotonic_ns()}.log")
-    daemon = Daemon(store, said, "--metrics-listen", "127.0.0.1:0", *options, **environment)
+    where = ("--metrics-listen", "127.0.0.1:0")
+    daemon = Daemon(store, said, *where, *options, fresh=fresh, **environment)
     try:
         yield daemon
     finally:

@@ -17,6 +17,7 @@ import grpc
 import pytest
 
 from tests.commands import serve
+from tests.daemons import start
 from tests.models.embed_helpers import Endpoint
 from tests.patience import eventually
 from vikingd.client import Client, Draft
@@ -86,7 +87,7 @@ class House:
 def house(store: Path, log: Path, *options: str, key: str = "") -> Iterator[House]:
     """Run a daemon; its first key is made, unless `key` is given."""
     with log.open("ab") as err:
-        daemon = subprocess.Popen(serve(store, *options), stdout=subprocess.PIPE, stderr=err)
+        daemon = start(serve(store, *options), stdout=subprocess.PIPE, stderr=err)
     try:
         assert daemon.stdout is not None
         address = daemon.stdout.readline().decode().split()[-1]

@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from tests.access import rights_model as model
+from tests.daemons import serving
 from vikingd.client.methods import Stubs
-from vikingd.ctl.demo import serving
 from vikingd.pb import access_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 CASES = 10_000
@@ -49,7 +49,7 @@ class Sender(NamedTuple):
 def stubs() -> Iterator[tuple[Stubs, tuple[tuple[str, str], ...]]]:
     """Yield the stubs of a daemon and the metadata of its operator."""
     with (
-        serving("--provider", "none", quiet=True) as where,
+        serving("--provider", "none") as where,
         grpc.insecure_channel(where) as channel,
     ):
         made = Stubs(channel)

@@ -6,6 +6,7 @@ from array import array
 
 import pytest
 
+from tests.daemons import serving
 from vikingd.client import (
     Boost,
     ClientError,
@@ -18,7 +19,6 @@ from vikingd.client import (
     WeightedSum,
 )
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.demo import serving
 from vikingd.pb.retrieval_pb2 import (
     OUTCOME_BELOW_THRESHOLD,
     OUTCOME_FOUND,
@@ -365,7 +365,7 @@ def test_what_a_request_leaves_open_is_the_configurations(monkeypatch: pytest.Mo
         "CONTEXT__RESERVE_TOKENS": "10",
     }.items():
         monkeypatch.setenv(f"VIKINGD_{name}", value)
-    with serving("--provider", "none", quiet=True) as where, MessageClient(where) as own:
+    with serving("--provider", "none") as where, MessageClient(where) as own:
         own.put([Draft(f"{TOP}/{i}", content="tea " * i + "and more") for i in range(1, 6)])
         asked = {"query": "tea", "mode": Mode.KEYWORD}
         assert len(own.retrieve(**asked, score_threshold=0).items) == 2

@@ -13,6 +13,7 @@ import grpc
 import pytest
 
 from tests.answer.intent_helpers import planning
+from tests.daemons import serving
 from tests.metrics_helpers import free_address, samples
 from tests.scripted import Reply, Request, ScriptedServer
 from vikingd.client import (
@@ -26,7 +27,6 @@ from vikingd.client import (
     SessionMessage,
 )
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.demo import serving
 from vikingd.pb import retrieval_pb2
 from vikingd.pb.retrieval_pb2 import (
     PLAN_SOURCE_MODEL,
@@ -100,7 +100,7 @@ def started() -> Iterator[Daemon]:
             patch.setenv("VIKINGD_RERANK__BACKENDS", json.dumps([backend, other]))
             metrics = free_address()
             address = stack.enter_context(
-                serving("--provider", "none", "--metrics-listen", metrics, quiet=True)
+                serving("--provider", "none", "--metrics-listen", metrics)
             )
         with MessageClient(address) as client:
             client.put(

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from tests.daemons import serving
 from tests.scripted import Reply, Request, ScriptedServer
 from vikingd.client import (
     Draft,
     SearchMode,
 )
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.demo import serving
 from vikingd.pb.retrieval_pb2 import (
     FindResponse,
     MatchedContext,
@@ -86,7 +86,7 @@ def thinking_daemon() -> Iterator[House]:
         backend = {"kind": "http", "form": "vllm", "url": reranker.url, "model": "m", "timeout": 5}
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("VIKINGD_RERANK__BACKENDS", json.dumps([backend]))
-            address = stack.enter_context(serving("--provider", "none", quiet=True))
+            address = stack.enter_context(serving("--provider", "none"))
         with MessageClient(address) as client:
             client.put(
                 [

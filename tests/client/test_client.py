@@ -20,6 +20,7 @@ import numpy as np
 import pytest
 from google.protobuf.json_format import MessageToDict
 
+from tests.daemons import serving
 from vikingd import client as vikingd_client
 from vikingd.client import (
     DEFAULT_TIMEOUT,
@@ -54,7 +55,6 @@ from vikingd.client import (
 )
 from vikingd.client.messages import MessageClient
 from vikingd.client.values import moment
-from vikingd.ctl.demo import serving
 from vikingd.domain.contexts import Entry
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
@@ -72,7 +72,7 @@ TEA = Draft(
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Yield the address of a daemon without an embedder."""
-    with serving("--provider", "none", quiet=True) as where:
+    with serving("--provider", "none") as where:
         yield where
 
 

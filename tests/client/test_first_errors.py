@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import vikingd
+from tests.daemons import serving
 from vikingd.client import (
     AsyncClient,
     Client,
@@ -25,7 +26,6 @@ from vikingd.client import (
     find_request,
     launch,
 )
-from vikingd.ctl.demo import serving
 
 TEA = Document("viking://resources/notes/tea.md", "Oolong: 90 degrees.", vector=[1.0, 0.0, 0.0])
 
@@ -33,7 +33,7 @@ TEA = Document("viking://resources/notes/tea.md", "Oolong: 90 degrees.", vector=
 @pytest.fixture(scope="module")
 def ours() -> Iterator[Any]:
     """Yield a client of a daemon with one document, untyped: the calls here are wrong."""
-    with serving("--provider", "none", quiet=True) as address, Client(address) as client:
+    with serving("--provider", "none") as address, Client(address) as client:
         client.put(TEA)
         yield client
 
@@ -257,7 +257,7 @@ def test_without_a_daemon_the_error_says_how_to_start_one() -> None:
 @pytest.mark.deep
 def test_a_missing_key_is_named_with_the_ways_to_give_it() -> None:
     """Without a key, the error names the argument and the variable."""
-    with serving("--provider", "none", quiet=True) as address, Client(address) as client:
+    with serving("--provider", "none") as address, Client(address) as client:
         client.create_key(operator=True)
         with pytest.raises(Unauthenticated, match=r'Client\(key="vk_\.\.\."\) or VIKINGD_KEY'):
             client.stats()

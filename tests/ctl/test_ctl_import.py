@@ -18,12 +18,12 @@ from typing import Any
 import pytest
 from google.protobuf.json_format import Parse
 
+from tests.daemons import serving
 from tests.patience import eventually
 from vikingd.client import batches
 from vikingd.client.importing import Importer
 from vikingd.client.messages import MessageClient
 from vikingd.ctl import main, progress
-from vikingd.ctl.demo import serving
 from vikingd.domain.contexts import Draft
 from vikingd.ingest.files import Unreadable
 from vikingd.pb import contexts_pb2
@@ -265,7 +265,7 @@ def test_an_embedder_that_fails_ends_the_waiting(
         }.items():
             monkeypatch.setenv(f"VIKINGD_EMBEDDING__{name}", value)
         monkeypatch.setenv("OPENAI_API_KEY", "none")
-        with serving(quiet=True) as where:
+        with serving() as where:
             arguments = ["vikingctl", "--address", where, "import", str(docs), "viking://resources"]
             monkeypatch.setattr(sys, "argv", arguments)
             with pytest.raises(SystemExit) as ended:

@@ -15,9 +15,9 @@ import yaml
 from google.protobuf.json_format import ParseDict
 
 import vikingd
+from tests.daemons import serving
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.demo import serving
 from vikingd.ctl.main import _wants_structure
 from vikingd.ctl.output import Form
 from vikingd.pb import retrieval_pb2
@@ -196,7 +196,7 @@ def test_version_has_both_sides(ctl: Ctl) -> None:
 @pytest.fixture(scope="module")
 def without_embedder() -> Iterator[str]:
     """Yield the address of a daemon without an embedder."""
-    with serving("--provider", "none", quiet=True) as address:
+    with serving("--provider", "none") as address:
         yield address
 
 

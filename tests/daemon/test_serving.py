@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 from grpc._cython import cygrpc
 
+from tests.daemons import serving
 from tests.metrics_helpers import running
 from vikingd.client import Client, Draft
-from vikingd.ctl.demo import serving
 from vikingd.daemon import logs, warm
 from vikingd.system import descriptors
 from vikingd.system.private_files import keep_private
@@ -308,7 +308,7 @@ def test_a_daemon_of_vikingctl_runs_nothing_of_the_working_directory(
     """A daemon that vikingctl starts imports no module from the working directory."""
     (tmp_path / "numba.py").write_text("raise SystemExit('foreign code ran')")
     monkeypatch.chdir(tmp_path)
-    with serving("--provider", "none", quiet=True) as address, Client(address) as client:
+    with serving("--provider", "none") as address, Client(address) as client:
         assert client.stats().revision
 
 

@@ -15,6 +15,9 @@ from typing import Any
 
 import httpx
 
+from tests.commands import VIKINGD
+from tests.daemons import start
+
 JSON = {"content-type": "application/json"}
 NOTE = "viking://resources/notes/tea.md"
 MAIN = "from vikingd.daemon.server import main\nmain()"
@@ -40,14 +43,12 @@ class Gateway:
         verify: ssl.SSLContext | bool = False,
     ) -> None:
         self._said = said
-        command = [sys.executable, "-c", f"{changed}\n{MAIN}", "gateway", "--config", os.devnull]
+        program = [sys.executable, "-c", f"{changed}\n{MAIN}"] if changed else VIKINGD
+        command = [*program, "gateway", "--config", os.devnull]
         command += ["--listen", "127.0.0.1:0", "--daemon", daemon, "--log-level", "debug", *options]
         own = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
         with said.open("w") as err:
-            self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=err, text=True, env=own
-            )
-        assert self.process.stdout is not None
+            self.process = start(command, stdout=subprocess.PIPE, stderr=err, text=True, env=own)
         line = self.process.stdout.readline()
         assert " gateway on http" in line, self.log
         self.url = line.split()[-1]

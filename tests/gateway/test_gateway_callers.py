@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import httpx
 import pytest
 
+from tests.daemons import serving
 from tests.gateway.gateway_helpers import JSON, Gateway, gateway_of, reason
 from tests.patience import eventually
 from vikingd.client import Client, ClientError, Draft
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.demo import serving
 from vikingd.gateway import callers
 from vikingd.gateway.callers import Callers, Sessions
 from vikingd.gateway.errors import HTTP, Fault
@@ -40,7 +40,7 @@ class Keys(NamedTuple):
 @pytest.fixture(scope="module")
 def keys() -> Iterator[Keys]:
     """Yield a daemon with keys and two tenants."""
-    with serving("--provider", "none", quiet=True) as where:
+    with serving("--provider", "none") as where:
         with Client(where) as first:
             operator = first.create_key(operator=True).secret
         with Client(where, key=operator) as client:

@@ -18,6 +18,7 @@ import pytest
 
 from tests.answer.thinking_helpers import THINKING, told
 from tests.commands import serve
+from tests.daemons import start
 from tests.index.integrity_helpers import put, settings
 from tests.scripted import ScriptedServer
 from vikingd.client import (
@@ -46,7 +47,7 @@ class Daemon:
 
     def __init__(self, path: Path, reranker: str) -> None:
         backend = {"kind": "http", "form": "vllm", "url": reranker, "model": "m", "timeout": 5}
-        self.process = subprocess.Popen(
+        self.process = start(
             serve(path / "store", "--provider", "none"),
             stdout=subprocess.PIPE,
             text=True,

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from tests.daemons import serving
 from tests.models.embed_helpers import Endpoint
 from tests.patience import eventually
 from tests.programs import needed, package
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.demo import serving
 from vikingd.ctl.migrations.notes import Notes
 from vikingd.ctl.migrations.vectors import Choice, Vectors
 from vikingd.domain.errors import InvalidField
@@ -184,7 +184,7 @@ def of_model(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Iterator[st
     monkeypatch.setenv("VIKINGD_EMBEDDING__OPENAI_MODEL", MODEL)
     monkeypatch.setenv("VIKINGD_EMBEDDING__OPENAI_BASE_URL", endpoint.url)
     monkeypatch.setenv("VIKINGD_EMBEDDING__DIMENSION", "3")
-    with serving("--provider", "openai", quiet=True) as address:
+    with serving("--provider", "openai") as address:
         yield address
 
 

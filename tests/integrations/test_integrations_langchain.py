@@ -14,8 +14,8 @@ from langchain_tests.integration_tests import (
     VectorStoreIntegrationTests,
 )
 
+from tests.daemons import serving
 from vikingd.client import Client, Draft, InvalidField, Passage, RecallPath, Session
-from vikingd.ctl.demo import serving
 from vikingd.integrations.langchain import VikingdRetriever, VikingdVectorStore
 
 NOTES = "viking://resources/notes"
@@ -150,7 +150,7 @@ def test_vectors_of_an_embeddings_object_are_sent(typed: Client) -> None:
 
 def test_without_embeddings_the_daemon_embeds() -> None:
     """The daemon's own embedder finds by meaning, once the store has waited for it."""
-    with serving(quiet=True) as address, Client(address) as client:
+    with serving() as address, Client(address) as client:
         store = VikingdVectorStore(client, NOTES, wait_for_vectors=True)
         store.add_texts(["The kettle boils water.", "A cat sleeps on the sofa."])
         assert client.stats().vectors > 0

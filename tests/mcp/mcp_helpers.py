@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from mcp import Client, StdioServerParameters
 from mcp_types import CallToolResult, TextContent
 
+from tests.daemons import serving
 from vikingd.client import AsyncClient, Draft
 from vikingd.client import Client as Daemon
-from vikingd.ctl.demo import serving
 from vikingd.mcp.server import server
 
 TEA = "viking://resources/tea.md"
@@ -33,7 +33,7 @@ class Keyed(NamedTuple):
 @contextmanager
 def keyed(*options: str) -> Iterator[Keyed]:
     """Run a daemon with keys, a tenant beside the first, and TEA in both."""
-    with serving("--provider", "none", *options, quiet=True) as address:
+    with serving("--provider", "none", *options) as address:
         with Daemon(address) as first:
             operator = first.create_key(operator=True).secret
         with Daemon(address, key=operator) as client:

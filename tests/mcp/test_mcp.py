@@ -13,10 +13,10 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 
 from tests.answer.intent_helpers import PLANNED, Asked
+from tests.daemons import serving
 from tests.mcp.mcp_helpers import failed, in_process, run, sections, told
 from vikingd.client import AsyncClient, Draft
 from vikingd.client import Client as Daemon
-from vikingd.ctl.demo import serving
 from vikingd.mcp.descriptions import DESCRIPTIONS
 from vikingd.mcp.matching import grep
 from vikingd.mcp.tools import WRITING
@@ -140,7 +140,7 @@ def test_search_sends_the_conversation(asked: Asked, monkeypatch: pytest.MonkeyP
         assert found["queries"] == [PLANNED["query"]]
         assert "note" not in found
 
-    with serving("--provider", "none", quiet=True) as where:
+    with serving("--provider", "none") as where:
         run(test, where)
     assert "It is about the teapot." in json.dumps(asked.server.requests[-1].json)
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from mcp import Client
 from pydantic import BaseModel
 
+from tests.daemons import serving
 from tests.mcp.mcp_helpers import run, text_of
 from vikingd.client import Client as Daemon
 from vikingd.client import Draft
-from vikingd.ctl.demo import serving
 from vikingd.mcp.budget import ENVELOPE, beginning, cost, fill, tokens
 from vikingd.mcp.retrieving import _LEAST
 
@@ -38,7 +38,7 @@ def paragraph(number: int) -> str:
 @pytest.fixture(scope="module")
 def library() -> Iterator[str]:
     """Yield the address of a daemon with long files and many memories, in two languages."""
-    with serving("--provider", "none", quiet=True) as where, Daemon(where) as client:
+    with serving("--provider", "none") as where, Daemon(where) as client:
         client.put(
             [
                 Draft(

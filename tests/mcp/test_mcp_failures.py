@@ -11,10 +11,10 @@ import grpc
 import pytest
 from mcp import Client
 
+from tests.daemons import serving
 from tests.mcp.mcp_helpers import failed, in_process, run, told
 from vikingd.client import AsyncClient, CreatedKey, Draft, errors
 from vikingd.client import Client as Daemon
-from vikingd.ctl.demo import serving
 from vikingd.mcp import failures, retrieving
 from vikingd.mcp.server import server
 
@@ -29,7 +29,7 @@ KINDS = [
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[tuple[str, CreatedKey]]:
     """Yield the address of a daemon with a file, and the key of its operator."""
-    with serving("--provider", "none", quiet=True) as where:
+    with serving("--provider", "none") as where:
         with Daemon(where) as first:
             operator = first.create_key(operator=True)
         with Daemon(where, key=operator.secret) as client:
@@ -58,7 +58,7 @@ async def _restarts(address: str) -> None:
             text = await failed(client, "find", query="tea")
             assert f"No daemon answers at {address}" in text
             assert "`vikingd serve`" in text
-            daemon = serving("--provider", "none", "--listen", address, quiet=True)
+            daemon = serving("--provider", "none", "--listen", address)
             await asyncio.to_thread(daemon.__enter__)
             try:
                 async with asyncio.timeout(5):

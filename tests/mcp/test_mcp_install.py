@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from mcp import Client, StdioServerParameters
 
 from tests.conftest import Ctl
+from tests.daemons import serving
 from tests.mcp.mcp_helpers import environment, told
 from vikingd.client import Client as Daemon
 from vikingd.client import Draft
-from vikingd.ctl.demo import serving
 from vikingd.mcp.install import TARGETS, Entry, NotInstalled, Target
 
 ENTRY = Entry("/bin/vikingctl", ("mcp", "--read-only"), {"VIKINGD_KEY_FILE": "/k"})
@@ -36,7 +36,7 @@ FILES = {
 @pytest.fixture(scope="module")
 def keyed() -> Iterator[tuple[str, str]]:
     """Yield the address of a daemon with a file, and its key."""
-    with serving("--provider", "none", quiet=True) as where:
+    with serving("--provider", "none") as where:
         with Daemon(where) as first:
             secret = first.create_key(operator=True).secret
         with Daemon(where, key=secret) as client:

@@ -13,9 +13,9 @@ import pytest
 from mcp import Client
 
 import vikingd
+from tests.daemons import serving
 from tests.mcp.mcp_helpers import over_stdio, text_of, told
 from vikingd.client import Client as Daemon
-from vikingd.ctl.demo import serving
 from vikingd.mcp.descriptions import DESCRIPTIONS
 
 TASKS: list[dict[str, Any]] = [
@@ -28,7 +28,7 @@ MOST_SECONDS = 60  # to embed the tree
 @pytest.fixture(scope="module")
 def demo() -> Iterator[str]:
     """Yield the address of a daemon with the demo tree, found by its words and by its meaning."""
-    with serving(quiet=True) as where, Daemon(where) as client:
+    with serving() as where, Daemon(where) as client:
         client.import_path(Path(vikingd.__file__).parent / "demo_tree", "viking://")
         end = time.monotonic() + MOST_SECONDS
         while client.stats().embedder.backlog:

@@ -6,11 +6,11 @@ from datetime import timedelta
 
 import pytest
 
+from tests.daemons import serving
 from tests.memory.recall_helpers import LAMP, NOW, SEARCH, USER, contents, entries, micros, vector
 from tests.patience import eventually
 from vikingd.client import ClientError, Draft, RecallPath, Rrf, WeightedSum
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.demo import serving
 from vikingd.domain.contexts import Entry
 from vikingd.pb.memories_pb2 import (
     RECALL_PATH_HYBRID,
@@ -244,7 +244,7 @@ def test_the_table_of_the_fast_path_is_configuration(tmp_path) -> None:
         'files = ["viking://user/memories/cook.md"]\n'
     )
     with (
-        serving("--provider", "none", "--config", str(config), quiet=True) as where,
+        serving("--provider", "none", "--config", str(config)) as where,
         MessageClient(where) as client,
     ):
         client.put([Draft(f"{USER}/cook.md", content="- soup\n")])

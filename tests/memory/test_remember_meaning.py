@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemons import serving
 from tests.memory.remember_helpers import (
     ADDED,
     NOTES,
@@ -20,7 +21,6 @@ from tests.memory.remember_helpers import (
 )
 from tests.patience import eventually
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.demo import serving
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def client(client: MessageClient) -> Iterator[MessageClient]:
 @pytest.fixture(scope="module")
 def thinking() -> Iterator[MessageClient]:
     """Yield a client of a daemon with its embedder."""
-    with serving("--provider", "e5", quiet=True) as where, MessageClient(where) as made:
+    with serving("--provider", "e5") as where, MessageClient(where) as made:
         yield made
 
 
@@ -131,7 +131,7 @@ def test_the_threshold_can_be_configured(tmp_path: Path) -> None:
     config = tmp_path / "config.toml"
     config.write_text("[recall]\nsame_meaning = 0.5\n")
     with (
-        serving("--provider", "e5", "--config", str(config), quiet=True) as where,
+        serving("--provider", "e5", "--config", str(config)) as where,
         MessageClient(where) as client,
     ):
         client.remember("The user likes green tea.", uri=NOTES)
@@ -154,7 +154,7 @@ def test_without_its_embedder_a_daemon_remembers_and_says_so(
         "retries = 0\n"
     )
     monkeypatch.delenv("VIKINGD_EMBEDDING__PROVIDER", raising=False)
-    with serving("--config", str(config), quiet=True) as where, MessageClient(where) as client:
+    with serving("--config", str(config)) as where, MessageClient(where) as client:
         for text, outcome in (("Likes tea.", ADDED), ("likes TEA", REINFORCED)):
             reply = client.remember(text, uri=NOTES)
             assert reply.outcome == outcome

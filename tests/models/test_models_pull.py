@@ -15,6 +15,7 @@ import onnx
 import pytest
 
 from tests.commands import on_a_terminal, serve
+from tests.daemons import serving
 from tests.models.hub_server import Reply, Request
 from tests.models.onnx_embed_helpers import assert_same
 from tests.models.onnx_embed_helpers import opened as opened_directory
@@ -33,7 +34,6 @@ from tests.models.pull_helpers import (
 )
 from vikingd.client import Client, Draft
 from vikingd.config import ConfigError, load
-from vikingd.ctl.demo import serving
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.hub.cache import cache_directory
 from vikingd.models.hub.pull import pull_pinned
@@ -269,7 +269,7 @@ def test_a_daemon_answers_by_a_model_of_any_repository(
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     hub.requests.clear()
     options = ("--path", str(tmp_path / "store"), "--provider", "onnx")
-    with serving(*options, quiet=True) as where, Client(where) as client:
+    with serving(*options) as where, Client(where) as client:
         root = "viking://resources"
         drafts = [Draft(f"{root}/{word}.md", content=f"{word} {word}") for word in ("rust", "tea")]
         client.put(drafts, wait_for_vectors=True)

@@ -20,12 +20,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.commands import serve
+from tests.daemons import serving
 from tests.tiers import examples
 from vikingd.client import CitationStyle, ClientError, Draft
 from vikingd.client.messages import MessageClient
 from vikingd.context import tokenizers
 from vikingd.context.tokenizers import BUNDLED, configure, known, open_tokenizer
-from vikingd.ctl.demo import serving
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import approximate_tokens
 
@@ -341,7 +341,7 @@ def test_a_request_may_name_a_configured_tokenizer(
     word_counter(tmp_path / "words.json")
     monkeypatch.setenv("VIKINGD_CONTEXT__TOKENIZERS__WORDS", f"hf:{tmp_path / 'words.json'}")
     with (
-        serving("--provider", "none", quiet=True) as where,
+        serving("--provider", "none") as where,
         MessageClient(where, timeout=60) as client,
     ):
         uri = "viking://user/memories/notes.md"

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tests.commands import VIKINGD, serve, serve_only
+from tests.daemons import start
 from vikingd.client import Method
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft
@@ -36,27 +37,34 @@ def note(number: int, name: str = "") -> Draft:
 
 
 class Daemon:
-    """A vikingd as a child process with its own client; `changed` is code that runs first."""
+    """A vikingd as a process with its own client.
 
-    def __init__(self, store: Path, *options: str, changed: str = "", **environment: str) -> None:
-        command = serve_only if "--listen" in options else serve
-        code = f"{changed}\nfrom vikingd.daemon.server import main\nmain()"
+    `changed` is code that runs first, in a new interpreter. `fresh` is that of `start`.
+    """
+
+    def __init__(
+        self,
+        store: Path,
+        *options: str,
+        changed: str = "",
+        fresh: bool = False,
+        **environment: str,
+    ) -> None:
+        command = (serve_only if "--listen" in options else serve)(
+            store, "--provider", "none", "--log-level", "warning", *options
+        )
+        if changed:
+            code = f"{changed}\nfrom vikingd.daemon.server import main\nmain()"
+            command[: len(VIKINGD)] = [sys.executable, "-c", code]
         own = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
-        self.process = subprocess.Popen(
-            [
-                sys.executable,
-                "-c",
-                code,
-                *command(store, "--provider", "none", "--log-level", "warning", *options)[
-                    len(VIKINGD) :
-                ],
-            ],
+        self.process = start(
+            command,
+            fresh=fresh,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             env=own | environment,
         )
-        assert self.process.stdout is not None
         words = self.process.stdout.readline().split()
         assert words, self.ended()
         self.address = self.alone = words[-1]
@@ -83,9 +91,11 @@ class Daemon:
 
 
 @contextmanager
-def serving(store: Path, *options: str, changed: str = "", **environment: str) -> Iterator[Daemon]:
+def serving(
+    store: Path, *options: str, changed: str = "", fresh: bool = False, **environment: str
+) -> Iterator[Daemon]:
     """Start a daemon on a free port, unless the options name one."""
-    daemon = Daemon(store, *options, changed=changed, **environment)
+    daemon = Daemon(store, *options, changed=changed, fresh=fresh, **environment)
     try:
         yield daemon
     finally:

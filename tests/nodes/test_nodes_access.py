@@ -13,6 +13,7 @@ from typing import NamedTuple
 import psycopg
 import pytest
 
+from tests.daemons import serving
 from tests.mcp.mcp_helpers import TEA
 from tests.patience import eventually
 from tests.postgres_servers import LEFT_OUT, Server
@@ -20,7 +21,6 @@ from vikingd.access.keys import KeyStore
 from vikingd.access.records import NewKey
 from vikingd.access.shared_keys import SharedKeys
 from vikingd.client import Client, ClientError, Draft, NotFound, Unauthenticated
-from vikingd.ctl.demo import serving
 from vikingd.domain.errors import NotFound as Missing
 from vikingd.domain.errors import StoreAway, StoreMismatch
 from vikingd.domain.errors import Unauthenticated as Refused
@@ -57,10 +57,7 @@ def pair(postgres: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     paths = (tmp_path_factory.mktemp("a"), tmp_path_factory.mktemp("b"))
     with ExitStack() as opened:
         options = ("--provider", "none", "--store", url)
-        a, b = (
-            opened.enter_context(serving(*options, "--path", str(path), quiet=True))
-            for path in paths
-        )
+        a, b = (opened.enter_context(serving(*options, "--path", str(path))) for path in paths)
         with Client(a) as first:
             operator = first.create_key(operator=True).secret
         yield Pair((a, b), paths, operator)

@@ -16,11 +16,11 @@ import typer
 from typer.core import TyperGroup
 
 import vikingd
+from tests.daemons import serving
 from tests.scripted import Reply, Request, ScriptedServer
 from vikingd.client.messages import MessageClient
 from vikingd.config import load
 from vikingd.ctl import main
-from vikingd.ctl.demo import serving
 from vikingd.daemon import server
 
 ROOT = Path(vikingd.__file__).parents[1]
@@ -114,7 +114,7 @@ def test_python_blocks_run(
     """Each Python block runs against a daemon and a scripted model."""
     del client  # the fixture has emptied the tree
     if "create_key(" in code:  # then each call needs a key, so others have another daemon
-        with serving("--provider", "none", quiet=True) as daemon:
+        with serving("--provider", "none") as daemon:
             run_block(code, daemon, tmp_path, monkeypatch)
     else:
         run_block(code, daemon, tmp_path, monkeypatch)

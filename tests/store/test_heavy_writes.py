@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
+from tests.daemons import serving
 from tests.patience import SECONDS
 from tests.store.store_helpers import ONE, directory, file
 from vikingd.client import Overloaded as ClientOverloaded
 from vikingd.client import TooLarge as ClientTooLarge
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.demo import serving
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Overloaded, TooLarge
 from vikingd.ingest import markdown
@@ -131,7 +131,7 @@ def test_headings_do_not_multiply_with_the_passages_below_them() -> None:
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Yield the address of a daemon."""
-    with serving("--provider", "none", quiet=True) as where:
+    with serving("--provider", "none") as where:
         yield where
 
 

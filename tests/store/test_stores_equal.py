@@ -10,9 +10,9 @@ import pytest
 
 from tests.access.random_calls import CHANCE, CLOCK, Told, Walker
 from tests.answer.parts_helpers import AREAS
+from tests.daemons import serving
 from tests.postgres_servers import LEFT_OUT, Server
 from vikingd.client.methods import Stubs
-from vikingd.ctl.demo import serving
 
 SEED = int(os.environ.get("TEST_SEED", "2811"))
 CALLS = 500
@@ -60,8 +60,8 @@ class Caller(Walker):
 def test_random_requests_are_answered_equally(postgres: Server) -> None:
     """Replies and errors are equal, byte for byte, without the times of the daemons' clocks."""
     with (
-        serving("--provider", "none", quiet=True) as one,
-        serving("--provider", "none", "--store", postgres.new_database(), quiet=True) as other,
+        serving("--provider", "none") as one,
+        serving("--provider", "none", "--store", postgres.new_database()) as other,
     ):
         told = Caller(one, SEED).walk(), Caller(other, SEED).walk()
     for number, (a, b) in enumerate(zip(*told, strict=True)):

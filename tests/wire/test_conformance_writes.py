@@ -9,6 +9,7 @@ from pathlib import Path
 import grpc
 import pytest
 
+from tests.daemons import serving
 from tests.nodes.reader_helpers import serving as on_store
 from tests.wire.conformance_helpers import (
     ALL,
@@ -33,7 +34,6 @@ from vikingd.client import (
     Mode,
 )
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.demo import serving
 from vikingd.domain.contexts import Entry
 from vikingd.store import Store
 
@@ -165,7 +165,7 @@ def test_27_another_model_or_dimension_is_refused_at_start(
         Store(store, model=model, dimension=dimension).close()
         with (
             pytest.raises(ClientError) as caught,
-            serving("--path", str(store), "--provider", "openai", quiet=True),
+            serving("--path", str(store), "--provider", "openai"),
         ):
             pass
         return caught.value.message

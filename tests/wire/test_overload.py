@@ -15,11 +15,11 @@ from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_status import rpc_status
 
+from tests.daemons import serving
 from tests.metrics_helpers import free_address, sample
 from tests.patience import SECONDS, eventually
 from vikingd.client.messages import MessageClient
 from vikingd.client.methods import Stubs
-from vikingd.ctl.demo import serving
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
 
@@ -44,7 +44,7 @@ def address(metrics: str) -> Iterator[str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VIKINGD_LIMITS__MAX_REPLY_BYTES", str(MOST))
         listen = metrics.split("/")[2]
-        with serving("--provider", "none", "--metrics-listen", listen, quiet=True) as where:
+        with serving("--provider", "none", "--metrics-listen", listen) as where:
             with MessageClient(where) as client:
                 for start in range(0, FILES, 500):
                     client.put([small(i) for i in range(start, start + 500)])

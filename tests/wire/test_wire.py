@@ -22,6 +22,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from grpc_status import rpc_status
 
 from tests.commands import serve
+from tests.daemons import start
 from tests.patience import eventually
 from tests.wire.wire_helpers import floats, to_struct
 from vikingd.pb import (
@@ -71,7 +72,7 @@ def endpoint() -> Iterator[str]:
 def running(store: Path, **settings: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Yield a daemon and its address, and check that SIGTERM ends it with code 0."""
     outside = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
-    daemon = subprocess.Popen(
+    daemon = start(
         serve(store),
         env=outside | settings,
         stdout=subprocess.PIPE,
