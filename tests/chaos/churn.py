@@ -6,7 +6,6 @@ the mean of each series in the last third of the time is compared with that of t
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
 import sys
@@ -197,10 +196,10 @@ def sample(daemons: Sequence[Daemon], contexts: int) -> dict[str, float]:
                     found["deleted MiB"] += entry.stat().st_size
         found["RSS MiB"] += daemon.memory()["VmRSS"]
         found["threads"] += sum(1 for _ in (proc / "task").iterdir())
-        for path in daemon.store.rglob("*"):
-            with contextlib.suppress(OSError):
-                size = path.stat().st_size if path.is_file() else 0
-                found["files"] += path.is_file()
+        for path in _files(daemon.store):
+            with suppress(OSError):  # removed since
+                size = path.stat().st_size
+                found["files"] += 1
                 if "index" in path.relative_to(daemon.store).parts:
                     found["index MiB"] += size
                 elif path.name == "store.sqlite3":
@@ -208,6 +207,12 @@ def sample(daemons: Sequence[Daemon], contexts: int) -> dict[str, float]:
                 elif path.name == "store.sqlite3-wal":
                     found["log MiB"] += size
     return {series.name: float(found[series.name]) for series in SERIES}
+
+
+def _files(directory: Path) -> Iterator[Path]:
+    """Yield the files below a directory; directories may be removed meanwhile."""
+    for parent, _, names in os.walk(directory):
+        yield from (Path(parent) / name for name in names)
 
 
 def growing(samples: Sequence[Sample]) -> list[str]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreFailed
+from vikingd.domain.hidden import marked
 from vikingd.store.damage import NOT_UTF_8, RowDamaged, store_damaged
 
 _OF_BAD_VALUES = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
@@ -75,7 +76,8 @@ def to_domain_error(what: str, error: BaseException, database: Path) -> BaseExce
         return store_damaged(_listed(rows) if rows else "it has text that is not UTF-8")
     if isinstance(error, sqlite3.Error):
         code = getattr(error, "sqlite_errorcode", 0)
-        kind, text = code & 0xFF, str(error)
+        # A damaged schema is in the message, over several lines.
+        kind, text = code & 0xFF, marked(" ".join(str(error).split()))
         if (
             kind in _DAMAGED
             or code == sqlite3.SQLITE_IOERR_SHORT_READ
