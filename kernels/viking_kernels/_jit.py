@@ -16,6 +16,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, cast
 
@@ -33,6 +34,7 @@ from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime import _nrt_python  # type: ignore[attr-defined]  # it is in C
 from numba.core.typed_passes import NativeLowering
 
 from viking_kernels import host, simd
@@ -110,6 +112,17 @@ class _Locator(UserProvidedCacheLocator):
 class _CacheImpl(CompileResultCacheImpl):
     _locator_classes = (_Locator,)
 
+    def reduce(self, cres: Any) -> Any:
+        """Return the parts of a kernel that the cache keeps: its machine code without the bitcode.
+
+        numba would parse the bitcode at each load, for callers that link it, and callers have their
+        own form of a kernel. A stub tells numba which function the machine code defines.
+        """
+        (name, kind, (machine_code, _)), *others = super().reduce(cres)
+        entry = cres.fndesc.llvm_cpython_wrapper_name
+        stub = llvmlite.binding.parse_assembly(f'define void @"{entry}"() {{ unreachable }}')
+        return ((name, kind, (machine_code, stub.as_bitcode())), *others)
+
 
 class _Cache(FunctionCache):
     """The cache of one kernel. If it fails, the kernel is compiled again."""
@@ -122,8 +135,11 @@ class _Cache(FunctionCache):
         self._cache_file = CacheFile(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # numba's own method first imports all that the compiler may need.
+        _add_runtime()
         try:
-            return super().load_overload(sig, target_context)
+            with self._guard_against_spurious_io_errors():
+                return self._load_overload(sig, target_context)
         except Exception:  # of any kind, from a damaged file
             return None
 
@@ -132,6 +148,14 @@ class _Cache(FunctionCache):
             super().save_overload(sig, data)
         except OSError as error:
             _failures.append(error)
+
+
+@cache
+def _add_runtime() -> None:
+    """Let machine code find the functions of numba's runtime, which is written in C."""
+    for name, address in _nrt_python.c_helpers.items():
+        symbol = name if name.startswith("_") else f"NRT_{name}"
+        llvmlite.binding.add_symbol(symbol, address)
 
 
 _OPTIONS: dict[str, Any] = {
@@ -212,6 +236,9 @@ class _Kernel(CPUDispatcher):
         super().__init__(function, targetoptions=options)
         self._part = _Part(function, targetoptions=options, pipeline_class=_PartCompiler)
         self._cache = _Cache(function)
+
+    def _compilation_chain_init_hook(self) -> None:
+        """Look for no extensions of numba: that would read the metadata of all packages."""
 
     @property
     def _numba_type_(self) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,3 +60,17 @@ def test_every_rpc_but_the_batch_has_a_command() -> None:
 def test_the_guide_mentions_each_command(command: str) -> None:
     """The guide of vikingctl names every command."""
     assert f"vikingctl {command}" in GUIDE.read_text(encoding="utf-8")
+
+
+def test_a_command_loads_no_other_one() -> None:
+    """A command loads its own module, without those of other commands and of YAML."""
+    code = (
+        "import sys\n"
+        "from vikingd.ctl import main\n"
+        "main.app(['find', '--help'], standalone_mode=False)\n"
+        "print(*sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "vikingd.ctl.reading" in loaded
+    assert not loaded & {"vikingd.ctl.importing", "vikingd.ctl.keys", "yaml"}

@@ -18,11 +18,18 @@ from tests.answer.parts_helpers import AREAS
 from tests.commands import VIKINGD, serve
 from vikingd.client import Client, Draft, SearchSession, SessionMessage
 from vikingd.client.methods import Stubs
+from vikingd.daemon import warm
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 RECORDER = Path(__file__).parent / "recorder"
 CALLS = 400
 TOP = "viking://resources/notes"
+UNUSED = {
+    *("cffi.api", "httpx", "openai", "opentelemetry", "psycopg", "rich.console"),
+    *("starlette", "uvicorn"),
+    "numba.misc.cffiimpl",  # one of the registries of the compiler
+}
+"""Modules that a plain start does not use."""
 
 
 class Import(NamedTuple):
@@ -173,3 +180,16 @@ def test_no_request_and_no_other_thread_imports(
         assert each_rpc(daemon.address) == named_in_the_api() - refused
         late = [i for i in daemon.imports() if i.thread != "MainThread" or i.time > daemon.served]
     assert not late
+
+
+def test_a_start_imports_nothing_that_it_does_not_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A start without an embedder loads no optional package and no registry of the compiler."""
+    warm.compile_kernels(print)
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    with recorded(tmp_path, "--provider", "none"):
+        lines = (tmp_path / "log").read_text().splitlines()
+    imported = {line.split("|")[-1].strip() for line in lines if line.startswith("import time:")}
+    assert "numba" in imported
+    assert not imported & UNUSED

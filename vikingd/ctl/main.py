@@ -5,32 +5,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections import UserDict
+from importlib import import_module
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from typer.core import TyperGroup
 
 import vikingd
-from vikingd.ctl import (
-    extracting,
-    keys,
-    matching,
-    models,
-    reading,
-    remembering,
-    retrieving,
-    running,
-    tenants,
-    writing,
-)
-from vikingd.ctl.backing_up import backup
-from vikingd.ctl.completing import completion, prepare_completion
-from vikingd.ctl.copying import copy_
-from vikingd.ctl.demo import demo
-from vikingd.ctl.exporting import export
-from vikingd.ctl.importing import import_
-from vikingd.ctl.mcp import mcp
+from vikingd.ctl.completing import prepare_completion
 from vikingd.ctl.options import Common, declare
 from vikingd.ctl.output import Form, escaped_json, is_structured
 from vikingd.ctl.session import (
@@ -40,58 +24,102 @@ from vikingd.ctl.session import (
     escape_what_cannot_be_encoded,
 )
 
+_START, _ASK, _MEMORIES = "Start", "Ask", "Memories"
+_TREE, _OPERATE = "Read and write the tree", "Operate"
+
+
+class _Place(NamedTuple):
+    """The panel of a command in the help, and its function or its group of commands."""
+
+    panel: str
+    name: str  # module.function
+    connected: dict[str, Any] | None = None  # the arguments of `connected`; None: not connected
+
+
+_URIS: dict[str, Any] = {"has_uris": True}
+_MATCHES = {"other": OTHER_OF_SEARCH, "has_uris": True}
+_LONG = {"deadline": None}
+
+_PLACES = {
+    "demo": _Place(_START, "demo.demo"),
+    "import": _Place(_START, "importing.import_", _LONG),
+    "export": _Place(_START, "exporting.export", {}),
+    "mcp": _Place(_START, "mcp.mcp"),
+    "completion": _Place(_START, "completing.completion"),
+    "find": _Place(_ASK, "reading.find", _URIS),
+    "search": _Place(_ASK, "reading.search", _URIS),
+    "retrieve": _Place(_ASK, "retrieving.retrieve", _URIS),
+    "context": _Place(_ASK, "retrieving.context", _URIS),
+    "recall": _Place(_MEMORIES, "remembering.recall", _URIS),
+    "extract": _Place(_MEMORIES, "extracting.extract", _URIS),
+    "remember": _Place(_MEMORIES, "remembering.remember", {}),
+    "reinforce": _Place(_MEMORIES, "remembering.reinforce", {}),
+    "forget": _Place(_MEMORIES, "remembering.forget", _URIS),
+    "put": _Place(_TREE, "writing.put", {}),
+    "get": _Place(_TREE, "reading.get", _URIS),
+    "ls": _Place(_TREE, "reading.ls", _URIS),
+    "tree": _Place(_TREE, "reading.tree", _URIS),
+    "grep": _Place(_TREE, "matching.grep", _MATCHES),
+    "glob": _Place(_TREE, "matching.glob", _MATCHES),
+    "rm": _Place(_TREE, "writing.rm", {}),
+    "mv": _Place(_TREE, "writing.mv", {}),
+    "link": _Place(_TREE, "writing.link", {}),
+    "unlink": _Place(_TREE, "writing.unlink", {}),
+    "health": _Place(_OPERATE, "running.health", {}),
+    "version": _Place(_OPERATE, "running.version", {}),
+    "stats": _Place(_OPERATE, "running.stats", {}),
+    "verify": _Place(_OPERATE, "running.verify", _LONG),
+    "optimize": _Place(_OPERATE, "running.optimize", _LONG),
+    "reembed": _Place(_OPERATE, "running.reembed", _LONG),
+    "backup": _Place(_OPERATE, "backing_up.backup", _LONG),
+    "copy": _Place(_OPERATE, "copying.copy_", _LONG),
+    "keys": _Place(_OPERATE, "keys.app"),
+    "models": _Place(_OPERATE, "models.app"),
+    "tenants": _Place(_OPERATE, "tenants.app"),
+}
+"""All commands, in the order of the help."""
+
+
+class _Commands(UserDict[str, Any]):
+    """The commands by their names; each is loaded when it is asked for."""
+
+    def __getitem__(self, name: str) -> Any:
+        command = self.data[name]
+        if isinstance(command, _Place):
+            command = self.data[name] = _load(name, command)
+        return command
+
+
+def _load(name: str, place: _Place) -> Any:
+    """Import the module of a command, and return the command."""
+    module, attribute = place.name.split(".")
+    found = getattr(import_module(f"vikingd.ctl.{module}"), attribute)
+    made = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
+    if isinstance(found, typer.Typer):
+        made.add_typer(found, name=name, rich_help_panel=place.panel)
+    else:
+        run = found if place.connected is None else connected(found, **place.connected)
+        made.command(name, rich_help_panel=place.panel)(run)
+    return typer.main.get_group(made).commands[name]
+
+
+class _Group(TyperGroup):
+    """The group of all commands."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands = _Commands(_PLACES)
+
+
 app = typer.Typer(
     name="vikingctl",
+    cls=_Group,
     no_args_is_help=True,
     add_completion=False,  # `vikingctl completion` shows the script
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-_START, _ASK, _MEMORIES = "Start", "Ask", "Memories"
-_TREE, _OPERATE = "Read and write the tree", "Operate"
-
-
-def _add(name: str, panel: str, run: Callable[..., None]) -> None:
-    app.command(name, rich_help_panel=panel)(run)
-
-
-_add("demo", _START, demo)
-_add("import", _START, connected(import_, deadline=None))
-_add("export", _START, connected(export))
-_add("mcp", _START, mcp)
-_add("completion", _START, completion)
-_add("find", _ASK, connected(reading.find, has_uris=True))
-_add("search", _ASK, connected(reading.search, has_uris=True))
-_add("retrieve", _ASK, connected(retrieving.retrieve, has_uris=True))
-_add("context", _ASK, connected(retrieving.context, has_uris=True))
-_add("recall", _MEMORIES, connected(remembering.recall, has_uris=True))
-_add("extract", _MEMORIES, connected(extracting.extract, has_uris=True))
-_add("remember", _MEMORIES, connected(remembering.remember))
-_add("reinforce", _MEMORIES, connected(remembering.reinforce))
-_add("forget", _MEMORIES, connected(remembering.forget, has_uris=True))
-_add("put", _TREE, connected(writing.put))
-_add("get", _TREE, connected(reading.get, has_uris=True))
-_add("ls", _TREE, connected(reading.ls, has_uris=True))
-_add("tree", _TREE, connected(reading.tree, has_uris=True))
-_add("grep", _TREE, connected(matching.grep, other=OTHER_OF_SEARCH, has_uris=True))
-_add("glob", _TREE, connected(matching.glob, other=OTHER_OF_SEARCH, has_uris=True))
-_add("rm", _TREE, connected(writing.rm))
-_add("mv", _TREE, connected(writing.mv))
-_add("link", _TREE, connected(writing.link))
-_add("unlink", _TREE, connected(writing.unlink))
-_add("health", _OPERATE, connected(running.health))
-_add("version", _OPERATE, connected(running.version))
-_add("stats", _OPERATE, connected(running.stats))
-_add("verify", _OPERATE, connected(running.verify, deadline=None))
-_add("optimize", _OPERATE, connected(running.optimize, deadline=None))
-_add("reembed", _OPERATE, connected(running.reembed, deadline=None))
-_add("backup", _OPERATE, connected(backup, deadline=None))
-_add("copy", _OPERATE, connected(copy_, deadline=None))
-app.add_typer(keys.app, name="keys", rich_help_panel=_OPERATE)
-app.add_typer(models.app, name="models", rich_help_panel=_OPERATE)
-app.add_typer(tenants.app, name="tenants", rich_help_panel=_OPERATE)
 
 # The base of BadParameter, which typer itself does not export.
 _UsageError: Any = typer.BadParameter.__mro__[1]

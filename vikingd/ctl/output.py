@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
-import yaml
 from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
 
@@ -69,8 +68,9 @@ def written(values: Iterable[Any], form: Form) -> str:
         return "".join(f"{escaped_json(json.dumps(one, ensure_ascii=False))}\n" for one in values)
     [value] = values
     if form is Form.YAML:
-        made = yaml.dump(value, Dumper=_Dumper, allow_unicode=True, sort_keys=False)
-        return hidden.replaced(made, _yaml_escape)
+        from vikingd.ctl.yaml_output import dumped
+
+        return dumped(value)
     return escaped_json(json.dumps(value, ensure_ascii=False, indent=2)) + "\n"
 
 
@@ -83,21 +83,3 @@ def _json_escape(character: str) -> str:
     """Return the escape of a character in a string of JSON; a large code takes two."""
     units = character.encode("utf-16-be").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
-
-
-class _Dumper(yaml.SafeDumper):
-    """A dumper that puts strings with hidden characters between double quotes."""
-
-
-def _quoted(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    style = '"' if hidden.first(text) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style)
-
-
-_Dumper.add_representer(str, _quoted)
-
-
-def _yaml_escape(character: str) -> str:
-    """Return the escape of a hidden character in a string with double quotes."""
-    code = ord(character)
-    return f"\\u{code:04x}" if code < 1 << 16 else f"\\U{code:08x}"

@@ -15,8 +15,8 @@ import typer
 
 from vikingd import __version__
 from vikingd.config import ConfigError, Loaded, load
-from vikingd.daemon.logs import configure_logs
 from vikingd.domain.errors import VikingError
+from vikingd.system.imports import without
 
 app = typer.Typer(
     help="The daemon that keeps an agent's context and answers which of it belongs in the prompt.",
@@ -154,7 +154,7 @@ def serve(
         log_level=log_level,
         gateway=None if gateway is None else {"listen": gateway},
     ).settings
-    configure_logs(settings.log_level)
+    _configure_logs(settings.log_level)
     accepted = (
         ("--accept-data-loss", accept_data_loss),
         ("--accept-older-keys", accept_older_keys),
@@ -168,7 +168,8 @@ def serve(
     gc.disable()  # a start makes no garbage; to look for it takes a tenth of the start
     # This import takes a second, which --help and wrong settings do not wait for.
     try:
-        from vikingd.daemon import serving
+        with without("cffi", "coverage"):  # numba takes them, and no kernel uses them
+            from vikingd.daemon import serving
     except ValueError as error:  # VIKING_LANES asks for a path that the processor lacks
         _fail(str(error), code=2)
     with _one_line():
@@ -203,7 +204,7 @@ def gateway(
         trust_network=trust_network or None,
         log_level=log_level,
     ).settings
-    configure_logs(settings.log_level)
+    _configure_logs(settings.log_level)
     try:
         from vikingd.gateway import serving
     except ImportError as error:
@@ -303,6 +304,12 @@ def _main(
 def main() -> None:
     """Run the command line."""
     app()
+
+
+def _configure_logs(level: str) -> None:
+    with without("rich"):  # structlog takes it for colours, and the log has none
+        from vikingd.daemon.logs import configure_logs
+    configure_logs(level)
 
 
 def _load(config: Path | None, provider: str | None = None, **options: Any) -> Loaded:

@@ -10,7 +10,6 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -127,29 +126,27 @@ def run(
     models = _open_models(settings, metrics)
     _open_tokenizers(settings)
     warm.compile_kernels(_log.info)
+    warm.load_find()
     warm.load_modules()
     sys.setswitchinterval(_SWITCH_INTERVAL)
-    with ThreadPoolExecutor(1) as beside:  # the engine checks its files in the same time
-        kernels = beside.submit(warm.load_find)
-        writer = settings.writer_listen
-        engine_settings = EngineSettings(
-            path=settings.path,
-            store=settings.store,
-            embedding=settings.embedding,
-            index=settings.index,
-            exhaustive_texts=settings.find.exhaustive_texts,
-            reembed=reembed,
-            accept_loss=accept_loss,
-            reader=reader,
-            writer_address="" if writer.endswith(":0") else writer,
-        )
-        shared = Shared(settings.embedding, metrics, settings.store)
-        # A writer embeds from its start on. A reader embeds nothing, and has no store without one.
-        keys = None if reader else _open_keys(settings, shared, accept_older_keys)
-        limit = partial(keys.embedding_limit, DEFAULT_TENANT) if keys else None
-        engine = Engine(engine_settings, _log.info, shared, limit)
-        keys = keys or KeyStore(settings.path)
-        kernels.result()
+    writer = settings.writer_listen
+    engine_settings = EngineSettings(
+        path=settings.path,
+        store=settings.store,
+        embedding=settings.embedding,
+        index=settings.index,
+        exhaustive_texts=settings.find.exhaustive_texts,
+        reembed=reembed,
+        accept_loss=accept_loss,
+        reader=reader,
+        writer_address="" if writer.endswith(":0") else writer,
+    )
+    shared = Shared(settings.embedding, metrics, settings.store)
+    # A writer embeds from its start on. A reader embeds nothing, and has no store without one.
+    keys = None if reader else _open_keys(settings, shared, accept_older_keys)
+    limit = partial(keys.embedding_limit, DEFAULT_TENANT) if keys else None
+    engine = Engine(engine_settings, _log.info, shared, limit)
+    keys = keys or KeyStore(settings.path)
     gc.freeze()  # loaded modules stay: collections need not look at them
     gc.set_threshold(*_GC_THRESHOLDS)
     gc.enable()

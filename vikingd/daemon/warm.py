@@ -139,21 +139,20 @@ def _child() -> Iterator[None]:
         sys.exit(f"kernels can't be kept in {CACHE_DIRECTORY}: {error.strerror}")
 
 
-def load_modules() -> None:
-    """Import what threads would import later; the main thread calls this before it starts any.
+def load_find() -> None:
+    """Load the kernels of a find from the cache, without those of retrievals and writes.
 
-    A thread that meets a module which another one is importing may see a part of it. numba imports
-    a hundred modules with the first kernel, and numpy.ma with the first type of an argument.
+    The main thread calls this before it starts any: numba imports modules with its first kernels,
+    and a thread that meets a module which another one is importing may see a part of it.
     """
     _scan()
+    _find(_new_index(Path(os.devnull)).snapshot)  # nothing is written
+
+
+def load_modules() -> None:
+    """Import what threads would import later; the main thread calls this before it starts any."""
     for room in (markdown, frontmatter, tokenizers):
         room.load()
-
-
-def load_find() -> None:
-    """Load the kernels of a find from the cache, without those of retrievals and writes."""
-    _scan()
-    _find(_new_index(Path(os.devnull)).snapshot)  # nothing is written
 
 
 def take_through(*, searching: bool = True) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import cache
 
 # Ranges are written for a class of a regular expression, in escapes that JavaScript can have, too.
 _ALWAYS = (
@@ -71,14 +72,18 @@ SOURCE = rf"(?!{_BELONGING})[{_CANDIDATES}]"
 """The regular expression of one hidden character."""
 
 _CANDIDATE = re.compile(f"[{_CANDIDATES}]")
-_HIDDEN = re.compile(SOURCE)
+
+
+@cache
+def _hidden() -> re.Pattern[str]:
+    return re.compile(SOURCE)  # it takes milliseconds, and few programs need it
 
 
 def replaced(text: str, by: Callable[[str], str]) -> str:
     """Return a text with another one in place of each hidden character."""
     if not _CANDIDATE.search(text):
         return text
-    return _HIDDEN.sub(lambda found: by(found[0]), text)
+    return _hidden().sub(lambda found: by(found[0]), text)
 
 
 def marked(text: str) -> str:
@@ -90,7 +95,7 @@ def first(text: str) -> str:
     """Return the first hidden character of a text with its name; "" without one."""
     if text.isascii() and text.isprintable():
         return ""
-    found = _HIDDEN.search(text)
+    found = _hidden().search(text)
     return named(found[0]) if found else ""
 
 

@@ -11,7 +11,14 @@ from functools import reduce
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Passage
-from vikingd.domain.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, SENTENCE_END, common_section
+from vikingd.domain.text import (
+    HAN_CHARS,
+    HANGUL_CHARS,
+    KANA_CHARS,
+    SENTENCE_END,
+    common_section,
+    lazy,
+)
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.kinds import Kind, kind_of
@@ -42,7 +49,7 @@ _CLAUSE_END = re.compile(r"[，、：]|\s+")
 _SENTENCEWISE = (_BLANK_LINES, SENTENCE_END, _LINE_END, _CLAUSE_END)
 _LINEWISE = (_BLANK_LINES, _BEFORE_UNINDENTED, _LINE_END, _CLAUSE_END)
 
-_CJK = re.compile(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
+_CJK = lazy(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
 MEANING = re.compile(r"[^\s!-/:-@\[-`{-~]")  # neither white space nor ASCII punctuation
 _NO_HEADLINE = re.compile(r"[ \t]*(?:#|//|/\*|\*|--|;|@|\"|'|<!--|$)")
 

@@ -1,0 +1,23 @@
+"""Imports without the packages that a library takes if they are installed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def without(*names: str) -> Iterator[None]:
+    """Import as if these packages were not installed, unless they are loaded already.
+
+    The caller is the only thread.
+    """
+    hidden = [name for name in names if name not in sys.modules]
+    for name in hidden:
+        sys.modules[name] = None  # type: ignore[assignment]  # an import of it fails
+    try:
+        yield
+    finally:
+        for name in hidden:
+            del sys.modules[name]
