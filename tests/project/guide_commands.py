@@ -211,7 +211,7 @@ DEEP: dict[str, str] = {
     _BENCH + "tenants": "{} --tenants 4 --contexts 5 --clients 2 --seconds 1",
     _BENCH + "tenants --pause 0.5 --seconds 60": "{} --tenants 4 --contexts 5 --clients 2 "
     "--pause .01 --seconds 1",
-    "pytest benchmarks": "{} --nodes 300 --benchmark-disable",
+    "pytest benchmarks": "{} --nodes 300 --benchmark-disable --timeout 1800",
     "SOAK_SECONDS=600 pytest -m soak": "SOAK_SECONDS=1 pytest -m soak tests/engine/test_soak.py",
     "TEST_SEED=8 TEST_CHANGES=1000 pytest tests/client/test_watch_random.py": (
         "TEST_SEED=8 TEST_CHANGES=5 pytest tests/client/test_watch_random.py"

@@ -203,7 +203,7 @@ class Values:
     def sets(self) -> Path:
         """Return a directory with a set, which is a conversation."""
         at = self._work / "sets" / "harbour"
-        at.mkdir(parents=True)
+        at.mkdir(parents=True, exist_ok=True)
         said = ("Ana: The ferry leaves at nine.", "Bo: I moved to Lyon.", "Ana: I prefer oolong.")
         scope = "viking://resources/harbour"
         documents = [
