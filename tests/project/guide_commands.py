@@ -200,7 +200,7 @@ DEEP: dict[str, str] = {
     _BENCH + "nodes --nodes 10000 100000 --postgres URL": (
         _BENCH + "nodes --nodes 300 --postgres {postgres} --starts"
     ),
-    _BENCH + "overload": "{} --files 2000 --clients 2 --seconds .3 --only 'Find 1000'",
+    _BENCH + "overload": "{} --files 2000 --clients 2 --seconds .3 --only 'Find 1,000'",
     _BENCH + "page": "{} --directories 5 --files 2 --rounds 1",
     _BENCH + "peers": "{} --nodes 300 --seconds .05",
     _BENCH + "quality --datasets DIR": _BENCH + "quality --datasets {sets} --store {work}/kept",
@@ -212,12 +212,14 @@ DEEP: dict[str, str] = {
     _BENCH + "tenants --pause 0.5 --seconds 60": "{} --tenants 4 --contexts 5 --clients 2 "
     "--pause .01 --seconds 1",
     "pytest benchmarks": "{} --nodes 300 --benchmark-disable --timeout 1800",
-    "SOAK_SECONDS=600 pytest -m soak": "SOAK_SECONDS=1 pytest -m soak tests/engine/test_soak.py",
+    "SOAK_SECONDS=600 pytest -m soak": (
+        "SOAK_SEED=1 SOAK_SECONDS=1 pytest -m soak tests/engine/test_soak.py"
+    ),
     "TEST_SEED=8 TEST_CHANGES=1000 pytest tests/client/test_watch_random.py": (
-        "TEST_SEED=8 TEST_CHANGES=5 pytest tests/client/test_watch_random.py"
+        "TEST_SEED=8 TEST_CHANGES=60 pytest tests/client/test_watch_random.py"
     ),
     "TEST_OPERATIONS=10000 pytest tests/integrations/test_integrations_langgraph_random.py": (
-        "TEST_OPERATIONS=20 pytest tests/integrations/test_integrations_langgraph_random.py"
+        "TEST_OPERATIONS=400 pytest tests/integrations/test_integrations_langgraph_random.py"
     ),
     ".ci/coverage": "{} -n0 tests/project/test_programs.py",
     "python -m tests.chaos --minutes 60 --seed 7": "{} --minutes .05 --steps 1 --vaults 1",
