@@ -81,6 +81,8 @@ def main() -> None:
     spawn = multiprocessing.get_context("spawn")
     tree = data.tree(arguments.files)
     calls = heavy(tree, arguments.files)
+    if unknown := set(arguments.only or ()) - calls.keys():
+        parser.error(f"--only: there is no {', '.join(sorted(unknown))}")
     light = light_find(tree)
     chosen = [name for name in calls if name in (arguments.only or calls)]
     with ProcessPoolExecutor(1, mp_context=spawn) as loader:

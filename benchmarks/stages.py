@@ -30,6 +30,9 @@ _ONLY_WORDS = 2  # MODE_KEYWORD
 _BATCH = 500
 _GC_THRESHOLDS = (50_000, 20, 100)  # as in vikingd/daemon/serving.py
 
+METADATA = (("user-agent", "grpc-python"),)
+"""The metadata that a client of gRPC sends."""
+
 Call = Callable[[bytes], Awaitable[bytes]]
 Figures = dict[str, float]
 """Median microseconds by stage; `whole` is measured without the clocks of the other stages."""
@@ -72,7 +75,7 @@ class Context:
 
     def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
         """Return the metadata that a client of gRPC sends."""
-        return (("user-agent", "grpc-python"),)
+        return METADATA
 
     def auth_context(self) -> dict[str, list[bytes]]:
         """Return what a certificate says of the client; there is none."""
@@ -87,6 +90,7 @@ class Details(NamedTuple):
     """The call details that an interceptor gets."""
 
     method: str
+    invocation_metadata: tuple[tuple[str, str], ...] = METADATA
 
 
 class Served:

@@ -19,7 +19,7 @@ Calls = dict[str, Callable[[int], bytes]]
 ASKED = ("find", "retrieve_hybrid", "retrieve_vector", "retrieve_keyword")
 
 
-@pytest.fixture(scope="module", params=[10_000, 100_000])
+@pytest.fixture(scope="module")
 def calls(request: pytest.FixtureRequest) -> Iterator[Calls]:
     """Senders of each kind of query and of its echo, by the number of the query."""
     tree = data.tree(request.param)

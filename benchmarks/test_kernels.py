@@ -38,7 +38,7 @@ class Prepared(NamedTuple):
     scratch: Scratch
 
 
-@pytest.fixture(scope="module", params=[10_000, 100_000])
+@pytest.fixture(scope="module")
 def prepared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """A compacted index of so many nodes, and a question with text and vector."""
     tree = data.tree(request.param)
@@ -106,7 +106,6 @@ def test_find(benchmark: BenchmarkFixture, prepared: Prepared, method: int) -> N
     assert len(found.rows) >= 10
 
 
-@pytest.mark.parametrize("nodes", [10_000, 100_000])
 def test_terms(benchmark: BenchmarkFixture, nodes: int) -> None:
     """look_up, terms_of and grouped: from so many texts, whose words are known, to postings."""
     texts = [tokens.parts(draft.content) for draft in data.tree(nodes).drafts()]

@@ -79,7 +79,7 @@ class NewContexts(Sequence[bytes]):
         first = number * self._size
         for i in range(first, first + self._size):
             context = out.contexts.add()
-            context.CopyFrom(self._contexts[i % BATCH])
+            context.CopyFrom(self._contexts[i % len(self._contexts)])
             context.uri = f"{self._below}/d{i // 20}/{i}"
         return out.SerializeToString()
 

@@ -284,7 +284,9 @@ class SoakMachine(EngineMachine):
         assert remembered(self.reader) == self.memories
         scopes = [scope if scope in self.known else uris.ROOT, ROOT, USER]
         for target in scopes:
-            if target in self.known and (text or seed is not None):
+            # A file may have been moved to the place of a directory.
+            is_directory = target in self.known and self.known[target] is None
+            if is_directory and (text or seed is not None):
                 query = FindQuery(
                     text, target_uri=target, limit=ALL, levels=Levels.BOTH, method=method
                 )
