@@ -82,7 +82,8 @@ def scan(data: U8, table: I64, budgets: I64, path: I32) -> tuple[int, int, int]:
             after = at + 4
         elif wire == _BYTES:
             length, at = _varint(data, at, end, 10)
-            if at < 0 or length < 0:
+            # A sum could pass 63 bits, which compiled code takes for impossible.
+            if at < 0 or length < 0 or length > end - at:
                 return MALFORMED, level, 0
             after = at + length
         elif wire == _GROUP:

@@ -62,6 +62,7 @@ NUMBERS = st.one_of(
 VARINTS = st.one_of(
     st.integers(0, 300).map(varint),
     st.integers(0, (1 << 64) - 1).map(varint),
+    st.integers((1 << 63) - 99, (1 << 63) + 99).map(varint),
     st.sampled_from([b"\x80\x00", b"\xff" * 9 + b"\x01", b"\xff" * 9 + b"\x02", b"\xff" * 10]),
 )
 
@@ -71,6 +72,7 @@ def fields(below: st.SearchStrategy[bytes]) -> st.SearchStrategy[bytes]:
     one = st.one_of(
         st.builds(field, NUMBERS, below),
         st.builds(field, NUMBERS, st.binary(max_size=12)),
+        st.builds(lambda n, size, data: varint(n << 3 | 2) + size + data, NUMBERS, VARINTS, below),
         st.builds(lambda n, data: varint(n << 3) + data, NUMBERS, VARINTS),
         st.builds(lambda n, data: varint(n << 3 | 1) + data, NUMBERS, st.binary(max_size=9)),
         st.builds(lambda n, data: varint(n << 3 | 5) + data, NUMBERS, st.binary(max_size=5)),
@@ -126,6 +128,7 @@ def test_the_kernel_finds_what_its_naive_twin_finds(
 DAMAGED = {
     "a number of 30 bits": varint(1 << 32 | 2) + b"\0",
     "no number": b"\x02\0",
+    "a length of 63 bits": b"\xf8\x01\0\xfa\x01" + varint((1 << 63) - 1) + b"a",
     "a tag of six bytes": b"\xfa\x80\x80\x80\x80\0\0",
     "a wire type that is none": b"\xfe\x01",
     "a varint of eleven bytes": b"\xf8\x01" + b"\xff" * 10 + b"\x01",

@@ -299,7 +299,12 @@ def _guard_stream(
 
 
 def _clear(error: BaseException | None) -> None:
-    """Drop the frames that an error passed: they hold the request."""
-    while error is not None:
+    """Drop the frames that an error passed: they hold the request.
+
+    An error that several calls get can be in its own chain.
+    """
+    seen = set[int]()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
         error.__traceback__ = None
         error = error.__cause__ or error.__context__

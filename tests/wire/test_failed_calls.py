@@ -1,0 +1,19 @@
+"""The end of failed calls: their errors keep nothing of the request, and none holds up the daemon."""
+
+from __future__ import annotations
+
+from vikingd.wire.boundary import _clear
+
+
+def test_an_error_that_is_its_own_cause_is_cleared_once() -> None:
+    """Errors that several calls share can form a circle; the frames of each are dropped."""
+    one, other = ValueError("one"), ValueError("other")
+    for error in (one, other):
+        try:
+            raise error
+        except ValueError:
+            pass
+    one.__cause__, other.__context__ = other, one
+    _clear(one)
+    assert one.__traceback__ is None
+    assert other.__traceback__ is None
