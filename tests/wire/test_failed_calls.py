@@ -1,4 +1,4 @@
-"""The end of failed calls: their errors keep nothing of the request, and none holds up the daemon."""
+"""The end of failed calls: their errors keep nothing of the request and hold up nothing."""
 
 from __future__ import annotations
 
