@@ -243,6 +243,7 @@ def start(
 def _is_own(environment: Mapping[str, str]) -> bool:
     """Return whether code would load in another way than in the nursery."""
     names = {n for n in (*environment, *_ENVIRONMENT) if n.startswith(_LOADED_BY)}
+    names.discard("GRPC_VERBOSITY")  # a vikingctl that ran in this process has set it
     return any(environment.get(name) != _ENVIRONMENT.get(name) for name in names)
 
 

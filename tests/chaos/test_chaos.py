@@ -9,12 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.chaos import damage
+from tests.chaos.common import Run
+from tests.chaos.daemon import Nursery
 from tests.chaos.strict import NOT_CHECKED
 
 SEED = 20261124
 _MINUTE = ("kills", "power", "damage", "files", "disk", "fuzz", "doors")
 _SILENT = ("logs", "rows", "bits", "older")
-_STEPS = 12  # of each
+_STEPS = 30  # of each
 _ROOT = Path(__file__).parents[2]
 
 
@@ -30,6 +33,15 @@ def chaos(scratch: Path, *options: str) -> dict[str, str]:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
+
+
+def test_a_damaged_directory_finds_nothing_wrong(tmp_path: Path) -> None:
+    """A step of the harness makes its stores, damages a copy, and compares all answers."""
+    with Nursery() as nursery:
+        run = Run(nursery, SEED, tmp_path, steps=1)
+        damage.run(run)
+    assert not run.failures
+    assert run.counts[damage.KIND]["directories"] == 1
 
 
 @pytest.mark.deep

@@ -10,7 +10,7 @@ from tests.engine.engine_model import EngineMachine
 from tests.postgres_servers import LEFT_OUT, Server
 
 LENGTHS = settings(
-    max_examples=20,
+    max_examples=60,
     stateful_step_count=30,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     deadline=None,
@@ -19,15 +19,23 @@ LENGTHS = settings(
 )
 
 
-@pytest.mark.deep
-def test_an_engine_and_its_reader() -> None:
+SOME = settings(LENGTHS, max_examples=4, stateful_step_count=12)
+tiers = pytest.mark.parametrize(
+    "lengths", [SOME, pytest.param(LENGTHS, marks=pytest.mark.deep)], ids=["some", "many"]
+)
+
+
+@tiers
+def test_an_engine_and_its_reader(lengths: settings) -> None:
     """An engine over SQLite, beside a reader of the same files."""
-    run_state_machine_as_test(EngineMachine, settings=LENGTHS)
+    run_state_machine_as_test(EngineMachine, settings=lengths)
 
 
-@pytest.mark.deep
+@tiers
 @pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
-def test_two_nodes(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_nodes(postgres: Server, monkeypatch: pytest.MonkeyPatch, lengths: settings) -> None:
     """Two nodes over PostgreSQL."""
     monkeypatch.setattr(EngineMachine, "server", postgres)
-    run_state_machine_as_test(EngineMachine, settings=settings(LENGTHS, max_examples=10))
+    run_state_machine_as_test(
+        EngineMachine, settings=settings(lengths, max_examples=lengths.max_examples // 2)
+    )

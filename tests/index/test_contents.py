@@ -108,7 +108,7 @@ def test_an_older_snapshot_is_compacted_as_it_is(tmp_path: Path) -> None:
     made.engine.close()
 
 
-@pytest.mark.deep
+@pytest.mark.deep_after(1)
 def test_relations_are_those_of_their_revision(fixture: Fixture) -> None:
     """A link, move or deletion is visible in later snapshots only."""
     fixture.put(A, "a")

@@ -56,7 +56,6 @@ def accepted(path: Path) -> list[int]:
 # --- identity ------------------------------------------------------------------------------------
 
 
-@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("kept", ["mark", "index", "both"])
 def test_a_missing_database_is_no_new_store(tmp_path: Path, kept: str) -> None:
     """A mark or an index without a database is refused; an accepted loss gives an empty store."""
@@ -75,7 +74,6 @@ def test_a_missing_database_is_no_new_store(tmp_path: Path, kept: str) -> None:
         assert numbers(engine) == [7]
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("evidence", ["mark", "index"])
 def test_an_older_copy_of_the_database_is_told(tmp_path: Path, evidence: str) -> None:
     """The mark or the index alone reveals an older copy of the database."""
@@ -105,7 +103,6 @@ def with_another_history(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.deep
 def test_an_older_copy_that_got_more_revisions_has_another_history(tmp_path: Path) -> None:
     """An older copy with newer revisions of its own is refused as another history."""
     path = with_another_history(tmp_path)
@@ -115,7 +112,6 @@ def test_an_older_copy_that_got_more_revisions_has_another_history(tmp_path: Pat
     assert accepted(path) == [1, *range(10, 20)]
 
 
-@pytest.mark.deep
 def test_an_index_of_another_history_is_made_anew_by_a_reader(tmp_path: Path) -> None:
     """A reader rebuilds an index of another history from the store."""
     path = with_another_history(tmp_path)
@@ -125,7 +121,6 @@ def test_an_index_of_another_history_is_made_anew_by_a_reader(tmp_path: Path) ->
         assert "another history" in engine.stats().index.rebuilt
 
 
-@pytest.mark.deep
 def test_the_index_of_another_store_is_not_used(tmp_path: Path) -> None:
     """The index of another store is rebuilt, and Stats give the reason."""
     ours, other = tmp_path / "ours", tmp_path / "other"
@@ -142,7 +137,6 @@ def test_the_index_of_another_store_is_not_used(tmp_path: Path) -> None:
         assert engine.stats().index.rebuilt == ""
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize(
     "name",
     ["base-00000009", "../../other/index/base-00000001", "../index/{own}", "", "x\0"],
@@ -158,7 +152,6 @@ def test_what_names_the_base_may_point_elsewhere(tmp_path: Path, name: str) -> N
         assert engine.stats().index.rebuilt
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_log_that_was_deleted_or_cut_is_told(tmp_path: Path, cut: bool) -> None:
     """After a kill, a store whose log was deleted or truncated is refused."""
@@ -179,7 +172,6 @@ def test_a_log_that_was_deleted_or_cut_is_told(tmp_path: Path, cut: bool) -> Non
     assert accepted(copy) == [1]
 
 
-@pytest.mark.deep
 def test_a_store_of_the_version_before_gets_an_id(tmp_path: Path) -> None:
     """A store of the previous version gets an id, and its index is rebuilt once."""
     made(tmp_path, 1, 2)
@@ -201,7 +193,6 @@ def test_a_store_of_the_version_before_gets_an_id(tmp_path: Path) -> None:
         assert engine.stats().index.rebuilt == ""
 
 
-@pytest.mark.deep
 def test_a_restored_copy_is_accepted(tmp_path: Path) -> None:
     """A restored copy opens without an error, and the index of lost commits is not used."""
     path = tmp_path / "store"
@@ -254,7 +245,6 @@ def test_many_starts_are_no_data_loss(tmp_path: Path, monkeypatch: pytest.Monkey
         assert "another history" in engine.stats().index.rebuilt
 
 
-@pytest.mark.deep
 def test_a_reader_ends_when_its_store_goes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

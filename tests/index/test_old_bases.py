@@ -9,7 +9,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ import pytest
 from tests.answer.thinking_helpers import THINKING, told
 from tests.commands import serve
 from tests.daemons import start
+from tests.index.find_helpers import find
 from tests.index.integrity_helpers import put, settings
 from tests.scripted import ScriptedServer
 from vikingd.client import (
@@ -31,6 +32,8 @@ from vikingd.client import (
 )
 from vikingd.client.messages import MessageClient
 from vikingd.client.methods import Stubs
+from vikingd.domain.errors import NotFound
+from vikingd.domain.find import FindQuery
 from vikingd.engine import Engine
 from vikingd.index import old_bases
 from vikingd.index.snapshot import Snapshot
@@ -192,6 +195,30 @@ def _all_are_closed(daemon: Daemon) -> None:
     assert daemon.deleted_files() == []
 
 
+def test_a_query_in_this_process_holds_no_base(tmp_path: Path) -> None:
+    """Without the collector, queries and their errors leave no replaced base open."""
+    with closing(Engine(settings(tmp_path))) as engine:
+        gc.disable()
+        try:
+            for number, query in enumerate(
+                (
+                    FindQuery("harbour", trace=True),
+                    FindQuery("harbour", where={"n": {"$gte": 0}}),
+                    FindQuery("harbour", target_uri="viking://none"),
+                )
+            ):
+                put(engine, number)
+                engine.optimize()
+                with suppress(NotFound):
+                    find(engine, query, None)
+                engine.verify()
+            put(engine, 9)
+            engine.optimize()
+            assert engine.stats().index.old_bases == 0
+        finally:
+            gc.enable()
+
+
 class Keeper:
     """A holder of snapshots, which the log has to name."""
 
@@ -199,30 +226,31 @@ class Keeper:
         self.kept: list[Snapshot] = []
 
 
-@pytest.mark.deep
+@pytest.mark.parametrize("most", [1, pytest.param(old_bases.MOST, marks=pytest.mark.deep)])
 def test_more_old_bases_than_allowed_are_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, most: int
 ) -> None:
     """Stats count old bases; above the bound cycles are collected, and the log names holders."""
+    monkeypatch.setattr(old_bases, "MOST", most)
     engine = Engine(settings(tmp_path))
     try:
         keeper = Keeper()
         with caplog.at_level(logging.WARNING, logger=old_bases.__name__):
-            for number in range(1, 4 * old_bases.MOST):
+            for number in range(1, 4 * most):
                 put(engine, number)
                 engine.optimize()
                 kept = [engine.snapshot]
                 kept.append(kept)  # type: ignore[arg-type]  # a cycle
-                assert engine.stats().index.old_bases <= old_bases.MOST, "cycles are collected"
+                assert engine.stats().index.old_bases <= most, "cycles are collected"
             del kept
             assert not caplog.records
-            for number in range(100, 100 + old_bases.MOST + 1):
+            for number in range(100, 100 + most + 1):
                 put(engine, number)
                 engine.optimize()
                 keeper.kept.append(engine.snapshot)
                 put(engine, number + 1000)
                 engine.optimize()
-        assert engine.stats().index.old_bases >= old_bases.MOST + 1
+        assert engine.stats().index.old_bases >= most + 1
         said = [record.getMessage() for record in caplog.records]
         assert all("replaced bases of the index are still open" in one for one in said)
         assert any("Keeper" in one for one in said)

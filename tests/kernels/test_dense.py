@@ -170,7 +170,6 @@ def test_a_directory_from_the_code_of_its_mean(shape):
     world.close()
 
 
-@pytest.mark.deep
 @examples(40)
 @given(shapes)
 @example(LARGE)

@@ -127,7 +127,6 @@ def test_scores_from_codes_are_rescored(shape, alpha, sample):
     world.close()
 
 
-@pytest.mark.deep
 @few
 @given(shapes, samples)
 @example(LARGE, 0.5)
@@ -316,7 +315,6 @@ def test_a_scratch_may_hold_anything(shape, alpha, sample):
     world.close()
 
 
-@pytest.mark.deep
 @few
 @given(shapes, alphas, samples)
 @example(LARGE, 0.3, 0.001)

@@ -179,7 +179,6 @@ def test_a_direction_against_int4_codes(seed, dimension, length, plain_axis):
     assert coded.error_slope <= spread * np.linalg.norm(rest) + coded.error + 1e-6
 
 
-@pytest.mark.deep
 @examples(100)
 @given(seeds, st.sampled_from([0.005, 0.019, 0.3]))
 def test_bounds_hold_where_nothing_is_to_spare(seed, across):

@@ -225,17 +225,19 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
     world.close()
 
 
-@pytest.mark.deep
-def test_the_best_are_found_where_most_directories_are_passed_over():
+@pytest.mark.parametrize(
+    ("directories", "rounds"), [(30, 5), pytest.param(100, 120, marks=pytest.mark.deep)]
+)
+def test_the_best_are_found_where_most_directories_are_passed_over(directories, rounds):
     """The best file is found by its codes, although most directories are skipped."""
     world = World(5)
-    below = [f"viking://{i}" for i in range(100)]
+    below = [f"viking://{i}" for i in range(directories)]
     put = [world.put(uri, True, world.random_texts(1)) for uri in below]
     put += [world.put(f"{uri}/{j}", False, world.random_texts(1)) for uri in below for j in "1234"]
     world.commit(put)
     world.compact()
     opened = 0
-    for _ in range(60):
+    for _ in range(rounds):
         s = Scored(world, world.root)
         sampled(s, 0.5)
         s.scratch.sampled[:] = 0
@@ -255,11 +257,10 @@ def test_the_best_are_found_where_most_directories_are_passed_over():
         best_found = max((finals[key] for key in finals if s.file_at(key) in found), default=0.0)
         assert best_found == pytest.approx(most, abs=1e-6)
         opened += int((~np.isnan(s.scratch.file_scores[: len(finals)])).sum())
-    assert opened < 60 * len(finals) / 2
+    assert opened < rounds * len(finals) / 2
     world.close()
 
 
-@pytest.mark.deep
 @few
 @given(
     shapes,

@@ -113,13 +113,18 @@ def test_a_budget_that_holds_nothing_of_a_known_file_is_explained(client: Messag
     assert "nothing fits" in reply.reason
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("first", [" ", "\n", "# All\n"])
-def test_a_known_file_that_says_nothing_for_a_mebibyte_is_cut_like_any(
-    client: MessageClient, first: str
+@pytest.mark.parametrize(
+    ("first", "size"),
+    [
+        ("# All\n", 1 << 15),
+        *(pytest.param(one, 1 << 20, marks=pytest.mark.deep) for one in (" ", "\n", "# All\n")),
+    ],
+)
+def test_a_known_file_that_says_nothing_for_long_is_cut_like_any(
+    client: MessageClient, first: str, size: int
 ) -> None:
     """A known file is cut at a sentence, also after a mebibyte of white space or headings."""
-    nothing = first * ((1 << 20) // len(first))
+    nothing = first * (size // len(first))
     content = nothing + "\nLikes tea. " * 3000
     client.put([Draft(f"{USER}/preferences.md", content=content)])
     used = open_tokenizer("o200k_base").count(nothing)

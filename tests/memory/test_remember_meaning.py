@@ -141,7 +141,7 @@ def test_the_threshold_can_be_configured(tmp_path: Path) -> None:
         assert verified(client)
 
 
-@pytest.mark.deep
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("threshold", [0.0, 0.9])
 def test_without_its_embedder_a_daemon_remembers_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threshold: float

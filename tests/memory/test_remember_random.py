@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.memory.extract_helpers import PROFILE, session
 from tests.memory.remember_helpers import (
     NOTES,
     REINFORCED,
@@ -33,7 +34,6 @@ def client(client: MessageClient) -> Iterator[MessageClient]:
 # Restarts, readers
 
 
-@pytest.mark.deep
 def test_a_restart_and_a_kill_keep_all_that_was_answered(tmp_path: Path) -> None:
     """Memories outlive a kill and a restart, and the id of a forgotten one is not used again."""
     with on_store(tmp_path) as daemon:
@@ -42,9 +42,11 @@ def test_a_restart_and_a_kill_keep_all_that_was_answered(tmp_path: Path) -> None
         daemon.client.forget(last.id)
         before = known(daemon.client)
         assert list(before.values()) == [("A!", 1), ("b", 0), ("c", 0)]
+        daemon.client.extract(session("I live in Paris."))
         daemon.kill()
     with on_store(tmp_path) as daemon:
         assert known(daemon.client) == before
+        assert "lives in Paris" in daemon.client.get(PROFILE).context.content
         assert verified(daemon.client)
     with on_store(tmp_path) as daemon:
         assert known(daemon.client) == before
@@ -52,7 +54,6 @@ def test_a_restart_and_a_kill_keep_all_that_was_answered(tmp_path: Path) -> None
         assert verified(daemon.client)
 
 
-@pytest.mark.deep
 def test_a_reader_recalls_and_refuses_to_remember(tmp_path: Path) -> None:
     """A reader counts no access, and its READ_ONLY errors have the writer's address."""
     with on_store(tmp_path, "--writer-listen", "127.0.0.1:0") as writer:
@@ -67,6 +68,7 @@ def test_a_reader_recalls_and_refuses_to_remember(tmp_path: Path) -> None:
                 (client.reinforce, (reply.id,)),
                 (client.forget, (reply.id,)),
                 (client.forget, (987_654_321,)),
+                (client.extract, (session("I live in Paris."),)),
             ):
                 with pytest.raises(ClientError) as error:
                     call(*args)
@@ -86,25 +88,30 @@ NAMES = [f"{USER}/{name}.md" for name in "pqr"]
 AWAY = "viking://resources/away.md"
 
 
-@pytest.mark.deep
-def test_any_sequence_leaves_what_a_dict_would(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("parts", "steps", "most"),
+    [(1, 15, 9), pytest.param(6, 60, MOST_ENTRIES, marks=pytest.mark.deep)],
+)
+def test_any_sequence_leaves_what_a_dict_would(
+    tmp_path: Path, parts: int, steps: int, most: int
+) -> None:
     """Random calls, restarts and kills leave the entries that a plain dict has.
 
-    Two files are nearly full, so that some calls go on in the next one.
+    In the deep tier two files are nearly full, so that some calls go on in the next one.
     """
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")
     draw = random.Random(seed)
     files: dict[str, dict[int, tuple[str, int]]] = {}
     seen: set[int] = set()
-    for part in range(3):
+    for part in range(parts):
         with on_store(tmp_path) as daemon:
             for uri, missing in zip(NAMES[:2] if not part else (), (1, 3), strict=False):
-                lines = [f"- tea {number}\n" for number in range(MOST_ENTRIES - missing)]
+                lines = [f"- tea {number}\n" for number in range(most - missing)]
                 daemon.client.put([Draft(uri, content="".join(lines))])
                 files[uri] = known(daemon.client, uri)
                 seen.update(files[uri])
-            for _ in range(45):
+            for _ in range(steps):
                 step(daemon.client, draw, files, seen)
             for uri in {*NAMES, AWAY, *files}:
                 assert list(known(daemon.client, uri).items()) == list(files.get(uri, {}).items())

@@ -377,10 +377,12 @@ def test_known_files_take_a_bounded_space() -> None:
 # The benchmark
 
 
-@pytest.mark.deep
-def test_the_benchmark_measures_each_size(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("sizes", [("3",), pytest.param(("20", "300"), marks=pytest.mark.deep)])
+def test_the_benchmark_measures_each_size(
+    capsys: pytest.CaptureFixture[str], sizes: tuple[str, ...]
+) -> None:
     """The benchmark prints a row for each number of entries, in both layouts."""
     for options in ([], ["--one-file"]):
-        benchmark.main(["--entries", "20", "300", "--rounds", "1", *options])
+        benchmark.main(["--entries", *sizes, "--rounds", "1", *options])
         _, *rows = capsys.readouterr().out.splitlines()
-        assert [row.split()[0] for row in rows] == ["20", "300"]
+        assert [row.split()[0] for row in rows] == [*sizes]

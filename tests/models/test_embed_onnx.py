@@ -309,30 +309,44 @@ def test_a_large_file_is_hashed_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
 # A daemon
 
 
+def put_and_found(client: Client) -> list[tuple[str, float]]:
+    """Write two files, and check that a synonym finds the right one; return what it finds."""
+    root = "viking://resources"
+    drafts = [Draft(f"{root}/{word}.md", content=f"{word} {word}") for word in ("rust", "tea")]
+    client.put(drafts, wait_for_vectors=True)
+    assert client.stats().embedder.model.startswith("onnx/tiny/mean/8/")
+    first = found(client)
+    assert first[0][0] == f"{root}/tea.md"
+    assert first[0][1] > 0.3
+    return first
+
+
+def found(client: Client) -> list[tuple[str, float]]:
+    """Return what a synonym finds."""
+    return [(match.uri, match.score) for match in client.find("oolong", limit=2)]
+
+
+def test_a_daemon_finds_by_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file is found by a synonym."""
+    path = directory(tmp_path / "tiny", **{"1_Pooling__config": MEAN})
+    monkeypatch.setenv("VIKINGD_EMBEDDING__ONNX_PATH", str(path))
+    daemon = ("--path", str(tmp_path / "store"), "--provider", "onnx")
+    with serving(*daemon, quiet=True) as where, Client(where) as client:
+        put_and_found(client)
+
+
 @pytest.mark.deep
-def test_a_daemon_finds_by_meaning_and_refuses_another_model(
+def test_a_daemon_finds_the_same_after_a_restart_and_refuses_another_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file is found by a synonym, also after a restart; another model is refused."""
     path = directory(tmp_path / "tiny", **{"1_Pooling__config": MEAN})
     monkeypatch.setenv("VIKINGD_EMBEDDING__ONNX_PATH", str(path))
     daemon = ("--path", str(tmp_path / "store"), "--provider", "onnx")
-    root = "viking://resources"
-
-    def found(where: str) -> list[tuple[str, float]]:
-        with Client(where) as client:
-            return [(match.uri, match.score) for match in client.find("oolong", limit=2)]
-
     with serving(*daemon, quiet=True) as where, Client(where) as client:
-        drafts = [Draft(f"{root}/{word}.md", content=f"{word} {word}") for word in ("rust", "tea")]
-        client.put(drafts, wait_for_vectors=True)
-        embedder = client.stats().embedder
-        assert embedder.model.startswith("onnx/tiny/mean/8/")
-        first = found(where)
-        assert first[0][0] == f"{root}/tea.md"
-        assert first[0][1] > 0.3
-    with serving(*daemon, quiet=True) as where:
-        assert found(where) == first
+        first, embedder = put_and_found(client), client.stats().embedder
+    with serving(*daemon, quiet=True) as where, Client(where) as client:
+        assert found(client) == first
     directory(path, model(1))
     with pytest.raises(ClientError) as caught, serving(*daemon, quiet=True):
         pass

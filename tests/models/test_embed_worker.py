@@ -135,7 +135,6 @@ def test_a_text_that_was_deleted_and_written_again_is_not_embedded_again(
     assert backlog.vectors[4] == backlog.vectors[3]
 
 
-@pytest.mark.deep
 def test_a_damaged_vector_of_an_equal_text_is_not_taken(endpoint: Endpoint) -> None:
     """A stored vector of a wrong length is not reused for an equal text."""
     backlog = Backlog("a")

@@ -147,7 +147,7 @@ def test_an_endpoint_that_falters_costs_no_text(endpoint: Endpoint, fails: str) 
         assert running.state().last_error == ""
 
 
-@pytest.mark.deep
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("deaths", [1, 2])
 def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, deaths: int) -> None:
     """A text alone in a killed child is tried again, and is skipped after a second death."""
@@ -170,7 +170,7 @@ def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, dea
         assert not left
 
 
-@pytest.mark.deep
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("status", [500, 503])
 def test_a_failing_provider_leaves_the_backlog(endpoint: Endpoint, status: int) -> None:
     """A failing provider skips no text; the state has the reason and the time of the retry."""

@@ -87,7 +87,7 @@ class Daemon:
         self.client.close()
         if self.process.poll() is None:
             self.process.terminate()
-        sys.stderr.write(self.process.communicate(timeout=30)[1])
+        sys.stderr.write(self.process.communicate(timeout=30)[1] or "")
 
 
 @contextmanager

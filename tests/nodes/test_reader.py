@@ -77,7 +77,6 @@ def test_what_was_acknowledged_holds_at_the_reader_with_its_revision(
     assert report.ok, report.problems
 
 
-@pytest.mark.deep
 def test_a_reader_refuses_every_write_and_says_where_the_writer_is(tmp_path: Path) -> None:
     """A refused write changes no context, and its error has the address of the writer."""
     with serving(tmp_path, "--writer-listen", "127.0.0.1:0") as writer:
@@ -112,8 +111,8 @@ def test_a_reader_refuses_every_write_and_says_where_the_writer_is(tmp_path: Pat
             assert stats.revision == revision
 
 
-@pytest.mark.deep
-def test_a_killed_writer_is_followed_again_when_it_comes_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("turns", [1, pytest.param(8, marks=pytest.mark.deep)])
+def test_a_killed_writer_is_followed_again_when_it_comes_back(tmp_path: Path, turns: int) -> None:
     """The reader answers while no writer runs, and follows the next writer after each kill."""
     options = ("--writer-listen", "127.0.0.1:0")
     with ExitStack() as stack:
@@ -121,7 +120,7 @@ def test_a_killed_writer_is_followed_again_when_it_comes_back(tmp_path: Path) ->
         where = ("--listen", writer.address)
         writer.client.put([note(number) for number in range(80)])
         reader = stack.enter_context(serving(tmp_path, "--reader", *where))
-        for turn in range(1, 4):
+        for turn in range(1, turns + 1):
             word = f"word{1000 + turn}"
             revision = writer.client.put([note(1000 + turn)]).revision
             writer.kill()

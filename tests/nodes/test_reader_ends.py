@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import socket
 import sqlite3
 import subprocess
+from contextlib import closing
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -14,8 +16,10 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from tests.commands import serve
+from tests.daemons import start
 from tests.nodes.reader_helpers import note, serving
 from tests.patience import eventually
+from vikingd.daemon import health
 from vikingd.domain.errors import StoreFailed, StoreMismatch
 from vikingd.engine import Engine, EngineSettings
 from vikingd.models.embed.settings import EmbedSettings
@@ -125,6 +129,39 @@ Embedding.failure = failure
 """
 
 
+def test_a_failed_look_at_the_health_is_not_the_last_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a failed health check, health is updated and a reader without its store still ends."""
+    Store(tmp_path, model="none", dimension=None).close()
+    monkeypatch.setattr(health, "_INTERVAL", 0.01)
+    options = EngineSettings(tmp_path, EmbedSettings(provider="none"), reader=True)
+    with closing(Engine(options)) as engine:
+        looks = iter([ValueError("a bug"), "a fault"])
+
+        def failure() -> str | None:
+            look = next(looks, None)
+            if isinstance(look, ValueError):
+                raise look
+            return look
+
+        monkeypatch.setattr(engine, "failure", failure)
+
+        async def main() -> None:
+            made, stop = health.Health(engine), asyncio.Event()
+            watching = asyncio.create_task(made.watch(stop))
+            while made.is_serving:
+                await asyncio.sleep(0.01)
+            assert not stop.is_set()
+            while not made.is_serving:
+                await asyncio.sleep(0.01)
+            monkeypatch.setattr(Engine, "is_lost", True)
+            await stop.wait()
+            watching.cancel()
+
+        asyncio.run(asyncio.wait_for(main(), 60))
+
+
 @pytest.mark.deep
 def test_health_is_told_again_after_a_look_at_it_failed(tmp_path: Path) -> None:
     """After a failed health check, health is updated and a reader without its store still ends."""
@@ -144,23 +181,18 @@ def test_health_is_told_again_after_a_look_at_it_failed(tmp_path: Path) -> None:
     assert "the health check failed" in err
 
 
-@pytest.mark.deep
 def test_a_port_is_shared_by_one_writer_and_readers_of_one_store(tmp_path: Path) -> None:
     """A second writer, a daemon of another store and a daemon on a foreign port do not start."""
     store, other = tmp_path / "store", tmp_path / "other"
     Store(other, model="none", dimension=None).close()
 
     def refusal(*options: str) -> str:
-        done = subprocess.run(
-            serve(store, "--provider", "none", "--log-level", "error", *options),
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-        assert done.returncode == 1
-        assert len(done.stderr.splitlines()) == 1
-        return done.stderr
+        command = serve(store, "--provider", "none", "--log-level", "error", *options)
+        daemon = start(command, stderr=subprocess.PIPE, text=True)
+        _, err = daemon.communicate(timeout=60)
+        assert daemon.returncode == 1
+        assert len(err.splitlines()) == 1
+        return err
 
     with serving(store) as writer:
         where = ("--listen", writer.address)
@@ -178,7 +210,6 @@ def test_a_port_is_shared_by_one_writer_and_readers_of_one_store(tmp_path: Path)
         assert "cannot listen on" in refusal("--path", str(store), *where)
 
 
-@pytest.mark.deep
 def test_a_reader_ends_when_its_store_gets_another_model(tmp_path: Path) -> None:
     """A reader ends when its store gets vectors of another model."""
     with serving(tmp_path) as writer:
@@ -190,7 +221,6 @@ def test_a_reader_ends_when_its_store_gets_another_model(tmp_path: Path) -> None
     assert "the reader ends: the store has vectors of another" in err
 
 
-@pytest.mark.deep
 def test_a_reader_ends_when_its_store_is_gone(tmp_path: Path) -> None:
     """A reader ends when its store is removed."""
     store = tmp_path / "store"

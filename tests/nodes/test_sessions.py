@@ -13,6 +13,7 @@ import pytest
 
 from tests.nodes.reader_helpers import ROOT, note, serving, uris
 from tests.patience import eventually
+from tests.tiers import seeds
 from vikingd.client import (
     Client,
     HistoryLost,
@@ -98,7 +99,7 @@ def _wrote(client: MessageClient, number: int) -> bool:
     return False
 
 
-@pytest.mark.deep
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("has_newer_writes", [False, True])
 def test_a_lost_history_is_told_once(tmp_path: Path, *, has_newer_writes: bool) -> None:
     """After an older copy was restored, a session has one HistoryLost, and then a new session."""
@@ -204,7 +205,7 @@ def _is_told(point: Point, told: tuple[Point, ...]) -> bool:
     return any(point[:2] == one[:2] and point.revision <= one.revision for one in told)
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", seeds(20, 500))
 def test_overtaking_replies_keep_the_session(seed: int) -> None:
     """In any order of replies, epochs and losses, a reply has all that was seen before its call."""
     rng = random.Random(seed)

@@ -15,8 +15,10 @@ from uuid import uuid4
 import psycopg
 import pytest
 
+from tests.conftest import Ctl
 from tests.postgres_servers import LEFT_OUT, Server, shared_store
 from tests.store.store_helpers import ONE, TWO, directory, file, opened, put
+from tests.tiers import seeds
 from vikingd.domain.errors import AlreadyExists, NotFound, StoreInUse
 from vikingd.store.copying import copy, differences
 from vikingd.store.places import opened_source, opened_target
@@ -65,7 +67,7 @@ def copied(source: str, target: str, of: str) -> None:
         assert differences(one, other, lambda _: None) == []
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 8))
 def test_there_and_back(postgres: Server, tenant: str, tmp_path: Path, seed: int) -> None:
     """A store comes back as it was; ids go on where the source ended."""
     with opened(tmp_path / "a") as store:
@@ -163,20 +165,13 @@ def test_verify_finds_a_difference(
         assert differences(one, two, lambda _: None)
 
 
-@pytest.mark.deep
-def test_the_command(postgres: Server, tenant: str, tmp_path: Path) -> None:
+def test_the_command(postgres: Server, tenant: str, tmp_path: Path, offline_ctl: Ctl) -> None:
     """The command copies, compares and reports errors as the others do."""
     with opened(tmp_path / "a") as store:
         fill(store, 0)
 
     def run(*arguments: str) -> tuple[int, str, str]:
-        done = subprocess.run(
-            ["vikingctl", "copy", *arguments, "--of", tenant, "--json"],
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        return done.returncode, done.stdout, done.stderr
+        return offline_ctl("copy", *arguments, "--of", tenant, "--json")
 
     places = ("--from", str(tmp_path / "a"), "--to", postgres.url)
     code, out, err = run(*places)

@@ -89,8 +89,8 @@ def test_a_wrong_number_of_a_schema_is_refused(postgres: Server, change: str) ->
 @pytest.mark.parametrize(
     "setting",
     [
-        "idle_session_timeout = '1s'",
         "statement_timeout = '1ms'",
+        "idle_session_timeout = '1s'",
         "default_transaction_isolation = 'serializable'",
         "bytea_output = 'escape'",
         "standard_conforming_strings = off",

@@ -16,6 +16,7 @@ import pytest
 
 from tests.postgres_servers import Server
 from tests.store.store_helpers import ONE, TWO, vector
+from tests.tiers import seeds
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import NotFound, StoreDamaged, VikingError
 from vikingd.domain.rights import LOCAL
@@ -330,8 +331,7 @@ def test_no_write_makes_damage_sound(store: Stored) -> None:
         assert damage_of(writes) == before
 
 
-@pytest.mark.deep_after(1)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", seeds(1, 8))
 def test_random_writes_keep_the_checksums_of_all_rows(store: Stored, seed: int) -> None:
     """After any operations each checksum is that of its row, in both stores."""
     rng = random.Random(seed)

@@ -22,6 +22,7 @@ from vikingd.access.schema import connect as connect_keys
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store import Store
 from vikingd.store.reads.changes import all_damage
+from vikingd.store.sqlite import space
 from vikingd.store.sqlite.schema import DATABASE, connect
 
 DOCS = "viking://resources/docs"
@@ -121,9 +122,9 @@ def test_an_idle_store_gives_back_most_of_its_free_pages(tmp_path: Path) -> None
     check(tmp_path)
 
 
-@pytest.mark.deep_after(1)
-@pytest.mark.parametrize("length", [10, 2_000, LARGE])
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize("means", ["delete", "overwrite"])
+@pytest.mark.parametrize("length", [10, 2_000, LARGE])
 def test_deleted_text_leaves_all_files(tmp_path: Path, length: int, means: str) -> None:
     """A moment after a deletion or a new content no file of the store has the old text."""
     secret = "secret7391word"
@@ -138,9 +139,12 @@ def test_deleted_text_leaves_all_files(tmp_path: Path, length: int, means: str) 
         eventually(lambda: not holders(tmp_path, secret))
 
 
-@pytest.mark.deep
-def test_deleted_text_leaves_the_log_while_writes_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("at_most", [0.2, pytest.param(space.AT_MOST, marks=pytest.mark.deep)])
+def test_deleted_text_leaves_the_log_while_writes_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_most: float
+) -> None:
     """Commits that never pause do not keep a deleted text in the log."""
+    monkeypatch.setattr(space, "AT_MOST", at_most)
     secret = "secret7391word"
     with opened(tmp_path) as store:
         put(store, file(f"{DOCS}/secret.md", f"{secret}\n"))

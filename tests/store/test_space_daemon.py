@@ -18,7 +18,7 @@ from vikingd.domain.contexts import Draft
 
 DOCS = "viking://resources/docs"
 SECRET = "secret7391word"
-ROUNDS = 6
+ROUNDS = 15
 
 
 def holders(path: Path) -> set[str]:
@@ -31,7 +31,6 @@ def holders(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.deep
 def test_forgotten_text_leaves_the_directory(tmp_path: Path) -> None:
     """A forgotten memory leaves the store within a moment, and the index with Optimize."""
     with serving(tmp_path) as daemon:
