@@ -62,7 +62,7 @@ def house(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterato
         yield House(at, keys, doors)
 
 
-@pytest.mark.deep
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize("name", DOORS)
 def test_a_door_finds_reads_writes_remembers_and_recalls(house: House, name: str) -> None:
     """Each door does all five, and curl sees what it wrote."""
@@ -90,7 +90,7 @@ def test_a_door_asks_for_a_valid_key(house: House, name: str, key: str, text: st
         door.find("lantern")
 
 
-@pytest.mark.deep
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize("name", DOORS)
 def test_a_door_holds_the_rights_of_the_key(house: House, name: str) -> None:
     """A reader writes nothing, and what a key may not read does not exist for it."""
