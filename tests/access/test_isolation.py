@@ -266,7 +266,7 @@ def test_a_compaction_does_not_change_the_order_of_a_trace(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("batches", "rounds"), [(6, 2), pytest.param(30, 100, marks=pytest.mark.deep)]
+    ("batches", "rounds"), [(4, 1), pytest.param(30, 100, marks=pytest.mark.deep)]
 )
 def test_no_score_of_another_store_stays_in_scratch(
     tmp_path: Path, batches: int, rounds: int

@@ -366,6 +366,7 @@ def test_a_long_wait_is_told_at_once(home: House, limits: dict[str, int]) -> Non
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.deep
 def test_a_day_of_embedding(tmp_path: Path, endpoint: Endpoint) -> None:
     """A tenant's texts wait for the next day, others' do not; a new limit holds; Stats tells."""
     config = tmp_path / "config.toml"

@@ -17,7 +17,7 @@ from vikingd.domain.find import FindQuery
 from vikingd.domain.rights import LOCAL, Caller
 from vikingd.pb import retrieval_pb2 as pb
 
-CASES = 60 if tiers.is_deep else 12  # of each pair of stores and RPC
+CASES = 60 if tiers.is_deep else 8  # of each pair of stores and RPC
 
 
 @pytest.mark.parametrize("seed", tiers.seeds(1, 15))

@@ -267,6 +267,7 @@ def test_an_embedder_that_fails_ends_the_waiting(
         with serving() as where:
             arguments = ["vikingctl", "--address", where, "import", str(docs), "viking://resources"]
             monkeypatch.setattr(sys, "argv", arguments)
+            monkeypatch.setenv("GRPC_VERBOSITY", "ERROR")  # vikingctl would set it for good
             with pytest.raises(SystemExit) as ended:
                 main.main()
     out, err = capsys.readouterr()
