@@ -70,7 +70,6 @@ def test_files_of_the_store(name: str, make: Callable[[Path], None], store: Path
     assert str(store / name) in errors
 
 
-@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -92,7 +91,6 @@ def test_files_of_the_index(name: str, make: Callable[[Path], None], store: Path
     assert "not a regular file" in errors
 
 
-@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("option", "make"),
     [
