@@ -162,7 +162,6 @@ def test_a_backup_is_a_stream_that_restores(
     assert label.revision == client.stats().revision
 
 
-@pytest.mark.deep
 def test_the_description_is_valid() -> None:
     """The description is OpenAPI 3.1."""
     OpenAPIV31SpecValidator(description()).validate()
