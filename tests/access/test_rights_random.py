@@ -16,7 +16,7 @@ from tests.daemons import serving
 from vikingd.client.methods import Stubs
 from vikingd.pb import access_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
-CASES = 500  # of a round
+CASES = 300  # of a round
 _NAMES = ("a", "b", "a-b", "c.md")
 _USERS = ("", "ana", "bob")
 _ROOTS = (
