@@ -347,6 +347,7 @@ def test_a_client_that_goes_away_cancels_its_call(tmp_path: Path) -> None:
         assert "Traceback" not in gateway.log
 
 
+@pytest.mark.deep
 def test_a_client_that_leaves_a_backup_cancels_it(tmp_path: Path) -> None:
     """A backup ends with its client, and another one can run."""
     with (
