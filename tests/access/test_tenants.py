@@ -84,21 +84,24 @@ def test_the_least_recently_used_tenant_is_closed_for_another(tmp_path: Path) ->
     run(test())
 
 
-@pytest.mark.deep
-def test_a_place_is_kept_free(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("most", "of"), [(3, 3), pytest.param(25, 20, marks=pytest.mark.deep)])
+def test_a_place_is_kept_free(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, of: int
+) -> None:
     """With many places one is free in time, so that an opening need not wait for a closing."""
+    monkeypatch.setattr("vikingd.daemon.tenants._SPARE", of)
 
     async def test() -> None:
-        async with running(tmp_path, most_open=25) as tenants:
-            names = [f"t{number:02}" for number in range(30)]
+        async with running(tmp_path, most_open=most) as tenants:
+            names = [f"t{number:02}" for number in range(most + 5)]
             for name in names:
                 await tenants.create(name)
             await until(lambda: not tenants._closing)
-            assert opened(tenants) == names[-24:]
+            assert opened(tenants) == names[1 - most :]
             async with AsyncExitStack() as calls:  # a tenant with a call is not closed for it
-                for name in names[:25]:
+                for name in names[:most]:
                     await calls.enter_async_context(tenants.use(name))
-                assert opened(tenants) == names[:25]
+                assert opened(tenants) == names[:most]
 
     run(test())
 
@@ -142,40 +145,44 @@ def test_calls_at_the_same_time_share_one_opening(tmp_path: Path) -> None:
     run(test())
 
 
-@pytest.mark.deep
-def test_many_calls_to_more_tenants_than_may_be_open(tmp_path: Path) -> None:
-    """Writes of 12 callers to nine tenants, of which three are open, are all kept and apart."""
+@pytest.mark.parametrize(
+    ("count", "most", "callers"), [(3, 1, 2), pytest.param(9, 3, 24, marks=pytest.mark.deep)]
+)
+def test_many_calls_to_more_tenants_than_may_be_open(
+    tmp_path: Path, count: int, most: int, callers: int
+) -> None:
+    """Writes of several callers to tenants, of which a third is open, are all kept and apart."""
 
     async def test() -> None:
-        names = [f"t{number}" for number in range(9)]
-        async with running(tmp_path, most_open=3) as tenants:
+        names = [f"t{number}" for number in range(count)]
+        async with running(tmp_path, most_open=most) as tenants:
             for name in names:
                 await tenants.create(name)
 
             async def caller(number: int) -> None:
-                for turn in range(9):
-                    name = names[(number * 5 + turn) % 9]
+                for turn in range(count):
+                    name = names[(number * 5 + turn) % count]
                     uri = f"viking://resources/{number}.md"
                     await put(tenants, name, f"{name} {number}", uri)
 
-            await asyncio.gather(*map(caller, range(12)))
-            assert len(opened(tenants)) <= 3
+            await asyncio.gather(*map(caller, range(callers)))
+            assert len(opened(tenants)) <= most
             for name in names:
-                for number in range(12):
+                for number in range(callers):
                     uri = f"viking://resources/{number}.md"
                     assert await read(tenants, name, uri) == f"{name} {number}"
 
     run(test())
 
 
-@pytest.mark.deep
-def test_a_call_to_a_tenant_that_closes_opens_it_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [2, pytest.param(30, marks=pytest.mark.deep)])
+def test_a_call_to_a_tenant_that_closes_opens_it_again(tmp_path: Path, times: int) -> None:
     """The opening waits for the end of the closing, which has the store still in use."""
 
     async def test() -> None:
         async with running(tmp_path) as tenants:
             await tenants.create("a")
-            for number in range(10):
+            for number in range(times):
                 await put(tenants, "a", f"a {number}")
                 tenants._retire(tenants._places["a"])
                 assert await read(tenants, "a") == f"a {number}"
@@ -183,16 +190,15 @@ def test_a_call_to_a_tenant_that_closes_opens_it_again(tmp_path: Path) -> None:
     run(test())
 
 
-@pytest.mark.deep_after(1)
-@pytest.mark.parametrize("name", ["", "-a", "A", "a/b", "..", "a.b", "ä", "a" * 64, "a\n", "a\0"])
-def test_other_names_are_refused(tmp_path: Path, name: str) -> None:
+def test_other_names_are_refused(tmp_path: Path) -> None:
     """A name that is no name reaches no path."""
 
     async def test() -> None:
         async with running(tmp_path) as tenants:
-            for attempt in (tenants.create(name), tenants.delete(name), read(tenants, name)):
-                with pytest.raises(InvalidField):
-                    await attempt
+            for name in ("", "-a", "A", "a/b", "..", "a.b", "ä", "a" * 64, "a\n", "a\0"):
+                for attempt in (tenants.create(name), tenants.delete(name), read(tenants, name)):
+                    with pytest.raises(InvalidField):
+                        await attempt
         assert not (tmp_path / "tenants").exists()
 
     run(test())
@@ -288,20 +294,20 @@ def test_an_accepted_loss_is_that_of_tenants_too(tmp_path: Path) -> None:
     run(test())
 
 
-@pytest.mark.deep
-def test_a_lost_engine_is_opened_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [2_000, pytest.param(20_000, marks=pytest.mark.deep)])
+def test_a_lost_engine_is_opened_again(tmp_path: Path, count: int) -> None:
     """A truncated file of the index costs one opening, and the store makes the index again."""
 
     async def test() -> None:
         async with running(tmp_path) as tenants:
             await tenants.create("acme")
-            words = " ".join(f"word{number}" for number in range(20_000))
+            words = " ".join(f"word{number}" for number in range(count))
             await put(tenants, "acme", words)
             async with tenants.use("acme") as tenant:
                 before = tenant.engine
                 await asyncio.to_thread(before.optimize)
                 for path in (tmp_path / "tenants/acme/index").rglob("*"):
-                    if path.is_file() and path.stat().st_size > 1 << 16:
+                    if path.is_file() and path.stat().st_size > 1 << 14:
                         os.truncate(path, 100)
             await until(lambda: before.is_lost or not tenants.is_open("acme"))
             async with tenants.use("acme") as tenant:

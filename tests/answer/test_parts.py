@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests import tiers
 from tests.answer.parts_helpers import AREAS, ONE_FILE, REQUESTS, Asker, Store, fill, reader
 from tests.wire.wire_helpers import to_struct
 from vikingd.answer.find import bound
@@ -16,12 +17,10 @@ from vikingd.domain.find import FindQuery
 from vikingd.domain.rights import LOCAL, Caller
 from vikingd.pb import retrieval_pb2 as pb
 
-PAIRS = 5
-CASES = 60  # of each pair and RPC
+CASES = 60 if tiers.is_deep else 8  # of each pair of stores and RPC
 
 
-@pytest.mark.deep
-@pytest.mark.parametrize("seed", range(PAIRS))
+@pytest.mark.parametrize("seed", tiers.seeds(1, 15))
 def test_an_answer_depends_on_readable_contexts_alone(tmp_path: Path, seed: int) -> None:
     """Two stores that are equal where the caller may read give the same replies and errors."""
     exhaustive_texts = 20 if seed % 2 else 10_000

@@ -154,7 +154,6 @@ def trees(draw: st.DrawFn) -> tuple[list[Draft], list[tuple[str, str, str]]]:
     return drafts, links
 
 
-@pytest.mark.deep
 @examples(25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees())
 def test_json_lines_restore_every_tree(

@@ -254,7 +254,6 @@ def test_without_a_daemon_the_error_says_how_to_start_one() -> None:
                 assert part in str(caught.value)
 
 
-@pytest.mark.deep
 def test_a_missing_key_is_named_with_the_ways_to_give_it() -> None:
     """Without a key, the error names the argument and the variable."""
     with serving("--provider", "none") as address, Client(address) as client:

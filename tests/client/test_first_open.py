@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import vikingd
-from vikingd.client import Client, ClientError, StoreInUse
+from vikingd.client import Client, ClientError, StoreInUse, local
 from vikingd.client.local import LocalClient
 
 COFFEE = "viking://user/memories/coffee.md"
@@ -67,14 +67,23 @@ def daemon_of(running: subprocess.Popen[str]) -> int:
     return int(line)
 
 
-def test_a_directory_is_opened_closed_and_opened_again(tmp_path: Path) -> None:
-    """What is added stays in the directory; the daemon is gone after close and with."""
+def test_a_directory_is_opened_closed_and_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is added stays; one daemon has the directory, for its owner, until close or with."""
     path = tmp_path / "new" / "data"
+    (tmp_path / "numba.py").write_text("raise SystemExit('foreign code ran')")
+    monkeypatch.chdir(tmp_path)
     client = opened(path)
     pid = client._daemon.pid
     assert client.add("Drinks coffee black.", at=COFFEE).uri == COFFEE
     assert client.find("coffee")[0].uri == COFFEE
     assert client.path == path
+    socket = path / "socket"
+    assert client.address == f"unix:{socket}"
+    assert os.stat(socket).st_mode & 0o077 == 0
+    with pytest.raises(StoreInUse, match="this process, which has opened it"):
+        opened(path)
     client.close()
     client.close()
     assert is_gone(pid, 0.5)
@@ -213,8 +222,6 @@ def test_a_lock_that_the_system_does_not_list_is_in_use_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On a file system without its locks in /proc/locks, the error is the same."""
-    from vikingd.client import local
-
     with opened(tmp_path):
         monkeypatch.setattr(local, "_check_free", lambda _: None)
         with pytest.raises(StoreInUse, match="is in use by another process; end it"):
@@ -250,6 +257,22 @@ def test_the_configuration_the_log_and_the_environment_are_used(
         assert client.stats().embedder.provider == "none"
         assert client.timeout == 7
     assert "event=" in log.read_text()
+
+
+def test_a_note_is_for_a_terminal_and_a_long_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The note names the directory, after a while and on a terminal alone."""
+    monkeypatch.setattr(local, "_PATIENCE", 0.01)
+    main, side = os.openpty()
+    with open(side, "w") as terminal, monkeypatch.context() as patch:
+        patch.setattr(sys, "stderr", terminal)
+        with local._note(tmp_path):
+            assert os.read(main, 100).startswith(b"vikingd: starting a daemon for")
+    os.close(main)
+    with local._note(tmp_path):
+        time.sleep(0.1)
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.deep

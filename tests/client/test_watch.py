@@ -210,7 +210,6 @@ def test_a_folder_that_is_removed_ends_the_watching(
     assert _paths(client) == before
 
 
-@pytest.mark.deep
 def test_changes_wait_for_a_daemon_that_is_away(tmp_path: Path, docs: Path) -> None:
     """After a kill and a restart of the daemon the tree follows; the absence is told once."""
     address = free_address()
@@ -245,7 +244,6 @@ def _command(daemon: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
             running.kill()
 
 
-@pytest.mark.deep
 def test_the_command_prints_a_line_for_each_batch_until_ctrl_c(
     client: MessageClient, daemon: str, docs: Path
 ) -> None:

@@ -17,7 +17,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.ingest.files import Unreadable, read_tree
 
 _SEED = int(os.environ.get("TEST_SEED", "7"))
-_CHANGES = int(os.environ.get("TEST_CHANGES", "300"))
+_CHANGES = int(os.environ.get("TEST_CHANGES", "1000"))
 _FILES = ("a.md", "A.md", "notes.txt", "README.md", "茶.md", "index.md", "x.py", "中文 名.txt", "b")
 _DIRECTORIES = ("a.md", "guide", "Guide", "数据", "deep", "b", "node_modules", ".hidden")
 _WORDS = ("tea", "harbour", "lantern", "乌龙茶", "winter", "港口", "salt", "letter")
@@ -190,10 +190,10 @@ def _equals_a_fresh_import(client: MessageClient, path: Path, run: Run) -> None:
         ) from run.error
 
 
-@pytest.mark.deep
+@pytest.mark.parametrize("changes", [25, pytest.param(_CHANGES, marks=pytest.mark.deep)])
 @pytest.mark.timeout(1800)
 def test_a_watched_folder_equals_a_fresh_import(
-    client: MessageClient, daemon: str, tmp_path: Path
+    client: MessageClient, daemon: str, tmp_path: Path, changes: int
 ) -> None:
     """After random changes, and at random points in between, the tree is that of the folder."""
     of = random.Random(_SEED)
@@ -203,18 +203,18 @@ def test_a_watched_folder_equals_a_fresh_import(
     done: list[str] = []
     with watching(daemon, folder.path) as run:
         try:
-            for number in range(_CHANGES):
+            for number in range(changes):
                 change = of.choice(folder.changes)
                 done.append(change.__name__)
                 change()
                 if of.random() < 0.3:
                     time.sleep(of.choice([0.001, 0.01, 0.06, 0.2]))
-                if of.random() < 0.04 or number == _CHANGES - 1:
+                if of.random() < 0.04 or number == changes - 1:
                     _equals_a_fresh_import(client, folder.path, run)
         except AssertionError as error:
             raise AssertionError(
                 f"TEST_SEED={_SEED} after {len(done)} changes, {done[-8:]}"
             ) from error
-    assert run.moved
+    assert run.moved or changes < 100
     assert not any(summary.failed for summary in run.summaries)
     assert client.verify().ok

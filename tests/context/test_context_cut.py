@@ -71,11 +71,11 @@ def test_a_long_text_is_cut_soon() -> None:
         assert built.used_tokens > 400
 
 
-@pytest.mark.deep
+@pytest.mark.parametrize("size", [1 << 14, pytest.param(2 << 20, marks=pytest.mark.deep)])
 @pytest.mark.parametrize("space", [" ", "\n"])
-def test_white_space_of_two_mebibytes_is_cut_like_any_text(space: str) -> None:
-    """A text with two mebibytes of white space is cut like any other text."""
-    white = space * (2 << 20)
+def test_much_white_space_is_cut_like_any_text(space: str, size: int) -> None:
+    """A text with up to two mebibytes of white space is cut like any other text."""
+    white = space * size
 
     assert cut(f"{white}{FOX} {CAT}", within(len(white) + len(FOX) + 1)) == (white + FOX, "")
     assert cut(f"{white}{'word ' * 9}", within(len(white) + 10)) == (f"{white}word word", "…")

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from tests.patience import eventually
 from vikingd.client import batches
 from vikingd.client.importing import Importer
 from vikingd.client.messages import MessageClient
-from vikingd.ctl import main, progress
+from vikingd.ctl import demo, main, progress
 from vikingd.domain.contexts import Draft
 from vikingd.ingest.files import Unreadable
 from vikingd.pb import contexts_pb2
@@ -247,7 +247,6 @@ def test_ctrl_c_leaves_what_is_in_and_the_next_import_goes_on(
     assert (again["unchanged"], again["created"]) == (inside, count - inside)
 
 
-@pytest.mark.deep
 def test_an_embedder_that_fails_ends_the_waiting(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], docs: Path
 ) -> None:
@@ -268,6 +267,7 @@ def test_an_embedder_that_fails_ends_the_waiting(
         with serving() as where:
             arguments = ["vikingctl", "--address", where, "import", str(docs), "viking://resources"]
             monkeypatch.setattr(sys, "argv", arguments)
+            monkeypatch.setenv("GRPC_VERBOSITY", "ERROR")  # vikingctl would set it for good
             with pytest.raises(SystemExit) as ended:
                 main.main()
     out, err = capsys.readouterr()
@@ -284,6 +284,18 @@ def _running(store: Path) -> list[Path]:
             if str(store).encode() in (process / "cmdline").read_bytes():
                 found.append(process)
     return found
+
+
+def test_the_demo_answers_five_questions(
+    ctl: Ctl, client: MessageClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The demo answers five questions, on the daemon that it gets."""
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    monkeypatch.setattr(demo, "serving", lambda **_: nullcontext(client.address))
+    code, out, _ = ctl("demo", "--json")
+    replies = Parse(out, BatchFindResponse()).responses
+    assert (code, len(replies)) == (0, 5)
+    assert all(reply.HasField("trace") for reply in replies)
 
 
 @pytest.mark.deep

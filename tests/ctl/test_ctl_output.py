@@ -156,6 +156,15 @@ def flat(error: str) -> str:
     return " ".join(error.replace("│", " ").split())
 
 
+def test_a_variable_sets_the_form(ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A variable is an option that the command line overrules; a wrong one is told."""
+    monkeypatch.setenv("VIKINGCTL_OUTPUT", "uri")
+    assert ctl("ls", TOP)[1] == f"{CAKE}\n{TEA}\n"
+    assert json.loads(ctl("ls", TOP, "--json")[1])["contexts"]
+    monkeypatch.setenv("VIKINGCTL_OUTPUT", "xml")
+    assert "VIKINGCTL_OUTPUT is 'xml', not one of" in flat(ctl("ls")[2])
+
+
 @pytest.mark.deep
 def test_variables_set_options(ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each variable is an option that the command line overrules; a wrong one is told."""
@@ -218,6 +227,17 @@ def test_completion_prints_a_script(ctl: Ctl, shell: str) -> None:
     code, out, err = ctl("completion", shell)
     assert (code, err) == (0, "")
     assert "_VIKINGCTL_COMPLETE" in out
+
+
+def test_bash_completes_a_command(offline_ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script of bash asks the program, which completes a command."""
+    for name, value in {
+        "_VIKINGCTL_COMPLETE": "complete_bash",
+        "COMP_WORDS": "vikingctl rem",
+        "COMP_CWORD": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    assert "remember" in offline_ctl()[1].split()
 
 
 @pytest.mark.deep

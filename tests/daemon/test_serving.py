@@ -20,9 +20,9 @@ from pathlib import Path
 import pytest
 from grpc._cython import cygrpc
 
-from tests.daemons import serving
 from tests.metrics_helpers import running
 from vikingd.client import Client, Draft
+from vikingd.ctl.demo import serving
 from vikingd.daemon import logs, warm
 from vikingd.system import descriptors
 from vikingd.system.private_files import keep_private
@@ -35,7 +35,6 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
-@pytest.mark.deep
 def test_files_are_their_owners_alone_whatever_the_umask(tmp_path: Path) -> None:
     """All files are private with any umask, and one line of the log says that some were public."""
     store = tmp_path / "store"
@@ -292,6 +291,14 @@ def test_a_signal_leaves_no_half_of_a_scratch_directory(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_new_processes_do_not_look_into_the_working_directory(tmp_path: Path) -> None:
+    """Python leaves the working directory out, by an option of each command."""
+    (tmp_path / "numba.py").write_text("raise SystemExit('foreign code ran')")
+    for python, option, *_ in warm.BESIDE:
+        command = (python, option, "-c", "import sys; assert '' not in sys.path")
+        subprocess.run(command, cwd=tmp_path, check=True)
+
+
 @pytest.mark.deep
 def test_nothing_of_the_working_directory_is_run(tmp_path: Path) -> None:
     """The compiling processes import no module from the working directory."""
@@ -308,7 +315,7 @@ def test_a_daemon_of_vikingctl_runs_nothing_of_the_working_directory(
     """A daemon that vikingctl starts imports no module from the working directory."""
     (tmp_path / "numba.py").write_text("raise SystemExit('foreign code ran')")
     monkeypatch.chdir(tmp_path)
-    with serving("--provider", "none") as address, Client(address) as client:
+    with serving("--provider", "none", quiet=True) as address, Client(address) as client:
         assert client.stats().revision
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import os
 import socket
@@ -29,6 +30,7 @@ from tests.wire.wire_helpers import floats as vector
 from vikingd import __version__
 from vikingd.client import Draft
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc, retrieval_pb2, retrieval_pb2_grpc
+from vikingd.telemetry.tracing import Tracing
 
 SERVICE = "viking.retrieval.v1"
 PARENT = "00f067aa0ba902b7"
@@ -295,6 +297,36 @@ def test_the_environment_names_the_service(tmp_path: Path) -> None:
         with running(tmp_path / "store", "--provider", "none", **environment) as daemon:
             daemon.client.find("harbour")
         assert collector.resource()["service.name"] == "memory"
+
+
+@pytest.mark.parametrize("port", [closed, silent])
+def test_a_dead_collector_holds_up_no_call(
+    port: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spans beyond the export buffer are dropped, and calls and the end do not wait."""
+
+    class Context:
+        def invocation_metadata(self) -> tuple[tuple[str, str], ...]:
+            return ()
+
+    async def call(request: int, _: object) -> int:
+        return request
+
+    with port() as number:
+        for name, value in tracing_to(f"http://127.0.0.1:{number}").items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("OTEL_BSP_MAX_QUEUE_SIZE", "64")
+        monkeypatch.setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "32")
+        tracing = Tracing()
+        spanned = tracing.traced("/package.Service/Call", call)
+
+        async def calls() -> list[int]:
+            return [await spanned(i, Context()) for i in range(200)]
+
+        assert asyncio.run(calls()) == list(range(200))
+        started = time.monotonic()
+        tracing.close(0.2)
+        assert time.monotonic() - started < 8  # an attempt at an export takes 10 s
 
 
 @pytest.mark.deep

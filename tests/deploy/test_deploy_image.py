@@ -204,13 +204,14 @@ def test_the_probe_tells_whether_a_daemon_serves(tmp_path: Path) -> None:
     assert gone.stderr.startswith(f"{address} does not serve: UNAVAILABLE")
 
 
-@pytest.mark.deep
-def test_the_probe_reads_the_status_of_a_gateway(tmp_path: Path) -> None:
-    """A URL is read over HTTP: 200 serves; another status, or no answer, does not."""
+def test_the_probe_reads_the_status_of_daemon_and_gateway(tmp_path: Path) -> None:
+    """A URL is read over HTTP, an address by gRPC; only what serves has no fault."""
     with running(tmp_path / "store", "--provider", "none") as daemon:
         metrics = daemon.url.removesuffix("/metrics")
         assert probe.fault(f"{metrics}/healthz") == ""
         assert "404" in probe.fault(f"{metrics}/nothing")
+        assert probe.fault(daemon.address) == ""
+    assert "UNAVAILABLE" in probe.fault(daemon.address)
     assert "refused" in probe.fault(f"http://{free_address()}/healthz")
 
 
@@ -237,6 +238,15 @@ def test_the_caches_are_filled_before_the_first_start(tmp_path: Path) -> None:
     )
     names = {path.name.split("-")[0] for path in kernels.parent.iterdir()}
     assert names == {"kernels", "e5"}
+
+
+def test_image_and_unit_switch_off_the_same_telemetry() -> None:
+    """Both have the same variables of onnxruntime."""
+    image, unit = (
+        dict(re.findall(r"\b(ORT_\w+)=(\w+)", (DEPLOY / name).read_text()))
+        for name in ("Dockerfile", "systemd/vikingd.service")
+    )
+    assert image == unit != {}
 
 
 @pytest.mark.deep

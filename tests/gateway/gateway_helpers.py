@@ -8,9 +8,10 @@ import ssl
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
@@ -31,6 +32,7 @@ class Gateway:
         said: the file of its log.
         options: of `vikingd gateway`.
         changed: code that runs before the gateway, such as one that makes a deadline shorter.
+        environment: variables of its own.
         verify: how its certificate is verified.
     """
 
@@ -40,6 +42,7 @@ class Gateway:
         said: Path,
         *options: str,
         changed: str = "",
+        environment: Mapping[str, str] = MappingProxyType({}),
         verify: ssl.SSLContext | bool = False,
     ) -> None:
         self._said = said
@@ -47,6 +50,7 @@ class Gateway:
         command = [*program, "gateway", "--config", os.devnull]
         command += ["--listen", "127.0.0.1:0", "--daemon", daemon, "--log-level", "debug", *options]
         own = {k: v for k, v in os.environ.items() if not k.startswith("VIKINGD_")}
+        own |= environment
         with said.open("w") as err:
             self.process = start(command, stdout=subprocess.PIPE, stderr=err, text=True, env=own)
         line = self.process.stdout.readline()

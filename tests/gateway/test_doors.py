@@ -14,6 +14,8 @@ from vikingd.client import Client, Draft
 
 HOME = "viking://resources/doors"
 HIDDEN = "viking://resources/hidden/plan.md"
+pytestmark = pytest.mark.deep
+
 DOORS = ("node", "curl", "mcp-stdio", "mcp-http", "chromium")
 WRONG = "vk_00000000_" + "0" * 64
 
@@ -62,7 +64,6 @@ def house(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Iterato
         yield House(at, keys, doors)
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("name", DOORS)
 def test_a_door_finds_reads_writes_remembers_and_recalls(house: House, name: str) -> None:
     """Each door does all five, and curl sees what it wrote."""
@@ -78,7 +79,6 @@ def test_a_door_finds_reads_writes_remembers_and_recalls(house: House, name: str
         assert any(f"harbour of {word}" in memory for memory in each.recall(f"harbour of {word}"))
 
 
-@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("name", DOORS)
 @pytest.mark.parametrize(
     ("key", "text"), [("none", "key|Sign in"), ("wrong", "key"), ("revoked", "revoked")]
@@ -90,7 +90,6 @@ def test_a_door_asks_for_a_valid_key(house: House, name: str, key: str, text: st
         door.find("lantern")
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("name", DOORS)
 def test_a_door_holds_the_rights_of_the_key(house: House, name: str) -> None:
     """A reader writes nothing, and what a key may not read does not exist for it."""

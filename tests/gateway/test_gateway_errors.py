@@ -253,7 +253,6 @@ def test_a_large_body_is_refused_unread(daemon: str, tmp_path: Path) -> None:
         assert gateway.post("find", many).status_code == 413
 
 
-@pytest.mark.deep
 def test_the_limit_of_the_daemon_is_told(tmp_path: Path) -> None:
     """A body that only the daemon finds too large is 413, too."""
     small = tmp_path / "small.toml"
@@ -330,7 +329,6 @@ def test_deadlines_are_those_of_the_caller(gateway: Gateway, client: MessageClie
         assert reason(reply) in ("REVISION_NOT_REACHED", "TIMED_OUT")
 
 
-@pytest.mark.deep
 def test_a_client_that_goes_away_cancels_its_call(tmp_path: Path) -> None:
     """The daemon learns from a reset connection that nobody waits for the answer any more."""
     with (
@@ -369,8 +367,8 @@ def test_a_client_that_leaves_a_backup_cancels_it(tmp_path: Path) -> None:
         eventually(lambda: gateway.http.post("/v1/backup", json={}).status_code == 200)
 
 
-@pytest.mark.deep
-def test_a_daemon_that_is_away_is_told_and_found_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.deep)])
+def test_a_daemon_that_is_away_is_told_and_found_again(tmp_path: Path, times: int) -> None:
     """Without a daemon a call is 503 and /healthz too; the gateway finds the daemon again."""
     address = free_address()
     started = Daemon(tmp_path / "store", tmp_path / "a.log", "--provider", "none")
@@ -381,7 +379,7 @@ def test_a_daemon_that_is_away_is_told_and_found_again(tmp_path: Path) -> None:
         assert address not in reply.text
         health = gateway.get("/healthz")
         assert (health.status_code, health.json()) == (503, {"status": "NOT_SERVING"})
-        for _ in range(2):
+        for _ in range(times):
             listen = ("--listen", address, "--provider", "none")
             daemon = Daemon(tmp_path / "store", tmp_path / "b.log", *listen)
             try:

@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -20,6 +21,7 @@ import pytest
 
 from tests.access.tls_helpers import Authority
 from tests.commands import VIKINGD, serve, serve_only
+from tests.daemons import start
 from tests.gateway.gateway_helpers import Gateway, gateway_of, response
 from tests.metrics_helpers import Daemon, running
 from tests.patience import eventually
@@ -49,29 +51,38 @@ def get(connection: socket.socket, gateway: Gateway, path: str = FIND) -> int:
     return response(connection)[0]
 
 
-@pytest.mark.deep
-def test_slow_heads_and_idle_connections_end(daemon: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def impatient(daemon: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """Yield a gateway that waits half a second for its callers."""
+    with gateway_of(daemon, tmp_path_factory.mktemp("impatient"), changed=SHORT) as made:
+        yield made
+
+
+def test_slow_heads_and_idle_connections_end(impatient: Gateway) -> None:
     """A head that does not arrive in time ends its connection: the first one and a later one."""
-    with gateway_of(daemon, tmp_path, changed=SHORT) as gateway:
-        with gateway.connect() as silent:
-            assert is_closed(silent)
-        with gateway.connect() as slow:
-            assert drips_until_closed(slow, b"GET /v1/find?q=" + b"a" * 100)
-        with gateway.connect() as second:
-            assert get(second, gateway) == 200
-            assert drips_until_closed(second, b"GET /v1/find?q=" + b"a" * 100)
-        with gateway.connect() as idle:
-            assert get(idle, gateway) == 200
-            assert is_closed(idle)
-        with gateway.connect() as busy:  # each response begins the time again
-            for _ in range(4):
-                time.sleep(0.25)
-                assert get(busy, gateway) == 200
-        # A call that runs is no wait for a head.
-        started = time.perf_counter()
-        with gateway.connect() as waiting:
-            assert get(waiting, gateway, "/v1/tree?minRevision=999999&timeout=1.5") == 504
-        assert time.perf_counter() - started > 1.2
+    with impatient.connect() as slow:
+        assert drips_until_closed(slow, b"GET /v1/find?q=" + b"a" * 100)
+    with impatient.connect() as second:
+        assert get(second, impatient) == 200
+        assert drips_until_closed(second, b"GET /v1/find?q=" + b"a" * 100)
+    with impatient.connect() as idle:
+        assert get(idle, impatient) == 200
+        assert is_closed(idle)
+
+
+@pytest.mark.deep
+def test_only_a_wait_for_a_head_ends_a_connection(impatient: Gateway) -> None:
+    """A silent connection ends; each response begins the time again, and a call may be longer."""
+    with impatient.connect() as silent:
+        assert is_closed(silent)
+    with impatient.connect() as busy:
+        for _ in range(4):
+            time.sleep(0.25)
+            assert get(busy, impatient) == 200
+    started = time.perf_counter()
+    with impatient.connect() as waiting:
+        assert get(waiting, impatient, "/v1/tree?minRevision=999999&timeout=1.5") == 504
+    assert time.perf_counter() - started > 1.2
 
 
 def drips_until_closed(connection: socket.socket, data: bytes) -> bool:
@@ -89,13 +100,14 @@ def drips_until_closed(connection: socket.socket, data: bytes) -> bool:
     return False
 
 
-def test_a_client_that_does_not_read_is_dropped(daemon: str, tmp_path: Path) -> None:
+def test_a_client_that_does_not_read_is_dropped(impatient: Gateway) -> None:
     """A response that nobody takes ends with its connection."""
-    with gateway_of(daemon, tmp_path, changed=SHORT) as gateway, gateway.connect() as deaf:
+    eventually(lambda: connections_of(impatient) == 0)  # those of other tests
+    with impatient.connect() as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        request = f"GET /v1/openapi.json HTTP/1.1\r\nhost: {gateway.host}\r\n\r\n".encode()
+        request = f"GET /v1/openapi.json HTTP/1.1\r\nhost: {impatient.host}\r\n\r\n".encode()
         deaf.sendall(request * 100)  # 12 MB of responses
-        eventually(lambda: connections_of(gateway) == 0)
+        eventually(lambda: connections_of(impatient) == 0)
 
 
 def connections_of(gateway: Gateway) -> int:
@@ -160,7 +172,6 @@ def test_requests_of_one_connection_are_not_delayed(gateway: Gateway) -> None:
     assert sorted(times)[7] < 0.03  # a delayed acknowledgement takes 40 ms
 
 
-@pytest.mark.deep
 def test_a_stop_finishes_running_requests(tmp_path: Path) -> None:
     """SIGTERM refuses new connections, lets a request finish, and ends with exit code 0."""
     with running(tmp_path / "store", "--provider", "none") as daemon:
@@ -262,7 +273,6 @@ def test_clients_need_a_certificate_where_an_authority_is_named(
         assert gateway.stop() == 0
 
 
-@pytest.mark.deep
 def test_a_certificate_of_the_gateway_is_not_that_of_its_callers(
     authority: Authority, tmp_path: Path
 ) -> None:
@@ -283,8 +293,7 @@ def test_a_certificate_of_the_gateway_is_not_that_of_its_callers(
             "VIKINGD_CERT": str(own[0]),
             "VIKINGD_CERT_KEY": str(own[1]),
         }
-        changed = f"import os\nos.environ.update({environment})"
-        with gateway_of(address, tmp_path, changed=changed) as gateway:
+        with gateway_of(address, tmp_path, environment=environment) as gateway:
             assert gateway.get(FIND).status_code == 401
             bearer = f"Bearer {operator}"
             assert gateway.get(FIND, authorization=bearer).status_code == 200
@@ -293,14 +302,14 @@ def test_a_certificate_of_the_gateway_is_not_that_of_its_callers(
 def refusal(*options: str) -> str:
     """Return the line with which a command line of the daemon ends."""
     command = [*VIKINGD, *options, "--config", os.devnull]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode != 0
-    assert "Traceback" not in done.stderr
-    assert done.stderr.startswith("vikingd: ")
-    return done.stderr
+    process = start(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "Traceback" not in said
+    assert said.startswith("vikingd: ")
+    return str(said)
 
 
-@pytest.mark.deep
 def test_addresses_that_cannot_be_used_are_told(tmp_path: Path) -> None:
     """One line names the address, the daemon or the file, also where a daemon starts both."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -422,16 +431,18 @@ def test_the_gateway_starts_again_and_ends_with_its_daemon(tmp_path: Path) -> No
     assert not any(map(is_alive, both.pids))
 
 
-def test_the_gateway_ends_with_a_killed_daemon(tmp_path: Path) -> None:
-    """A daemon that is killed leaves no gateway behind."""
+def test_the_gateway_starts_again_and_ends_with_a_killed_daemon(tmp_path: Path) -> None:
+    """A killed gateway starts again at its address; a killed daemon leaves none behind."""
     options = ("--provider", "none", "--gateway", "127.0.0.1:0")
     daemon = Daemon(tmp_path / "store", tmp_path / "log", *options)
     both = Both(daemon)
     eventually(lambda: len(both.pids) == 1)
-    assert is_alive(both.pids[0])
+    os.kill(both.pids[0], signal.SIGKILL)
+    assert both.status() == 200  # it waited
+    eventually(lambda: len(both.pids) == 2)
     daemon.process.kill()
     daemon.process.communicate(timeout=20)
-    eventually(lambda: not is_alive(both.pids[0]))
+    eventually(lambda: not any(map(is_alive, both.pids)))
 
 
 @pytest.mark.deep

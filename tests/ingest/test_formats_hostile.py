@@ -107,20 +107,20 @@ def page_cycle(count: int) -> bytes:
     return pdf([CATALOG, top, b"<</Type/Pages/Count 9/Parent 2 0 R/Kids[2 0 R]>>"])
 
 
-@pytest.mark.deep_after(1)
+@pytest.mark.deep_after(5)
 @pytest.mark.parametrize(
     ("make", "reason"),
     [
-        (deflate_bomb, "needs more than 256 MiB of memory to read"),
-        (doubling_forms, "needs more than 256 MiB of memory to read"),
         (nested, "has no text"),
-        (lambda: page_cycle(10_000), "is damaged: no page is read"),
-        (lambda: page_cycle(10**6), "at most 20,000 are allowed"),
         (lambda: b"", "is damaged, or no PDF"),
         (lambda: b"%PDF-1.7\n" + bytes(range(256)) * 99, "is damaged, or no PDF"),
         (lambda: (FILES / "report-en.pdf").read_bytes()[:9000], "is damaged, or no PDF"),
+        (lambda: page_cycle(10**6), "at most 20,000 are allowed"),
+        (lambda: page_cycle(10_000), "is damaged: no page is read"),
+        (doubling_forms, "needs more than 256 MiB of memory to read"),
+        (deflate_bomb, "needs more than 256 MiB of memory to read"),
     ],
-    ids=["deflate", "forms", "nested", "cycle", "claim", "empty", "junk", "cut"],
+    ids=["nested", "empty", "junk", "cut", "claim", "cycle", "forms", "deflate"],
 )
 def test_hostile_pdf_files_are_refused(
     documents: Documents, tmp_path: Path, make: Callable[[], bytes], reason: str
@@ -160,6 +160,28 @@ def zeros(path: Path, member: str, size: int) -> Path:
         for _ in range(size >> 20):
             file.write(b" " * (1 << 20))
     return path
+
+
+@pytest.mark.parametrize("name", OFFICE)
+def test_an_archive_beyond_its_limits_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
+) -> None:
+    """Bytes, bytes of XML, members and names outside of the archive are checked first."""
+    path = tmp_path / name
+    for limit, value, reason in (
+        ("MAX_BYTES", 1000, "bytes unpacked, at most 1,000 are allowed"),
+        ("MAX_XML_BYTES", 1000, "bytes of XML unpacked, at most 1,000 are"),
+        ("MAX_MEMBERS", 2, "members, at most 2 are allowed"),
+        ("", 0, "has a member outside of itself: "),
+    ):
+        shutil.copy(FILES / name, path)
+        with monkeypatch.context() as patch, path.open("rb") as file:
+            if limit:
+                patch.setattr(zips, limit, value)
+            else:
+                rewritten(path, "../../outside.xml", lambda _: b"<a/>")
+            with pytest.raises(Failed, match=reason), zips.checked(file, doctype=True):
+                pass
 
 
 @pytest.mark.deep

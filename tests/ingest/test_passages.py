@@ -227,13 +227,13 @@ def test_contents_without_a_word_have_no_passages() -> None:
         ] * 4
 
 
-@pytest.mark.deep_after(1)
+@pytest.mark.parametrize("size", [1 << 14, pytest.param(2 << 20, marks=pytest.mark.deep)])
 @pytest.mark.parametrize(
     ("space", "name"), [(" ", "a.md"), ("\t", "a.py"), ("\n", "a.txt"), ("\u3000", "a.md")]
 )
-def test_white_space_of_two_mebibytes_is_passed_over(space: str, name: str) -> None:
-    """White space of two mebibytes around words is in no passage."""
-    white = space * ((2 << 20) // 3)
+def test_much_white_space_is_passed_over(space: str, name: str, size: int) -> None:
+    """White space of up to two mebibytes around words is in no passage."""
+    white = space * (size // 3)
     content = f"{white}One.{white}Two.{white}"
     assert [content[p.start : p.end] for p in split(content, name)] == ["One.", "Two."]
     assert split(white, name) == []

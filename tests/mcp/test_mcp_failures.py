@@ -44,17 +44,17 @@ def free_port() -> int:
         return int(made.getsockname()[1])
 
 
-@pytest.mark.deep
-def test_a_daemon_may_start_later_and_restart() -> None:
-    """Without a daemon a call says how to start one, and works once there is one, twice."""
+@pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.deep)])
+def test_a_daemon_may_start_later_and_restart(times: int) -> None:
+    """Without a daemon a call says how to start one, and works whenever there is one."""
     address = f"127.0.0.1:{free_port()}"
 
-    asyncio.run(_restarts(address))
+    asyncio.run(_restarts(address, times))
 
 
-async def _restarts(address: str) -> None:
+async def _restarts(address: str, times: int) -> None:
     async with in_process(address) as client:
-        for _ in range(2):
+        for _ in range(times):
             text = await failed(client, "find", query="tea")
             assert f"No daemon answers at {address}" in text
             assert "`vikingd serve`" in text

@@ -61,6 +61,25 @@ async def content(client: Client) -> str:
     return str((await told(client, "read", uri=TEA))["content"])
 
 
+@pytest.mark.parametrize("by", ["options", pytest.param("variables", marks=pytest.mark.deep)])
+def test_the_start_chooses_daemon_key_and_tenant(guarded: Guarded, by: str) -> None:
+    """Address, key and tenant are options of vikingctl, or its variables."""
+    key, tenant = str(guarded.operator), "acme"
+    options = ("--address", guarded.plain, "--key-file", key, "--tenant", tenant)
+    variables = {
+        "VIKINGCTL_ADDRESS": guarded.plain,
+        "VIKINGD_KEY_FILE": key,
+        "VIKINGD_TENANT": tenant,
+    }
+
+    async def main() -> None:
+        client = over_stdio(*options) if by == "options" else over_stdio(**variables)
+        async with client:
+            assert await content(client) == "Acme's tea."
+
+    asyncio.run(main())
+
+
 @pytest.mark.deep
 def test_options_and_variables_choose_daemon_key_and_tenant(guarded: Guarded) -> None:
     """Address, key, tenant and TLS come from the options of vikingctl, or from its variables."""

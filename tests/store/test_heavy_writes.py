@@ -381,6 +381,7 @@ def ctl_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
     def run(where: str, *arguments: str) -> tuple[int, str, str]:
         monkeypatch.setenv("VIKINGCTL_ADDRESS", where)
         monkeypatch.setattr("sys.argv", ["vikingctl", *arguments])
+        monkeypatch.setenv("GRPC_VERBOSITY", "ERROR")  # vikingctl would set it for good
         with pytest.raises(SystemExit) as ended:
             main.main()
         out, err = capsys.readouterr()

@@ -114,7 +114,7 @@ class World:
         )
 
 
-@pytest.fixture(params=range(6))
+@pytest.fixture(params=range(15))
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     """Yield one of several random worlds."""
     world = World(tmp_path / "store", request.param)
