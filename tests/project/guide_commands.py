@@ -164,6 +164,7 @@ SERVED: dict[str, Sequence[str]] = {
 }
 """Starts of a daemon; the options follow, or replace an address. The first one is quick."""
 
+_RANDOM = "pytest -m deep tests/integrations/test_integrations_langgraph_random.py"
 _BENCH = "python -m benchmarks."
 _STORE = "vikingctl backup copy && vikingd restore copy --path data && "
 
@@ -215,12 +216,10 @@ DEEP: dict[str, str] = {
     "SOAK_SECONDS=600 pytest -m soak": (
         "SOAK_SEED=1 SOAK_SECONDS=1 pytest -m soak tests/engine/test_soak.py"
     ),
-    "TEST_SEED=8 TEST_CHANGES=1000 pytest tests/client/test_watch_random.py": (
-        "TEST_SEED=8 TEST_CHANGES=60 pytest tests/client/test_watch_random.py"
+    "TEST_SEED=8 TEST_CHANGES=3000 pytest -m deep tests/client/test_watch_random.py": (
+        "TEST_SEED=8 TEST_CHANGES=60 pytest -m deep tests/client/test_watch_random.py"
     ),
-    "TEST_OPERATIONS=10000 pytest tests/integrations/test_integrations_langgraph_random.py": (
-        "TEST_OPERATIONS=400 pytest tests/integrations/test_integrations_langgraph_random.py"
-    ),
+    f"TEST_OPERATIONS=25000 {_RANDOM}": f"TEST_OPERATIONS=400 {_RANDOM}",
     ".ci/coverage": "{} -n0 tests/project/test_programs.py",
     "python -m tests.chaos --minutes 60 --seed 7": "{} --minutes .05 --steps 1 --vaults 1",
     "python -m tests.chaos --minutes 10 --only kills --seed 7": "{} --steps 1",

@@ -246,8 +246,9 @@ def test_reads_wait_for_the_revision_they_ask_for(channel: grpc.Channel) -> None
     tree = contexts_pb2_grpc.ContextsStub(channel)
     revision = put(channel, contexts_pb2.ContextInput(uri=f"{top}/a.md", vector=floats(1, 1, 1, 1)))
     far = contexts_pb2.GetRequest(uri=top, min_revision=revision + 1000)
-    late = grpc.StatusCode.DEADLINE_EXCEEDED
-    assert failure(tree.Get, far, timeout=0.5) == (late, "REVISION_NOT_REACHED")
+    late = (grpc.StatusCode.DEADLINE_EXCEEDED, "REVISION_NOT_REACHED")
+    # On a busy machine gRPC's own deadline may come first.
+    eventually(lambda: failure(tree.Get, far, timeout=1) == late)
     others = [tree.Get.future(far) for _ in range(200)]
     tree.Get(contexts_pb2.GetRequest(uri=top), timeout=20)  # the other calls wait by now
     near = tree.Get.future(contexts_pb2.GetRequest(uri=top, min_revision=revision + 1), timeout=20)
