@@ -199,6 +199,7 @@ def test_hidden_and_missing_contexts_take_the_same_time(target: Fort) -> None:
         assert abs(one - two) < 0.5 * max(one, two), method
 
 
+@pytest.mark.deep
 def test_keys_with_a_known_id_and_others_are_refused_alike(target: Fort) -> None:
     """A wrong secret of a known key, and the key of an unknown id, have the same answer."""
     wrong = target.keys["ana"][:12] + "0" * 64
@@ -276,6 +277,7 @@ def test_health_and_reflection_tell_no_names(target: Fort) -> None:
     assert "acme" not in told
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("count", "size", "most"), [(25, 64, 60), pytest.param(100, 400, 100, marks=pytest.mark.deep)]
 )

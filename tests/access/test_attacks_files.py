@@ -129,6 +129,7 @@ def test_keys_that_vanish_from_the_file_leave_the_calls_refused(tmp_path: Path) 
     assert keys.had_key
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("pause", [0.3, pytest.param(0.0, marks=pytest.mark.deep)])
 def test_a_lock_on_the_keys_delays_no_call(tmp_path: Path, pause: float) -> None:
     """While another process writes the file, calls go on; a new key waits, and fails in words."""

@@ -35,6 +35,7 @@ def chaos(scratch: Path, *options: str) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in done.stdout.splitlines() if ": " in line)
 
 
+@pytest.mark.deep
 def test_a_damaged_directory_finds_nothing_wrong(tmp_path: Path) -> None:
     """A step of the harness makes its stores, damages a copy, and compares all answers."""
     with Nursery() as nursery:

@@ -142,6 +142,7 @@ def both(text: str) -> str:
     return text.replace("127.0.0.1", "localhost")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("times", [1, pytest.param(6, marks=pytest.mark.deep)])
 def test_a_name_with_several_addresses_hides_no_reason(
     listening: Listening,

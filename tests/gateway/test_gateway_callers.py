@@ -291,6 +291,7 @@ def test_an_unknown_session_is_no_local_caller(gateway: Gateway) -> None:
     assert gateway.get("/v1/find?q=a", cookie="other=1").status_code == 200
 
 
+@pytest.mark.deep
 def test_many_wrong_keys_are_slowed(keys: Keys, guarded: Gateway) -> None:
     """Wrong keys at the sign-in wait as those of gRPC do; right ones do not."""
     for _ in range(12):
@@ -303,6 +304,7 @@ def test_many_wrong_keys_are_slowed(keys: Keys, guarded: Gateway) -> None:
     assert time.perf_counter() - started < 0.3
 
 
+@pytest.mark.deep
 def test_a_large_body_of_a_wrong_key_is_not_read(guarded: Gateway) -> None:
     """The daemon accepts the key before the gateway reads a large body."""
     head = (

@@ -172,6 +172,7 @@ def test_requests_of_one_connection_are_not_delayed(gateway: Gateway) -> None:
     assert sorted(times)[7] < 0.03  # a delayed acknowledgement takes 40 ms
 
 
+@pytest.mark.deep
 def test_a_stop_finishes_running_requests(tmp_path: Path) -> None:
     """SIGTERM refuses new connections, lets a request finish, and ends with exit code 0."""
     with running(tmp_path / "store", "--provider", "none") as daemon:

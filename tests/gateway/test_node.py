@@ -18,6 +18,8 @@ from tests.programs import needed
 from tests.project.test_documents import BLOCK, ROOT
 from vikingd.pb.contexts_pb2 import GetRequest
 
+pytestmark = pytest.mark.deep
+
 NOTE = "viking://users/ana/memories/notes/tea.md"
 NUMBERED = "viking://users/ana/memories/numbers.md"
 UNSAFE = 2**53 + 1

@@ -14,6 +14,8 @@ from tests.gateway.page_helpers import Site, chromium, page, site
 from tests.patience import eventually
 from vikingd.client import Draft
 
+pytestmark = pytest.mark.deep
+
 NOTES = "viking://resources/notes"
 TEXTS = {
     f"{NOTES}/tea/oolong.md": "# Oolong\n\nSteep oolong at 90 degrees.\n\n- rinse **once**\n- pour",

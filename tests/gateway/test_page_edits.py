@@ -16,6 +16,8 @@ from tests.patience import eventually
 from tests.store.store_helpers import file, opened, put
 from vikingd.client import Draft
 
+pytestmark = pytest.mark.deep
+
 NOTES = "viking://resources/notes"
 MEMORIES = {
     "viking://user/memories/preferences/tea.md": "- Prefers oolong of all teas.",

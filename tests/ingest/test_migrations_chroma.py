@@ -34,6 +34,8 @@ _WRITE = """
 import os, sys
 import chromadb
 from chromadb.utils.embedding_functions import OpenAIEmbeddingFunction
+
+pytestmark = pytest.mark.deep
 os.environ["OPENAI_API_KEY"] = "unused"
 path, many = sys.argv[1], int(sys.argv[2])
 client = chromadb.PersistentClient(path, chromadb.Settings(anonymized_telemetry=False))

@@ -142,6 +142,7 @@ def test_writers_side_by_side_lose_and_mix_nothing(typed: Client) -> None:
         assert own == [f"{name} {n} {part}" for n in range(appends) for part in "ab"]
 
 
+@pytest.mark.deep
 def test_pops_and_appends_side_by_side_take_each_item_once(typed: Client) -> None:
     """What was appended is popped once or is left; equal items are no exception."""
     popped: list[Any] = []

@@ -117,6 +117,7 @@ def test_the_example_of_langchain(run: Callable[[str], list[str]]) -> None:
     assert re.fullmatch(r"0\.\d{3} Green tea: 70 degrees\.", first)
 
 
+@pytest.mark.deep
 def test_the_example_of_langgraph(run: Callable[[str], list[str]], typed: Client) -> None:
     """The agent remembers in some twenty lines; what it remembers is a file."""
     assert run("langgraph") == ["I see.", "You drink oolong."]
@@ -135,6 +136,7 @@ def test_the_example_of_llamaindex(run: Callable[[str], list[str]]) -> None:
     ]
 
 
+@pytest.mark.deep
 def test_the_example_of_the_agents_sdk(run: Callable[[str], list[str]], typed: Client) -> None:
     """The second run has the items of the first one."""
     assert run("openai_agents") == ["I see.", "You drink oolong."]

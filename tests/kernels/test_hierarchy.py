@@ -366,6 +366,7 @@ def test_icc_is_that_of_an_analysis_of_variance(shape):
     world.close()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("rubbish", [np.nan, np.inf, 0.5])
 def test_what_does_not_count_is_not_read(rubbish):
     """Scores of neighbours without weight are not read."""

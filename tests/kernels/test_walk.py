@@ -225,6 +225,7 @@ def test_candidates_hold_all_that_can_be_among_the_best(shape, weights, k, seed,
     world.close()
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("directories", "rounds"), [(30, 5), pytest.param(100, 120, marks=pytest.mark.deep)]
 )

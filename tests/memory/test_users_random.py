@@ -117,7 +117,7 @@ def some_recall(of: random.Random) -> dict[str, Any]:
     return fields
 
 
-@pytest.mark.parametrize("seed", seeds(4, 40))
+@pytest.mark.parametrize("seed", seeds(2, 40))
 def test_what_may_not_be_read_changes_no_recall(tmp_path: Path, seed: int) -> None:
     """Two stores that differ only in what the caller may not read give the same answers."""
     of = random.Random(seed)
@@ -150,7 +150,7 @@ def test_what_may_not_be_read_changes_no_recall(tmp_path: Path, seed: int) -> No
     assert len(reached) < 5 or paths - {0}
 
 
-@pytest.mark.parametrize("seed", seeds(2, 16))
+@pytest.mark.parametrize("seed", seeds(1, 16))
 def test_what_may_not_be_written_stays(tmp_path: Path, seed: int) -> None:
     """Random writes of random callers change only what these may write, and fail as they must."""
     of = random.Random(seed)

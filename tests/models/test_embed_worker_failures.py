@@ -147,6 +147,7 @@ def test_an_endpoint_that_falters_costs_no_text(endpoint: Endpoint, fails: str) 
         assert running.state().last_error == ""
 
 
+@pytest.mark.deep
 @pytest.mark.deep_after(1)
 @pytest.mark.parametrize("deaths", [1, 2])
 def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, deaths: int) -> None:

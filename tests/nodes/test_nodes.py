@@ -163,6 +163,7 @@ def test_an_own_write_is_no_lost_history(two: tuple[Engine, Engine]) -> None:
     assert asyncio.run(find()).endswith(".2")
 
 
+@pytest.mark.deep
 def test_a_silent_database_is_away_within_seconds(postgres: Server, tmp_path: Path) -> None:
     """A server that neither answers nor ends its connections: writes fail, finds go on."""
     proxies = Proxies()

@@ -26,6 +26,7 @@ from vikingd.store.postgres.store import PostgresStore
 from vikingd.store.postgres.tenants import SharedTenants
 
 pytestmark = [
+    pytest.mark.deep,
     pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0"),
     pytest.mark.timeout(300),
 ]
