@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from vikingd.client import (
     ClientError,
     Draft,
     Method,
+    TimedOut,
     find_request,
 )
 from vikingd.client.messages import MessageClient
@@ -52,7 +54,7 @@ def test_a_fault_in_any_round_gives_quicks_scores_and_says_so(
 
 
 @pytest.mark.parametrize(
-    ("finds", "seconds"), [(3, 2.0), pytest.param(60, 10.0, marks=pytest.mark.deep)]
+    ("finds", "seconds"), [(3, 4.0), pytest.param(60, 10.0, marks=pytest.mark.deep)]
 )
 def test_a_slow_reranker_holds_up_nobody_and_no_deadline(
     house: House, finds: int, seconds: float
@@ -67,13 +69,18 @@ def test_a_slow_reranker_holds_up_nobody_and_no_deadline(
     house.reranker.answer = slow
     query = house.question()
     with ThreadPoolExecutor(1) as pool:
-        started = time.monotonic()
-        thinking = pool.submit(house.client.with_timeout(seconds).find, query, mode=THINKING)
-        assert waiting.wait(10)
-        for _ in range(finds):
-            assert house.client.find("tea").total
-        assert not thinking.done()
-        reply = thinking.result()
+        for _ in range(3):  # on a busy machine gRPC's own deadline may come first
+            waiting.clear()
+            started = time.monotonic()
+            find = house.client.with_timeout(seconds).find
+            thinking = pool.submit(find, query, mode=THINKING)
+            assert waiting.wait(10)
+            for _ in range(finds):
+                assert house.client.find("tea").total
+            assert not thinking.done()
+            with suppress(TimedOut):
+                reply = thinking.result()
+                break
         assert time.monotonic() - started < 30  # the reranker takes 60 s
         assert reply.rerank.status == RERANK_STATUS_FAILED
         assert scored(reply) == scored(house.client.find(query))

@@ -23,6 +23,8 @@ from vikingd.ctl.migrations.notes import Notes
 from vikingd.ctl.migrations.vectors import Choice, Vectors
 from vikingd.domain.errors import InvalidField
 
+pytestmark = pytest.mark.deep
+
 Ctl = Callable[..., tuple[int, str, str]]
 
 TOP = "viking://resources/chroma"
@@ -35,7 +37,6 @@ import os, sys
 import chromadb
 from chromadb.utils.embedding_functions import OpenAIEmbeddingFunction
 
-pytestmark = pytest.mark.deep
 os.environ["OPENAI_API_KEY"] = "unused"
 path, many = sys.argv[1], int(sys.argv[2])
 client = chromadb.PersistentClient(path, chromadb.Settings(anonymized_telemetry=False))
