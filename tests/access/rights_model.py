@@ -196,6 +196,7 @@ class Caller:
         top = split(self.full(uri) or "")
         return self._below(uri, found.code, lambda other: bool(
             len(split(other)) > len(top)
+            and (self.world.contexts[other] or not pattern.endswith("/"))
             and plain_glob("/".join(split(other)[len(top) :]), pattern)
         ))  # fmt: skip
 

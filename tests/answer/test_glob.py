@@ -35,7 +35,7 @@ def test_all_matches_are_below_the_literal_beginning(pattern: str, path: str) ->
     """The walk is limited to a directory that has all matches."""
     glob = glob_pattern(pattern, "pattern")
     if plain_glob(path, pattern):
-        assert f"{TOP}/{path}".startswith(f"{glob.top(TOP)}/")
+        assert f"{TOP}/{path}/".startswith(f"{glob.top(TOP)}/")
 
 
 def test_the_literal_beginning_ends_before_a_wildcard() -> None:
