@@ -149,8 +149,9 @@ class Forked:
         """Wait for the end, and return the exit code."""
         with self._waiting:
             if self.returncode is None:
-                readable, _, _ = select.select([self._report], [], [], timeout)
-                if not readable:
+                ends = select.poll()  # `select` takes no descriptor above 1,023
+                ends.register(self._report, select.POLLIN)
+                if not ends.poll(None if timeout is None else timeout * 1000):
                     raise subprocess.TimeoutExpired(self.args, timeout or 0)
                 self.returncode = int(self._line())
                 os.close(self._report)

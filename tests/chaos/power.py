@@ -54,6 +54,7 @@ def failures(run: Run, number: int, directory: Path) -> None:
     directory.mkdir()
     store = directory / "store"
     daemon = Daemon(run.nursery, store, **SMALL)
+    daemon.is_serving()
     for again in range(_FAILURES):
         if time.monotonic() > run.until:
             break

@@ -34,7 +34,7 @@ def script(port: str, tls: str) -> str:
             text = re.sub(r"^python3 -m pip .*\n", "", text)
             commands.append(re.sub(r" &$", " &\nwait_for_port 7717", text, flags=re.MULTILINE))
     said = "\n".join(commands).replace("toml &\nwait_for_port 7717", "toml &\nwait_for_port 7443")
-    return said.replace("7717", port).replace("7443", tls)
+    return re.sub("7717|7443", lambda found: {"7717": port, "7443": tls}[found[0]], said)
 
 
 @pytest.mark.deep
