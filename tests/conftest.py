@@ -55,6 +55,14 @@ def pytest_configure(config: pytest.Config) -> None:
     tiers.begin(config.option.markexpr)
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Compile the kernels before the workers start, which would each compile most of them."""
+    config = session.config
+    if not hasattr(config, "workerinput") and config.getoption("numprocesses", 0):
+        code = "from vikingd.daemon import warm; warm.compile_kernels(print)"
+        subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return three workers for directories, and none for files, which are easier to debug here.
 

@@ -169,6 +169,7 @@ def test_hidden_and_missing_contexts_are_answered_alike(target: Fort) -> None:
             assert (code, message) == (expected, text), hidden[1]
 
 
+@pytest.mark.deep
 def test_hidden_and_missing_contexts_take_the_same_time(target: Fort) -> None:
     """The medians of many calls by turns tell nothing."""
     put = contexts_pb2.PutRequest(

@@ -223,6 +223,7 @@ def test_strange_bytes_in_a_pattern(client: MessageClient) -> None:
             assert caught.value.details().startswith("pattern: ")
 
 
+@pytest.mark.deep
 def test_a_search_that_ends_early_holds_no_old_revision(
     client: MessageClient, stubs: Stubs
 ) -> None:

@@ -109,6 +109,7 @@ def test_only_its_owner_reaches_the_daemon(tmp_path: Path) -> None:
         assert client.stats().embedder.provider == "none"
 
 
+@pytest.mark.deep
 def test_the_daemon_goes_with_the_garbage(tmp_path: Path) -> None:
     """A client that nothing refers to ends its daemon; a copy of it keeps the daemon."""
     client = opened(tmp_path)
@@ -218,6 +219,7 @@ def test_a_directory_in_use_names_its_holder(tmp_path: Path) -> None:
         opened(tmp_path)
 
 
+@pytest.mark.deep
 def test_a_lock_that_the_system_does_not_list_is_in_use_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

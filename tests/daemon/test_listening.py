@@ -182,6 +182,7 @@ def test_a_name_with_several_addresses_hides_no_reason(
     assert "its certificate is refused" in asyncio.run(ask())
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(
     ("begins", "ends", "event", "reason", "hint"),
     [

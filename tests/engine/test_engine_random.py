@@ -31,6 +31,7 @@ def test_an_engine_and_its_reader(lengths: settings) -> None:
     run_state_machine_as_test(EngineMachine, settings=lengths)
 
 
+@pytest.mark.deep
 @tiers
 @pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
 def test_two_nodes(postgres: Server, monkeypatch: pytest.MonkeyPatch, lengths: settings) -> None:

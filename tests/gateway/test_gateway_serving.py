@@ -432,6 +432,7 @@ def test_the_gateway_starts_again_and_ends_with_its_daemon(tmp_path: Path) -> No
     assert not any(map(is_alive, both.pids))
 
 
+@pytest.mark.deep
 def test_the_gateway_starts_again_and_ends_with_a_killed_daemon(tmp_path: Path) -> None:
     """A killed gateway starts again at its address; a killed daemon leaves none behind."""
     options = ("--provider", "none", "--gateway", "127.0.0.1:0")

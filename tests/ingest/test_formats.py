@@ -265,6 +265,7 @@ def test_equations_and_charts_of_a_text_are_named(tmp_path: Path, read: Read) ->
     assert read(path).lost == ["2 equations are left out"]
 
 
+@pytest.mark.deep
 def test_reading_again_gives_equal_drafts(tmp_path: Path) -> None:
     """Drafts of the same files are equal, so that a second import writes nothing."""
     shutil.copytree(FILES, tmp_path / "files", ignore=shutil.ignore_patterns("sources", "expected"))

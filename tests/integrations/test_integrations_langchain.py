@@ -148,6 +148,7 @@ def test_vectors_of_an_embeddings_object_are_sent(typed: Client) -> None:
     assert store.embeddings is embedding
 
 
+@pytest.mark.deep
 def test_without_embeddings_the_daemon_embeds() -> None:
     """The daemon's own embedder finds by meaning, once the store has waited for it."""
     with serving() as address, Client(address) as client:

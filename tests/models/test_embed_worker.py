@@ -48,6 +48,7 @@ def test_the_backlog_is_filled_in_groups() -> None:
     assert running.state().last_error == ""
 
 
+@pytest.mark.deep
 def test_groups_are_bounded_by_their_length(endpoint: Endpoint) -> None:
     """The characters of a group are bounded, less for the first group; a longer text goes alone."""
     third = "x" * (worker.MAX_FIRST_CHARS // 3)

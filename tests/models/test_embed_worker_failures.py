@@ -26,6 +26,7 @@ from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.embed.worker import BacklogWorker
 
 
+@pytest.mark.deep
 def test_a_child_that_hangs_is_killed_and_replaced(endpoint: Endpoint) -> None:
     """A child that does not answer within its limit is killed, and a new child replaces it."""
     embedder = DocumentEmbedder(endpoint.settings(timeout=5.0, retries=2))
@@ -136,6 +137,7 @@ def test_the_state_is_of_one_moment_while_texts_are_skipped() -> None:
         assert count == last
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("fails", ["batch, text", "batch, text, probe"])
 def test_an_endpoint_that_falters_costs_no_text(endpoint: Endpoint, fails: str) -> None:
     """A text that fails once, or together with all others, is not skipped."""
@@ -148,7 +150,6 @@ def test_an_endpoint_that_falters_costs_no_text(endpoint: Endpoint, fails: str) 
 
 
 @pytest.mark.deep
-@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("deaths", [1, 2])
 def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, deaths: int) -> None:
     """A text alone in a killed child is tried again, and is skipped after a second death."""
@@ -171,7 +172,7 @@ def test_a_text_alone_in_a_killed_child_has_a_second_try(endpoint: Endpoint, dea
         assert not left
 
 
-@pytest.mark.deep_after(1)
+@pytest.mark.deep
 @pytest.mark.parametrize("status", [500, 503])
 def test_a_failing_provider_leaves_the_backlog(endpoint: Endpoint, status: int) -> None:
     """A failing provider skips no text; the state has the reason and the time of the retry."""

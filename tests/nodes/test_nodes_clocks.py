@@ -55,6 +55,7 @@ def test_a_node_with_a_fast_clock_forgets_no_request(postgres: Server) -> None:
         assert made.updated_at < (time.time() + DAY) * 1e6
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize(("seconds", "told"), [(3 * DAY, "ahead of"), (-3 * DAY, "behind")])
 def test_a_clock_that_is_off_is_told(
     postgres: Server, caplog: pytest.LogCaptureFixture, seconds: float, told: str

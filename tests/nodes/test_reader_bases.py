@@ -199,6 +199,7 @@ def test_a_commit_that_was_taken_by_half_is_not_taken_again(
     writer.close()
 
 
+@pytest.mark.deep
 def test_verify_says_so_where_a_reader_can_not_reach_the_revision_of_its_store(
     tmp_path: Path,
 ) -> None:

@@ -59,6 +59,7 @@ def unreadable(store: Path) -> None:
         db.execute("ALTER TABLE meta RENAME TO other")
 
 
+@pytest.mark.deep
 def test_a_reader_ends_when_its_store_cannot_be_read_for_long(tmp_path: Path) -> None:
     """A reader that cannot read its store for long ends with code 1 and the reason on stderr."""
     Store(tmp_path, model="none", dimension=None).close()

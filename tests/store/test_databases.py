@@ -58,6 +58,7 @@ def version(url: str, sql: str) -> None:
         db.execute(sql)  # type: ignore[arg-type]
 
 
+@pytest.mark.deep_after(2)
 @pytest.mark.parametrize(
     "change",
     [

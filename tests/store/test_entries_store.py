@@ -309,6 +309,7 @@ def count_until_killed(path: Path, acknowledged) -> None:
         time.sleep(0.0005)
 
 
+@pytest.mark.deep
 def test_a_kill_loses_no_more_than_the_accesses_of_a_second(tmp_path: Path) -> None:
     """A kill loses the accesses of a second at most, and no acknowledged reinforcement."""
     engine = Engine(settings(tmp_path))

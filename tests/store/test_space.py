@@ -243,6 +243,7 @@ def _give_back_until_killed(path: Path, said: Connection) -> None:
             store.give_back()
 
 
+@pytest.mark.deep
 def test_a_kill_within_the_steps_loses_nothing(tmp_path: Path, dice: random.Random) -> None:
     """After SIGKILL while pages move, all acknowledged contexts are there in a sound file."""
     with opened(tmp_path) as store:

@@ -171,6 +171,7 @@ def test_joined_replies_are_the_plain_ones(world: World) -> None:
     assert used > 10
 
 
+@pytest.mark.deep_after(3)
 def test_a_budget_cuts_joined_replies_as_it_does_plain_ones(world: World) -> None:
     """A budget cuts joined and plain replies at the same byte."""
     made = Pieces()
