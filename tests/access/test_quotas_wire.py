@@ -289,6 +289,7 @@ def test_a_memory_in_an_existing_file_is_no_new_context(home: House) -> None:
     assert refusal(lambda: client.remember("owns a boat", uri=other)) is not None
 
 
+@pytest.mark.deep
 def test_stored_bytes(home: House) -> None:
     """At the limit writes are refused until contexts are deleted."""
     client = home.caller("tenant", stored_bytes=1_000_000)

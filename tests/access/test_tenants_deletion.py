@@ -95,6 +95,7 @@ directories.delete("acme")
 """
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("step", ["before", "renamed", "removing"])
 def test_a_kill_during_a_deletion_leaves_all_or_nothing(tmp_path: Path, step: str) -> None:
     """After a kill the tenant is whole or gone, and the next start removes what is left of it."""

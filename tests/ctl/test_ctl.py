@@ -189,6 +189,7 @@ def test_a_full_disk_is_told_without_a_traceback(daemon: str, arguments: list[st
     assert "can't read or write: No space left on device" in run.stderr
 
 
+@pytest.mark.deep
 def test_what_stdout_cannot_encode_is_escaped(
     client: MessageClient, daemon: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

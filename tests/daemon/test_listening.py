@@ -120,6 +120,7 @@ def test_a_certificate_that_ends_soon_is_told(listening: Listening) -> None:
     assert "not valid yet" not in listening.daemon.stderr
 
 
+@pytest.mark.deep
 def test_what_keeps_a_connection_from_its_daemon_is_told(
     listening: Listening, stranger: Authority, ctl: Ctl
 ) -> None:

@@ -244,6 +244,7 @@ def test_verify_sees_other_int4_codes(tmp_path: Path, part: str) -> None:
     assert f"{A}: another vector is in the index" in report.problems
 
 
+@pytest.mark.deep_after(1)
 def test_a_find_reads_no_database(fixture: Fixture) -> None:
     """A find answers completely with a closed store; of many relations it shows the first."""
     content = "the harbour\nin winter 冬天\n"

@@ -226,6 +226,7 @@ class Keeper:
         self.kept: list[Snapshot] = []
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("most", [1, pytest.param(old_bases.MOST, marks=pytest.mark.deep)])
 def test_more_old_bases_than_allowed_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, most: int

@@ -351,6 +351,7 @@ def children_of(parent: int) -> list[int]:
     return found
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
 def test_no_child_outlives_vikingctl(daemon: str, tmp_path: Path, ending: signal.Signals) -> None:
     """After Ctrl-C, and even after SIGKILL, no parser is left, and Ctrl-C tells what is done."""

@@ -47,6 +47,7 @@ def sent(endpoint: Endpoint) -> list[str]:
     return [text for request in endpoint.requests for text in request["input"]]
 
 
+@pytest.mark.deep
 @pytest.mark.deep_after(1)
 @pytest.mark.parametrize("batch", [1, 3, 32])
 def test_a_worker_embeds_no_more_than_its_limit(endpoint: Endpoint, batch: int) -> None:

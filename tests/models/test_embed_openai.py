@@ -219,6 +219,7 @@ def test_openai_times_out(endpoint: Endpoint) -> None:
     answer.set()
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("part", ["X-Padding: ", "Content-Length: 999\r\n\r\n"])
 def test_openai_times_out_while_bytes_come(endpoint: Endpoint, part: str) -> None:
     """The timeout covers the head and the body of a reply, and each attempt has its own timeout."""

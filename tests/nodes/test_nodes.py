@@ -329,6 +329,7 @@ def test_a_promoted_standby_loses_nothing(tmp_path: Path) -> None:
                 assert at.verify().ok
 
 
+@pytest.mark.deep
 def test_lost_commits_disappear_from_a_node(postgres: Server, tmp_path: Path) -> None:
     """After an older copy took the place of the database, a node has its commits alone."""
     url = postgres.new_database()

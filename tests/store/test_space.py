@@ -285,6 +285,7 @@ def test_a_kill_within_the_steps_loses_nothing(tmp_path: Path, dice: random.Rand
         check(tmp_path)
 
 
+@pytest.mark.deep
 def test_the_reserve_grows_with_the_database(tmp_path: Path) -> None:
     """The room for deletes on a full disk is that of the database, up to 2 MiB."""
     reserve = tmp_path / "reserve"

@@ -101,6 +101,7 @@ def test_very_many_empty_elements_cost_next_to_nothing(
     assert large.seconds() - before < 5
 
 
+@pytest.mark.deep
 def test_refused_requests_leave_no_memory_and_no_long_line(large: Daemon) -> None:
     """Refused requests leave no memory behind and no long line in the log."""
     data = PutRequest(contexts=[ContextInput(uri="x" * SIZE)]).SerializeToString()

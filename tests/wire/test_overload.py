@@ -195,6 +195,7 @@ REPLIES = {
 }
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("name", REPLIES)
 def test_replies_keep_within_their_bytes_and_say_what_they_lack(stubs: Stubs, name: str) -> None:
     """A reply stays within its limit of bytes, and names what it omits."""
