@@ -82,6 +82,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     made.process.communicate()
 
 
+@pytest.mark.deep_after(6)
 @pytest.mark.parametrize(("subject", "alternative", "is_allowed"), ALLOWED)
 def test_subjects(subject: str, alternative: str, server: Server, *, is_allowed: bool) -> None:
     """The certificates of exactly this subject count, in all forms that OpenSSL makes."""

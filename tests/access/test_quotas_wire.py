@@ -348,6 +348,7 @@ def test_tenants_and_keys_do_not_touch_each_other(home: House) -> None:
         assert get(other) is None
 
 
+@pytest.mark.deep
 def test_grpc_repeats_a_call_when_the_daemon_says(home: House) -> None:
     """A client that repeats calls gets all answers, as slowly as the limit allows."""
     client = home.caller("key", retries=True, calls_per_second=5)

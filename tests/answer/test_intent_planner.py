@@ -147,6 +147,7 @@ ODD = {
 }
 
 
+@pytest.mark.deep_after(6)
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_after_garbage_the_model_is_asked_once_more(asked: Asked, odd: Reply) -> None:
     """An answer that is no plan leads to one more call, then to rules."""

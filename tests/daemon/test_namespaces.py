@@ -23,6 +23,8 @@ from tests.metrics_helpers import Daemon
 from tests.patience import eventually
 from vikingd.client import Client, ClientError, Draft
 
+pytestmark = pytest.mark.deep
+
 NOTE = "viking://resources/note.md"
 
 

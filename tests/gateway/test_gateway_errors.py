@@ -284,6 +284,7 @@ def test_large_bodies_are_bounded_together(daemon: str, tmp_path: Path) -> None:
         assert post(gateway, large).status_code == 200
 
 
+@pytest.mark.deep
 def test_a_body_of_very_many_values_is_refused_soon(gateway: Gateway) -> None:
     """Small values are costly; a request has a limit of their number, and holds up no other."""
     many = b'{"requests": [' + b",".join([b"{}"] * (MOST_VALUES - 2)) + b"]}"

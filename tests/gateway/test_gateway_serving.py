@@ -100,6 +100,7 @@ def drips_until_closed(connection: socket.socket, data: bytes) -> bool:
     return False
 
 
+@pytest.mark.deep
 def test_a_client_that_does_not_read_is_dropped(impatient: Gateway) -> None:
     """A response that nobody takes ends with its connection."""
     eventually(lambda: connections_of(impatient) == 0)  # those of other tests

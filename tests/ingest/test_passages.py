@@ -32,6 +32,7 @@ def assert_sound(content: str, name: str) -> list[Passage]:
 # Cutting
 
 
+@pytest.mark.deep_after(12)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "content",

@@ -204,6 +204,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.deep_after(3)
 @pytest.mark.parametrize("case", BROKEN)
 def test_rules_take_the_place_of_a_broken_model(asked: Asked, case: str) -> None:
     """Whatever the model sends, what the user says outright is kept, and the reply says so."""

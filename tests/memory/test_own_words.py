@@ -96,6 +96,7 @@ PARTS = ["\n", " ", "“", '"', "{", '{"a":', "<a ", "</a>", "---", ">", "this t
          "don't ", "the text above", "#", "`", "```", "user:", LEFT_OUT, "a"]  # fmt: skip
 
 
+@pytest.mark.deep
 def test_any_message_takes_linear_time() -> None:
     """Twice the message takes about twice the time; quadratic time would show at this length."""
     rng = random.Random(7)

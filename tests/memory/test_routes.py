@@ -439,6 +439,7 @@ def test_yesterday_is_never_before_the_calendar() -> None:
     )
 
 
+@pytest.mark.deep_after(5)
 @pytest.mark.parametrize(
     "hostile",
     [

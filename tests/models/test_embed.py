@@ -95,6 +95,7 @@ def test_queries_from_many_threads_get_their_own_vectors(provider: Provider) -> 
     np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
+@pytest.mark.deep_after(8)
 @pytest.mark.parametrize(
     "text",
     ["", " \n\t", "\0", "\0" * 50, "a\ud800b", "\U0001f600", "\ufdfa" * 60, "\u200b", "\x07\x1b"],

@@ -161,6 +161,7 @@ FAULTS: dict[str, tuple[Fault, int, str]] = {
 }
 
 
+@pytest.mark.deep_after(8)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_is_told_and_leaves_nothing(hub: PinnedHub, offline_ctl: Ctl, fault: str) -> None:
     """Each fault has its error and exit code, and leaves no wrong file and no part of one.
@@ -201,6 +202,7 @@ def test_a_hub_that_asks_to_wait_for_an_hour_is_asked_once(
     assert "asks to wait 3,600 s" in err
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("method", ["HEAD", "GET"])
 def test_a_silent_hub_is_left(
     hub: PinnedHub, offline_ctl: Ctl, monkeypatch: pytest.MonkeyPatch, method: str
@@ -258,6 +260,7 @@ def test_a_passing_fault_is_waited_for(hub: PinnedHub, offline_ctl: Ctl, status:
     assert_answers()
 
 
+@pytest.mark.deep
 def test_a_slow_hub_is_borne(
     hub: PinnedHub, offline_ctl: Ctl, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -187,6 +187,7 @@ def test_a_budget_cuts_joined_replies_as_it_does_plain_ones(world: World) -> Non
     assert used
 
 
+@pytest.mark.deep_after(4)
 def test_pieces_are_dropped_when_there_are_too_many(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -264,6 +265,7 @@ def test_an_item_has_the_abstract_of_its_snapshot(tmp_path: Path) -> None:
         assert (item.text, item.score) == (abstract, 0.5)
 
 
+@pytest.mark.deep_after(4)
 def test_a_reply_stands_in_a_batch_as_it_is(world: World) -> None:
     """A reply of any length has the same bytes in a batch."""
     for _ in range(20):
