@@ -90,7 +90,7 @@ def test_a_wrong_number_of_a_schema_is_refused(postgres: Server, change: str) ->
 @pytest.mark.parametrize(
     "setting",
     [
-        "statement_timeout = '1ms'",
+        "statement_timeout = '300ms'",
         "idle_session_timeout = '1s'",
         "default_transaction_isolation = 'serializable'",
         "bytea_output = 'escape'",
