@@ -48,7 +48,6 @@ def sent(endpoint: Endpoint) -> list[str]:
 
 
 @pytest.mark.deep
-@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("batch", [1, 3, 32])
 def test_a_worker_embeds_no_more_than_its_limit(endpoint: Endpoint, batch: int) -> None:
     """Other texts wait for a higher limit or the next day, also after a restart."""
