@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import string
 import struct
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -355,7 +356,7 @@ def test_a_client_that_leaves_a_backup_cancels_it(tmp_path: Path) -> None:
         running(tmp_path / "store", "--provider", "none") as daemon,
         gateway_of(daemon.address, tmp_path) as gateway,
     ):
-        for letter in "abcdef":  # more than all buffers of the way hold
+        for letter in string.ascii_lowercase:  # more than all buffers of the way hold
             text = letter * 1_900_000
             daemon.client.put([Draft(f"viking://resources/{letter}.md", content=text)])
         head = f"POST /v1/backup HTTP/1.1\r\nhost: {gateway.host}\r\n"

@@ -271,6 +271,8 @@ def _guard_stream(
         except (asyncio.CancelledError, GeneratorExit):  # the caller went away
             code = grpc.StatusCode.CANCELLED
             raise
+        except grpc.aio.InternalError:  # a part was on its way as the caller went away
+            code = grpc.StatusCode.CANCELLED
         except BaseException as raised:  # gRPC would end the daemon or answer nothing
             code, error = code_of(raised), raised
         finally:
