@@ -38,9 +38,6 @@ UPDATE contexts SET revision = ?, content_hash = ?, time = ?, updated_at = ?, ti
     abstract = ?, metadata = ?, overview = ?, content = ?, checksum = ?, content_checksum = ?
 WHERE id = ?
 """
-_KEPT = ("id", "uri", "parent_id", "is_directory", "created_at")
-"""The columns that an update keeps."""
-
 _LINK = "SELECT reason, created_at, checksum FROM links WHERE a = ? AND b = ?"
 
 
@@ -262,8 +259,8 @@ def _update(
     work.known[draft.uri] = new
     file = memory_file(db, draft.uri) if before and holds_memories(draft) else None
     row = _row(work, context, new)
-    columns = [value for name, value in row.items() if name not in _KEPT]
-    db.execute(_UPDATE_CONTEXT, (*columns, old.id))
+    _, _, _, _, revision, content_hash, time, _, *updated = row
+    db.execute(_UPDATE_CONTEXT, (revision, content_hash, time, *updated, old.id))
     kept = _unchanged_texts(context, before) if before else 0
     if before:
         ids = json.dumps([text.text_id for text in before.texts[kept:]])
@@ -273,7 +270,6 @@ def _update(
     upsert = _write_texts(work, context, old.id, before, kept)
     if before is None:  # the index left out its links
         work.emit(AllLinks(tuple(links(db, lambda _: None))))
-        work.linked = True
     if holds_memories(draft):
         entry_time = work.now if draft.time is None else draft.time
         entries = file.entries if file is not None else ()
@@ -282,35 +278,29 @@ def _update(
 
 
 def _row(work: Transaction, context: Prepared, stored: StoredContext) -> Row:
-    """Return the row of a context, in the order of its checksums."""
+    """Return the row of a context."""
     draft = context.draft
     metadata = "{}"
     if draft.metadata:
         metadata = json.dumps(dict(draft.metadata), ensure_ascii=False, separators=(",", ":"))
-    place = {
-        "id": stored.id,
-        "uri": draft.uri,
-        "parent_id": stored.parent_id,
-        "is_directory": int(draft.is_directory),
-        "revision": stored.revision,
-        "content_hash": stored.content_hash,
-        "time": stored.time,
-        "created_at": stored.created_at,
-        "updated_at": work.now,
-    }
-    content = {
-        "title": draft.title,
-        "abstract": context.abstract,
-        "metadata": metadata,
-        "overview": draft.overview,
-        "content": draft.content,
-    }
-    return {
-        **place,
-        **content,
-        "checksum": context_checksum(*place.values()),
-        "content_checksum": content_checksum(stored.id, len(context.texts), *content.values()),
-    }
+    place = (
+        stored.id,
+        draft.uri,
+        stored.parent_id,
+        int(draft.is_directory),
+        stored.revision,
+        stored.content_hash,
+        stored.time,
+        stored.created_at,
+        work.now,
+    )
+    content = (draft.title, context.abstract, metadata, draft.overview, draft.content)
+    return (
+        *place,
+        *content,
+        context_checksum(*place),
+        content_checksum(stored.id, len(context.texts), *content),
+    )
 
 
 def _write_texts(
@@ -332,26 +322,20 @@ def _write_texts(
         piece = passage if text.ordinal else context.abstract
         is_derived = text_to_index(draft.title, text.section, piece) == text.text
         revision = work.revision if vector else None
-        row = {
-            "id": text_id,
-            "context_id": context_id,
-            "ordinal": text.ordinal,
-            "section": text.section,
-            "start": text.start,
-            "end": text.end,
-            "script": text.script,
-            "embeddable": int(embeddable),
-            "text": None if is_derived else text.text,
-        }
-        work.rows["texts"].append(
-            {
-                **row,
-                "vector_revision": revision,
-                "vector": vector or None,
-                "checksum": text_checksum(*row.values()),
-                "vector_checksum": vector_checksum(text_id, revision, None, vector or None),
-            }
+        row = (
+            text_id,
+            context_id,
+            text.ordinal,
+            text.section,
+            text.start,
+            text.end,
+            text.script,
+            int(embeddable),
+            None if is_derived else text.text,
         )
+        known = vector or None
+        checksums = text_checksum(*row), vector_checksum(text_id, revision, None, known)
+        work.rows["texts"].append((*row, revision, known, *checksums))
         texts.append(
             IndexedText(
                 text_id=text_id,

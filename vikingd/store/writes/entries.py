@@ -52,15 +52,10 @@ def write_entries(
 
 def add_entry(work: Transaction, text_id: int, entry: Entry) -> None:
     """Add the entry of a text to the new rows; a new entry gets its id."""
-    row = {
-        "text_id": text_id,
-        "id": entry.id or next(work.ids.entries),
-        "reinforcement": entry.reinforcement,
-        "access_count": entry.access_count,
-        "time": entry.time,
-        "created_at": entry.created_at,
-    }
-    work.rows["entries"].append({**row, "checksum": checksum(*row.values())})
+    if not entry.id:
+        entry = replace(entry, id=next(work.ids.entries))
+    row = (text_id, *_values(entry))
+    work.rows["entries"].append((*row, checksum(*row)))
 
 
 def change_entries(

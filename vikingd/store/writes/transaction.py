@@ -6,17 +6,27 @@ import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, NamedTuple
 
-from vikingd.domain.changes import Change, Linked, Unlinked
+from vikingd.domain.changes import AllLinks, Change, Linked, Unlinked
+from vikingd.domain.checksums import CONTENT, CONTEXT, ENTRY, TEXT
 from vikingd.domain.errors import InvalidField, NotFound, RevisionDiffers
 from vikingd.domain.uri import parent
 from vikingd.store.connection import Connection, LastIds
 
 _ROWS_PER_STATEMENT = 64
+_OF_LINKS = {Linked, Unlinked, AllLinks}
 
-Row = dict[str, Any]
-"""A row to insert: its values by column; all rows of a table have the same columns."""
+COLUMNS = {
+    "contexts": f"{CONTEXT}, {CONTENT}, checksum, content_checksum",
+    "texts": f"{TEXT}, vector_revision, vector, checksum, vector_checksum",
+    "entries": f"{ENTRY}, checksum",
+}
+"""The columns of new rows, by table, in the order of the inserts."""
+
+Row = tuple[Any, ...]
+"""A row to insert: the values of COLUMNS."""
 
 
 class Counter:
@@ -98,7 +108,7 @@ class Transaction:
         except BaseException:
             if not self._has_savepoint:
                 made = self.rows["contexts"][counts["contexts"] :]
-                self.known.update((row["uri"], None) for row in made)
+                self.known.update((uri, None) for _, uri, *_ in made)
                 for table, rows in self.rows.items():
                     del rows[counts[table] :]
             elif self._db.in_transaction:
@@ -133,7 +143,7 @@ class Transaction:
         for table, rows in self.rows.items():
             _insert(self._db, table, rows)
         if entries := self.rows["entries"]:
-            self.ids.last_entry = max(self.ids.last_entry, *(row["id"] for row in entries))
+            self.ids.last_entry = max(self.ids.last_entry, *(row[1] for row in entries))
             self._db.set_meta({"entries.last": self.ids.last_entry})
         self.rows = _no_rows()
 
@@ -197,21 +207,21 @@ class Transaction:
     def emit(self, *changes: Change) -> None:
         """Record changes for the index."""
         self.changes.extend(changes)
-        self.touched = self.touched or bool(changes)
-        self.linked = self.linked or any(isinstance(c, Linked | Unlinked) for c in changes)
+        for change in changes:
+            self.touched = True
+            if type(change) in _OF_LINKS:
+                self.linked = True
 
 
 def _no_rows() -> dict[str, list[Row]]:
-    """Return the tables without new rows, in the order of their inserts."""
-    return {"contexts": [], "texts": [], "entries": []}
+    """Return the tables without new rows."""
+    return {table: [] for table in COLUMNS}
 
 
 def _insert(db: Connection, table: str, rows: Sequence[Row]) -> None:
     # Each statement releases and takes the GIL once, so one statement inserts many rows.
     for at in range(0, len(rows), _ROWS_PER_STATEMENT):
         some = rows[at : at + _ROWS_PER_STATEMENT]
-        columns = list(some[0])
-        names = ", ".join(f'"{column}"' for column in columns)
-        places = ", ".join([f"({', '.join('?' * len(columns))})"] * len(some))
-        values = [row[column] for row in some for column in columns]
-        db.execute(f"INSERT INTO {table} ({names}) VALUES {places}", values)
+        places = ", ".join([f"({', '.join('?' * len(some[0]))})"] * len(some))
+        sql = f"INSERT INTO {table} ({COLUMNS[table]}) VALUES {places}"
+        db.execute(sql, list(chain.from_iterable(some)))
