@@ -119,12 +119,19 @@ NAMES = st.text(alphabet="ab-.字é[*!", min_size=1, max_size=3).filter(
 )
 """Names of contexts."""
 
+
+def _reversed(name: str) -> bool:
+    """Return whether a dash stands between two characters in falling order, as in `[b-a]`."""
+    dashes = (i for i in range(1, len(name) - 1) if name[i] == "-")
+    return any(name[i - 1] > name[i + 1] for i in dashes)
+
+
 _IN_A_GLOB = ["a", "b", "-", ".", "字", "*", "?", "[ab]", "[!a]", "[a-b]", "[!a-b]", "[*]", "[]a]",
               "[+-9]", "[", "]", "!", "+", "(", "\\", "[é字]"]  # fmt: skip
 _NAME_GLOBS = (
     st.lists(st.sampled_from(_IN_A_GLOB), min_size=1, max_size=4)
     .map(_joined)
-    .filter(lambda name: "**" not in name)
+    .filter(lambda name: "**" not in name and not _reversed(name))
 )
 GLOBS = st.lists(st.one_of(st.just("**"), _NAME_GLOBS), min_size=1, max_size=4).map("/".join)
 """Globs, in which `**` stands alone."""
