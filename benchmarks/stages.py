@@ -49,21 +49,20 @@ class Site(NamedTuple):
 SITES = (
     Site("check and parse", "vikingd.wire.boundary", "parsed"),
     Site("decode", "vikingd.wire.messages.decode", "find_query"),
-    Site("decode", "vikingd.wire.messages.retrieve", "query_of"),
-    Site("plan", "vikingd.answer.find", "Find.__init__"),
-    Site("plan", "vikingd.answer.retrieve", "Retrieval.__init__"),
-    Site("hand over", "vikingd.answer.find", "Find._run"),
-    Site("kernel", "vikingd.answer.find", "kernel.find"),
-    Site("kernel", "vikingd.answer.ranking", "flat.keyword_top"),
-    Site("matches", "vikingd.answer.find", "Find.scored_answer"),
-    Site("matches", "vikingd.answer.retrieve", "Retrieval.answer"),
-    Site("matches", "vikingd.answer.retrievals", "Retrievals.answer"),
-    Site("encode", "vikingd.wire.retrieval_service", "RetrievalService._find_reply"),
-    Site("encode", "vikingd.wire.messages.retrieve", "response_of"),
+    Site("decode", "vikingd.wire.messages.retrieve_request", "query_of"),
+    Site("plan", "vikingd.answer.planned", "compile_find"),
+    Site("plan", "vikingd.answer.planned", "compile_retrieve"),
+    Site("hand over", "vikingd.answer.find_answer", "score"),
+    Site("kernel", "vikingd.answer.scored_scope", "kernel.find"),
+    Site("kernel", "vikingd.answer.text_ranking", "flat.keyword_top"),
+    Site("hits", "vikingd.wire.retrieval_service", "find"),
+    Site("hits", "vikingd.answer.planned", "retrieve"),
+    Site("render", "vikingd.wire.retrieval_service", "find_reply"),
+    Site("render", "vikingd.wire.retrieval_service", "retrieve_reply"),
     Site("count", "vikingd.telemetry.metrics", "Metrics.took"),
     Site("count", "vikingd.telemetry.metrics", "Metrics.answered"),
 )
-"""Sites of this version and of earlier ones; a version ignores those that it does not have."""
+"""The functions of each stage."""
 
 
 class Context:
@@ -100,7 +99,7 @@ class Served:
         from benchmarks import data
         from vikingd.access.gate import Gate
         from vikingd.access.keys import KeyStore
-        from vikingd.answer.search import Models
+        from vikingd.answer.search_answer import Models
         from vikingd.config import Settings
         from vikingd.daemon.tenants import Collector, Tenants
         from vikingd.domain.tenants import TenantSettings
@@ -126,7 +125,9 @@ class Served:
         self.engine.optimize()
         self.threads = Threads()
         models = Models(Planner(PlannerSettings(), lambda *_: None), Rerankers([], lambda *_: None))
-        service = RetrievalService(self.engine, self.threads, metrics, Settings(path=store), models)
+        service: Any = RetrievalService(
+            self.engine, self.threads, metrics, Settings(path=store), models
+        )
         services: Any = Collector()  # takes the handlers in place of a gRPC server
         retrieval_pb2_grpc.add_RetrievalServicer_to_server(service, services)
         self._handlers = services.handlers

@@ -15,7 +15,7 @@ import numpy as np
 
 from tests.store.store_helpers import directory, file
 from tests.wire.wire_helpers import to_struct
-from vikingd.answer.search import Models
+from vikingd.answer.search_answer import Models
 from vikingd.config import Settings
 from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import NotFound, VikingError

@@ -11,8 +11,8 @@ import pytest
 
 from tests import tiers
 from tests.answer.parts_helpers import AREAS, ONE_FILE, REQUESTS, Asker, Store, fill, reader
+from tests.index.find_helpers import find
 from tests.wire.wire_helpers import to_struct
-from vikingd.answer.find import bound
 from vikingd.domain.find import FindQuery
 from vikingd.domain.rights import LOCAL, Caller
 from vikingd.pb import retrieval_pb2 as pb
@@ -268,8 +268,9 @@ def test_a_trace_of_parts_names_nothing_outside(store: Store, mode: pb.SearchMod
 
 def test_the_room_of_a_reply_is_for_the_best_of_all_parts(store: Store) -> None:
     """What does not fit is counted over all parts."""
-    find = bound(store.engine, FindQuery("harbour status", limit=100), None, (), reader(*AREAS))
-    whole, cut = find.answer(), find.answer(3000)
+    query, caller = FindQuery("harbour status", limit=100), reader(*AREAS)
+    whole = find(store.engine, query, None, caller=caller)
+    cut = find(store.engine, query, None, most_bytes=3000, caller=caller)
     assert 0 < len(cut.matches) < len(whole.matches)
     assert [one.uri for one in cut.matches] == [
         one.uri for one in whole.matches[: len(cut.matches)]

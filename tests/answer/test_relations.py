@@ -22,7 +22,7 @@ from vikingd.client import Levels, Method
 from vikingd.client.errors import InvalidField as ClientInvalidField
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import MAX_RELATIONS, ContextType, Draft, Prepared
-from vikingd.domain.find import FindQuery, Match
+from vikingd.domain.find import FindQuery
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
@@ -200,7 +200,7 @@ def test_the_order_hangs_on_no_method_limit_compaction_or_restart(tmp_path: Path
     ends = [f"{TOP}/{i % 7}/{i}.md" for i in range(60)]
 
     def check(engine: Engine) -> dict[str, list[str]]:
-        def ask(limit: int, method: Method) -> dict[str, Match]:
+        def ask(limit: int, method: Method) -> dict[str, MatchedContext]:
             query = FindQuery("harbour", TOP, limit=limit, method=method, max_directories=1)
             found = find(engine, query, near.astype(np.float32))
             return {match.uri: match for match in found.matches}

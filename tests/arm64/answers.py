@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vikingd.answer.find import Find
+from tests.index.find_helpers import Answer, find
 from vikingd.domain.contexts import Draft
 from vikingd.domain.find import FindQuery, Method
 from vikingd.engine import Engine, EngineSettings
@@ -49,19 +49,20 @@ def written() -> str:
             for text, raw in queries:
                 vector = np.frombuffer(raw, "<f4")
                 for method in METHODS:
-                    query = FindQuery(text=text, vector=raw, limit=20, method=method, trace=True)
-                    lines += told(f"{form} {method.name} {text}", Find(engine, query, vector))
+                    query = FindQuery(text=text, limit=20, method=method, trace=True)
+                    found = find(engine, query, vector)
+                    lines += told(f"{form} {method.name} {text}", found)
             engine.optimize()
         engine.close()
     return "\n".join(lines)
 
 
-def told(question: str, find: Find) -> list[str]:
+def told(question: str, found: Answer) -> list[str]:
     """Return a line for each match, with its score and the parts of it."""
     lines = []
-    for match in find.answer().matches:
-        assert match.parts is not None
-        parts = {"score": match.score, **asdict(match.parts)}
+    for match, hit in zip(found.matches, found.hits.hits, strict=True):
+        assert hit.parts is not None
+        parts = {"score": hit.score, **asdict(hit.parts)}
         shown = (f"{name}={value.hex()}" for name, value in parts.items() if value is not None)
         lines.append(f"{question} {match.uri} {' '.join(shown)}")
     return lines

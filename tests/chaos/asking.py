@@ -20,10 +20,9 @@ from typing import Any
 import numpy as np
 
 from tests.chaos import worlds
+from tests.index.find_helpers import find, retrieved
 from vikingd.access.keys import KeyStore
-from vikingd.answer.find import Find
 from vikingd.answer.recall import MemorySearch
-from vikingd.answer.retrievals import Retrievals
 from vikingd.domain.contexts import Context, Draft
 from vikingd.domain.errors import (
     Corrupt,
@@ -36,7 +35,7 @@ from vikingd.domain.errors import (
 )
 from vikingd.domain.find import FindQuery, Levels, Method
 from vikingd.domain.retrieve import Mode, RetrieveQuery, Rrf
-from vikingd.domain.rights import LOCAL, Right
+from vikingd.domain.rights import Right
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
@@ -267,12 +266,12 @@ class _Asking:
 
     def _word(self, word: str) -> list[str]:
         query = FindQuery(word, limit=3)
-        return [match.uri for match in Find(self._engine, query, None).answer().matches][:1]
+        return [match.uri for match in find(self._engine, query, None).matches][:1]
 
     def _meaning(self, number: int) -> Answer:
         """Return the scores by meaning alone, which depend on the mean of all vectors, too."""
         query = RetrieveQuery("", mode=Mode.VECTOR, top_k=_ALL)
-        items = Retrievals.bound(self._engine, query, LOCAL).answer(_vector(number)).items
+        items = retrieved(self._engine, query, _vector(number))
         return {f"{i.uri} {i.passage}": [i.score, i.section, i.start, i.end, i.text] for i in items}
 
     def _mixed(self, number: int) -> Answer:
@@ -282,10 +281,10 @@ class _Asking:
             asked = FindQuery(
                 "the harbour light", limit=_ALL, method=method, levels=Levels.BOTH, trace=False
             )
-            matches = Find(self._engine, asked, _vector(number)).answer().matches
+            matches = find(self._engine, asked, _vector(number)).matches
             found |= {f"{m.uri} {method.name}": [m.score, m.abstract] for m in matches}
         query = RetrieveQuery("night tide note", mode=Mode.HYBRID, top_k=_ALL)
-        items = Retrievals.bound(self._engine, query, LOCAL).answer(_vector(number)).items
+        items = retrieved(self._engine, query, _vector(number))
         return found | {f"{item.uri} {item.passage}": item.score for item in items}
 
     def _recall(self, project: str) -> Answer:

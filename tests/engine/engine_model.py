@@ -15,13 +15,13 @@ from viking_kernels.arrays import F32, decode_file, encode_file
 
 from benchmarks.recompute import Recomputation, compare
 from benchmarks.stored import stored_in
-from tests.index.find_helpers import find
+from tests.index.find_helpers import Answer, find
 from tests.kernels.trees import linked_with
 from tests.postgres_servers import Server
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Prepared, Relation
 from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound
-from vikingd.domain.find import FindQuery, FindResult, Levels, Method
+from vikingd.domain.find import FindQuery, Levels, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
@@ -75,7 +75,7 @@ drafts = st.builds(
 )
 
 
-def shown(result: FindResult) -> tuple[object, ...]:
+def shown(result: Answer) -> tuple[object, ...]:
     """Return a result without its timings."""
     return result.revision, result.matches
 
@@ -358,7 +358,7 @@ class EngineMachine(RuleBasedStateMachine):
             compared = compare([(m.uri, m.score) for m in matches], expected, ALL)
             assert max(compared.difference, compared.misplaced) <= tolerance, compared
 
-    def everything(self) -> FindResult:
+    def everything(self) -> Answer:
         """Return the results of a query that many files match."""
         query = FindQuery("harbour 港口 status", limit=ALL, levels=Levels.BOTH, trace=True)
         return find(self.engine, query, None)

@@ -25,7 +25,6 @@ from tests.engine.engine_model import (
     words,
 )
 from tests.index.find_helpers import find
-from vikingd.answer.find import Find
 from vikingd.answer.recall import MemorySearch
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Waiting
@@ -100,7 +99,7 @@ class SoakMachine(EngineMachine):
         """Late vectors change no answer of an older snapshot, and the newest scores are right."""
         query = FindQuery(text, limit=ALL, levels=Levels.BOTH, method=method)
         asked, snapshot = as_array(seed), self.engine.snapshot
-        before = shown(Find(self.engine, query, asked, snapshot=snapshot).answer())
+        before = shown(find(self.engine, query, asked, snapshot))
         store, flight = self.engine.writable_store, self.flights.pop(0)
         still = {waiting.text_id for waiting in store.backlog(ALL)}
         made = store.made_vectors([waiting.digest for waiting in flight])
@@ -108,7 +107,7 @@ class SoakMachine(EngineMachine):
         digests = {waiting.text_id: waiting.digest for waiting in flight}
         filled = store.fill([(w.text_id, embedding(w.text)) for w in flight], digests).result()
         assert filled.count == len(still & digests.keys())
-        assert shown(Find(self.engine, query, asked, snapshot=snapshot).answer()) == before
+        assert shown(find(self.engine, query, asked, snapshot)) == before
         self.check_scores(uris.ROOT, text, asked)
 
     @rule(uri=anything)

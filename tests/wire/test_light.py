@@ -7,10 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from vikingd.answer import query_scope
-from vikingd.answer.find import Find
-from vikingd.answer.retrievals import Retrievals
-from vikingd.answer.retrieve import POSTINGS_OF_A_TEXT
 from vikingd.domain.contexts import Draft
 from vikingd.domain.find import FindQuery
 from vikingd.domain.retrieve import Mode, RetrieveQuery
@@ -19,6 +15,9 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.index.lexicon.tokens import query_terms
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
+from vikingd.plan import query_scope
+from vikingd.plan.find_plan import compile_find
+from vikingd.plan.retrieve_plan import POSTINGS_OF_A_TEXT, compile_retrieve
 
 FILES = 40
 RARE = 4  # one file of so many has the word
@@ -62,10 +61,10 @@ def test_a_search_by_words_alone_costs_its_postings(
     monkeypatch.setattr(query_scope, "_LIGHT_TEXTS", (rare + common) // 2)
 
     def light(text: str, mode: Mode) -> bool:
-        return Retrievals.bound(engine, RetrieveQuery(text, mode=mode), LOCAL).is_light
+        return compile_retrieve(engine, RetrieveQuery(text, mode=mode), LOCAL).is_light
 
     assert light("lighthouse", Mode.KEYWORD)
     assert not light("harbour", Mode.KEYWORD)
     assert not light("lighthouse", Mode.VECTOR)
     assert not light("lighthouse", Mode.HYBRID)
-    assert not Find(engine, FindQuery("lighthouse"), None).is_light
+    assert not compile_find(engine, FindQuery("lighthouse"), LOCAL).is_light

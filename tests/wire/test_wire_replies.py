@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import random
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -12,23 +14,26 @@ import pytest
 from google.protobuf import any_pb2
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo
 from google.rpc.status_pb2 import Status
+from viking_kernels.arrays import decode_file, is_file
 
 from tests.wire.wire_helpers import FILE, to_struct
+from vikingd.answer.find_hits import FindHits, Hit
 from vikingd.domain import errors
-from vikingd.domain.answers import Degradation, DegradationReason, Stage, seconds_of
-from vikingd.domain.contexts import Context, ContextType, Relation
+from vikingd.domain.answers import UNBOUNDED, Degradation, DegradationReason, Stage, seconds_of
+from vikingd.domain.contexts import Context, Draft, Relation
 from vikingd.domain.errors import InvalidField, VikingError
 from vikingd.domain.find import (
-    FindResult,
     FindTrace,
-    Match,
-    MatchedPassage,
     Method,
     ScoreParts,
     StopReason,
     TracedDirectory,
     TracedMean,
 )
+from vikingd.engine import Engine, EngineSettings
+from vikingd.index.snapshot import Snapshot
+from vikingd.ingest.prepare import prepare
+from vikingd.models.embed.settings import EmbedSettings
 from vikingd.pb import (
     contexts_pb2,
     retrieval_pb2,
@@ -36,6 +41,8 @@ from vikingd.pb import (
 from vikingd.wire.errors import CODES, code_of, status_of
 from vikingd.wire.intake import fault_in
 from vikingd.wire.messages import decode, encode
+from vikingd.wire.messages.encoded_results import EncodedResults
+from vikingd.wire.messages.find_reply import find_reply, find_trace
 
 
 def context(uri: str = FILE, **fields: object) -> Context:
@@ -126,63 +133,68 @@ def test_context_is_sent_whole() -> None:
     assert message.relations[0].reason == "r"
 
 
-def match(uri: str, kind: ContextType, score: float = 0.5) -> Match:
-    """Return a match with all its parts."""
-    return Match(
-        uri,
-        kind,
-        True,
-        2,
-        "abstract",
-        score,
-        (Relation("viking://resources/r", "ra", "why"),),
-        (MatchedPassage(2, "A > B", "text", 3, 7, 0.25),),
-        ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9),
-    )
+PARTS = ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+RELATED = (Relation("viking://resources/r", "ra", "why"),)
 
 
-def test_find_response_has_three_buckets_and_their_total() -> None:
-    """Matches keep their order within their type; a directory above the roots is left out."""
-    matches = (
-        match("viking://user/memories/m", ContextType.MEMORY),
-        match("viking://resources/b", ContextType.RESOURCE, 0.4),
-        match("viking://projects/p", ContextType.UNSPECIFIED),
-        match("viking://resources/a", ContextType.RESOURCE, 0.3),
-        match("viking://agent/skills/s", ContextType.SKILL),
-    )
-    result = FindResult(
-        matches,
-        9,
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    """Yield an engine with a file of each type, and with a directory above the typed roots."""
+    engine = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
+    uris = ("user/memories/m.md", "resources/b.md", "resources/a.md", "agent/skills/s.md")
+    drafts = [Draft(f"viking://{uri}", abstract="abstract", content="A text") for uri in uris]
+    drafts.append(Draft("viking://projects/p", is_directory=True, abstract="abstract"))
+    engine.writable_store.put([prepare(draft) for draft in drafts]).result()
+    yield engine
+    engine.close()
+
+
+def test_find_response_has_three_buckets_and_their_total(engine: Engine) -> None:
+    """Hits keep their order within their type; a directory above the roots is left out."""
+    snapshot = engine.snapshot
+    nodes = [
+        (snapshot.root(f"viking://{uri}") or 0, score)
+        for uri, score in (
+            ("user/memories/m.md", 0.5),
+            ("resources/b.md", 0.4),
+            ("projects/p", 0.5),
+            ("resources/a.md", 0.3),
+            ("agent/skills/s.md", 0.5),
+        )
+    ]
+    hits = [
+        Hit(score, row, 2, [(_text_of(snapshot, row), 0.25)] if is_file(row) else (), PARTS)
+        for row, score in nodes
+    ]
+    found = FindHits(
+        snapshot,
+        hits,
+        {row: RELATED for row, _ in nodes},
         Method.EXACT,
         (Stage("plan", 0, 0.0005), Stage("score", 1, 2.25)),
         (Degradation(DegradationReason.EMBEDDER, "no embedder"),),
     )
-    data, total, top_score = encode.find_response(result, Stage("embed", 0, 0.002))
-    reply = retrieval_pb2.FindResponse.FromString(data)
-    assert (total, top_score) == (4, 0.5)
-    assert [m.uri for m in reply.resources] == ["viking://resources/b", "viking://resources/a"]
-    assert (len(reply.memories), len(reply.skills), reply.total) == (1, 1, 4)
-    assert reply.revision == 9
-    assert [(one.reason, one.detail) for one in reply.degraded] == [(1, "no embedder")]
-    assert [(t.stage, t.duration.ToMicroseconds()) for t in reply.timings] == [
-        ("embed", 2000),
-        ("plan", 500),
-        ("score", 1_250_000),
+    done = find_reply(found, Stage("embed", 0, 0.002), EncodedResults(), UNBOUNDED)
+    reply = retrieval_pb2.FindResponse.FromString(done.data)
+    assert (done.total, done.top_score, done.is_cut, done.is_degraded) == (4, 0.5, False, True)
+    assert [m.uri for m in reply.resources] == [
+        "viking://resources/b.md",
+        "viking://resources/a.md",
     ]
+    assert (len(reply.memories), len(reply.skills), reply.total) == (1, 1, 4)
+    assert reply.revision == snapshot.revision
+    assert [(one.reason, one.detail) for one in reply.degraded] == [(1, "no embedder")]
+    timings = [(t.stage, t.duration.ToMicroseconds()) for t in reply.timings]
+    assert timings[:3] == [("embed", 2000), ("plan", 500), ("score", 1_250_000)]
+    assert timings[3][0] == "reply"
     assert not reply.HasField("trace")
-    found = reply.resources[0]
-    assert (found.level, found.is_leaf, found.abstract, found.score) == (2, True, "abstract", 0.4)
-    assert found.context_type == contexts_pb2.CONTEXT_TYPE_RESOURCE
-    assert found.relations[0].reason == "why"
-    passage = found.passages[0]
-    assert (passage.section, passage.text, passage.start, passage.end, passage.score) == (
-        "A > B",
-        "text",
-        3,
-        7,
-        0.25,
-    )
-    parts = [(field.name, value) for field, value in found.parts.ListFields()]
+    one = reply.resources[0]
+    assert (one.level, one.is_leaf, one.abstract, one.score) == (2, True, "abstract", 0.4)
+    assert one.context_type == contexts_pb2.CONTEXT_TYPE_RESOURCE
+    assert one.relations[0].reason == "why"
+    passage = one.passages[0]
+    assert (passage.text, passage.start, passage.end, passage.score) == ("A text", 0, 6, 0.25)
+    parts = [(field.name, value) for field, value in one.parts.ListFields()]
     assert parts == [
         ("dense", 0.1),
         ("lexical", 0.2),
@@ -196,6 +208,14 @@ def test_find_response_has_three_buckets_and_their_total() -> None:
     ]
 
 
+def _text_of(snapshot: Snapshot, node: int) -> int:
+    """Return the row of the first passage of a file."""
+    files, ordinals = snapshot.tree.texts.file.tolist(), snapshot.text_ordinal.tolist()
+    return next(
+        row for row, file in enumerate(files) if file == decode_file(node) and ordinals[row] == 1
+    )
+
+
 def test_a_stage_that_is_gone_through_again_is_told_once() -> None:
     """A repeated stage is listed once, in its first place and with all of its time."""
     stages = (Stage("vector", 1, 2), Stage("fuse", 2, 2.25), Stage("vector", 3, 3.5))
@@ -204,7 +224,6 @@ def test_a_stage_that_is_gone_through_again_is_told_once() -> None:
 
 def test_trace_is_sent_whole() -> None:
     """Every field of the trace arrives under its name."""
-    parts = ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     trace = FindTrace(
         Method.BEST_FIRST,
         1,
@@ -218,23 +237,20 @@ def test_trace_is_sent_whole() -> None:
         0.5,
         0.25,
         7,
-        (TracedDirectory("viking://resources", parts, 1, True, 8),),
+        (TracedDirectory("viking://resources", PARTS, 1, True, 8),),
         9,
         10,
         StopReason.OUT_OF_REACH,
         True,
         1.5,
     )
-    result = FindResult((), 1, Method.BEST_FIRST, (), (), trace)
-    data, *_ = encode.find_response(result, Stage("embed", 0, 0))
-    reply = retrieval_pb2.FindResponse.FromString(data)
-    assert {field.name for field, _ in reply.trace.ListFields()} == set(
-        reply.trace.DESCRIPTOR.fields_by_name
-    )
-    assert reply.trace.method == retrieval_pb2.METHOD_BEST_FIRST
-    assert (reply.trace.scope_texts, reply.trace.rescored, reply.trace.rounds) == (3, 5, 10)
-    assert reply.trace.means[0].with_prior
-    assert reply.trace.directories[0].parts.final == 0.9
+    sent = retrieval_pb2.FindTrace.FromString(find_trace(trace).SerializeToString())
+    names = {field.name for field, _ in sent.ListFields()}
+    assert names == set(sent.DESCRIPTOR.fields_by_name)
+    assert sent.method == retrieval_pb2.METHOD_BEST_FIRST
+    assert (sent.scope_texts, sent.rescored, sent.rounds) == (3, 5, 10)
+    assert sent.means[0].with_prior
+    assert sent.directories[0].parts.final == 0.9
 
 
 def details(error: Exception) -> tuple[Status, ErrorInfo, BadRequest | None]:

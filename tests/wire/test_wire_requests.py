@@ -30,9 +30,9 @@ from vikingd.wire.preparing import INLINE_SIZE, SMALL_SIZE, do_slice
 
 def test_find_request_with_nothing_set_has_the_defaults() -> None:
     """Zero means the default of each field, and a missing vector stays None."""
-    query, vector = decode.find_query(retrieval_pb2.FindRequest(query="x"), 3)
+    query = decode.find_query(retrieval_pb2.FindRequest(query="x"), 3)
     assert query == FindQuery(text="x")
-    assert vector is None
+    assert query.vector is None
 
 
 def test_find_request_is_taken_over_whole() -> None:
@@ -52,7 +52,7 @@ def test_find_request_is_taken_over_whole() -> None:
         method=retrieval_pb2.METHOD_EXACT,
         max_directories=65_536,
     )
-    query, vector = decode.find_query(request, 3)
+    query = decode.find_query(request, 3)
     assert query == FindQuery(
         text="x",
         target_uri="viking://resources/docs",
@@ -69,18 +69,16 @@ def test_find_request_is_taken_over_whole() -> None:
     )
     assert query.where is not None
     assert isinstance(query.where["n"], int)
-    assert vector is not None
-    assert vector.dtype == np.float32
-    np.testing.assert_allclose(vector, [0.6, 0.0, 0.8], rtol=1e-7)
+    assert query.vector is not None
+    assert query.vector.dtype == np.float32
+    np.testing.assert_allclose(query.vector, [0.6, 0.0, 0.8], rtol=1e-7)
 
 
 def test_blank_query_with_a_vector_is_a_query_by_vector() -> None:
     """A blank query with a vector becomes a query by the vector alone."""
-    query, vector = decode.find_query(
-        retrieval_pb2.FindRequest(query=" \n", vector=floats(1.0)), None
-    )
+    query = decode.find_query(retrieval_pb2.FindRequest(query=" \n", vector=floats(1.0)), None)
     assert query.text == ""
-    assert vector is not None
+    assert query.vector is not None
 
 
 NAN, INF = math.nan, math.inf
@@ -173,7 +171,7 @@ def test_filters_of_a_request_are_bounded_together() -> None:
 def test_query_may_have_16_kib_and_no_byte_more() -> None:
     """The limit of a query is 16,384 bytes of UTF-8."""
     for text in ("x" * 16_384, "é" * 8192, "界" * 5461 + "x"):
-        assert decode.find_query(retrieval_pb2.FindRequest(query=text), None)[0].text == text
+        assert decode.find_query(retrieval_pb2.FindRequest(query=text), None).text == text
         with pytest.raises(InvalidField):
             decode.find_query(retrieval_pb2.FindRequest(query=text + "x"), None)
 

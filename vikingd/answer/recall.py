@@ -19,7 +19,7 @@ from vikingd.answer.direct_recall import DirectRecall
 from vikingd.answer.fusion import fused, merged
 from vikingd.answer.passages import key_of, name_of, shown
 from vikingd.answer.query_vector import QueryVectors
-from vikingd.answer.retrieve import Retrieval
+from vikingd.answer.text_ranking import lists
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.answers import (
@@ -48,6 +48,7 @@ from vikingd.memory.model import (
     is_earlier,
 )
 from vikingd.memory.routes import Routes
+from vikingd.plan.retrieve_plan import TextScope
 
 _T = TypeVar("_T")
 _MEMORY = MESSAGE_BYTES + 128  # bytes of a memory without its texts
@@ -134,7 +135,8 @@ class MemorySearch:
     def _bind(self) -> None:
         """Bind the query to the newest snapshot."""
         self._snapshot = snapshot = self._engine.snapshot
-        self._retrievals = []
+        self._scopes: list[TextScope] = []
+        most = self._engine.settings.exhaustive_texts
         # Each part is a scope of its own: its scores depend on no memory outside of it.
         query, scope = self._query, self._query.scope
         for part in scope.parts():
@@ -142,12 +144,12 @@ class MemorySearch:
             if row is not None and not is_file(row):
                 within = scope.caller.readable_above(part) or part
                 asked = RetrieveQuery(query.text, part, fusion=query.fusion, within=within)
-                self._retrievals.append(Retrieval(self._engine, asked, snapshot))
+                self._scopes.append(TextScope(snapshot, asked, most))
 
     @property
     def needs_vector(self) -> bool:
         """True if a vector is needed. Identifiers are found by words alone."""
-        return bool(self._retrievals) and all(one.by_meaning for one in self._retrievals)
+        return bool(self._scopes) and all(one.by_meaning for one in self._scopes)
 
     def answer(self, vector: F32 | None, degraded: Degraded = ()) -> RecallResult:
         """Return the memories of the highest salience, within the budget."""
@@ -233,7 +235,7 @@ class MemorySearch:
 
     def _candidates(self, vector: F32 | None) -> _Candidates:
         """Return the memories that a search finds. After changes it waits for the index."""
-        if not self._retrievals:
+        if not self._scopes:
             return _Candidates([], [], np.zeros(0))
         snapshot = self._snapshot
         found, semantic, most = self._fused(vector)
@@ -262,15 +264,15 @@ class MemorySearch:
         if not self.needs_vector:
             vector = None
         depth = _DEEPER * self._query.top_k
-        lists = [
+        found_lists = [
             merged(sides, depth)
-            for sides in zip(*(one.lists(vector, depth) for one in self._retrievals), strict=True)
+            for sides in zip(*(lists(scope, vector, depth) for scope in self._scopes), strict=True)
         ]
         if vector is None or not isinstance(fusion, Rrf):
-            (found,) = lists
+            (found,) = found_lists
             return found.rows, found.scores, None
         weights = (fusion.vector_weight, fusion.keyword_weight)
-        found = fused(lists, weights, float(fusion.k))
+        found = fused(found_lists, weights, float(fusion.k))
         return found.rows, found.scores, sum(weights) / (fusion.k + 1.0)
 
     def _reason(
@@ -278,7 +280,7 @@ class MemorySearch:
     ) -> str:
         """Return the reasons for a search and for its end."""
         said = [self._why] if self._why else []
-        if not self._retrievals:
+        if not self._scopes:
             said.append(f"there is nothing below {' and '.join(self._query.scope.roots())}")
         elif not rows:
             said.append("nothing matches")

@@ -8,59 +8,57 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from vikingd.answer.deadline import Runner
-from vikingd.answer.find import Find, Finds
+from vikingd.answer.find_answer import find
+from vikingd.answer.find_hits import FindHits, merged
 from vikingd.answer.thinking import Walk
 from vikingd.domain.answers import Stage, seconds_of
-from vikingd.domain.find import FindResult, Rerank, RerankStatus
+from vikingd.domain.find import Rerank, RerankStatus
 from vikingd.models.rerank.backends import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
+from vikingd.plan.find_plan import FindPlan
 
 _RESERVE = 0.1  # of the time left, to make the answer
 _LEAST_RESERVE = 0.05  # seconds
 _AGAIN = 2.0  # times the seconds of scoring the scope: the answer scores it once more
 
 
-async def answer_finds(
-    query: str, finds: Sequence[Find | Finds], rerankers: Rerankers, run: Runner
-) -> tuple[FindResult, ...]:
-    """Return the answers, all on one scale: if a reranker fails for one, plain scores decide all.
+async def find_all(
+    query: str, plans: Sequence[FindPlan], rerankers: Rerankers, run: Runner
+) -> tuple[FindHits, ...]:
+    """Return the hits of plans, all on one scale: if a reranker fails for one, none counts.
 
-    The finds are all in one mode. The language of `query`, the request's text, chooses the
-    reranker. It scores each part of a target by itself.
+    The plans are all in one mode. The language of `query`, the request's text, chooses the
+    reranker. It scores each scope by itself.
     """
-    parts = [part for find in finds for part in find.parts]
-    if not finds or not finds[0].query.thinking:
+    scopes = [scope for plan in plans for scope in plan.scopes]
+    if not plans or not plans[0].query.thinking:
         off = None
-    elif not parts:
+    elif not scopes:
         off = Rerank(RerankStatus.OFF, "there is nothing to read")
-    elif all(part.identifiers for part in parts):
+    elif all(scope.identifiers for scope in scopes):
         off = Rerank(RerankStatus.OFF, "the query is of identifiers, which words alone decide")
     elif not rerankers.named(query):
         off = Rerank(RerankStatus.OFF, "no reranker is configured for the language of the query")
     else:
-        for find in finds:
-            for part in find.parts:
-                part.most_bytes = find.most_bytes // len(find.parts)
-        results = iter(await _reranked(query, parts, rerankers, run))
-        return tuple(
-            next(results)
-            if isinstance(find, Find)
-            else find.merged([next(results) for _ in find.parts])
-            for find in finds
-        )
-    found = await asyncio.gather(*(run.away(find.answer) for find in finds))
-    return tuple(replace(result, rerank=off) if off else result for result in found)
+        parts = iter(await _reranked(query, plans, rerankers, run))
+        return tuple(merged(plan, [next(parts) for _ in plan.scopes]) for plan in plans)
+    found = await asyncio.gather(*(run.away(find, plan) for plan in plans))
+    return tuple(replace(hits, rerank=off) if off else hits for hits in found)
 
 
 async def _reranked(
-    query: str, finds: Sequence[Find], rerankers: Rerankers, run: Runner
-) -> tuple[FindResult, ...]:
+    query: str, plans: Sequence[FindPlan], rerankers: Rerankers, run: Runner
+) -> tuple[FindHits, ...]:
+    """Return the hits of all scopes."""
     model = rerankers.named(query)
-    walks = await asyncio.gather(*(run.away(Walk, find) for find in finds))
-    ends = [
-        asyncio.ensure_future(_walk(query, find, walk, rerankers, run))
-        for find, walk in zip(finds, walks, strict=True)
-    ]
+    walks = await asyncio.gather(
+        *(
+            run.away(Walk, scope, plan.started, plan.degraded)
+            for plan in plans
+            for scope in plan.scopes
+        )
+    )
+    ends = [asyncio.ensure_future(_walk(query, walk, rerankers, run)) for walk in walks]
     try:
         await asyncio.gather(*ends)
     except RerankFailed as error:
@@ -74,14 +72,12 @@ async def _reranked(
     return tuple(await asyncio.gather(*(run.away(walk.answer, model) for walk in walks)))
 
 
-async def _walk(query: str, find: Find, walk: Walk, rerankers: Rerankers, run: Runner) -> None:
+async def _walk(query: str, walk: Walk, rerankers: Rerankers, run: Runner) -> None:
     """Take a walk to its end; raises RerankFailed if a round gets no scores."""
     spare = _AGAIN * seconds_of(walk.plain.stages)["score"]
     while documents := await run.away(walk.documents):
         started = time.perf_counter()
-        done = await rerankers.rerank(
-            find.query.text, documents, _time_left(run, spare), chosen_by=query
-        )
+        done = await rerankers.rerank(walk.text, documents, _time_left(run, spare), chosen_by=query)
         stage = Stage("rerank", started, time.perf_counter())
         await run.away(walk.take, done, stage)
 

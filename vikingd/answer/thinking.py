@@ -13,20 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 import numpy as np
 from viking_kernels.arrays import Scratch, decode_file, encode_file, is_file
 
-from vikingd.answer.find import Find
-from vikingd.answer.query_scope import keep_scratch, take_scratch
-from vikingd.answer.trace import DirectoryScores, Scored, directory_parts
-from vikingd.domain.answers import Degradation, DegradationReason, ReplyBudget, Stage
+from vikingd.answer.find_answer import hits_at, hits_of
+from vikingd.answer.find_hits import FindHits, Hit
+from vikingd.answer.score_scratch import keep_scratch, take_scratch
+from vikingd.answer.scored_scope import DirectoryScores, Scored, directory_parts, score
+from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.find import (
     MAX_THINKING_LIMIT,
-    FindResult,
     FindTrace,
     Levels,
-    Match,
     Rerank,
     RerankRound,
     RerankStatus,
@@ -35,6 +35,7 @@ from vikingd.domain.find import (
     TracedDirectory,
 )
 from vikingd.models.rerank.rerankers import Reranked
+from vikingd.plan.find_plan import FindScope
 
 GLOBAL_SEARCH_TOPK = 3
 """Start points besides the scope's root and the directories of QUICK's results."""
@@ -80,23 +81,32 @@ class _Round:
 
 
 class Walk:
-    """The walk of one find.
+    """The walk of one scope of a find.
 
     Start points are the scope's root, the best directories of the scope, the directories of QUICK's
     results, and all their ancestors. Of the children that a round opens, QUICK's results are scored
     first, then the others by their scores in QUICK, as far as they fit. `plain` is QUICK's answer,
     which is used if the reranker fails.
+
+    Args:
+        scope: of the find.
+        started: the time of the compilation of its plan.
+        degraded: notes for the reply.
     """
 
-    def __init__(self, find: Find) -> None:
-        self._find = find
-        self._snapshot = find.snapshot
-        scratch = take_scratch(find.snapshot)
-        self.plain, scored = find.scored_answer(scratch, whole=True)
-        self._scores = Scores(find, scored, scratch)
+    def __init__(self, scope: FindScope, started: float, degraded: Degraded) -> None:
+        self._scope = scope
+        self._snapshot = scope.snapshot
+        planned = perf_counter()
+        scratch = take_scratch(scope.snapshot)
+        scored = score(scope, scratch, whole=True)
+        plain = hits_of(scope, scored, scratch)
+        stages = Stage("plan", started, planned), Stage("score", planned, perf_counter())
+        self.plain = replace(plain, stages=stages, degraded=degraded)
+        self._scores = Scores(scope, scored, scratch)
         keep_scratch(scratch)
-        self._found = [hit.row for hit in scored.chosen]
-        self._root: Row = find.scope.root
+        self._found = [hit.row for hit in plain.hits]
+        self._root: Row = scope.scope.root
         self._nodes: dict[Row, _Node] = {}
         self._queue: list[Row] = []
         self._opened: dict[Row, int] = {}  # directory to round
@@ -128,11 +138,16 @@ class Walk:
         self._score(now, reranked.scores)
 
     @property
+    def text(self) -> str:
+        """The text of the query."""
+        return self._scope.query.text
+
+    @property
     def was_read(self) -> bool:
         """True if the reranker has scored an abstract."""
         return bool(self._rounds)
 
-    def failed(self, reason: str, model: str) -> FindResult:
+    def failed(self, reason: str, model: str) -> FindHits:
         """Return QUICK's answer, with the reason for it."""
         detail = f"{reason}: scored by meaning and words"
         return replace(
@@ -142,35 +157,32 @@ class Walk:
             rerank=Rerank(RerankStatus.FAILED, reason, model, tuple(self._rounds)),
         )
 
-    def answer(self, model: str) -> FindResult:
+    def answer(self, model: str) -> FindHits:
         """Return the best contexts by the reranker."""
-        query, nodes = self._find.query, self._nodes
+        query, nodes = self._scope.query, self._nodes
         threshold = query.score_threshold or 0.0
         rows = [row for row in nodes if self._is_wanted(row) and nodes[row].final > threshold]
         rows.sort(key=lambda row: (-nodes[row].final, self._snapshot.uri(row)))
-        rows = rows[: query.limit]
-        budget = ReplyBudget(self._find.most_bytes)
-        matches = self._find.matches_of(rows, budget)
+        found = hits_at(self._scope, rows[: query.limit])
         return replace(
             self.plain,
-            matches=tuple(map(self._rescored, matches, rows)),
+            hits=tuple(map(self._rescored, found.hits)),
+            linked=found.linked,
             stages=(*self.plain.stages, *self._stages),
             trace=self.plain.trace and self._trace(self.plain.trace),
             rerank=Rerank(RerankStatus.DONE, "", model, tuple(self._rounds)),
-            left_out=budget.left_out,
-            shortened=budget.shortened,
         )
 
     def _is_wanted(self, row: Row) -> bool:
         """Return whether a row may be a result."""
-        levels = self._find.query.levels
+        levels = self._scope.query.levels
         if is_file(row):
             return levels != Levels.DIRECTORIES
         return levels != Levels.FILES and row != self._root and self._scores.allows(row)
 
-    def _rescored(self, match: Match, row: Row) -> Match:
-        parts = match.parts and self._parts(match.parts, row)
-        return replace(match, score=self._nodes[row].final, parts=parts)
+    def _rescored(self, hit: Hit) -> Hit:
+        parts = hit.parts and self._parts(hit.parts, hit.row)
+        return hit._replace(score=self._nodes[hit.row].final, parts=parts)
 
     def _parts(self, plain: ScoreParts, row: Row) -> ScoreParts:
         node = self._nodes[row]
@@ -232,7 +244,7 @@ class Walk:
             count = len(self._queue) if number == 1 else IN_ROUND
             opened, self._queue = self._queue[:count], self._queue[count:]
             self._opened |= dict.fromkeys(opened, number)
-            files = self._find.query.levels != Levels.DIRECTORIES
+            files = self._scope.query.levels != Levels.DIRECTORIES
             children, there_are = self._scores.children(
                 opened, MAX_DOCUMENTS, files=files, known=self._nodes, first=self._found
             )
@@ -247,7 +259,7 @@ class Walk:
             return StopReason.EXHAUSTED
         if number > MAX_ROUNDS:
             return StopReason.ROUND_LIMIT
-        limit, weight = self._find.query.limit, self._scores.found.weights.parent
+        limit, weight = self._scope.query.limit, self._scores.found.weights.parent
         finals = [node.final for row, node in self._nodes.items() if self._is_wanted(row)]
         best = max(self._nodes[row].final for row in self._queue)
         # The last round opens contexts this many levels below the queue.
@@ -261,7 +273,7 @@ class Walk:
         directories = tuple(
             TracedDirectory(
                 self._snapshot.directory_uri(row),
-                self._parts(directory_parts(self._find, self._scores.found, row), row),
+                self._parts(directory_parts(self._scope, self._scores.found, row), row),
                 number,
                 row in self._starts,
                 int(files[row]),
@@ -278,12 +290,12 @@ class Walk:
 
 
 class Scores:
-    """The plain scores of a find, for the rows of its snapshot that are alive and in the scope.
+    """The plain scores of a scope, for the rows of its snapshot that are alive and in the scope.
 
     `scratch` is that of the find. It is copied, because the next find overwrites it.
     """
 
-    def __init__(self, find: Find, scored: Scored, scratch: Scratch) -> None:
+    def __init__(self, find: FindScope, scored: Scored, scratch: Scratch) -> None:
         tree, scope = find.snapshot.tree, find.scope
         self._root = scope.root
         self.found = scored.found._replace(directories=scored.found.directories.copy())

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -22,7 +22,7 @@ from grpc_reflection.v1alpha import reflection
 from vikingd import __version__
 from vikingd.access.gate import Gate
 from vikingd.access.keys import KeyStore
-from vikingd.answer.search import Models
+from vikingd.answer.search_answer import Models
 from vikingd.config import ConfigError, Settings
 from vikingd.context import tokenizers
 from vikingd.daemon import warm
@@ -198,10 +198,8 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     if not engine.settings.reader:
         for name in await asyncio.to_thread(tenants.interrupted):  # before their files are gone
             await asyncio.to_thread(keys.forget_tenant, name)
-    access_pb2_grpc.add_AccessServicer_to_server(
-        AccessService(keys, tenants, threads),
-        cast("grpc.aio.Server", services),
-    )
+    access: Any = AccessService(keys, tenants, threads)
+    access_pb2_grpc.add_AccessServicer_to_server(access, cast("grpc.aio.Server", services))
     gate = Gate(
         keys,
         allow_local=settings.allow_local,
@@ -310,21 +308,27 @@ def _options(message_bytes: int, connections: int, *, tls: bool) -> tuple[tuple[
 
 def _services(parts: _Parts, threads: Threads, preparing: Preparing, engine: Engine) -> Collector:
     """Return the handlers of the services of a tenant's engine."""
-    collector, settings = Collector(), parts.settings
+    settings, metrics, collector = parts.settings, parts.metrics, Collector()
     server = cast("grpc.aio.Server", collector)
-    retrieval_pb2_grpc.add_RetrievalServicer_to_server(
-        RetrievalService(engine, threads, parts.metrics, settings, parts.models), server
-    )
-    contexts_pb2_grpc.add_ContextsServicer_to_server(
-        ContextsService(engine, threads, preparing), server
-    )
-    memories_pb2_grpc.add_MemoriesServicer_to_server(
-        MemoriesService(
-            engine, threads, parts.metrics, settings, Extractor(parts.models.planner.model)
+    extractor = Extractor(parts.models.planner.model)
+    # A handler returns its reply as a message or as bytes, see `Boundary`; the stubs know messages.
+    services: tuple[tuple[Callable[[Any, grpc.aio.Server], None], object], ...] = (
+        (
+            retrieval_pb2_grpc.add_RetrievalServicer_to_server,
+            RetrievalService(engine, threads, metrics, settings, parts.models),
         ),
-        server,
+        (
+            contexts_pb2_grpc.add_ContextsServicer_to_server,
+            ContextsService(engine, threads, preparing),
+        ),
+        (
+            memories_pb2_grpc.add_MemoriesServicer_to_server,
+            MemoriesService(engine, threads, metrics, settings, extractor),
+        ),
+        (admin_pb2_grpc.add_AdminServicer_to_server, AdminService(engine, threads, metrics)),
     )
-    admin_pb2_grpc.add_AdminServicer_to_server(AdminService(engine, threads, parts.metrics), server)
+    for add, service in services:
+        add(service, server)
     return collector
 
 

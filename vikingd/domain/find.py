@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from vikingd.domain.answers import Degraded, Stage
-from vikingd.domain.contexts import ContextType, Relation
+from vikingd.domain.contexts import ContextType
+
+if TYPE_CHECKING:
+    from viking_kernels.arrays import F32
 
 MAX_PASSAGES_SHOWN = 3
 MAX_LIMIT = 1000
@@ -52,16 +54,16 @@ class RerankStatus(IntEnum):
     OFF = 3
 
 
-# FindQuery, MatchedPassage, Match and FindResult are not frozen: frozen ones take four times as
-# long to make, and a find makes dozens. None is changed after it is handed on.
-
-
+# Not frozen: a frozen one takes four times as long to make.
 @dataclass(slots=True)
 class FindQuery:
-    """A checked query over the tree; FindRequest in the proto documents each field."""
+    """A checked query over the tree; FindRequest in the proto documents each field.
+
+    `vector` is the float32 vector [dim] of the query, of any length; None until it is embedded, or
+    if there is none.
+    """
 
     text: str = ""
-    vector: bytes = b""
     target_uri: str = "viking://"
     within: str = "viking://"  # holds the target; the answer depends on nothing outside it
     context_types: frozenset[ContextType] = frozenset()
@@ -75,6 +77,7 @@ class FindQuery:
     method: Method = Method.AUTO
     max_directories: int = 0
     thinking: bool = False
+    vector: F32 | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,33 +94,6 @@ class ScoreParts:
     title: float
     final: float
     rerank: float | None = None
-
-
-@dataclass(slots=True)
-class MatchedPassage:
-    """A matching passage of a file: code points [start, end) of the content."""
-
-    ordinal: int
-    section: str
-    text: str
-    start: int
-    end: int
-    score: float
-
-
-@dataclass(slots=True)
-class Match:
-    """One result of a find."""
-
-    uri: str
-    context_type: ContextType
-    is_leaf: bool
-    level: int
-    abstract: str
-    score: float
-    relations: tuple[Relation, ...] = ()
-    passages: tuple[MatchedPassage, ...] = ()
-    parts: ScoreParts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,35 +162,3 @@ class Rerank:
     reason: str = ""
     model: str = ""
     rounds: tuple[RerankRound, ...] = ()
-
-
-class Gathered(NamedTuple):
-    """Matches in the encoding of a reply."""
-
-    data: bytes
-    total: int
-    top_score: float
-
-
-@dataclass(slots=True)
-class FindResult:
-    """Matches by falling score, ties by URI, and their explanation.
-
-    `gathered` has the encoded matches, if the caller asked for bytes and all matches fit.
-    """
-
-    matches: tuple[Match, ...]  # empty if `gathered` is set
-    revision: int
-    method: Method  # the one that was used, never AUTO
-    stages: tuple[Stage, ...]
-    degraded: Degraded = ()
-    trace: FindTrace | None = None
-    rerank: Rerank | None = None  # None in QUICK
-    left_out: int = 0  # further results that the reply has no room for
-    shortened: int = 0  # texts of passages that the reply has in part
-    gathered: Gathered | None = None
-
-    @property
-    def is_cut(self) -> bool:
-        """True if a result or a part of a text is missing."""
-        return bool(self.left_out or self.shortened)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vikingd.domain.answers import Degraded, Stage
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.find import Gathered
+
+if TYPE_CHECKING:
+    from viking_kernels.arrays import F32
 
 DEFAULT_TOP_K = 30
 MAX_TOP_K = 1000
@@ -68,12 +69,14 @@ class Boost:
     where: Mapping[str, Any] | None = None
 
 
-# The classes below are not frozen: frozen ones take four times as long to make.
-
-
+# Not frozen: a frozen one takes four times as long to make.
 @dataclass(slots=True)
 class RetrieveQuery:
-    """A checked query by a strategy; RetrieveRequest in the proto documents each field."""
+    """A checked query by a strategy; RetrieveRequest in the proto documents each field.
+
+    `vector` is the float32 vector [dim] of the query, of any length; None until it is embedded, or
+    if there is none.
+    """
 
     text: str = ""
     target_uri: str = "viking://"
@@ -94,6 +97,7 @@ class RetrieveQuery:
     min_revision: int = 0
     after: str = ""  # the last URI of the page before, in a listing
     listing: bool = False  # True without text and vector: all items that pass `where`
+    vector: F32 | None = field(default=None, compare=False)
 
     @property
     def strategy(self) -> str:
@@ -115,36 +119,3 @@ class ItemTrace:
     lexical: float
     fused: float
     boost: float
-
-
-@dataclass(slots=True)
-class RetrievedItem:
-    """A retrieved passage; passage 0 is the abstract of its context."""
-
-    uri: str
-    passage: int
-    section: str
-    text: str
-    start: int
-    end: int
-    score: float
-    vector: bytes = b""
-    trace: ItemTrace | None = None
-
-
-@dataclass(slots=True)
-class RetrieveResult:
-    """Items by falling score, ties by URI and passage.
-
-    `gathered` has the encoded items, if the caller asked for bytes and all items fit.
-    """
-
-    items: tuple[RetrievedItem, ...]  # empty if `gathered` is set
-    outcome: Outcome
-    relaxed_clauses: tuple[str, ...]
-    revision: int
-    stages: tuple[Stage, ...]
-    degraded: Degraded = ()
-    next_after: str = ""
-    is_cut: bool = False  # True if the reply has no room for all of it
-    gathered: Gathered | None = None

@@ -1,13 +1,12 @@
-"""The domain of Search: a task with its session, the plan and its result."""
+"""The domain of Search: a task with its session, and its plan."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
 
-from vikingd.domain.answers import Degraded, Stage
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.find import FindQuery, FindResult, Match, Rerank
+from vikingd.domain.find import FindQuery
 
 
 class SearchMode(IntEnum):
@@ -72,19 +71,3 @@ class SearchQuery:
     text: str
     session: SearchSession
     find: FindQuery
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResult:
-    """The result of a search: one match for each URI, by falling score, ties by URI.
-
-    `found` has the answers to the queries of the plan, in its order.
-    """
-
-    plan: QueryPlan
-    found: tuple[FindResult, ...]
-    matches: tuple[Match, ...]
-    revision: int
-    rerank: Rerank
-    stages: tuple[Stage, ...]
-    degraded: Degraded = ()

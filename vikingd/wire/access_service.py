@@ -9,7 +9,7 @@ from vikingd.access.keys import KeyStore
 from vikingd.domain.rights import Right
 from vikingd.domain.tenants import missing
 from vikingd.domain.uri import ROOT
-from vikingd.pb import access_pb2, access_pb2_grpc
+from vikingd.pb import access_pb2
 from vikingd.wire.access import check_operator
 from vikingd.wire.calls import CallContext, CallDeadline, Threads
 from vikingd.wire.messages import access as messages
@@ -35,7 +35,7 @@ class ManagedTenants(Protocol):
         """Delete the store of a tenant; return its contexts and bytes."""
 
 
-class AccessService(access_pb2_grpc.AccessServicer):
+class AccessService:
     """The handlers of Access, the same ones for all tenants."""
 
     def __init__(self, keys: KeyStore, tenants: ManagedTenants, threads: Threads) -> None:

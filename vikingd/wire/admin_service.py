@@ -10,7 +10,7 @@ from vikingd import __version__
 from vikingd.answer.deadline import FutureBridge
 from vikingd.domain.errors import Overloaded, Stopping
 from vikingd.engine import Engine
-from vikingd.pb import admin_pb2, admin_pb2_grpc
+from vikingd.pb import admin_pb2
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire.calls import CallContext, CallDeadline, Threads
 from vikingd.wire.messages import decode, encode
@@ -18,7 +18,7 @@ from vikingd.wire.messages import decode, encode
 _AFTER_A_BACKUP = 10.0  # seconds until a refused backup may be repeated
 
 
-class AdminService(admin_pb2_grpc.AdminServicer):
+class AdminService:
     """The handlers of Admin, which run on their own threads."""
 
     def __init__(self, engine: Engine, threads: Threads, metrics: Metrics) -> None:

@@ -6,14 +6,12 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeAlias, TypeVar, cast
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import grpc
-from google.protobuf.message import Message
 
 from vikingd.answer.deadline import Deadline, ending_before
 from vikingd.domain.errors import DeadlinePassed, Overloaded
-from vikingd.domain.find import Gathered
 from vikingd.domain.rights import CALLER
 from vikingd.engine import Engine
 from vikingd.system.processes import let_finds_go_first
@@ -21,7 +19,6 @@ from vikingd.wire.queues import Queues
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-_M = TypeVar("_M", bound=Message)
 CallContext: TypeAlias = grpc.aio.ServicerContext[Any, Any]
 _RETRY_AFTER = 1.0  # seconds
 
@@ -131,15 +128,6 @@ class Threads:
 def reply_bytes(most: int) -> int:
     """Return the bytes of the results in a reply; the rest of `most` is for small fields."""
     return most * 7 // 8
-
-
-def as_sent(reply: _M, gathered: Gathered | None = None) -> _M:
-    """Encode a reply on this thread; the boundary sends the bytes unchanged.
-
-    `gathered` is a part of the reply that is encoded already.
-    """
-    data = reply.SerializeToString()
-    return cast("_M", data if gathered is None else gathered.data + data)
 
 
 async def wait_for_vectors(

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
+
+from google.protobuf.message import Message
 
 from vikingd.answer.deadline import FutureBridge, wait_for_revision
 from vikingd.answer.glob import find_paths
@@ -15,17 +17,14 @@ from vikingd.domain.answers import ReplyBudget
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.rights import Right
 from vikingd.engine import Engine
-from vikingd.pb import contexts_pb2, contexts_pb2_grpc
+from vikingd.pb import contexts_pb2
 from vikingd.wire import weigh
-from vikingd.wire.calls import CallContext, CallDeadline, Threads, as_sent, wait_for_vectors
+from vikingd.wire.calls import CallContext, CallDeadline, Threads, wait_for_vectors
 from vikingd.wire.messages import decode, encode, patterns
 from vikingd.wire.preparing import Preparing
 
-_Listing = TypeVar("_Listing", contexts_pb2.ListResponse, contexts_pb2.TreeResponse)
-_Found = TypeVar("_Found", contexts_pb2.GlobResponse, contexts_pb2.GrepResponse)
 
-
-class ContextsService(contexts_pb2_grpc.ContextsServicer):
+class ContextsService:
     """The handlers of Contexts. The engine's one writer writes; threads read."""
 
     def __init__(self, engine: Engine, threads: Threads, preparing: Preparing) -> None:
@@ -75,33 +74,27 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
         )
         return contexts_pb2.MoveResponse(revision=done.revision, moved=done.count)
 
-    async def Get(
-        self, request: contexts_pb2.GetRequest, context: CallContext
-    ) -> contexts_pb2.GetResponse:
+    async def Get(self, request: contexts_pb2.GetRequest, context: CallContext) -> bytes:
         """Return one whole context."""
         uri = uris.parse(request.uri)
         deadline = CallDeadline(context)
         caller = deadline.caller
         await wait_for_revision(self._engine, request.min_revision, deadline)
 
-        def read() -> contexts_pb2.GetResponse:
+        def read() -> bytes:
             found = self._engine.store.get(uri)
             shown = tuple(one for one in found.relations if caller.may(Right.READ, one.uri))
             found = replace(found, relations=shown)
-            return as_sent(contexts_pb2.GetResponse(context=encode.context(found)))
+            return contexts_pb2.GetResponse(context=encode.context(found)).SerializeToString()
 
         return await self._threads.read(deadline, read)
 
-    async def List(
-        self, request: contexts_pb2.ListRequest, context: CallContext
-    ) -> contexts_pb2.ListResponse:
+    async def List(self, request: contexts_pb2.ListRequest, context: CallContext) -> bytes:
         """Return a page of a directory."""
         children = self._engine.store.children
         return await self._page(request, contexts_pb2.ListResponse, children, context)
 
-    async def Tree(
-        self, request: contexts_pb2.TreeRequest, context: CallContext
-    ) -> contexts_pb2.TreeResponse:
+    async def Tree(self, request: contexts_pb2.TreeRequest, context: CallContext) -> bytes:
         """Return a page of a subtree."""
         tree = partial(self._engine.store.tree, depth=request.depth)
         return await self._page(request, contexts_pb2.TreeResponse, tree, context)
@@ -109,10 +102,10 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
     async def _page(
         self,
         request: contexts_pb2.ListRequest | contexts_pb2.TreeRequest,
-        response: type[_Listing],
+        response: type[contexts_pb2.ListResponse | contexts_pb2.TreeResponse],
         read: Callable[..., object],
         context: CallContext,
-    ) -> _Listing:
+    ) -> bytes:
         """Return a page of a listing; `read` hands the contexts over one by one."""
         uri = decode.target_uri(request.uri, "uri")
         limit, after = decode.page(request.page_size, request.page_token, uri)
@@ -120,17 +113,16 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
         parts = deadline.caller.parts(uri)
         await wait_for_revision(self._engine, request.min_revision, deadline)
 
-        def fill() -> _Listing:
+        def fill() -> bytes:
             page = encode.Page(limit)
             read(uri=uri, after=after, limit=limit + 1, fits=page.add, parts=parts)
-            return as_sent(response(contexts=page.contexts, next_page_token=page.next_page_token))
+            reply = response(contexts=page.contexts, next_page_token=page.next_page_token)
+            return reply.SerializeToString()
 
         async with self._threads.queues.runner(deadline, heavy=limit > weigh.PAGE) as run:
             return await run.away(fill)
 
-    async def Glob(
-        self, request: contexts_pb2.GlobRequest, context: CallContext
-    ) -> contexts_pb2.GlobResponse:
+    async def Glob(self, request: contexts_pb2.GlobRequest, context: CallContext) -> bytes:
         """Return a page of the contexts whose path matches a pattern."""
         query = patterns.glob_query(request)
 
@@ -140,9 +132,7 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
 
         return await self._walk(query.target_uri, request.min_revision, fill, context)
 
-    async def Grep(
-        self, request: contexts_pb2.GrepRequest, context: CallContext
-    ) -> contexts_pb2.GrepResponse:
+    async def Grep(self, request: contexts_pb2.GrepRequest, context: CallContext) -> bytes:
         """Return a page of the lines that match a regular expression."""
         query = patterns.grep_query(request)
 
@@ -156,15 +146,15 @@ class ContextsService(contexts_pb2_grpc.ContextsServicer):
         self,
         uri: str,
         min_revision: int,
-        fill: Callable[[tuple[str, ...]], _Found],
+        fill: Callable[[tuple[str, ...]], Message],
         context: CallContext,
-    ) -> _Found:
+    ) -> bytes:
         """Return the page that `fill` makes of the readable parts of a directory."""
         deadline = CallDeadline(context)
         parts = deadline.caller.parts(uri)
         await wait_for_revision(self._engine, min_revision, deadline)
         async with self._threads.queues.runner(deadline, heavy=True) as run:
-            return await run.away(lambda: as_sent(fill(parts)))
+            return await run.away(lambda: fill(parts).SerializeToString())
 
     async def Link(
         self, request: contexts_pb2.LinkRequest, context: CallContext

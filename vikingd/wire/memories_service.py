@@ -14,15 +14,15 @@ from vikingd.domain.changes import Committed
 from vikingd.engine import Engine
 from vikingd.memory.model import RecallResult
 from vikingd.models.extract.extractor import Extractor
-from vikingd.pb import memories_pb2, memories_pb2_grpc
+from vikingd.pb import memories_pb2
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire import weigh
-from vikingd.wire.calls import CallContext, CallDeadline, Threads, as_sent, reply_bytes
+from vikingd.wire.calls import CallContext, CallDeadline, Threads, reply_bytes
 from vikingd.wire.messages import extract as wire_extract
 from vikingd.wire.messages import memories as messages
 
 
-class MemoriesService(memories_pb2_grpc.MemoriesServicer):
+class MemoriesService:
     """The handlers of Memories."""
 
     def __init__(
@@ -48,9 +48,7 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
         )
         self._forgetter = Forgetter(engine, messages.salience_of(defaults))
 
-    async def Recall(
-        self, request: memories_pb2.RecallRequest, context: CallContext
-    ) -> memories_pb2.RecallResponse:
+    async def Recall(self, request: memories_pb2.RecallRequest, context: CallContext) -> bytes:
         """Return the memories that matter now."""
         deadline = CallDeadline(context)
         async with self._queues.runner(deadline, heavy=weigh.recall(request)) as run:
@@ -120,19 +118,17 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
             return memories_pb2.ReinforceResponse.FromString(done.reply)
         return messages.reinforce_response(done)
 
-    async def Forget(
-        self, request: memories_pb2.ForgetRequest, context: CallContext
-    ) -> memories_pb2.ForgetResponse:
+    async def Forget(self, request: memories_pb2.ForgetRequest, context: CallContext) -> bytes:
         """Remove memories."""
         deadline = CallDeadline(context)
         run = self._queues.heavy_pieces(deadline)
         query = messages.forget_query(request, deadline.caller)
         gone, revision = await self._forgetter.answer(query, run, dry_run=request.dry_run)
         return await run.away(
-            lambda: as_sent(messages.forget_response(gone, revision, self._most_bytes))
+            lambda: messages.forget_response(gone, revision, self._most_bytes).SerializeToString()
         )
 
-    def _recall_reply(self, result: RecallResult, embed: Stage) -> memories_pb2.RecallResponse:
+    def _recall_reply(self, result: RecallResult, embed: Stage) -> bytes:
         stages = (embed, *result.stages)
         self._metrics.took("Recall", stages)
         self._metrics.answered(
@@ -142,4 +138,4 @@ class MemoriesService(memories_pb2_grpc.MemoriesServicer):
             result.memories[0].score if result.memories else 0.0,
             degraded=bool(result.degraded),
         )
-        return as_sent(messages.recall_response(result, stages))
+        return messages.recall_response(result, stages).SerializeToString()

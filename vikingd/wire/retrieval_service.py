@@ -1,36 +1,61 @@
-"""The service Retrieval: finds, searches, retrievals and contexts for prompts."""
+"""The service Retrieval: finds, searches, retrievals and contexts for prompts.
+
+Each handler decodes its request, compiles a plan, runs it and renders the reply.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import cast
+from time import perf_counter
+from typing import Protocol, TypeVar
 
-from vikingd.answer.context import ContextBuilder, QuerySource, Source, below
-from vikingd.answer.deadline import Runner
-from vikingd.answer.finder import Finder
+from vikingd.answer.context_sources import Source, below, built, sources_of
+from vikingd.answer.deadline import Runner, wait_for_revision
+from vikingd.answer.find_answer import find
+from vikingd.answer.find_hits import FindHits
+from vikingd.answer.planned import planned_find, planned_retrieve
 from vikingd.answer.query_vector import QueryVectors
-from vikingd.answer.retriever import Retriever
-from vikingd.answer.search import Models, Searcher
+from vikingd.answer.reranking import find_all
+from vikingd.answer.retrieve_answer import RetrieveHits
+from vikingd.answer.search_answer import Models, Searcher
 from vikingd.config import Settings
-from vikingd.context.build import BuiltContext
-from vikingd.domain.answers import Degraded, Stage
-from vikingd.domain.find import FindResult
-from vikingd.domain.retrieve import Include, RetrieveQuery, RetrieveResult
+from vikingd.domain import pace
+from vikingd.domain.answers import Degradation, Stage
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.retrieve import Include
 from vikingd.domain.rights import CALLER
-from vikingd.domain.search import SearchMode, SearchQuery, SearchResult
+from vikingd.domain.search import SearchMode
 from vikingd.engine import Engine
-from vikingd.pb import retrieval_pb2, retrieval_pb2_grpc
+from vikingd.pb import retrieval_pb2
+from vikingd.plan.find_plan import compile_find
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire import weigh
-from vikingd.wire.calls import CallContext, CallDeadline, Threads, as_sent, reply_bytes
-from vikingd.wire.messages import context as wire_context
-from vikingd.wire.messages import decode, encode, retrieve
-from vikingd.wire.messages import search as wire_search
-from vikingd.wire.messages.pieces import Pieces, batched
+from vikingd.wire.calls import CallContext, CallDeadline, Threads, reply_bytes
+from vikingd.wire.messages import context_messages, decode, retrieve_request, search_messages
+from vikingd.wire.messages.encoded_results import EncodedResults, batched
+from vikingd.wire.messages.find_reply import FindReply, find_reply
+from vikingd.wire.messages.retrieve_reply import RetrieveReply, retrieve_reply
+
+LIGHT_BYTES = 128 << 10
+"""Bytes of the results in a reply that is made on the event loop."""
+
+_SOURCES = 4  # times the bytes of the reply: the bytes of the sources of a context
 
 
-class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
+class _Cut(Protocol):
+    """A reply that may lack something for want of room."""
+
+    @property
+    def is_cut(self) -> bool: ...
+
+
+_Hits = TypeVar("_Hits")
+_Reply = TypeVar("_Reply", bound=_Cut)
+
+
+class RetrievalService:
     """The handlers of Retrieval."""
 
     def __init__(
@@ -45,150 +70,183 @@ class RetrievalService(retrieval_pb2_grpc.RetrievalServicer):
         self._queues = threads.queues
         self._metrics = metrics
         self._settings = settings
-        self._pieces = Pieces()
-        self._most_bytes = most_bytes = reply_bytes(settings.limits.max_reply_bytes)
-        vectors = QueryVectors(engine, threads)
-        self._finder = Finder(engine, vectors, models.rerankers, self._pieces.matches, most_bytes)
-        self._searcher = Searcher(engine, vectors, models, most_bytes)
-        self._retriever = Retriever(engine, vectors)
-        self._contexts = ContextBuilder(engine, self._finder, self._retriever, most_bytes)
+        self._models = models
+        self._results = EncodedResults()
+        self._most_bytes = reply_bytes(settings.limits.max_reply_bytes)
+        self._vectors = QueryVectors(engine, threads)
+        self._searcher = Searcher(engine, self._vectors, models)
 
-    async def Find(
-        self, request: retrieval_pb2.FindRequest, context: CallContext
-    ) -> retrieval_pb2.FindResponse:
+    async def Find(self, request: retrieval_pb2.FindRequest, context: CallContext) -> bytes:
         """Return the contexts that match one query."""
         async with self._runner(context, heavy=weigh.find(request)) as run:
-            query, vector = await run.here(decode.find_query, request, self._engine.store.dimension)
-            return await self._finder.answer(query, vector, CALLER.get(), run, self._find_reply)
+            query = await run.here(decode.find_query, request, self._engine.store.dimension)
+            plan, embed = await planned_find(self._engine, self._vectors, query, run)
+
+            def render(found: FindHits, most_bytes: int) -> FindReply:
+                return find_reply(found, embed, self._results, most_bytes)
+
+            if query.thinking:
+                (found,) = await find_all(query.text, [plan], self._models.rerankers, run)
+                reply = await run.away(render, found, self._most_bytes)
+            else:
+                reply = await self._answer(lambda: find(plan), render, run, light=plan.is_light)
+            self._count("Find", (embed, *reply.stages), reply)
+            return reply.data
 
     async def BatchFind(
         self, request: retrieval_pb2.BatchFindRequest, context: CallContext
-    ) -> retrieval_pb2.BatchFindResponse:
+    ) -> bytes:
         """Return the contexts that match each of some queries."""
         async with self._runner(context, heavy=weigh.batch(request)) as run:
             queries = await run.here(
                 decode.find_queries, request.requests, self._engine.store.dimension
             )
-            replies = await self._finder.answer_batch(
-                queries,
-                CALLER.get(),
-                run,
-                lambda embed: self._metrics.took("BatchFind", [embed]),
-                self._batched_reply,
+            await wait_for_revision(self._engine, max(one.min_revision for one in queries), run)
+            started = perf_counter()
+            texts = list(dict.fromkeys(one.text for one in queries if one.vector is None))
+            embedded = await asyncio.gather(
+                *(self._vectors.embed_or_note(text, run) for text in texts)
             )
-            # Joined messages are one message with the elements of all.
-            return cast("retrieval_pb2.BatchFindResponse", b"".join(replies))  # see as_sent
+            made = dict(zip(texts, embedded, strict=True))
+            embed = Stage("embed", started, perf_counter())
+            self._metrics.took("BatchFind", [embed])
 
-    async def Search(
-        self, request: retrieval_pb2.SearchRequest, context: CallContext
-    ) -> retrieval_pb2.SearchResponse:
+            def answer(number: int, most_bytes: int) -> bytes:
+                pace.step()
+                query, degraded = queries[number], tuple[Degradation, ...]()
+                if query.vector is None:
+                    query.vector, degraded = made[query.text]
+                try:
+                    plan = compile_find(self._engine, query, CALLER.get(), degraded)
+                except InvalidField as error:
+                    raise error.below(f"requests[{number}]") from None
+                reply = find_reply(find(plan), embed, self._results, most_bytes)
+                self._count("BatchFind", reply.stages, reply)
+                return batched(reply.data)
+
+            def answer_share(numbers: Sequence[int]) -> list[bytes]:
+                """Answer a share of the queries. Each may use the bytes that are left over."""
+                left, replies = self._most_bytes * len(numbers) // len(queries), list[bytes]()
+                for number in numbers:
+                    replies.append(answer(number, left // (len(numbers) - len(replies))))
+                    left -= len(replies[-1])
+                return replies
+
+            count = run.at_once
+            parts = [range(first, len(queries), count) for first in range(count)]
+            shares = await asyncio.gather(*(run.away(answer_share, part) for part in parts if part))
+            # Joined messages are one message with the elements of all.
+            return b"".join(shares[i % count][i // count] for i in range(len(queries)))
+
+    async def Search(self, request: retrieval_pb2.SearchRequest, context: CallContext) -> bytes:
         """Return the contexts that a task needs, given its conversation."""
         deadline = CallDeadline(context)
         async with self._queues.runner(deadline, heavy=weigh.search(request)) as run:
-            query = await run.here(wire_search.query_of, request)
-            await run.here(self._searcher.check, query, deadline.caller)
+            query = await run.here(search_messages.query_of, request)
+            await run.here(self._searcher.check, query)
         planned = await self._searcher.plan(query, deadline)  # a model does not hold a slot
         async with self._queues.runner(deadline, heavy=weigh.find(request)) as run:
-            result = await self._searcher.answer(query, planned, deadline.caller, run)
-            return await run.away(self._search_reply, query, result)
+            found = await self._searcher.answer(query, planned, run)
+            reply = await run.away(
+                search_messages.search_reply,
+                found,
+                query.find.limit,
+                self._results,
+                self._most_bytes,
+            )
+        mode = SearchMode.THINKING if query.find.thinking else SearchMode.QUICK
+        self._metrics.took("Search", reply.stages)
+        self._metrics.answered(
+            "Search", mode.name, reply.total, reply.top_score, degraded=reply.is_degraded
+        )
+        self._metrics.planned(found.plan.source.name)
+        if query.find.thinking:
+            self._metrics.reranked(found.rerank.status.name)
+        return reply.data
 
-    async def Retrieve(
-        self, request: retrieval_pb2.RetrieveRequest, context: CallContext
-    ) -> retrieval_pb2.RetrieveResponse:
+    async def Retrieve(self, request: retrieval_pb2.RetrieveRequest, context: CallContext) -> bytes:
         """Return the passages that a strategy finds."""
+        store = self._engine.store
         async with self._runner(context, heavy=weigh.retrieve(request)) as run:
-            query, vector = await run.here(
-                retrieve.query_of, request, self._engine.store.dimension, self._settings.retrieval
+            query = await run.here(
+                retrieve_request.query_of, request, store.dimension, self._settings.retrieval
             )
-            result, embed = await self._retriever.answer(
-                query, vector, CALLER.get(), run, self._most_bytes, self._pieces.items
-            )
-            return await self._retrieve_reply(query, result, embed, run)
+            planned = await planned_retrieve(self._engine, self._vectors, query, run)
+            read = store.metadata if Include.METADATA in query.include else None
+
+            def render(found: RetrieveHits, most_bytes: int) -> RetrieveReply:
+                return retrieve_reply(found, planned.embed, self._results, most_bytes, read)
+
+            is_light = planned.plan.is_light and read is None
+            reply = await self._answer(planned.run, render, run, light=is_light)
+        self._metrics.took("Retrieve", (planned.embed, *reply.stages))
+        self._metrics.answered(
+            "Retrieve",
+            query.strategy,
+            reply.total,
+            reply.top_score,
+            degraded=reply.is_degraded,
+        )
+        return reply.data
 
     async def BuildContext(
         self, request: retrieval_pb2.BuildContextRequest, context: CallContext
-    ) -> retrieval_pb2.BuildContextResponse:
+    ) -> bytes:
         """Return the text for a prompt, within a budget of tokens."""
+        most = _SOURCES * self._most_bytes
         async with self._runner(context, heavy=True) as run:
-            name = wire_context.source_of(request)
-            plan = wire_context.plan_of(request, self._settings.context, self._most_bytes)
+            name = context_messages.source_of(request)
+            plan = context_messages.plan_of(request, self._settings.context, self._most_bytes)
             source = await run.here(self._source, request, name)
-            return await self._contexts.answer(source, plan, CALLER.get(), run, self._context_reply)
+            sources = await sources_of(
+                self._engine, self._vectors, self._models.rerankers, source, run, most
+            )
+
+            def render() -> bytes:
+                started = perf_counter()
+                text = built(self._engine, sources.pieces, plan, most)
+                stages = (*sources.stages, Stage("build", started, perf_counter()))
+                self._metrics.took("BuildContext", stages)
+                reply = context_messages.response_of(
+                    text, sources.revision, stages, sources.degraded, self._most_bytes
+                )
+                return reply.SerializeToString()
+
+            return await run.away(render)
 
     def _runner(self, context: CallContext, *, heavy: bool) -> AbstractAsyncContextManager[Runner]:
         return self._queues.runner(CallDeadline(context), heavy=heavy)
+
+    async def _answer(
+        self,
+        answer: Callable[[], _Hits],
+        render: Callable[[_Hits, int], _Reply],
+        run: Runner,
+        *,
+        light: bool,
+    ) -> _Reply:
+        """Run a plan and render its hits: on the event loop if both take little time."""
+        if not light or run.is_heavy:
+            return await run.away(lambda: render(answer(), self._most_bytes))
+        found = await run.here(answer)
+        reply = render(found, LIGHT_BYTES)
+        return await run.away(render, found, self._most_bytes) if reply.is_cut else reply
 
     def _source(self, request: retrieval_pb2.BuildContextRequest, name: str) -> Source:
         dimension, defaults = self._engine.store.dimension, self._settings.retrieval
         with below(name):
             if name == "find":
-                return QuerySource(*decode.find_query(request.find, dimension))
+                return decode.find_query(request.find, dimension)
             if name == "retrieve":
-                return QuerySource(*retrieve.query_of(request.retrieve, dimension, defaults))
-        return wire_context.items_of(request)
+                return retrieve_request.query_of(request.retrieve, dimension, defaults)
+        return context_messages.items_of(request)
 
-    def _find_reply(self, result: FindResult, embed: Stage) -> retrieval_pb2.FindResponse:
-        reply = self._encoded("Find", result, embed, (embed, *result.stages))
-        return cast("retrieval_pb2.FindResponse", reply)  # see as_sent
-
-    def _batched_reply(self, result: FindResult, embed: Stage) -> bytes:
-        """Return the reply to one query, as it stands in the reply to all."""
-        return batched(self._encoded("BatchFind", result, embed, result.stages))
-
-    def _encoded(
-        self, rpc: str, result: FindResult, embed: Stage, stages: Sequence[Stage]
-    ) -> bytes:
-        """Encode the reply to one query, and count its stages."""
-        data, total, top_score = encode.find_response(result, embed)
+    def _count(self, rpc: str, stages: Sequence[Stage], reply: FindReply) -> None:
+        """Count the reply to a find in the metrics."""
+        found = reply.found
         self._metrics.took(rpc, stages)
-        # The counted total is that of the reply, which has no list for results above the roots.
-        degraded = bool(result.degraded or result.is_cut)
-        self._metrics.answered(rpc, result.method.name, total, top_score, degraded=degraded)
-        if result.rerank is not None:
-            self._metrics.reranked(result.rerank.status.name)
-        return data
-
-    def _search_reply(
-        self, query: SearchQuery, result: SearchResult
-    ) -> retrieval_pb2.SearchResponse:
-        reply = wire_search.response_of(result)
-        self._metrics.took("Search", result.stages)
-        mode = SearchMode.THINKING if query.find.thinking else SearchMode.QUICK
         self._metrics.answered(
-            "Search",
-            mode.name,
-            reply.total,
-            max((m.score for m in result.matches), default=0.0),
-            degraded=bool(reply.degraded),
+            rpc, found.method.name, reply.total, reply.top_score, degraded=reply.is_degraded
         )
-        self._metrics.planned(result.plan.source.name)
-        if query.find.thinking:
-            self._metrics.reranked(result.rerank.status.name)
-        return as_sent(reply)
-
-    async def _retrieve_reply(
-        self, query: RetrieveQuery, result: RetrieveResult, embed: Stage, run: Runner
-    ) -> retrieval_pb2.RetrieveResponse:
-        self._metrics.took("Retrieve", (embed, *result.stages))
-        total = len(result.items)
-        top_score = result.items[0].score if result.items else 0.0
-        if result.gathered is not None:
-            _, total, top_score = result.gathered
-        self._metrics.answered(
-            "Retrieve", query.strategy, total, top_score, degraded=bool(result.degraded)
-        )
-        read = self._engine.store.metadata if Include.METADATA in query.include else None
-
-        def reply() -> retrieval_pb2.RetrieveResponse:
-            response = retrieve.response_of(result, embed, read, self._most_bytes)
-            return as_sent(response, result.gathered)
-
-        return await run.away(reply) if run.is_heavy or read else reply()
-
-    def _context_reply(
-        self, built: BuiltContext, revision: int, stages: Sequence[Stage], degraded: Degraded
-    ) -> retrieval_pb2.BuildContextResponse:
-        self._metrics.took("BuildContext", stages)
-        return as_sent(
-            wire_context.response_of(built, revision, stages, degraded, self._most_bytes)
-        )
+        if found.rerank is not None:
+            self._metrics.reranked(found.rerank.status.name)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from vikingd.answer.query_scope import LIGHT_LIMIT
 from vikingd.pb import memories_pb2, retrieval_pb2
+from vikingd.plan.query_scope import LIGHT_LIMIT
 
 _TEXT = 1000  # characters of a query
 _FILTER_BYTES = 512  # some ten clauses

@@ -44,10 +44,8 @@ _E = TypeVar("_E", bound=IntEnum)
 Vector = NDArray[np.float32]
 
 
-def find_query(
-    request: retrieval_pb2.FindRequest, dimension: int | None
-) -> tuple[FindQuery, Vector | None]:
-    """Return the query, and the unit float32 vector of the request, if it has one.
+def find_query(request: retrieval_pb2.FindRequest, dimension: int | None) -> FindQuery:
+    """Return the query, with the unit vector of the request, if it has one.
 
     Raises:
         InvalidField: naming the field as in the proto.
@@ -58,8 +56,8 @@ def find_query(
     limit = request.limit or DEFAULT_LIMIT
     check_most(limit, MAX_LIMIT, "limit")
     check_most(request.max_directories, MAX_DIRECTORIES, "max_directories")
-    thinking = _is_thinking(request, limit)
-    query = FindQuery(
+    return FindQuery(
+        thinking=_is_thinking(request, limit),
         text=text,
         target_uri=target_uri(request.target_uri, "target_uri"),
         context_types=context_types(request.context_types),
@@ -72,9 +70,8 @@ def find_query(
         min_revision=request.min_revision,
         method=member(request.method, Method.AUTO, "method", "a method"),
         max_directories=request.max_directories,
-        thinking=thinking,
+        vector=unit_vector(request.vector, dimension, "vector") if request.vector else None,
     )
-    return query, unit_vector(request.vector, dimension, "vector") if request.vector else None
 
 
 def _is_thinking(request: retrieval_pb2.FindRequest, limit: int) -> bool:
@@ -111,7 +108,7 @@ def query_text(text: str) -> str:
 
 def find_queries(
     requests: Sequence[retrieval_pb2.FindRequest], dimension: int | None
-) -> list[tuple[FindQuery, Vector | None]]:
+) -> list[FindQuery]:
     """Return the queries of a batch."""
     check_any(requests, "requests")
     out = []
@@ -120,7 +117,7 @@ def find_queries(
             out.append(find_query(request, dimension))
         except InvalidField as error:
             raise error.below(f"requests[{i}]") from None
-        if out[-1][0].thinking:
+        if out[-1].thinking:
             raise InvalidField(f"requests[{i}].mode", "is THINKING; the finds of a batch are QUICK")
     return out
 

@@ -1,4 +1,4 @@
-"""The domain to replies. A find's matches come as bytes where that is possible; see pieces.py."""
+"""The parts that replies of several RPCs have, and the replies of Get, List, Tree and Stats."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from google.protobuf import duration_pb2, timestamp_pb2
 
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import Degradation, ReplyBudget, Stage, cut_notes, seconds_of
-from vikingd.domain.contexts import Context, ContextType
-from vikingd.domain.find import FindResult, FindTrace, Gathered, Match, Rerank
+from vikingd.domain.answers import Degradation, ReplyBudget, Stage, seconds_of
+from vikingd.domain.contexts import Context
 from vikingd.engine import EngineStats
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
@@ -31,87 +30,19 @@ def fields_of(record: Any) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__slots__}
 
 
-def find_response(result: FindResult, embed: Stage) -> Gathered:
-    """Return the whole reply, with its results in three buckets; `embed` is the first stage."""
-    reply = retrieval_pb2.FindResponse(
-        revision=result.revision,
-        degraded=degraded((*result.degraded, *cut_notes(result.left_out, result.shortened))),
-        trace=None if result.trace is None else find_trace(result.trace),
-        rerank=None if result.rerank is None else rerank(result.rerank),
-    )
-    gathered = result.gathered or Gathered(b"", *add_matches(reply, result.matches))
-    reply.total = gathered.total
-    add_timings(reply.timings, (embed, *result.stages))
-    return gathered._replace(data=gathered.data + reply.SerializeToString())
-
-
 def degraded(given: Iterable[Degradation]) -> list[retrieval_pb2.Degradation]:
     """Return the failed or missing parts of an answer, as messages."""
     return [retrieval_pb2.Degradation(**fields_of(one)) for one in given]
 
 
-def add_matches(
-    reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse, matches: Iterable[Match]
-) -> tuple[int, float]:
-    """Fill the three buckets; return (count of results, best score)."""
-    buckets = {
-        ContextType.MEMORY: reply.memories,
-        ContextType.RESOURCE: reply.resources,
-        ContextType.SKILL: reply.skills,
-    }
-    top_score = 0.0
-    for match in matches:
-        bucket = buckets.get(match.context_type)
-        if bucket is None:  # a directory above the typed roots: a reply has no place for it
-            continue
-        top_score = max(top_score, match.score)
-        matched = bucket.add(
-            uri=match.uri,
-            context_type=match.context_type,
-            is_leaf=match.is_leaf,
-            level=match.level,
-            abstract=match.abstract,
-            score=match.score,
-        )
-        for relation in match.relations:
-            matched.relations.add(
-                uri=relation.uri, abstract=relation.abstract, reason=relation.reason
-            )
-        for passage in match.passages:
-            matched.passages.add(
-                ordinal=passage.ordinal,
-                section=passage.section,
-                text=passage.text,
-                start=passage.start,
-                end=passage.end,
-                score=passage.score,
-            )
-        if match.parts is not None:
-            matched.parts.CopyFrom(retrieval_pb2.ScoreParts(**fields_of(match.parts)))
-    return len(reply.memories) + len(reply.resources) + len(reply.skills), top_score
-
-
-def rerank(done: Rerank) -> retrieval_pb2.Rerank:
-    """Return the work of the reranker as a message."""
-    message = retrieval_pb2.Rerank(
-        status=done.status,  # type: ignore[arg-type]  # same numbers
-        reason=done.reason,
-        model=done.model,
-    )
-    for one in done.rounds:
-        values = fields_of(one)
-        seconds = values.pop("seconds")
-        _set_duration(message.rounds.add(**values).duration, seconds)
-    return message
-
-
 def add_timings(to: Any, stages: Iterable[Stage]) -> None:
     """Add the duration of each stage to a field of StageTiming."""
     for stage, seconds in seconds_of(stages).items():
-        _set_duration(to.add(stage=stage).duration, seconds)
+        set_duration(to.add(stage=stage).duration, seconds)
 
 
-def _set_duration(duration: duration_pb2.Duration, seconds: float) -> None:
+def set_duration(duration: duration_pb2.Duration, seconds: float) -> None:
+    """Set a duration to seconds."""
     duration.seconds, duration.nanos = divmod(int(seconds * 1e9), 1_000_000_000)
 
 
@@ -232,14 +163,3 @@ def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:
     """Return a time of the domain as a message."""
     seconds, rest = divmod(microseconds, 1_000_000)
     return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)
-
-
-def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
-    """Return the trace of an answer as a message."""
-    values = fields_of(trace)
-    values["means"] = map(fields_of, trace.means)
-    values["directories"] = [
-        fields_of(directory) | {"parts": fields_of(directory.parts)}
-        for directory in trace.directories
-    ]
-    return retrieval_pb2.FindTrace(**values)

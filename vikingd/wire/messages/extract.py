@@ -13,7 +13,7 @@ from vikingd.memory.model import Remembered
 from vikingd.pb import memories_pb2
 from vikingd.wire.messages import decode, memories
 from vikingd.wire.messages.encode import degraded
-from vikingd.wire.messages.search import session_of
+from vikingd.wire.messages.search_messages import session_of
 
 _SHOWN = 500  # characters of a refused text
 

@@ -43,7 +43,7 @@ from vikingd.sections import Recall as Defaults
 from vikingd.wire.messages import decode
 from vikingd.wire.messages.encode import add_timings, timestamp
 from vikingd.wire.messages.encode import degraded as encode_degraded
-from vikingd.wire.messages.retrieve import fusion_of
+from vikingd.wire.messages.retrieve_request import fusion_of
 
 MAX_TOKENS = 1_000_000
 MAX_TOP_K = 500

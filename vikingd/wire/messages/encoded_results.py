@@ -1,7 +1,7 @@
-"""Results as bytes of a reply: encoded once, kept, and joined with the scores of a query.
+"""Results as bytes of a reply: the parts that queries share are encoded once and kept.
 
 A message is the same whether its fields are encoded together or one after the other, so a result
-is its context's piece, its level and score, and the pieces of its passages.
+is the part of its context, its level and score, and the parts of its passages.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ from weakref import WeakKeyDictionary
 from google.protobuf.descriptor import Descriptor
 from viking_kernels.arrays import encode_file, is_file
 
-from vikingd.answer.find import RESULT
-from vikingd.answer.listing import ITEM
+from vikingd.answer.find_hits import FindHits, Hit
 from vikingd.answer.passages import shown
-from vikingd.answer.trace import Hit
 from vikingd.domain import pace
-from vikingd.domain.answers import UNBOUNDED, ReplyBudget, size_of
-from vikingd.domain.contexts import ABSTRACT, PASSAGE, ContextType
-from vikingd.domain.find import Gathered
+from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
+from vikingd.domain.contexts import ABSTRACT, PASSAGE, ContextType, Relation
 from vikingd.index.contents import Contents
 from vikingd.index.snapshot import Snapshot
+from vikingd.pb import contexts_pb2, retrieval_pb2
 from vikingd.pb.retrieval_pb2 import (
     BatchFindResponse,
     FindResponse,
@@ -32,6 +30,13 @@ from vikingd.pb.retrieval_pb2 import (
     RetrievedItem,
     RetrieveResponse,
 )
+from vikingd.wire.messages.encode import fields_of
+
+RESULT = MESSAGE_BYTES + 128
+"""Bytes of a result without its texts."""
+
+ITEM = MESSAGE_BYTES + 64
+"""Bytes of an item without its texts."""
 
 MOST_KEPT = 16 << 20
 """Bytes of pieces that one generation of the index keeps, about."""
@@ -47,7 +52,7 @@ class _Context(NamedTuple):
 
     abstract: int  # the number of the abstract in it
     room: int  # bytes that a ReplyBudget counts for it
-    tag: bytes  # of the field of the reply that it stands in; b"": it has no place there
+    kind: ContextType
     data: bytes
 
 
@@ -85,7 +90,7 @@ class _Kept:
             self.size = 0
 
 
-class Pieces:
+class EncodedResults:
     """Encodes results; may be used by several threads."""
 
     def __init__(self) -> None:
@@ -95,51 +100,76 @@ class Pieces:
         kept = self._kept.get(snapshot.contents)
         return self._kept.setdefault(snapshot.contents, _Kept()) if kept is None else kept
 
-    def matches(
-        self, snapshot: Snapshot, chosen: Sequence[Hit], most_bytes: int
-    ) -> Gathered | None:
-        """Return the results of a find in their order; None if they do not all fit in full.
+    def contexts(self, found: FindHits, budget: ReplyBudget) -> list[tuple[Hit, _Context, bytes]]:
+        """Return hits with their context and their MatchedContext, as far as these fit.
 
-        Args:
-            snapshot: has their rows.
-            chosen: none has relations or a trace.
-            most_bytes: of the results, counted as a ReplyBudget does.
+        The passages have what the contexts leave. A text that does not fit is not read.
         """
+        snapshot = found.snapshot
         kept = self._of(snapshot)
         contexts, texts = kept.contexts, kept.passages
-        out: list[bytes] = []
-        total, top_score = 0, 0.0
-        for score, row, level, passages, _ in chosen:
+        whole: list[_Context] = []
+        left = budget.left
+        for hit in found.hits:
             pace.step()
+            row = hit.row
             context = contexts.get(row)
             if context is None or context.abstract != snapshot.abstract_number(row):
                 context = contexts[row] = _context(snapshot, row)
                 kept.count(context.data)
-            most_bytes -= context.room
-            parts = [context.data, _LEVELS[level], _packed(score)]
-            for text, own in passages:
+            left -= context.room
+            for relation in found.linked.get(row, ()):
+                left -= MESSAGE_BYTES + _size_of_relation(relation)
+            if left < 0:
+                budget.left_out = len(found.hits) - len(whole)
+                break
+            budget.left = left
+            whole.append(context)
+        out: list[tuple[Hit, _Context, bytes]] = []
+        for hit, context in zip(found.hits, whole, strict=False):
+            parts = [context.data, _LEVELS[hit.level], _packed(hit.score)]
+            if related := found.linked.get(hit.row):
+                parts.append(_relations(related))
+            for i, (text, own) in enumerate(hit.passages):
+                if not budget.left:
+                    budget.shortened += len(hit.passages) - i
+                    break
                 passage = texts.get(text)
-                if passage is None:
-                    if snapshot.contents.texts.size(text) > most_bytes:
-                        return None  # no text is read that does not fit
+                if passage is None and snapshot.contents.texts.size(text) <= budget.left:
                     passage = texts[text] = _passage(snapshot, text)
                     kept.count(passage.data)
-                most_bytes -= passage.room
-                parts += passage.data, _packed(own)
-            if most_bytes < 0:
-                return None
-            if context.tag:
-                data = b"".join(parts)
-                out += context.tag, _varint(len(data)), data
+                if passage is not None and budget.take(passage.room):
+                    parts += passage.data, _packed(own)
+                else:
+                    parts.append(_cut_passage(snapshot, text, own, budget))
+            if hit.parts is not None:
+                parts.append(_parts(hit))
+            out.append((hit, context, b"".join(parts)))
+        return out
+
+    def results(self, found: FindHits, budget: ReplyBudget) -> Encoded:
+        """Return the three lists of results of a FindResponse or a SearchResponse.
+
+        A directory above the typed roots has no place there.
+        """
+        out: list[bytes] = []
+        total, top_score = 0, 0.0
+        for hit, context, data in self.contexts(found, budget):
+            if tag := _BUCKETS.get(context.kind):
+                out += tag, _varint(len(data)), data
                 total += 1
-                top_score = max(top_score, score)
-        return Gathered(b"".join(out), total, top_score)
+                top_score = max(top_score, hit.score)
+        return Encoded(b"".join(out), total, top_score)
 
     def items(
-        self, snapshot: Snapshot, chosen: Sequence[tuple[int, float]], most_bytes: int
-    ) -> Gathered | None:
-        """Return the items of a retrieval, each from its text's row and its score."""
-        kept = self._of(snapshot)
+        self, snapshot: Snapshot, chosen: Sequence[tuple[int, float]], budget: ReplyBudget
+    ) -> bytes | None:
+        """Return the items of a RetrieveResponse, each of the row of its text and its score.
+
+        Returns:
+            None if not all of them fit whole; the budget is as before then.
+        """
+        kept, left = self._of(snapshot), budget.left
         out: list[bytes] = []
         for row, score in chosen:
             pace.step()
@@ -148,15 +178,24 @@ class Pieces:
                 item.abstract >= 0
                 and item.abstract != snapshot.abstract_number(_file(snapshot, row))
             ):
-                if snapshot.contents.texts.size(row) > most_bytes:
+                if snapshot.contents.texts.size(row) > left:
                     return None
                 item = kept.items[row] = _item(snapshot, row)
                 kept.count(item.data)
-            most_bytes -= item.room
-            if most_bytes < 0:
+            left -= item.room
+            if left < 0:
                 return None
             out += item.data, _packed(score)
-        return Gathered(b"".join(out), len(chosen), chosen[0][1] if chosen else 0.0)
+        budget.left = left
+        return b"".join(out)
+
+
+class Encoded(NamedTuple):
+    """The results of a reply as bytes."""
+
+    data: bytes
+    total: int
+    top_score: float
 
 
 def batched(reply: bytes) -> bytes:
@@ -174,7 +213,7 @@ def _context(snapshot: Snapshot, row: int) -> _Context:
         abstract=abstract,
     ).SerializeToString()
     budget = RESULT + size_of(uri) + size_of(abstract)
-    return _Context(number, budget, _BUCKETS.get(kind, b""), data)
+    return _Context(number, budget, kind, data)
 
 
 def _passage(snapshot: Snapshot, row: int) -> _Passage:
@@ -186,6 +225,34 @@ def _passage(snapshot: Snapshot, row: int) -> _Passage:
     ).SerializeToString()
     size = len(data) + len(_OWN) + _DOUBLE_BYTES
     return _Passage(budget.limit - budget.left, _PASSAGES + _varint(size) + data + _OWN)
+
+
+def _cut_passage(snapshot: Snapshot, row: int, score: float, budget: ReplyBudget) -> bytes:
+    """Return a passage as far as it fits."""
+    section, text, start, end = snapshot.contents.passage(row, budget)
+    ordinal = snapshot.text_ordinal.item(row)
+    passage = MatchedPassage(
+        ordinal=ordinal, section=section, text=text, start=start, end=end, score=score
+    )
+    return MatchedContext(passages=[passage]).SerializeToString()
+
+
+def _size_of_relation(relation: Relation) -> int:
+    return size_of(relation.uri + relation.abstract + relation.reason)
+
+
+def _relations(related: Sequence[Relation]) -> bytes:
+    relations = [
+        contexts_pb2.Relation(uri=one.uri, abstract=one.abstract, reason=one.reason)
+        for one in related
+    ]
+    return MatchedContext(relations=relations).SerializeToString()
+
+
+def _parts(hit: Hit) -> bytes:
+    return MatchedContext(
+        parts=retrieval_pb2.ScoreParts(**fields_of(hit.parts))
+    ).SerializeToString()
 
 
 def _item(snapshot: Snapshot, row: int) -> _Item:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 from viking_kernels import find as kernel
-from viking_kernels.arrays import F32, I64, TEXTS, U8, RawQuery, Scope, Scratch, is_file
+from viking_kernels.arrays import F32, I64, TEXTS, U8, RawQuery, Scope, is_file
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
@@ -15,7 +15,6 @@ from vikingd.domain.find import FindQuery
 from vikingd.domain.products import products
 from vikingd.domain.retrieve import RetrieveQuery
 from vikingd.domain.text import NONE, script_of
-from vikingd.engine import Engine
 from vikingd.index.lexicon.tokens import QueryTerms, query_terms
 from vikingd.index.metadata import where as filters
 from vikingd.index.snapshot import Snapshot
@@ -24,9 +23,6 @@ _LIGHT_TEXTS = 20_000  # are scored in less time than a thread takes to start th
 
 LIGHT_LIMIT = 50
 """Results that are shown in little more time than a thread takes to start the work."""
-
-LIGHT_BYTES = 128 << 10
-"""Bytes of the results in a reply that is made on the event loop."""
 
 _FILES_OF_A_TEXT = 4  # files that a clause filters in the time of scoring one text
 
@@ -38,9 +34,9 @@ class QueryScope:
     """A query's snapshot, scope, terms and filters.
 
     Args:
-        engine: holds the snapshot. The answer depends on nothing else.
-        query: checked; the snapshot has its revision.
-        snapshot: None is the newest.
+        snapshot: has the revision that the query asks for. The answer depends on nothing else.
+        query: checked.
+        exhaustive_texts: the most texts of a scope that is scored without an approximation.
 
     Raises:
         NotFound: the target does not exist.
@@ -48,11 +44,11 @@ class QueryScope:
     """
 
     def __init__(
-        self, engine: Engine, query: FindQuery | RetrieveQuery, snapshot: Snapshot | None = None
+        self, snapshot: Snapshot, query: FindQuery | RetrieveQuery, exhaustive_texts: int
     ) -> None:
-        self.exhaustive_texts = engine.settings.exhaustive_texts
+        self.exhaustive_texts = exhaustive_texts
         self.where = filters.parse(query.where) if query.where else None
-        self.snapshot = snapshot = snapshot or engine.snapshot
+        self.snapshot = snapshot
         self.arrays = snapshot.tree, snapshot.vectors, snapshot.stats  # as kernels take them
         root = snapshot.root(query.target_uri)
         if root is None:
@@ -148,31 +144,3 @@ class QueryScope:
 def are_light(parts: Iterable[QueryScope]) -> bool:
     """Return whether the answer takes tens of microseconds, less than a thread takes to start."""
     return sum(part.cost for part in parts) <= _LIGHT_TEXTS
-
-
-_spare: list[Scratch] = []
-"""Scratch that no query uses. The last one is the most likely to be in a processor cache."""
-
-
-def take_scratch(snapshot: Snapshot) -> Scratch:
-    """Return scratch for the scores of one query; `keep_scratch` takes it back at the end."""
-    try:
-        kept = _spare.pop()
-    except IndexError:
-        kept = None
-    tree = snapshot.tree
-    directories, files = len(tree.directories.tombstoned), len(tree.files.tombstoned)
-    texts = len(tree.texts.tombstoned)
-    if (
-        kept is None
-        or len(kept.dir_tf) < directories
-        or len(kept.best) < files
-        or len(kept.lexical) < texts
-    ):
-        kept = kernel.scratch(*(n + n // 4 + 1024 for n in (directories, files, texts)))
-    return kept
-
-
-def keep_scratch(scratch: Scratch) -> None:
-    """Keep scratch for the next query. After a failure it is dropped."""
-    _spare.append(scratch)

@@ -1,4 +1,4 @@
-"""Replies joined from encoded pieces, compared with messages that are built the plain way."""
+"""Replies joined from encoded results, compared with messages that are built the plain way."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from viking_kernels.arrays import SCRIPTS
+from viking_kernels.arrays import SCRIPTS, is_file
 
-from vikingd.answer.find import Find
-from vikingd.answer.retrievals import Retrievals
-from vikingd.domain.answers import UNBOUNDED, Stage
+from vikingd.answer.find_answer import find
+from vikingd.answer.find_hits import FindHits
+from vikingd.answer.passages import name_of, shown
+from vikingd.answer.retrieve_answer import RetrieveHits, retrieve
+from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, Stage, size_of
 from vikingd.domain.changes import IndexedText, Upsert
-from vikingd.domain.contexts import Draft, Passage
+from vikingd.domain.contexts import ContextType, Draft, Passage
 from vikingd.domain.errors import VikingError
-from vikingd.domain.find import FindQuery, FindResult, Levels
-from vikingd.domain.retrieve import Mode, RetrieveQuery, RetrieveResult
+from vikingd.domain.find import FindQuery, Levels
+from vikingd.domain.retrieve import Mode, RetrieveQuery
 from vikingd.domain.rights import LOCAL
 from vikingd.domain.text import LATIN
 from vikingd.engine import Engine, EngineSettings
@@ -29,12 +31,21 @@ from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
-from vikingd.pb.retrieval_pb2 import BatchFindResponse, FindResponse, RetrieveResponse
-from vikingd.wire.calls import as_sent
-from vikingd.wire.messages import pieces
-from vikingd.wire.messages.encode import find_response
-from vikingd.wire.messages.pieces import Pieces, batched
-from vikingd.wire.messages.retrieve import response_of
+from vikingd.pb.retrieval_pb2 import (
+    BatchFindResponse,
+    FindResponse,
+    MatchedContext,
+    RetrievedItem,
+    RetrieveResponse,
+    ScoreParts,
+)
+from vikingd.plan.find_plan import compile_find
+from vikingd.plan.retrieve_plan import compile_retrieve
+from vikingd.wire.messages import encoded_results
+from vikingd.wire.messages.encode import fields_of
+from vikingd.wire.messages.encoded_results import EncodedResults, batched
+from vikingd.wire.messages.find_reply import find_reply
+from vikingd.wire.messages.retrieve_reply import retrieve_reply
 
 WORDS = ("harbour", "light", "winter", "API_KEY", "status", "港口", "冬天", "代码", "灯塔", "é")
 ROOTS = ("viking://resources", "viking://user/memories", "viking://agent/skills")
@@ -122,35 +133,86 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     world.engine.close()
 
 
-def parsed(result: FindResult) -> FindResponse:
-    """Return the reply without its timings."""
-    reply = FindResponse.FromString(find_response(result, EMBED).data)
-    reply.ClearField("timings")
-    return reply
+def asked(world: World, query: FindQuery, snapshot: Snapshot) -> FindHits:
+    """Return the hits of a find on a snapshot."""
+    return find(compile_find(world.engine, query, LOCAL, (), snapshot))
 
 
-def asked(world: World, query: FindQuery, snapshot: Snapshot) -> Find:
-    """Return a find on a snapshot."""
-    return Find(world.engine, query, None, snapshot=snapshot)
+def plain(found: FindHits, most: int) -> tuple[FindResponse, int, int]:
+    """Return the results as messages, in the plain way, with the numbers of what is missing.
+
+    Contexts take their room first, then the passages of each, as far as they fit.
+    """
+    snapshot, budget, reply = found.snapshot, ReplyBudget(most), FindResponse()
+    shown, left = 0, most
+    for hit in found.hits:
+        uri, abstract = snapshot.uri(hit.row), snapshot.abstract(hit.row)
+        left -= encoded_results.RESULT + size_of(uri + abstract)
+        for one in found.linked.get(hit.row, ()):
+            left -= MESSAGE_BYTES + size_of(one.uri + one.abstract + one.reason)
+        if left < 0:
+            budget.left_out = len(found.hits) - shown
+            break
+        budget.left, shown = left, shown + 1
+    for hit in found.hits[:shown]:
+        match = MatchedContext(
+            uri=snapshot.uri(hit.row),
+            context_type=snapshot.type_of(hit.row),  # type: ignore[arg-type]  # same numbers
+            is_leaf=is_file(hit.row),
+            level=hit.level,
+            abstract=snapshot.abstract(hit.row),
+            score=hit.score,
+        )
+        for one in found.linked.get(hit.row, ()):
+            match.relations.add(uri=one.uri, abstract=one.abstract, reason=one.reason)
+        for text, score in hit.passages:
+            if budget.left:
+                ordinal = int(snapshot.text_ordinal[text])
+                section, passage, start, end = snapshot.contents.passage(text, budget)
+                match.passages.add(
+                    ordinal=ordinal,
+                    section=section,
+                    text=passage,
+                    start=start,
+                    end=end,
+                    score=score,
+                )
+        budget.shortened += len(hit.passages) - len(match.passages)
+        if hit.parts is not None:
+            match.parts.CopyFrom(ScoreParts(**fields_of(hit.parts)))
+        buckets: dict[int, Any] = {
+            ContextType.MEMORY: reply.memories,
+            ContextType.RESOURCE: reply.resources,
+            ContextType.SKILL: reply.skills,
+        }
+        if match.context_type in buckets:
+            buckets[match.context_type].append(match)
+    return reply, budget.left_out, budget.shortened
 
 
-def same(world: World, query: FindQuery, snapshot: Snapshot, most: int, made: Pieces) -> bool:
-    """Compare the replies of both ways within a budget; return whether pieces were used."""
-    plain = asked(world, query, snapshot).answer(most)
-    quick = asked(world, query, snapshot).answer(most, made.matches)
-    assert parsed(quick) == parsed(plain)
-    assert find_response(quick, EMBED)[1:] == find_response(plain, EMBED)[1:]
-    assert (quick.left_out, quick.shortened) == (plain.left_out, plain.shortened)
-    assert quick.gathered is None or not plain.is_cut
-    return quick.gathered is not None
+def same(
+    world: World, query: FindQuery, snapshot: Snapshot, most: int, made: EncodedResults
+) -> bool:
+    """Compare the results of both ways within a budget; return whether they are whole."""
+    found, budget = asked(world, query, snapshot), ReplyBudget(most)
+    expected, left_out, shortened = plain(found, most)
+    encoded = made.results(found, budget)
+    assert FindResponse.FromString(encoded.data) == expected
+    results = [*expected.memories, *expected.resources, *expected.skills]
+    assert encoded.total == len(results)
+    assert encoded.top_score == max((one.score for one in results), default=0.0)
+    assert (budget.left_out, budget.shortened) == (left_out, shortened)
+    return not left_out and not shortened
 
 
 def least_room(world: World, query: FindQuery, snapshot: Snapshot) -> int:
     """Return the smallest budget in which no reply is cut."""
+    found = asked(world, query, snapshot)
     low, high = 0, 1 << 20
     while low < high:
         middle = (low + high) // 2
-        if asked(world, query, snapshot).answer(middle).is_cut:
+        _, left_out, shortened = plain(found, middle)
+        if left_out or shortened:
             low = middle + 1
         else:
             high = middle
@@ -160,7 +222,7 @@ def least_room(world: World, query: FindQuery, snapshot: Snapshot) -> int:
 @pytest.mark.deep_after(1)
 def test_joined_replies_are_the_plain_ones(world: World) -> None:
     """Joined replies equal the plain ones, also with pieces of older revisions and generations."""
-    made, seen, used = Pieces(), list[Snapshot](), 0
+    made, seen, used = EncodedResults(), list[Snapshot](), 0
     for number in range(60):
         world.step()
         seen.append(world.engine.snapshot)
@@ -174,7 +236,7 @@ def test_joined_replies_are_the_plain_ones(world: World) -> None:
 @pytest.mark.deep_after(3)
 def test_a_budget_cuts_joined_replies_as_it_does_plain_ones(world: World) -> None:
     """A budget cuts joined and plain replies at the same byte."""
-    made = Pieces()
+    made = EncodedResults()
     for _ in range(40):
         world.step()
     snapshot, used = world.engine.snapshot, 0
@@ -192,8 +254,8 @@ def test_pieces_are_dropped_when_there_are_too_many(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Too many pieces are dropped, and made again when they are needed."""
-    monkeypatch.setattr(pieces, "MOST_KEPT", 2000)
-    made = Pieces()
+    monkeypatch.setattr(encoded_results, "MOST_KEPT", 2000)
+    made = EncodedResults()
     for _ in range(30):
         world.step()
     snapshot = world.engine.snapshot
@@ -206,7 +268,7 @@ def test_pieces_are_dropped_when_there_are_too_many(
 @pytest.mark.deep_after(1)
 def test_joined_items_are_the_plain_ones(world: World) -> None:
     """Joined items equal the plain ones in keyword and hybrid mode, with any budget."""
-    made, used, cut = Pieces(), 0, 0
+    made, used, cut = EncodedResults(), 0, 0
     for number in range(60):
         world.step()
         if number % 3:
@@ -217,39 +279,44 @@ def test_joined_items_are_the_plain_ones(world: World) -> None:
             mode=world.random.choice([Mode.KEYWORD, Mode.HYBRID]),
             group_by_context=world.random.random() < 0.3,
             diversity=world.random.choice([0.0, 0.3]),
-            trace=world.random.random() < 0.1,
         )
+        found = retrieve(compile_retrieve(world.engine, query, LOCAL), None)
         for most in (UNBOUNDED, 0, 300, 600, 1200):
-            plain, quick = retrieved(world, query, most, None), retrieved(world, query, most, made)
-            assert items(quick) == items(plain)
-            assert (quick.is_cut, quick.outcome) == (plain.is_cut, plain.outcome)
-            assert quick.gathered is None or not (quick.items or plain.is_cut)
-            if quick.gathered is not None:
-                assert quick.gathered.total == len(plain.items)
-            used, cut = used + (quick.gathered is not None), cut + plain.is_cut
+            whole = retrieve_reply(found, EMBED, made, most)
+            joined = made.items(
+                found.snapshot, [(hit.row, hit.score) for hit in found.hits], ReplyBudget(most)
+            )
+            assert (joined is None) == whole.is_cut
+            expected = plain_items(found, most)
+            assert items(whole.data) == expected
+            assert whole.total == len(expected)
+            used, cut = used + (joined is not None), cut + whole.is_cut
     assert used > 10
     assert cut > 10
 
 
-def retrieved(world: World, query: RetrieveQuery, most: int, made: Pieces | None) -> RetrieveResult:
-    """Return the answer to a query within a budget."""
-    retrieval = Retrievals.bound(world.engine, query, LOCAL)
-    retrieval.most_bytes = most
-    return retrieval.answer(None, (), made and made.items)
+def plain_items(found: RetrieveHits, most: int) -> list[RetrievedItem]:
+    """Return the items as messages, in the plain way: first they take their room, then texts."""
+    budget, snapshot, out = ReplyBudget(most), found.snapshot, list[RetrievedItem]()
+    for hit in found.hits:
+        uri, passage = name_of(snapshot, hit.row)
+        if not budget.take(encoded_results.ITEM + size_of(uri)):
+            break
+        out.append(RetrievedItem(uri=uri, passage=passage, score=hit.score))
+    for item, hit in zip(out, found.hits, strict=False):
+        item.section, item.text, item.start, item.end = shown(snapshot, hit.row, budget)
+    return out
 
 
-def items(result: RetrieveResult) -> RetrieveResponse:
-    """Return the reply without its timings."""
-    data: Any = as_sent(response_of(result, EMBED), result.gathered)
-    reply = RetrieveResponse.FromString(data)
-    reply.ClearField("timings")
-    return reply
+def items(data: bytes) -> list[RetrievedItem]:
+    """Return the items of a reply."""
+    return list(RetrieveResponse.FromString(data).items)
 
 
 def test_an_item_has_the_abstract_of_its_snapshot(tmp_path: Path) -> None:
     """An item has the abstract of its snapshot, even if the indexed text did not change."""
     index = Index(tmp_path, "", np.zeros((SCRIPTS, 0), np.float32), IndexSettings())
-    text, made = IndexedText(1, 0, LATIN, "harbour\nlight", b"", True), Pieces()
+    text, made = IndexedText(1, 0, LATIN, "harbour\nlight", b"", True), EncodedResults()
     snapshots = []
     for revision, (title, abstract) in enumerate([("harbour", "light"), ("", "harbour\nlight")], 1):
         file = Upsert(1, "viking://a.md", False, title, abstract, {}, (text,))
@@ -259,9 +326,9 @@ def test_an_item_has_the_abstract_of_its_snapshot(tmp_path: Path) -> None:
     for snapshot, abstract in zip(
         [*snapshots, *snapshots], ["light", "harbour\nlight"] * 2, strict=True
     ):
-        gathered = made.items(snapshot, [(0, 0.5)], UNBOUNDED)
-        assert gathered is not None
-        (item,) = RetrieveResponse.FromString(gathered.data).items
+        data = made.items(snapshot, [(0, 0.5)], ReplyBudget(UNBOUNDED))
+        assert data is not None
+        (item,) = items(data)
         assert (item.text, item.score) == (abstract, 0.5)
 
 
@@ -270,13 +337,12 @@ def test_a_reply_stands_in_a_batch_as_it_is(world: World) -> None:
     """A reply of any length has the same bytes in a batch."""
     for _ in range(20):
         world.step()
-    snapshot, made = world.engine.snapshot, Pieces()
-    results = [
-        asked(world, FindQuery(world.words(4), limit=limit), snapshot).answer(
-            UNBOUNDED, made.matches
-        )
+    snapshot, made = world.engine.snapshot, EncodedResults()
+    replies = [
+        find_reply(
+            asked(world, FindQuery(world.words(4), limit=limit), snapshot), EMBED, made, UNBOUNDED
+        ).data
         for limit in (1, 50)
     ]
-    replies = [find_response(result, EMBED).data for result in results]
     batch = BatchFindResponse.FromString(b"".join(map(batched, [*replies, b""])))
     assert list(batch.responses) == [FindResponse.FromString(reply) for reply in (*replies, b"")]

@@ -9,26 +9,24 @@ from itertools import chain, pairwise
 import numpy as np
 import numpy.typing as npt
 from viking_kernels import find as kernel
-from viking_kernels.arrays import F64, I32, RawQuery, Scope, Scratch, decode_file, is_file
+from viking_kernels.arrays import F64, I32, Scope, Scratch, decode_file, is_file
 from viking_kernels.scope import tail_directories
 
-from vikingd.answer.query_scope import QueryScope
-from vikingd.answer.trace import Hit, Scored
+from vikingd.answer.find_hits import Hit, Relations
+from vikingd.answer.scored_scope import Scored
 from vikingd.domain.contexts import MAX_RELATIONS, Relation
 from vikingd.index.snapshot import Snapshot
-
-Relations = dict[int, tuple[Relation, ...]]
-"""The relations of each node."""
+from vikingd.plan.find_plan import FindScope
 
 
 def relations(
-    bound: QueryScope, asked: RawQuery, scored: Scored, chosen: Sequence[Hit], scratch: Scratch
+    find: FindScope, scored: Scored, chosen: Sequence[Hit], scratch: Scratch
 ) -> Relations:
     """Return the `MAX_RELATIONS` best relations in the scope of each hit, by score, then by URI.
 
     The lexical scores in `scratch`, which it needs, are cleared then.
     """
-    snapshot, scope = bound.snapshot, bound.scope
+    snapshot, scope = find.snapshot, find.scope
     found: Relations = {}
     if not snapshot.links:
         return found
@@ -42,7 +40,9 @@ def relations(
         once: I32
         once, place = np.unique(ends, return_inverse=True)
         weights = scored.found.weights
-        scores = kernel.score_nodes(once, *bound.arrays, asked, scope, weights, scratch)[place]
+        scores = kernel.score_nodes(once, *find.arrays, find.raw_query, scope, weights, scratch)[
+            place
+        ]
         bounds = np.searchsorted(owner, np.arange(len(links) + 1)).tolist()
         found = {
             row: tuple(

@@ -1,29 +1,28 @@
-"""Search: the finds of a plan, and their results merged."""
+"""The answer to a search: the finds of its plan, and their hits merged."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import NamedTuple
 
 from vikingd.answer.deadline import Deadline, Runner, wait_for_revision
-from vikingd.answer.find import Find, Finds, bound
-from vikingd.answer.parts import parts_of
-from vikingd.answer.query_scope import QueryScope
+from vikingd.answer.find_hits import FindHits, Hit, Relations
 from vikingd.answer.query_vector import QueryVectors
-from vikingd.answer.reranking import answer_finds
+from vikingd.answer.reranking import find_all
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import Degradation, DegradationReason, Stage, cut_notes
+from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.find import FindQuery, FindResult, Match, Rerank, RerankStatus
-from vikingd.domain.rights import Caller, Right
-from vikingd.domain.search import PlanSource, QueryPlan, SearchQuery, SearchResult, TypedQuery
+from vikingd.domain.find import FindQuery, Rerank, RerankStatus
+from vikingd.domain.rights import CALLER, Caller, Right
+from vikingd.domain.search import PlanSource, QueryPlan, SearchQuery, TypedQuery
 from vikingd.engine import Engine
 from vikingd.index.snapshot import Snapshot
 from vikingd.models.intent.planner import Planner
 from vikingd.models.rerank.rerankers import Rerankers
+from vikingd.plan.find_plan import FindPlan, compile_find
 
 _PLAN_SHARE = 0.5  # of the time left, for the planner
 _USERS = "viking://users"  # has a root of each type for each user
@@ -40,25 +39,29 @@ class Models(NamedTuple):
         await asyncio.gather(self.planner.close(), self.rerankers.close())
 
 
+@dataclass(frozen=True, slots=True)
+class SearchHits:
+    """The hits of a search; `found` has those of the queries of the plan, in its order."""
+
+    plan: QueryPlan
+    found: tuple[FindHits, ...]
+    revision: int
+    rerank: Rerank
+    stages: tuple[Stage, ...]
+    degraded: Degraded = ()
+
+
 class Searcher:
-    """Answers Search: plan the finds, answer them side by side, merge the results.
+    """Answers Search: plan the finds, and answer them side by side."""
 
-    The results in a reply have about `most_bytes`.
-    """
-
-    def __init__(
-        self, engine: Engine, vectors: QueryVectors, models: Models, most_bytes: int
-    ) -> None:
+    def __init__(self, engine: Engine, vectors: QueryVectors, models: Models) -> None:
         self._engine = engine
         self._vectors = vectors
         self._models = models
-        self._most_bytes = most_bytes
 
-    def check(self, query: SearchQuery, caller: Caller) -> None:
-        """Check a query as far as this is possible without a plan; errors as in `answer`."""
-        snapshot = self._engine.snapshot
-        for part in parts_of(query.find, caller, snapshot):
-            QueryScope(self._engine, part, snapshot)
+    def check(self, query: SearchQuery) -> None:
+        """Check a query as far as this is possible without its queries; errors as in `answer`."""
+        compile_find(self._engine, query.find, CALLER.get())
 
     async def plan(self, query: SearchQuery, deadline: Deadline) -> tuple[QueryPlan, Stage]:
         """Return the plan, and the stage that made it.
@@ -73,69 +76,50 @@ class Searcher:
         return planned_for(made, query), Stage("intent", started, perf_counter())
 
     async def answer(
-        self, query: SearchQuery, planned: tuple[QueryPlan, Stage], caller: Caller, run: Runner
-    ) -> SearchResult:
-        """Answer the finds of a plan and merge them. If a reranker fails, the result says so.
+        self, query: SearchQuery, planned: tuple[QueryPlan, Stage], run: Runner
+    ) -> SearchHits:
+        """Answer the finds of a plan. If a reranker fails, the result says so.
 
         Raises:
             NotFound: nothing readable exists below the target.
             InvalidField: the target is a file, or `where` is malformed.
         """
         plan, planning = planned
-        found = await self._found(plan, query, caller, run)
-        searched = perf_counter()
-        matches = await run.away(merged, found, query.find.limit) if found else ()
-        stages = (
-            planning,
-            Stage("queries", planning.ended, searched),
-            Stage("merge", searched, perf_counter()),
-        )
-        revision = found[0].revision if found else self._engine.snapshot.revision
-        degraded = dict.fromkeys(note for result in found for note in result.degraded)
+        found = await self._found(plan, query, run)
+        degraded = dict.fromkeys(note for hits in found for note in hits.degraded)
         if plan.model and plan.source is PlanSource.RULES:
             failed = Degradation(DegradationReason.PLANNER, plan.reason)
             degraded = {failed: None, **degraded}
-        return SearchResult(
-            plan, found, matches, revision, rerank_of(found), stages, tuple(degraded)
-        )
+        stages = planning, Stage("queries", planning.ended, perf_counter())
+        revision = found[0].snapshot.revision if found else self._engine.snapshot.revision
+        return SearchHits(plan, found, revision, rerank_of(found), stages, tuple(degraded))
 
     async def _found(
-        self, plan: QueryPlan, query: SearchQuery, caller: Caller, run: Runner
-    ) -> tuple[FindResult, ...]:
+        self, plan: QueryPlan, query: SearchQuery, run: Runner
+    ) -> tuple[FindHits, ...]:
         """Return the answers to the plan's queries, from one snapshot and on one scale."""
         started = perf_counter()
         vectors = await asyncio.gather(
             *(self._vectors.embed_or_note(typed.query, run) for typed in plan.queries)
         )
         embed = Stage("embed", started, perf_counter())
-        engine, snapshot = self._engine, self._engine.snapshot
+        caller, snapshot = CALLER.get(), self._engine.snapshot
 
-        def bind() -> list[Find | Finds]:
-            finds = [
-                bound(
-                    engine,
-                    find_of(typed, query, caller, snapshot),
-                    vector,
-                    degraded,
+        def compile_all() -> list[FindPlan]:
+            return [
+                compile_find(
+                    self._engine,
+                    replace(find_of(typed, query, caller, snapshot), vector=vector),
                     caller,
+                    degraded,
                     snapshot,
                 )
                 for typed, (vector, degraded) in zip(plan.queries, vectors, strict=True)
             ]
-            for find in finds:
-                find.most_bytes = self._most_bytes // len(finds)
-            return finds
 
-        finds = await run.away(bind)
-        found = await answer_finds(query.text, finds, self._models.rerankers, run)
-        return tuple(
-            replace(
-                result,
-                stages=(embed, *result.stages),
-                degraded=(*result.degraded, *cut_notes(result.left_out, result.shortened)),
-            )
-            for result in found
-        )
+        plans = await run.away(compile_all)
+        found = await find_all(query.text, plans, self._models.rerankers, run)
+        return tuple(replace(hits, stages=(embed, *hits.stages)) for hits in found)
 
 
 def planned_for(plan: QueryPlan, query: SearchQuery) -> QueryPlan:
@@ -175,33 +159,32 @@ def find_of(
     return replace(find, context_types=frozenset((planned.context_type,)))
 
 
-def merged(found: Sequence[FindResult], limit: int) -> tuple[Match, ...]:
-    """Return the best matches, each URI once with its best score, by falling score, ties by URI.
+def merged(found: Sequence[FindHits], limit: int) -> FindHits | None:
+    """Return the best hits, each context once with its best score, ties by URI; None of none.
 
-    Each result may fill an equal share of `limit`. The rest is for the best of all others.
+    Each find may fill an equal share of `limit`. The rest is for the best of all others.
     """
-    best: dict[str, Match] = {}
-    for match in (match for result in found for match in result.matches):
-        known = best.get(match.uri)
-        if known is None or match.score > known.score:
-            best[match.uri] = match
-    kept: dict[str, Match] = {}
-    for result in found:
-        for match in result.matches[: limit // len(found)]:
-            kept[match.uri] = best[match.uri]
-    for match in sorted(best.values(), key=_order):
+    if not found:
+        return None
+    snapshot, linked = found[0].snapshot, Relations()
+    best: dict[int, Hit] = {}
+    for hits in found:
+        for hit in hits.hits:
+            known = best.get(hit.row)
+            if known is None or hit.score > known.score:
+                best[hit.row] = hit
+                linked[hit.row] = hits.linked.get(hit.row, ())
+    kept = dict.fromkeys(hit.row for hits in found for hit in hits.hits[: limit // len(found)])
+    in_order = sorted(best.values(), key=lambda hit: (-hit.score, snapshot.uri(hit.row)))
+    for hit in in_order:
         if len(kept) == limit:
             break
-        kept[match.uri] = match
-    return tuple(sorted(kept.values(), key=_order))
+        kept[hit.row] = None
+    return replace(found[0], hits=[hit for hit in in_order if hit.row in kept], linked=linked)
 
 
-def rerank_of(found: Sequence[FindResult]) -> Rerank:
+def rerank_of(found: Sequence[FindHits]) -> Rerank:
     """Return the outcome of reranking, which is the same for all queries."""
     if found and found[0].rerank is not None:
         return replace(found[0].rerank, rounds=())
     return Rerank(RerankStatus.OFF, "the mode is QUICK" if found else "nothing was searched")
-
-
-def _order(match: Match) -> tuple[float, str]:
-    return -match.score, match.uri

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence, Sized
 
-from vikingd.answer.context import ItemRef
+from vikingd.answer.context_sources import ItemRef
 from vikingd.context import tokenizers
 from vikingd.context.build import BuiltContext, Plan
 from vikingd.domain import pace

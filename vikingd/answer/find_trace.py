@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import find as kernel
 from viking_kernels import walk
-from viking_kernels.arrays import DIRECTORIES, F32, FILES, TEXTS, Terms
-from viking_kernels.scope import place, row_at
+from viking_kernels.arrays import DIRECTORIES, FILES, TEXTS
+from viking_kernels.scope import row_at
 
-from vikingd.answer.query_scope import QueryScope
+from vikingd.answer.scored_scope import DirectoryScores, Scored, directory_parts
 from vikingd.domain.find import (
     FindTrace,
     Method,
-    ScoreParts,
     StopReason,
     TracedDirectory,
     TracedMean,
 )
 from vikingd.domain.text import SCRIPTS
+from vikingd.plan.find_plan import FindScope
 
 MAX_TRACED = 512
 _STOPPED = {
@@ -32,65 +31,9 @@ _STOPPED = {
 }
 
 
-class Hit(NamedTuple):
-    """A result by its row; its strings are not read yet."""
-
-    score: float
-    row: int  # a node
-    level: int
-    passages: list[tuple[int, float]]  # (row of a text, its node score), best first
-    parts: ScoreParts | None = None  # for a trace
-
-
-class DirectoryScores(NamedTuple):
-    """The scores of the directories of a scope, by position; each array is [d]."""
-
-    dense: F32
-    lexical: F32
-    dense_weight: F32
-    node_score: F32  # -1 outside the scope
-    final: F32
-
-
-class Scored(NamedTuple):
-    """A scope scored for a query, with the hits chosen from it."""
-
-    plan: kernel.Plan
-    terms: Terms
-    found: kernel.Found
-    chosen: tuple[Hit, ...]
-
-
-def directory_parts(bound: QueryScope, found: kernel.Found, row: int) -> ScoreParts:
-    """Return the parts of a directory's score."""
-    ends, scores = bound.ends(files=False), DirectoryScores(*found.directories)
-    at = place(row, *ends)
-    node_score = scores.node_score.item(at)
-    parent_final, weight = 0.0, 0.0
-    root = bound.scope.root
-    if row != root:
-        parent = int(bound.snapshot.tree.directories.parent[row])
-        parent_final = scores.final.item(place(parent, *ends))
-        weight = found.weights.below_root if parent == root else found.weights.parent
-    return ScoreParts(
-        scores.dense.item(at),
-        scores.lexical.item(at),
-        scores.dense_weight.item(at),
-        node_score=node_score,
-        smoothed=node_score,
-        parent=parent_final,
-        parent_weight=weight,
-        title=0.0,
-        final=scores.final.item(at),
-    )
-
-
-def explain(bound: QueryScope, script: int, scored: Scored) -> FindTrace:
-    """Return the trace: scope, centroids, gate, directories, and the reason to stop.
-
-    `script` is that of the query.
-    """
-    found, plan, snapshot = scored.found, scored.plan, bound.snapshot
+def explain(scope: FindScope, scored: Scored) -> FindTrace:
+    """Return the trace: scope, centroids, gate, directories, and the reason to stop."""
+    found, plan, snapshot = scored.found, scored.plan, scope.snapshot
     walked = plan.method == kernel.BEST_FIRST
     if walked:
         shown = found.opened[:MAX_TRACED].tolist()
@@ -103,11 +46,11 @@ def explain(bound: QueryScope, script: int, scored: Scored) -> FindTrace:
     files = snapshot.files_by_directory()
     directories = []
     for i, position in enumerate(shown):
-        row = row_at(position, *bound.ends(files=False))
+        row = row_at(position, *scope.ends(files=False))
         directories.append(
             TracedDirectory(
                 snapshot.directory_uri(row),
-                directory_parts(bound, found, row),
+                directory_parts(scope, found, row),
                 i // plan.in_round + 1 if walked else 0,
                 position in starts,
                 int(files[row]),
@@ -117,17 +60,17 @@ def explain(bound: QueryScope, script: int, scored: Scored) -> FindTrace:
         directories.sort(key=_by_score)  # rows have another order after a compaction
     means = tuple(
         TracedMean(SCRIPTS[m.script], m.vectors, snapshot.directory_uri(m.directory), m.with_prior)
-        for m in bound.means
+        for m in scope.means
     )
     return FindTrace(
         Method(plan.method),
-        int(bound.counts[DIRECTORIES]),
-        int(bound.counts[FILES]),
-        int(bound.counts[TEXTS]),
+        int(scope.counts[DIRECTORIES]),
+        int(scope.counts[FILES]),
+        int(scope.counts[TEXTS]),
         found.scored_texts,
         found.rescored,
-        bound.terms.terms,
-        SCRIPTS[script],
+        scope.terms.terms,
+        SCRIPTS[scope.query_script],
         means,
         found.icc,
         found.gate,
@@ -136,7 +79,7 @@ def explain(bound: QueryScope, script: int, scored: Scored) -> FindTrace:
         len(found.opened),
         found.rounds,
         _STOPPED[found.stop] if walked else StopReason.SCOPE_SCORED,
-        bound.identifiers,
+        scope.identifiers,
         found.floor_factor,
     )
 

@@ -1,15 +1,13 @@
-"""The request and the reply of Retrieve, to and from the domain."""
+"""The request of Retrieve, to the domain."""
 
 from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from vikingd.domain import pace
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import UNBOUNDED, ReplyBudget, Stage, too_large
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.retrieve import (
     MAX_BOOST,
@@ -18,25 +16,21 @@ from vikingd.domain.retrieve import (
     Boost,
     Include,
     Mode,
-    RetrievedItem,
     RetrieveQuery,
-    RetrieveResult,
     Rrf,
     WeightedSum,
 )
 from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.sections import Retrieval as Defaults
 from vikingd.wire.messages import decode
-from vikingd.wire.messages.encode import add_timings, degraded, fields_of
 
-_AT_ONCE = 16  # contexts whose metadata are read
 _TEXT = frozenset((Include.TEXT,))
 
 
 def query_of(
     request: retrieval_pb2.RetrieveRequest, dimension: int | None, defaults: Defaults
-) -> tuple[RetrieveQuery, decode.Vector | None]:
-    """Return the query, and the unit float32 vector of the request, if it has one.
+) -> RetrieveQuery:
+    """Return the query, with the unit vector of the request, if it has one.
 
     Raises:
         InvalidField: naming the field as in the proto.
@@ -55,7 +49,7 @@ def query_of(
     if request.page_token and not listing:
         raise InvalidField("page_token", "is of a listing only: MODE_KEYWORD with `where` alone")
     target = decode.target_uri(request.target_uri, "target_uri")
-    query = RetrieveQuery(
+    return RetrieveQuery(
         text=text,
         target_uri=target,
         context_types=decode.context_types(request.context_types),
@@ -74,83 +68,10 @@ def query_of(
         min_revision=request.min_revision,
         after=_after(request.page_token, target),
         listing=listing,
+        vector=(
+            decode.unit_vector(request.vector, dimension, "vector") if request.vector else None
+        ),
     )
-    vector = decode.unit_vector(request.vector, dimension, "vector") if request.vector else None
-    return query, vector
-
-
-def response_of(
-    result: RetrieveResult,
-    embed: Stage,
-    metadata_of: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]] | None = None,
-    most_bytes: int = UNBOUNDED,
-) -> retrieval_pb2.RetrieveResponse:
-    """Return the reply.
-
-    Args:
-        result: of the retrieval.
-        embed: made the query's vector before.
-        metadata_of: reads that of contexts by URI, where it is asked for.
-        most_bytes: of the items with their metadata, about.
-    """
-    reply = retrieval_pb2.RetrieveResponse(
-        outcome=retrieval_pb2.Outcome.ValueType(result.outcome),
-        relaxed_clauses=result.relaxed_clauses,
-        revision=result.revision,
-        degraded=degraded(result.degraded),
-    )
-    for item in result.items:
-        pace.step()
-        _add(reply, item)
-    if metadata_of is not None:
-        budget = ReplyBudget(max(0, most_bytes - reply.ByteSize()))
-        _add_metadata(reply, metadata_of, budget)
-        if budget.left_out:
-            cut = too_large(
-                f"the reply has no room for the metadata of {budget.left_out:,} items; ask for "
-                "less, or let the operator raise limits.max_reply_bytes"
-            )
-            reply.degraded.extend(degraded([cut]))
-    if result.next_after:
-        reply.next_page_token = base64.urlsafe_b64encode(result.next_after.encode()).decode()
-    add_timings(reply.timings, (embed, *result.stages))
-    return reply
-
-
-def _add_metadata(
-    reply: retrieval_pb2.RetrieveResponse,
-    metadata_of: Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]],
-    budget: ReplyBudget,
-) -> None:
-    """Add the metadata of items, first to last, as long as there is room."""
-    for start in range(0, len(reply.items), _AT_ONCE):
-        items = reply.items[start : start + _AT_ONCE]
-        found = metadata_of(list(dict.fromkeys(item.uri for item in items))) if budget.left else {}
-        for item in items:
-            pace.step()
-            if not budget.left:
-                budget.left_out += 1
-            elif metadata := found.get(item.uri):
-                item.metadata.update(metadata)
-                if not budget.take(item.metadata.ByteSize()):
-                    item.ClearField("metadata")
-                    budget.left = 0  # nothing that comes later is shown where this could not be
-                    budget.left_out += 1
-
-
-def _add(reply: retrieval_pb2.RetrieveResponse, item: RetrievedItem) -> None:
-    message = reply.items.add(
-        uri=item.uri,
-        passage=item.passage,
-        section=item.section,
-        text=item.text,
-        start=item.start,
-        end=item.end,
-        score=item.score,
-        vector=item.vector,
-    )
-    if item.trace is not None:
-        message.trace.CopyFrom(retrieval_pb2.ItemTrace(**fields_of(item.trace)))
 
 
 def _threshold(request: retrieval_pb2.RetrieveRequest, defaults: Defaults) -> float | None:

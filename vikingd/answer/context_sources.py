@@ -1,0 +1,199 @@
+"""BuildContext: passages and the summaries of their contexts become the text for a prompt."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import NamedTuple
+
+from vikingd.answer.deadline import Runner
+from vikingd.answer.find_hits import FindHits
+from vikingd.answer.passages import name_of, shown
+from vikingd.answer.planned import planned_find, planned_retrieve
+from vikingd.answer.query_vector import QueryVectors
+from vikingd.answer.reranking import find_all
+from vikingd.answer.retrieve_answer import RetrieveHits
+from vikingd.context.build import BuiltContext, Plan, build
+from vikingd.context.parts import Piece
+from vikingd.domain import pace
+from vikingd.domain.answers import MESSAGE_BYTES, Degraded, ReplyBudget, Stage, size_of
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.find import FindQuery
+from vikingd.domain.hidden import marked
+from vikingd.domain.retrieve import Include, RetrieveQuery
+from vikingd.domain.rights import CALLER, Caller, Right
+from vikingd.engine import Engine
+from vikingd.models.rerank.rerankers import Rerankers
+
+
+@dataclass(frozen=True, slots=True)
+class ItemRef:
+    """A context (passage 0) or one of its passages."""
+
+    uri: str
+    passage: int
+    score: float
+
+
+Source = FindQuery | RetrieveQuery | Sequence[ItemRef]
+"""The source of a context: a query, or named items."""
+
+
+class Sources(NamedTuple):
+    """The pieces of a source, and how they were found."""
+
+    pieces: Sequence[Piece]
+    stages: tuple[Stage, ...]
+    degraded: Degraded
+    revision: int
+
+
+async def sources_of(
+    engine: Engine,
+    vectors: QueryVectors,
+    rerankers: Rerankers,
+    source: Source,
+    run: Runner,
+    most_bytes: int,
+) -> Sources:
+    """Return the pieces of a source, of about `most_bytes`.
+
+    Contexts that the caller may not read are gone, as missing ones are.
+
+    Raises:
+        NotFound: nothing readable exists below the target of the source.
+        InvalidField: a field of the source is wrong.
+        TooLarge: the sources have more bytes than a call may read.
+    """
+    if isinstance(source, FindQuery):
+        with below("find"):
+            plan, embed = await planned_find(engine, vectors, source, run)
+            (found,) = await find_all(source.text, [plan], rerankers, run)
+        return await run.away(_of_find, found, embed, most_bytes)
+    if isinstance(source, RetrieveQuery):
+        with below("retrieve"):
+            planned = await planned_retrieve(engine, vectors, source, run)
+            return await run.away(lambda: _of_retrieve(planned.run(), planned.embed, most_bytes))
+    now = perf_counter()
+    pieces = await run.away(pieces_named, engine, source, CALLER.get(), ReplyBudget(most_bytes))
+    return Sources(pieces, (Stage("embed", now, now),), (), engine.snapshot.revision)
+
+
+def built(engine: Engine, pieces: Sequence[Piece], plan: Plan, most_bytes: int) -> BuiltContext:
+    """Build the text of pieces, with the summaries of their contexts.
+
+    Raises:
+        TooLarge: the summaries have more bytes than a call may read.
+    """
+    return build(list(_with_summaries(engine, pieces, ReplyBudget(most_bytes))), plan)
+
+
+@contextmanager
+def below(field: str) -> Iterator[None]:
+    """Add the field of a source to the path of a faulty field in it."""
+    try:
+        yield
+    except InvalidField as error:
+        raise error.below(field) from None
+
+
+def _of_find(found: FindHits, embed: Stage, most_bytes: int) -> Sources:
+    """Return the passages of a find, or a context as a whole if it shows none.
+
+    The best passage has the score of its file. The others have less, in proportion to their own
+    scores.
+    """
+    snapshot, budget, pieces = found.snapshot, ReplyBudget(most_bytes), list[Piece]()
+    for i, hit in enumerate(found.hits):
+        pace.step()
+        uri = snapshot.uri(hit.row)
+        if not budget.take(MESSAGE_BYTES + size_of(uri)):
+            budget.left_out = len(found.hits) - i
+            break
+        if not hit.passages or not budget.left:
+            pieces.append(Piece(uri, hit.score))
+        for text, own in hit.passages if budget.left else ():
+            score = hit.score * own / hit.passages[0][1]
+            pieces.append(Piece(uri, score, *snapshot.contents.passage(text, budget)))
+    stages = (embed, *found.stages, Stage("reply", found.stages[-1].ended, perf_counter()))
+    return Sources(pieces, stages, (*found.degraded, *budget.notes()), snapshot.revision)
+
+
+def _of_retrieve(found: RetrieveHits, embed: Stage, most_bytes: int) -> Sources:
+    """Return the texts of a retrieval. An abstract stands for its context as a whole."""
+    snapshot, budget, pieces = found.snapshot, ReplyBudget(most_bytes), list[Piece]()
+    with_text = Include.TEXT in found.query.include
+    for i, hit in enumerate(found.hits):
+        pace.step()
+        uri, passage = name_of(snapshot, hit.row)
+        if not budget.take(MESSAGE_BYTES + size_of(uri)):
+            budget.left_out = len(found.hits) - i
+            break
+        if not passage:
+            pieces.append(Piece(uri, hit.score))
+            continue
+        section, text, start, end = shown(snapshot, hit.row, budget if with_text else None)
+        pieces.append(Piece(uri, hit.score, section, text if with_text else "", start, end))
+    for uri, _ in found.listed.files if found.listed is not None else ():
+        pieces.append(Piece(uri, 1.0))
+    stages = (embed, *found.stages, Stage("reply", found.stages[-1].ended, perf_counter()))
+    return Sources(pieces, stages, (*found.degraded, *budget.notes()), snapshot.revision)
+
+
+def pieces_named(
+    engine: Engine, items: Sequence[ItemRef], caller: Caller, budget: ReplyBudget
+) -> list[Piece]:
+    """Return the named items; missing passages, and all that is unreadable, are gone.
+
+    Raises:
+        TooLarge: the texts to read do not fit.
+    """
+    named: defaultdict[str, set[int]] = defaultdict(set)
+    readable = [caller.may(Right.READ, item.uri) for item in items]
+    for item, is_readable in zip(items, readable, strict=True):
+        if item.passage and is_readable:
+            named[item.uri].add(item.passage)
+    passages = engine.store.passages_of(named, budget) if named else {}
+    pieces = []
+    for item, is_readable in zip(items, readable, strict=True):
+        found = passages.get((item.uri, item.passage)) if item.passage else None
+        if found is not None:
+            section, start, end, text = found
+            pieces.append(Piece(item.uri, item.score, section, text, start, end))
+        else:
+            pieces.append(Piece(item.uri, item.score, gone=item.passage > 0 or not is_readable))
+    return pieces
+
+
+def _with_summaries(
+    engine: Engine, pieces: Sequence[Piece], budget: ReplyBudget
+) -> Iterator[Piece]:
+    """Yield the pieces with abstract, overview and, for whole contexts, content; or as gone.
+
+    Hidden characters are U+FFFD, so that a person can see all that a model reads.
+    """
+    summaries = engine.store.texts_of(
+        list({piece.uri for piece in pieces if piece.text}), budget, with_content=False
+    )
+    whole = engine.store.texts_of(
+        list({piece.uri for piece in pieces if not piece.text and not piece.gone}),
+        budget,
+        with_content=True,
+    )
+    for piece in pieces:
+        texts = (summaries if piece.text else whole).get(piece.uri)
+        if texts is None or piece.gone:
+            yield replace(piece, text="", gone=True)
+        else:
+            abstract, overview, content = map(marked, texts)
+            yield replace(
+                piece,
+                section=marked(piece.section),
+                text=marked(piece.text),
+                abstract=abstract,
+                overview=overview,
+                content=None if piece.text else content,
+            )

@@ -1,0 +1,126 @@
+"""The answer to a plan of a find: its scopes scored, the best hits of each, all merged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+from viking_kernels import find as kernel
+from viking_kernels.arrays import (
+    FINAL,
+    NODE,
+    Scratch,
+    decode_file,
+    encode_file,
+    is_file,
+)
+from viking_kernels.scope import place, row_at
+
+from vikingd.answer.find_hits import FindHits, Hit, best, merged
+from vikingd.answer.find_trace import explain
+from vikingd.answer.hit_relations import relations
+from vikingd.answer.score_scratch import keep_scratch, take_scratch
+from vikingd.answer.scored_scope import DirectoryScores, Scored, directory_parts, score
+from vikingd.domain.answers import Stage
+from vikingd.domain.contexts import ABSTRACT, PASSAGE
+from vikingd.domain.find import Levels, Method, ScoreParts
+from vikingd.plan.find_plan import FindPlan, FindScope
+
+_UNMATCHED = ScoreParts(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+
+
+def find(plan: FindPlan) -> FindHits:
+    """Return the best hits of all scopes of a plan."""
+    planned = perf_counter()
+    scratch = take_scratch(plan.snapshot)
+    parts = [hits_of(scope, score(scope, scratch), scratch) for scope in plan.scopes]
+    keep_scratch(scratch)
+    stages = Stage("plan", plan.started, planned), Stage("score", planned, perf_counter())
+    return replace(merged(plan, parts), stages=stages, degraded=plan.degraded)
+
+
+def hits_of(scope: FindScope, scored: Scored, scratch: Scratch) -> FindHits:
+    """Return the hits of a scored scope; `scratch` is free then."""
+    query, found, snapshot = scope.query, scored.found, scope.snapshot
+    chosen: list[Hit] = []
+    if query.levels != Levels.DIRECTORIES:
+        chosen += _files(scope, found)
+    if query.levels != Levels.FILES:
+        chosen += _best_directories(scope, found, scored.plan.threshold)
+    hits = best(snapshot, chosen, query.limit)
+    trace = explain(scope, scored) if query.trace else None
+    linked = relations(scope, scored, hits, scratch)
+    return FindHits(snapshot, hits, linked, Method(scored.plan.method), (), trace=trace)
+
+
+def hits_at(scope: FindScope, rows: Sequence[int]) -> FindHits:
+    """Return the hits at some nodes of a scope, in this order.
+
+    Their scores are the plain ones, by meaning and words. A file without either scores 0.
+    """
+    scratch = take_scratch(scope.snapshot)
+    only, ends = scope.no_files(), scope.ends(files=True)
+    for row in rows:
+        if is_file(row):
+            only[place(decode_file(row), *ends)] = 1
+    scored = score(scope, scratch, only=only)
+    files = {hit.row: hit for hit in _files(scope, scored.found)}
+    unmatched = _UNMATCHED if scope.query.trace else None
+    hits = [
+        files.get(row) or Hit(0.0, row, ABSTRACT, (), unmatched)
+        if is_file(row)
+        else _directory(scope, scored.found, row)
+        for row in rows
+    ]
+    linked = relations(scope, scored, hits, scratch)
+    keep_scratch(scratch)
+    return FindHits(scope.snapshot, hits, linked, Method(scored.plan.method), ())
+
+
+def _files(scope: FindScope, found: kernel.Found) -> list[Hit]:
+    """Return the best files by score, and all that share the last place: URIs decide there."""
+    ordinal_of, trace = scope.snapshot.text_ordinal.item, scope.query.trace
+    return [
+        Hit(
+            final,
+            encode_file(row),
+            PASSAGE if best >= 0 and node > 0.0 and ordinal_of(best) > 0 else ABSTRACT,
+            [(text, of_text) for text, of_text in zip(texts, scores, strict=True) if text >= 0],
+            ScoreParts(*parts.tolist()) if trace else None,
+        )
+        for final, node, row, best, texts, scores, parts in zip(
+            found.parts[:, FINAL].tolist(),
+            found.parts[:, NODE].tolist(),
+            found.rows.tolist(),
+            found.best_text.tolist(),
+            found.passages.tolist(),
+            found.passage_scores.tolist(),
+            found.parts,
+            strict=True,
+        )
+    ]
+
+
+def _directory(scope: FindScope, found: kernel.Found, row: int) -> Hit:
+    parts = directory_parts(scope, found, row)
+    return Hit(parts.final, row, ABSTRACT, (), parts if scope.query.trace else None)
+
+
+def _best_directories(scope: FindScope, found: kernel.Found, threshold: float) -> list[Hit]:
+    """Return the best directories below the scope's root, with all that tie with the last."""
+    ends, scores = scope.ends(files=False), DirectoryScores(*found.directories)
+    final = scores.final
+    # numpy would round a plain float to float32 before it compares.
+    eligible = (scores.node_score >= 0) & (final > np.float64(threshold))
+    allowed = scope.allowed(files=False)
+    if len(allowed):
+        eligible &= allowed.astype(bool)
+    positions = np.flatnonzero(eligible)
+    limit = scope.query.limit
+    if len(positions) > limit:
+        floor = np.partition(final[positions], len(positions) - limit)[len(positions) - limit]
+        positions = positions[final[positions] >= floor]
+    rows = [row_at(position, *ends) for position in positions.tolist()]
+    return [_directory(scope, found, row) for row in rows if row != scope.scope.root]

@@ -1,0 +1,118 @@
+"""Queries with their vectors, compiled to plans for the newest snapshot."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from time import perf_counter
+from typing import NamedTuple
+
+from viking_kernels.arrays import F32
+
+from vikingd.answer.deadline import Runner, wait_for_revision
+from vikingd.answer.query_vector import QueryVectors, embedder_failed
+from vikingd.answer.retrieve_answer import (
+    Ranked,
+    RetrieveHits,
+    rank_meaning,
+    rank_words,
+    retrieve,
+)
+from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
+from vikingd.domain.errors import EmbedderFailed, InvalidField
+from vikingd.domain.find import FindQuery
+from vikingd.domain.retrieve import Mode, RetrieveQuery
+from vikingd.domain.rights import CALLER
+from vikingd.engine import Engine
+from vikingd.plan.find_plan import FindPlan, compile_find
+from vikingd.plan.retrieve_plan import RetrievePlan, compile_retrieve
+
+
+async def planned_find(
+    engine: Engine, vectors: QueryVectors, query: FindQuery, run: Runner
+) -> tuple[FindPlan, Stage]:
+    """Return the plan of a find, and the stage that embedded its query.
+
+    Without a vector of the query its text is embedded.
+
+    Raises:
+        NotFound: nothing readable exists below the target.
+        InvalidField: the target is a file, or `where` is malformed.
+    """
+    await wait_for_revision(engine, query.min_revision, run)
+    degraded: Degraded = ()
+    started = perf_counter()
+    if query.vector is None:
+        query.vector, degraded = await vectors.embed_or_note(query.text, run)
+    embed = Stage("embed", started, perf_counter())
+    return await run.here(compile_find, engine, query, CALLER.get(), degraded), embed
+
+
+class PlannedRetrieve(NamedTuple):
+    """A retrieval with its vector, and the lists that were made while the vector was."""
+
+    plan: RetrievePlan
+    vector: F32 | None
+    degraded: Degraded
+    embed: Stage
+    ready: Mapping[str, Ranked]
+
+    def run(self) -> RetrieveHits:
+        """Return the hits."""
+        return retrieve(self.plan, self.vector, self.degraded, self.ready)
+
+
+async def planned_retrieve(
+    engine: Engine, vectors: QueryVectors, query: RetrieveQuery, run: Runner
+) -> PlannedRetrieve:
+    """Return the plan of a retrieval with its vector.
+
+    Without a vector of the query its text is embedded, if the plan needs one. A long search by
+    words runs meanwhile.
+
+    Raises:
+        NotFound: nothing readable exists below the target.
+        InvalidField: the target is a file, a filter is malformed, or the query needs a vector and
+            there is no embedder.
+        EmbedderFailed: it failed, and the query does not allow words alone.
+    """
+    await wait_for_revision(engine, query.min_revision, run)
+    plan = await run.here(compile_retrieve, engine, query, CALLER.get())
+    scope = plan.two_sides
+    if scope is None or plan.is_light:
+        vector, degraded, embed = await _vector(vectors, plan, run)
+        return PlannedRetrieve(plan, vector, degraded, embed, {})
+
+    async def meaning() -> tuple[F32 | None, Degraded, Stage, Ranked | None]:
+        vector, degraded, embed = await _vector(vectors, plan, run)
+        ranked = None if vector is None else await run.away(rank_meaning, scope, vector)
+        return vector, degraded, embed, ranked
+
+    (vector, degraded, embed, by_meaning), words = await asyncio.gather(
+        meaning(), run.away(rank_words, scope)
+    )
+    ready = {"keyword": words}
+    if by_meaning is not None:
+        ready["vector"] = by_meaning
+    return PlannedRetrieve(plan, vector, degraded, embed, ready)
+
+
+async def _vector(
+    vectors: QueryVectors, plan: RetrievePlan, run: Runner
+) -> tuple[F32 | None, Degraded, Stage]:
+    """Return the vector of a query that needs one, notes for the reply, and the stage."""
+    query, started = plan.query, perf_counter()
+    vector, degraded = query.vector, tuple[Degradation, ...]()
+    if vector is None and plan.by_meaning:
+        try:
+            vector = await vectors.embed(query.text, run)
+        except EmbedderFailed as error:
+            if not query.degrade:
+                raise
+            degraded = (embedder_failed(error, "answered by words alone"),)
+        if vector is None and not degraded:
+            if query.mode is Mode.VECTOR and not query.degrade:
+                raise InvalidField("vector", "is needed: the daemon has no embedder")
+            detail = "no embedder is configured: answered by words alone"
+            degraded = (Degradation(DegradationReason.EMBEDDER, detail),)
+    return vector, degraded, Stage("embed", started, perf_counter())

@@ -1,0 +1,322 @@
+"""The answer to a plan of a retrieval: the best texts of its scopes, or a page of a listing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count, groupby, repeat
+from operator import attrgetter
+from time import perf_counter
+from typing import NamedTuple
+
+import numpy as np
+from viking_kernels.arrays import F32
+
+from vikingd.answer.fusion import Places, RankedList, diverse, fused, places_in
+from vikingd.answer.listing import Listed, list_files
+from vikingd.answer.passages import key_of, name_of, vector_of
+from vikingd.answer.text_ranking import (
+    DEEPER,
+    MOST_DEPTH,
+    ranked_by_both,
+    ranked_by_meaning,
+    ranked_by_words,
+)
+from vikingd.domain import pace
+from vikingd.domain.answers import Degraded, Stage
+from vikingd.domain.retrieve import ItemTrace, Mode, Outcome, RetrieveQuery, Rrf
+from vikingd.index.snapshot import Snapshot
+from vikingd.plan.retrieve_plan import RetrievePlan, TextScope
+
+_MMR_POOL = 4  # times top_k: the candidates of diversity
+
+
+class TextHit(NamedTuple):
+    """A text that may be returned."""
+
+    score: float
+    row: int
+    at: int
+    """Its place in the list that answers."""
+
+    boost: float
+    scope: TextScope
+
+
+class _Pool(NamedTuple):
+    """The hits of one scope to choose from."""
+
+    hits: list[TextHit]
+    found: RankedList
+    """The list that answers."""
+
+    sides: dict[str, RankedList]
+    """The lists that it is made of."""
+
+
+class Ranked(NamedTuple):
+    """A list of a scope, and the stage that made it."""
+
+    found: RankedList
+    stage: Stage
+
+
+# Not frozen: a frozen one takes four times as long to make.
+@dataclass(slots=True)
+class RetrieveHits:
+    """Texts by falling score, ties by URI and passage, or a page of a listing.
+
+    Attributes:
+        hits: the texts; empty for a listing.
+        listed: the page of a listing; else None.
+        relaxed: the optional clauses that were left out.
+        traces: makes the trace of a hit; None without a trace.
+    """
+
+    query: RetrieveQuery
+    snapshot: Snapshot
+    hits: Sequence[TextHit]
+    outcome: Outcome
+    stages: tuple[Stage, ...]
+    degraded: Degraded = ()
+    listed: Listed | None = None
+    relaxed: tuple[str, ...] = ()
+    traces: Callable[[TextHit], ItemTrace] | None = None
+
+    @property
+    def top_score(self) -> float:
+        """The best score; 0 without hits."""
+        if self.listed is not None:
+            return 1.0 if self.listed.files else 0.0
+        return self.hits[0].score if self.hits else 0.0
+
+
+def retrieve(
+    plan: RetrievePlan,
+    vector: F32 | None,
+    degraded: Degraded = (),
+    ready: Mapping[str, Ranked] | None = None,
+) -> RetrieveHits:
+    """Return the texts of a plan, or the reason for their absence.
+
+    Args:
+        plan: of the retrieval.
+        vector: [dim] the query's embedding, of any length; None: words alone count.
+        degraded: notes for the reply.
+        ready: the lists that were made before, of `plan.two_sides`.
+    """
+    for scope in plan.scopes:
+        _ = scope.boosts  # raises if one is malformed
+    if plan.query.listing:
+        found = _listing(plan)
+    else:
+        found = replace(_search(plan, vector, ready or {}), degraded=degraded)
+    dropped = plan.query.optional_clauses
+    if found.outcome is Outcome.FOUND or not dropped:
+        return found
+    return replace(retrieve(plan.relaxed(), vector, degraded), relaxed=dropped)
+
+
+def rank_words(scope: TextScope) -> Ranked:
+    """Rank by words, for `retrieve` to use."""
+    return _timed("keyword", lambda: ranked_by_words(scope, scope.depth))
+
+
+def rank_meaning(scope: TextScope, vector: F32) -> Ranked:
+    """Rank by meaning, for `retrieve` to use."""
+    return _timed("vector", lambda: ranked_by_meaning(scope, vector, scope.depth))
+
+
+def _search(plan: RetrievePlan, vector: F32 | None, ready: Mapping[str, Ranked]) -> RetrieveHits:
+    query = plan.query
+    stages = [Stage("plan", plan.started, plan.compiled), *(one.stage for one in ready.values())]
+    known = {name: one.found for name, one in ready.items()}
+    pools = {scope: _pool(scope, vector, known, stages) for scope in plan.scopes}
+    hits = _chosen(query, _merged(query, plan.snapshot, list(pools.values())))
+    outcome = Outcome.FOUND
+    if not hits:
+        found = any(len(pool.found.rows) for pool in pools.values())
+        outcome = Outcome.BELOW_THRESHOLD if found else Outcome.NO_MATCH
+    traces = _traces(pools) if query.trace else None
+    return RetrieveHits(query, plan.snapshot, hits, outcome, tuple(stages), traces=traces)
+
+
+def _listing(plan: RetrievePlan) -> RetrieveHits:
+    """Return a page of all files that the filters allow, by URI."""
+    query, started = plan.query, perf_counter()
+    page = list_files(plan.scopes, query.after, query.top_k)
+    outcome = Outcome.FOUND if page.files else Outcome.NO_MATCH
+    stages = (
+        Stage("plan", plan.started, plan.compiled),
+        Stage("score", started, perf_counter()),
+    )
+    return RetrieveHits(query, plan.snapshot, (), outcome, stages, listed=page)
+
+
+# Ranking
+
+
+def _pool(
+    scope: TextScope, vector: F32 | None, ready: Mapping[str, RankedList], stages: list[Stage]
+) -> _Pool:
+    """Return the hits to choose from: all that are shown, or more if the query is diverse."""
+    depth = scope.depth
+    while True:
+        found, sides = _ranked(scope, vector, depth, ready, stages)
+        hits = _hits(scope, found)
+        if not found.is_full or depth >= MOST_DEPTH or _is_settled(scope, found, hits):
+            return _Pool(hits, found, sides)
+        depth = min(depth * DEEPER, MOST_DEPTH)
+        ready = {}
+
+
+def _is_settled(scope: TextScope, found: RankedList, hits: Sequence[TextHit]) -> bool:
+    """Return whether all later texts rank behind the hits, or miss the threshold."""
+    query = scope.query
+    most = found.scores.item(-1) * scope.most_boost
+    if query.score_threshold is not None and most <= query.score_threshold:
+        return True
+    if len(hits) < query.top_k:
+        return False
+    return not scope.boosts or most < min(hit.score for hit in _chosen(query, hits))
+
+
+def _ranked(
+    scope: TextScope,
+    vector: F32 | None,
+    depth: int,
+    ready: Mapping[str, RankedList],
+    stages: list[Stage],
+) -> tuple[RankedList, dict[str, RankedList]]:
+    """Return the list that answers, and the lists that it is made of."""
+
+    def side(name: str, look: Callable[[], RankedList]) -> RankedList:
+        return ready.get(name) or timed(name, look)
+
+    def timed(stage: str, look: Callable[[], RankedList]) -> RankedList:
+        ranked = _timed(stage, look)
+        stages.append(ranked.stage)
+        return ranked.found
+
+    query = scope.query
+    fusion = query.fusion
+    if vector is None or not scope.by_meaning:
+        words = side("keyword", lambda: ranked_by_words(scope, depth))
+        return words, {"keyword": words}
+    weights = (fusion.vector_weight, fusion.keyword_weight)
+    if not scope.has_two_sides and query.mode is Mode.HYBRID:
+        return timed("score", lambda: ranked_by_both(scope, vector, weights, depth)), {}
+    meaning = side("vector", lambda: ranked_by_meaning(scope, vector, depth))
+    if not isinstance(fusion, Rrf) or query.mode is Mode.VECTOR:
+        return meaning, {"vector": meaning}
+    words = side("keyword", lambda: ranked_by_words(scope, depth))
+    both = timed("fuse", lambda: fused((meaning, words), weights, float(fusion.k)))
+    return both, {"vector": meaning, "keyword": words}
+
+
+def _timed(stage: str, look: Callable[[], RankedList]) -> Ranked:
+    started = perf_counter()
+    found = look()
+    return Ranked(found, Stage(stage, started, perf_counter()))
+
+
+# Choosing
+
+
+def _hits(scope: TextScope, found: RankedList) -> list[TextHit]:
+    """Return the hits above the threshold, in order, each text once."""
+    rows, scores = found.rows.tolist(), found.scores.tolist()
+    listed: Iterable[TextHit] = map(TextHit, scores, rows, count(), repeat(1.0), repeat(scope))
+    if scope.boosts:
+        listed = sorted(map(_boosted, listed), key=_score_of, reverse=True)
+    return _distinct(scope.query, scope.snapshot, listed)
+
+
+def _boosted(hit: TextHit) -> TextHit:
+    snapshot = hit.scope.snapshot
+    uri, _ = name_of(snapshot, hit.row)
+    boost = hit.scope.boost_of(uri, snapshot.tree.texts.file.item(hit.row))
+    return hit._replace(score=hit.score * boost, boost=boost)
+
+
+def _merged(query: RetrieveQuery, snapshot: Snapshot, pools: Sequence[_Pool]) -> list[TextHit]:
+    """Return the hits of all pools by score, each text once, as many as one pool has."""
+    if len(pools) == 1:
+        return pools[0].hits
+    hits = [hit for pool in pools for hit in pool.hits]
+    hits.sort(key=_score_of, reverse=True)
+    return _distinct(query, snapshot, hits)
+
+
+def _distinct(query: RetrieveQuery, snapshot: Snapshot, listed: Iterable[TextHit]) -> list[TextHit]:
+    """Return the hits above the threshold, each text once, ties by URI and passage.
+
+    `listed` has them by falling score.
+    """
+    threshold = query.score_threshold
+    wanted = query.top_k * (_MMR_POOL if query.diversity else 1)
+    kept: list[TextHit] = []
+    seen: set[object] = set()
+    for hit in _in_order(snapshot, listed):
+        pace.step()
+        if len(kept) == wanted or (threshold is not None and hit.score <= threshold):
+            break
+        keys: list[object] = [key_of(snapshot, hit.row)]
+        if query.group_by_context:
+            keys.append(snapshot.tree.texts.file.item(hit.row))
+        if seen.isdisjoint(keys):
+            seen.update(keys)
+            kept.append(hit)
+    return kept
+
+
+def _in_order(snapshot: Snapshot, listed: Iterable[TextHit]) -> Iterator[TextHit]:
+    """Yield hits by falling score, ties by URI and passage."""
+    for _, tied in groupby(listed, _score_of):
+        hits = list(tied)
+        if len(hits) > 1:
+            hits.sort(key=lambda hit: name_of(snapshot, hit.row))
+        yield from hits
+
+
+def _chosen(query: RetrieveQuery, hits: Sequence[TextHit]) -> Sequence[TextHit]:
+    """Return the hits to show, the diverse ones of a pool.
+
+    They are compared by their vectors, each less its centroid.
+    """
+    if not query.diversity or not hits:
+        return hits
+    snapshot = hits[0].scope.snapshot
+    vectors = np.zeros((len(hits), snapshot.dimension), np.float32)
+    for i, hit in enumerate(hits):
+        vector = vector_of(snapshot, hit.scope.scope, hit.row)
+        if vector is not None:
+            script = snapshot.tree.texts.script[hit.row]
+            vectors[i] = vector - hit.scope.coded.raw[script]
+    scores = np.array([hit.score for hit in hits])
+    return [hits[i] for i in diverse(scores, vectors, query.diversity, query.top_k)]
+
+
+_score_of = attrgetter("score")
+
+
+# Traces
+
+
+def _traces(pools: Mapping[TextScope, _Pool]) -> Callable[[TextHit], ItemTrace]:
+    """Return a function that makes the trace of a hit."""
+    places: dict[TextScope, tuple[Places, Places]] = {
+        scope: (places_in(pool.sides.get("vector")), places_in(pool.sides.get("keyword")))
+        for scope, pool in pools.items()
+    }
+
+    def trace_of(hit: TextHit) -> ItemTrace:
+        found, (vector, keyword) = pools[hit.scope].found, places[hit.scope]
+        vector_rank, dense = vector.get(hit.row, (None, 0.0))
+        keyword_rank, lexical = keyword.get(hit.row, (None, 0.0))
+        if found.parts is not None:
+            dense, lexical = found.parts[hit.at].tolist()
+        fused_score = found.scores.item(hit.at)
+        return ItemTrace(vector_rank, keyword_rank, dense, lexical, fused_score, hit.boost)
+
+    return trace_of

@@ -1,0 +1,67 @@
+"""A scope scored for a find by the kernels."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from viking_kernels import find as kernel
+from viking_kernels.arrays import F32, U8, Scratch, Terms
+from viking_kernels.scope import place
+
+from vikingd.domain.find import ScoreParts
+from vikingd.plan.find_plan import FindScope
+
+
+class DirectoryScores(NamedTuple):
+    """The scores of the directories of a scope, by position; each array is [d]."""
+
+    dense: F32
+    lexical: F32
+    dense_weight: F32
+    node_score: F32  # -1 outside the scope
+    final: F32
+
+
+class Scored(NamedTuple):
+    """A scope with its scores."""
+
+    plan: kernel.Plan
+    terms: Terms
+    found: kernel.Found
+
+
+def score(
+    scope: FindScope, scratch: Scratch, *, whole: bool = False, only: U8 | None = None
+) -> Scored:
+    """Score a scope; `whole` and `only` as in `FindScope.kernel_plan`.
+
+    The scores of directories stay in `scratch`.
+    """
+    terms = scope.snapshot.terms(scope.terms.hashes, scope.terms.weights)
+    plan = scope.kernel_plan(terms, only, whole=whole)
+    found = kernel.find(*scope.arrays, scope.raw_query, scope.scope, terms, plan, scratch)
+    return Scored(plan, terms, found)
+
+
+def directory_parts(scope: FindScope, found: kernel.Found, row: int) -> ScoreParts:
+    """Return the parts of a directory's score."""
+    ends, scores = scope.ends(files=False), DirectoryScores(*found.directories)
+    at = place(row, *ends)
+    node_score = scores.node_score.item(at)
+    parent_final, weight = 0.0, 0.0
+    root = scope.scope.root
+    if row != root:
+        parent = int(scope.snapshot.tree.directories.parent[row])
+        parent_final = scores.final.item(place(parent, *ends))
+        weight = found.weights.below_root if parent == root else found.weights.parent
+    return ScoreParts(
+        scores.dense.item(at),
+        scores.lexical.item(at),
+        scores.dense_weight.item(at),
+        node_score=node_score,
+        smoothed=node_score,
+        parent=parent_final,
+        parent_weight=weight,
+        title=0.0,
+        final=scores.final.item(at),
+    )

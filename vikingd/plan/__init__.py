@@ -1,0 +1,1 @@
+"""Plans: checked queries compiled for a caller and for one snapshot."""

@@ -1,0 +1,149 @@
+"""The plan of a find: its scopes, with the vector, the filters and the terms of the query."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+from viking_kernels import dense
+from viking_kernels import find as kernel
+from viking_kernels.arrays import DIRECTORIES, I32, TEXTS, U8, Terms
+from viking_kernels.bm25 import postings
+
+from vikingd.domain.answers import Degraded
+from vikingd.domain.find import MAX_PASSAGES_SHOWN, FindQuery, Levels, Method
+from vikingd.domain.rights import Caller
+from vikingd.domain.text import NONE
+from vikingd.engine import Engine
+from vikingd.index.snapshot import Snapshot
+from vikingd.plan.query_scope import LIGHT_LIMIT, QueryScope, are_light
+from vikingd.plan.readable_parts import parts_of
+
+START_POINTS = 64
+"""Start points of a walk, at least. With 16 it misses one in fifteen of the ten best results."""
+
+IN_ROUND = 8
+MAX_CONVERGENCE_ROUNDS = 3
+MAX_DIRECTORIES = 512
+
+
+class FindScope(QueryScope):
+    """The scope of a find; arguments and errors are those of QueryScope."""
+
+    def __init__(self, snapshot: Snapshot, query: FindQuery, exhaustive_texts: int) -> None:
+        super().__init__(snapshot, query, exhaustive_texts)
+        self.query = query
+        self.query_script = self.script(query.vector)
+        self.raw_query = self.asked(
+            query.vector,
+            NONE if self.identifiers else self.query_script,
+            dense=not self.identifiers,
+            lexical=True,
+        )
+
+    def kernel_plan(self, terms: Terms, only: U8 | None = None, *, whole: bool) -> kernel.Plan:
+        """Return the plan for the kernel.
+
+        Args:
+            terms: of the query in this snapshot.
+            only: uint8 [files of the scope], 1 for each file to return, whatever its score; None
+                returns as the query says.
+            whole: score every file if the query leaves the method open, and keep the node scores
+                of all files in the scratch.
+        """
+        query, counts = self.query, self.counts
+        method = query.method
+        scores_all = whole or only is not None
+        if method is Method.AUTO:
+            is_small = counts[TEXTS] <= self.exhaustive_texts
+            method = Method.EXHAUSTIVE if scores_all or is_small else Method.BEST_FIRST
+        threshold, limit = query.score_threshold or 0.0, query.limit
+        if only is not None:
+            threshold, limit, allowed = 0.0, max(int(only.sum()), 1), only
+        elif query.levels == Levels.DIRECTORIES:
+            allowed = self.no_files()
+        else:
+            allowed = self.allowed(files=True)
+        most = query.max_directories or MAX_DIRECTORIES
+        alpha = query.alpha
+        if alpha is None:  # Neighbours and directories say nothing about identifiers.
+            alpha = 1.0 if self.identifiers else -1.0
+        return kernel.Plan(
+            method=int(method),
+            threshold=float(threshold),
+            alpha=float(alpha),
+            start_points=min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most),
+            passages=MAX_PASSAGES_SHOWN,
+            all_directories=query.levels != Levels.FILES or query.trace or scores_all,
+            k=limit,
+            in_round=IN_ROUND,
+            patience=MAX_CONVERGENCE_ROUNDS,
+            max_directories=most,
+            keeps_words=bool(self.snapshot.links),
+            all_files=whole,
+            near=self._near(int(method), terms),
+            allowed=allowed,
+        )
+
+    def no_files(self) -> U8:
+        """Return the filter that allows no file of the scope."""
+        low, high, base = self.ends(files=True)
+        return np.zeros(high - low + len(self.snapshot.file_id) - base, np.uint8)
+
+    def _near(self, method: int, terms: Terms) -> I32:
+        """Return the rows that the inverted file proposes, for a walk without matching words."""
+        inverted, scope = self.snapshot.inverted_file, self.scope
+        if method != kernel.BEST_FIRST or inverted is None or not len(self.raw_query.vector):
+            return kernel.NO_ROWS
+        if not self.reads_all:  # its clusters tell of all vectors
+            return kernel.NO_ROWS
+        if any(first < last for first, last in (postings(terms, i) for i in range(len(terms.key)))):
+            return kernel.NO_ROWS
+        compared = dense.prepare(self.raw_query)
+        return inverted.near(compared.direction, scope.text_low, scope.text_high)
+
+
+@dataclass(frozen=True, slots=True)
+class FindPlan:
+    """A find that is ready to run.
+
+    Attributes:
+        scopes: one for each readable part of the target, in the order of URIs.
+        degraded: notes for the reply.
+        started: the time of the compilation, by `time.perf_counter`.
+    """
+
+    query: FindQuery
+    snapshot: Snapshot
+    scopes: Sequence[FindScope]
+    degraded: Degraded
+    started: float
+
+    @property
+    def is_light(self) -> bool:
+        """True if the answer takes less time than a thread takes to start; see `are_light`."""
+        return self.query.limit <= LIGHT_LIMIT and are_light(self.scopes)
+
+
+def compile_find(
+    engine: Engine,
+    query: FindQuery,
+    caller: Caller,
+    degraded: Degraded = (),
+    snapshot: Snapshot | None = None,
+) -> FindPlan:
+    """Compile a find over what the caller may read of its target.
+
+    Without a vector [dim] of the query, text alone counts. The newest snapshot answers unless
+    another one is given.
+
+    Raises:
+        NotFound: nothing readable exists below the target.
+        InvalidField: the target is a file, or `where` is malformed.
+    """
+    started, snapshot = perf_counter(), snapshot or engine.snapshot
+    most = engine.settings.exhaustive_texts
+    scopes = [FindScope(snapshot, part, most) for part in parts_of(query, caller, snapshot)]
+    return FindPlan(query, snapshot, scopes, degraded, started)

@@ -1,0 +1,87 @@
+"""The reply to a find: hits become encoded results, as far as these fit."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import NamedTuple
+
+from vikingd.answer.find_hits import FindHits
+from vikingd.domain.answers import ReplyBudget, Stage, size_of
+from vikingd.domain.find import FindTrace, Rerank
+from vikingd.pb import retrieval_pb2
+from vikingd.wire.messages.encode import add_timings, degraded, fields_of, set_duration
+from vikingd.wire.messages.encoded_results import EncodedResults
+
+_TRACED = 160  # bytes of a directory in a trace without its URI
+
+
+class FindReply(NamedTuple):
+    """A FindResponse as bytes, with what the metrics count.
+
+    Attributes:
+        found: its hits.
+        stages: all but the embedding.
+        is_cut: a result or a part of a text is missing.
+        is_degraded: the reply has a note.
+    """
+
+    data: bytes
+    found: FindHits
+    stages: tuple[Stage, ...]
+    total: int
+    top_score: float
+    is_cut: bool
+    is_degraded: bool
+
+
+def find_reply(
+    found: FindHits, embed: Stage, results: EncodedResults, most_bytes: int
+) -> FindReply:
+    """Return the reply, with results of about `most_bytes`; `embed` is its first stage."""
+    budget = ReplyBudget(most_bytes)
+    if found.trace is not None:
+        budget.take(sum(_TRACED + size_of(one.uri) for one in found.trace.directories))
+    encoded = results.results(found, budget)
+    reply = retrieval_pb2.FindResponse(
+        total=encoded.total,
+        revision=found.snapshot.revision,
+        degraded=degraded((*found.degraded, *budget.notes())),
+        trace=None if found.trace is None else find_trace(found.trace),
+        rerank=None if found.rerank is None else rerank(found.rerank),
+    )
+    stages = (*found.stages, Stage("reply", found.stages[-1].ended, perf_counter()))
+    add_timings(reply.timings, (embed, *stages))
+    return FindReply(
+        encoded.data + reply.SerializeToString(),
+        found,
+        stages,
+        encoded.total,
+        encoded.top_score,
+        bool(budget.left_out or budget.shortened),
+        bool(reply.degraded),
+    )
+
+
+def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:
+    """Return the trace of an answer as a message."""
+    values = fields_of(trace)
+    values["means"] = map(fields_of, trace.means)
+    values["directories"] = [
+        fields_of(directory) | {"parts": fields_of(directory.parts)}
+        for directory in trace.directories
+    ]
+    return retrieval_pb2.FindTrace(**values)
+
+
+def rerank(done: Rerank) -> retrieval_pb2.Rerank:
+    """Return the work of the reranker as a message."""
+    message = retrieval_pb2.Rerank(
+        status=done.status,  # type: ignore[arg-type]  # same numbers
+        reason=done.reason,
+        model=done.model,
+    )
+    for one in done.rounds:
+        values = fields_of(one)
+        seconds = values.pop("seconds")
+        set_duration(message.rounds.add(**values).duration, seconds)
+    return message

@@ -1,0 +1,165 @@
+"""The reply to a retrieval: hits become items, as far as these fit."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping, Sequence
+from time import perf_counter
+from typing import Any, NamedTuple
+
+from viking_kernels.arrays import encode_file
+
+from vikingd.answer.passages import name_of, shown, vector_of
+from vikingd.answer.retrieve_answer import RetrieveHits
+from vikingd.domain import pace
+from vikingd.domain.answers import ReplyBudget, Stage, size_of, too_large
+from vikingd.domain.retrieve import Include
+from vikingd.pb import retrieval_pb2
+from vikingd.wire.messages.encode import add_timings, degraded, fields_of
+from vikingd.wire.messages.encoded_results import ITEM, EncodedResults
+
+_AT_ONCE = 16  # contexts whose metadata are read
+_TEXT = frozenset((Include.TEXT,))
+
+ReadMetadata = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]
+"""Reads the metadata of contexts by URI."""
+
+
+class RetrieveReply(NamedTuple):
+    """A RetrieveResponse as bytes, with what the metrics count.
+
+    Attributes:
+        stages: all but the embedding.
+        is_cut: an item or a part of a text is missing.
+        is_degraded: the reply has a note.
+    """
+
+    data: bytes
+    stages: tuple[Stage, ...]
+    total: int
+    top_score: float
+    is_cut: bool
+    is_degraded: bool
+
+
+def retrieve_reply(
+    found: RetrieveHits,
+    embed: Stage,
+    results: EncodedResults,
+    most_bytes: int,
+    metadata_of: ReadMetadata | None = None,
+) -> RetrieveReply:
+    """Return the reply, with items of about `most_bytes`.
+
+    Args:
+        found: the hits of the retrieval.
+        embed: the first stage.
+        results: encodes items that have their text alone.
+        most_bytes: of the items, about; their metadata have what is left.
+        metadata_of: reads the metadata, where they are asked for.
+    """
+    budget, include = ReplyBudget(most_bytes), found.query.include
+    reply = retrieval_pb2.RetrieveResponse()
+    encoded, total, is_cut = None, len(found.hits), False
+    if found.listed is not None:
+        is_cut = _add_listed(reply, found, budget)
+    else:
+        if include == _TEXT and found.traces is None:
+            named = [(hit.row, hit.score) for hit in found.hits]
+            encoded = results.items(found.snapshot, named, budget)
+        if encoded is None:
+            _add_items(reply, found, budget)
+            is_cut = bool(budget.left_out or budget.shortened)
+    if encoded is None:
+        total = len(reply.items)
+    reply.outcome = retrieval_pb2.Outcome.ValueType(found.outcome)
+    reply.relaxed_clauses.extend(found.relaxed)
+    reply.revision = found.snapshot.revision
+    reply.degraded.extend(degraded((*found.degraded, *budget.notes())))
+    if metadata_of is not None:
+        room = ReplyBudget(max(0, most_bytes - reply.ByteSize()))
+        _add_metadata(reply, metadata_of, room)
+        if room.left_out:
+            cut = too_large(
+                f"the reply has no room for the metadata of {room.left_out:,} items; ask for "
+                "less, or let the operator raise limits.max_reply_bytes"
+            )
+            reply.degraded.extend(degraded([cut]))
+    stages = (*found.stages, Stage("reply", found.stages[-1].ended, perf_counter()))
+    add_timings(reply.timings, (embed, *stages))
+    data = reply.SerializeToString()
+    return RetrieveReply(
+        data if encoded is None else encoded + data,
+        stages,
+        total,
+        found.top_score,
+        is_cut,
+        bool(reply.degraded),
+    )
+
+
+def _add_items(
+    reply: retrieval_pb2.RetrieveResponse, found: RetrieveHits, budget: ReplyBudget
+) -> None:
+    """Add the items that fit, then fill in their texts as far as these fit."""
+    snapshot, include = found.snapshot, found.query.include
+    for i, hit in enumerate(found.hits):
+        pace.step()
+        uri, passage = name_of(snapshot, hit.row)
+        vector = b""
+        if Include.VECTOR in include:
+            raw = vector_of(snapshot, hit.scope.scope, hit.row)
+            vector = b"" if raw is None else raw.astype("<f4").tobytes()
+        if not budget.take(ITEM + size_of(uri) + len(vector)):
+            budget.left_out = len(found.hits) - i
+            break
+        item = reply.items.add(uri=uri, passage=passage, score=hit.score, vector=vector)
+        if found.traces is not None:
+            item.trace.CopyFrom(retrieval_pb2.ItemTrace(**fields_of(found.traces(hit))))
+    for item, hit in zip(reply.items, found.hits, strict=False):
+        pace.step()
+        if Include.TEXT in include:
+            item.section, item.text, item.start, item.end = shown(snapshot, hit.row, budget)
+        else:
+            section, _, item.start, item.end = shown(snapshot, hit.row)
+            item.section = section if budget.take(size_of(section)) else ""
+
+
+def _add_listed(
+    reply: retrieval_pb2.RetrieveResponse, found: RetrieveHits, budget: ReplyBudget
+) -> bool:
+    """Add the files of a page, at least one; return True if not all of them fit."""
+    page = found.listed
+    assert page is not None
+    for uri, row in page.files:
+        pace.step()
+        text = ""
+        if Include.TEXT in found.query.include:
+            text = found.snapshot.abstract(encode_file(row))
+        if not budget.take(ITEM + size_of(uri) + size_of(text)) and reply.items:
+            break
+        reply.items.add(uri=uri, text=text, score=1.0)
+    is_cut = len(reply.items) < len(page.files)
+    if page.has_more or is_cut:
+        last = reply.items[-1].uri
+        reply.next_page_token = base64.urlsafe_b64encode(last.encode()).decode()
+    return is_cut
+
+
+def _add_metadata(
+    reply: retrieval_pb2.RetrieveResponse, metadata_of: ReadMetadata, budget: ReplyBudget
+) -> None:
+    """Add the metadata of items, first to last, as long as there is room."""
+    for start in range(0, len(reply.items), _AT_ONCE):
+        items = reply.items[start : start + _AT_ONCE]
+        found = metadata_of(list(dict.fromkeys(item.uri for item in items))) if budget.left else {}
+        for item in items:
+            pace.step()
+            if not budget.left:
+                budget.left_out += 1
+            elif metadata := found.get(item.uri):
+                item.metadata.update(metadata)
+                if not budget.take(item.metadata.ByteSize()):
+                    item.ClearField("metadata")
+                    budget.left = 0  # nothing that comes later is shown where this could not be
+                    budget.left_out += 1

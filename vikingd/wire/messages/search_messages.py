@@ -1,0 +1,121 @@
+"""The request and the reply of Search, to and from the domain."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import NamedTuple
+
+from vikingd.answer.find_hits import FindHits
+from vikingd.answer.search_answer import SearchHits, merged
+from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.search import SearchQuery, SearchSession, SessionMessage
+from vikingd.pb import retrieval_pb2
+from vikingd.wire.limits import MAX_MESSAGES
+from vikingd.wire.messages import decode, encode, find_reply
+from vikingd.wire.messages.encoded_results import Encoded, EncodedResults
+
+_ROLES = ("user", "assistant", "system", "tool")
+
+
+def query_of(request: retrieval_pb2.SearchRequest) -> SearchQuery:
+    """Return the query with its session.
+
+    Raises:
+        InvalidField: naming the field as in the proto.
+    """
+    if not request.query.strip():
+        raise InvalidField("query", "is empty")
+    given = {field.name: value for field, value in request.ListFields()}
+    given.pop("session", None)
+    find = retrieval_pb2.FindRequest(**given)
+    find.mode = find.mode or retrieval_pb2.SEARCH_MODE_THINKING
+    query = decode.find_query(find, None)
+    return SearchQuery(query.text, session_of(request.session), query)
+
+
+class SearchReply(NamedTuple):
+    """A SearchResponse as bytes, with its stages, its number of results and the best score."""
+
+    data: bytes
+    stages: tuple[Stage, ...]
+    total: int
+    top_score: float
+    is_degraded: bool
+
+
+def search_reply(
+    found: SearchHits, limit: int, results: EncodedResults, most_bytes: int
+) -> SearchReply:
+    """Return the reply with at most `limit` results, of about `most_bytes`.
+
+    The names of the hits of each query have what the results leave.
+    """
+    started, budget = perf_counter(), ReplyBudget(most_bytes)
+    best = merged(found.found, limit)
+    encoded = results.results(best, budget) if best is not None else Encoded(b"", 0, 0.0)
+    queries = [retrieval_pb2.TypedQuery(**encode.fields_of(query)) for query in found.plan.queries]
+    plan = encode.fields_of(found.plan) | {"queries": queries}
+    reply = retrieval_pb2.SearchResponse(
+        query_plan=retrieval_pb2.QueryPlan(**plan),
+        total=encoded.total,
+        revision=found.revision,
+        rerank=find_reply.rerank(found.rerank),
+    )
+    for query, hits in zip(queries, found.found, strict=True):
+        added = reply.query_results.add(
+            query=query,
+            hits=_hits(hits, budget),
+            degraded=encode.degraded(hits.degraded),
+            trace=None if hits.trace is None else find_reply.find_trace(hits.trace),
+            rerank=None if hits.rerank is None else find_reply.rerank(hits.rerank),
+        )
+        encode.add_timings(added.timings, hits.stages)
+    reply.degraded.extend(encode.degraded((*found.degraded, *budget.notes())))
+    stages = (*found.stages, Stage("merge", started, perf_counter()))
+    encode.add_timings(reply.timings, stages)
+    return SearchReply(
+        encoded.data + reply.SerializeToString(),
+        stages,
+        encoded.total,
+        encoded.top_score,
+        bool(reply.degraded),
+    )
+
+
+def _hits(found: FindHits, budget: ReplyBudget) -> list[retrieval_pb2.QueryHit]:
+    """Return the hits of a query by name, as far as they fit."""
+    out: list[retrieval_pb2.QueryHit] = []
+    for i, hit in enumerate(found.hits):
+        uri = found.snapshot.uri(hit.row)
+        if not found.snapshot.type_of(hit.row):  # above the typed roots
+            continue
+        if not budget.take(MESSAGE_BYTES + size_of(uri)):
+            budget.left_out += len(found.hits) - i
+            break
+        out.append(retrieval_pb2.QueryHit(uri=uri, score=hit.score))
+    return out
+
+
+def session_of(session: retrieval_pb2.SearchSession) -> SearchSession:
+    """Return the conversation of a request.
+
+    Raises:
+        InvalidField: naming the field as in the proto.
+    """
+    if len(session.messages) > MAX_MESSAGES:
+        raise InvalidField(
+            "session.messages", f"has {len(session.messages)} entries, at most {MAX_MESSAGES}"
+        )
+    for i, message in enumerate(session.messages):
+        if message.role not in _ROLES:
+            raise InvalidField(
+                f"session.messages[{i}].role",
+                f"is {message.role[:32]!r}, not one of {', '.join(_ROLES)}",
+            )
+        if not message.content.strip():
+            raise InvalidField(f"session.messages[{i}].content", "is empty")
+    return SearchSession(
+        session.summary,
+        tuple(SessionMessage(message.role, message.content) for message in session.messages),
+    )
