@@ -393,8 +393,8 @@ class EngineMachine(RuleBasedStateMachine):
         for match in found.matches:
             abstract, passages, linked = expected[match.uri]
             best = sorted(linked, key=lambda end: (-scores.get(end.uri, 0.0), end.uri))
-            relations = tuple(best[:MAX_RELATIONS])
-            assert (match.abstract, match.relations) == (abstract, relations)
+            related = tuple(Relation(r.uri, r.abstract, r.reason) for r in match.relations)
+            assert (match.abstract, related) == (abstract, tuple(best[:MAX_RELATIONS]))
             shown = {(p.section, p.text, p.start, p.end) for p in match.passages}
             assert shown <= set(passages)
 

@@ -10,8 +10,11 @@ import pytest
 
 from tests.answer.parts_helpers import NoDeadline, Store, fill, reader
 from tests.patience import SECONDS
+from vikingd.answer.find_hits import FindHits
 from vikingd.domain.rights import CALLER
 from vikingd.pb.retrieval_pb2 import BatchFindRequest, FindRequest
+from vikingd.plan.find_plan import FindPlan
+from vikingd.wire import retrieval_service
 from vikingd.wire.queues import HEAVY_THREADS
 
 
@@ -23,15 +26,15 @@ def test_a_cancelled_batch_answers_no_further_query(
     fill(store, 1, 0)
     begun, is_cancelled = threading.Event(), threading.Event()
     answered: list[int] = []
-    reply = store.service._batched_reply
+    find = retrieval_service.find
 
-    def counted(*given: object) -> bytes:
+    def counted(plan: FindPlan) -> FindHits:
         answered.append(len(answered))
         begun.set()
         is_cancelled.wait(SECONDS)
-        return reply(*given)  # type: ignore[arg-type]
+        return find(plan)
 
-    monkeypatch.setattr(store.service, "_batched_reply", counted)
+    monkeypatch.setattr(retrieval_service, "find", counted)
 
     async def main() -> None:
         CALLER.set(reader("viking://"))
