@@ -113,7 +113,7 @@ class Served:
         from vikingd.telemetry.metrics import Metrics
         from vikingd.wire.admission import Admission
         from vikingd.wire.boundary import Boundary
-        from vikingd.wire.calls import Threads
+        from vikingd.wire.call_pools import Threads
         from vikingd.wire.retrieval_service import RetrievalService
 
         self.tree = data.tree(nodes)

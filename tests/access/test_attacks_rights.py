@@ -15,7 +15,7 @@ from tests.access.attack_helpers import HIDDEN, SHARED, Fort, bearer, fort, get,
 from vikingd.domain.errors import Corrupt, DiskFull, StoreDamaged, StoreInUse, VikingError
 from vikingd.domain.rights import CALLER, LOCAL, Caller
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, retrieval_pb2
-from vikingd.wire.errors import status_of
+from vikingd.wire.status_errors import status_of
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from vikingd.domain.errors import InvalidField, NotFound, NotReadable, PermissionDenied
 from vikingd.domain.rights import LOCAL, Caller, Grant, Right
 from vikingd.pb import contexts_pb2, retrieval_pb2
-from vikingd.wire.access import FILES, NEEDS, rules
+from vikingd.wire.rights_table import FILES, NEEDS, rules
 
 _NAMES = ("a", "b", "a-b", "ab")
 

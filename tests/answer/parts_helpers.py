@@ -28,7 +28,7 @@ from vikingd.models.intent.planner import Planner
 from vikingd.models.rerank.rerankers import Reranked, Rerankers
 from vikingd.pb import retrieval_pb2 as pb
 from vikingd.telemetry.metrics import Metrics
-from vikingd.wire.calls import Threads
+from vikingd.wire.call_pools import Threads
 from vikingd.wire.retrieval_service import RetrievalService
 
 DIMENSION = 8

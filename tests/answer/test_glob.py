@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.answer.grep_helpers import GLOBS, NAMES, plain_glob
 from tests.tiers import examples
-from vikingd.answer.patterns import glob_pattern
+from vikingd.browse.compiled_patterns import glob_pattern
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.patterns import MAX_GLOB_BYTES
 

@@ -19,10 +19,10 @@ from tests.answer.grep_helpers import (
     plain_lines,
 )
 from tests.tiers import examples
-from vikingd.answer import work
-from vikingd.answer.lines import LineSearch
-from vikingd.answer.patterns import MAX_PROGRAM, line_pattern
-from vikingd.answer.work import Work
+from vikingd.browse import work_limit as work
+from vikingd.browse.compiled_patterns import MAX_PROGRAM, line_pattern
+from vikingd.browse.matching_lines import LineSearch
+from vikingd.browse.work_limit import Work
 from vikingd.domain import pace
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.patterns import MAX_SHOWN

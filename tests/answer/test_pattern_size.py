@@ -8,7 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from vikingd.answer.patterns import MAX_PROGRAM, glob_pattern, line_pattern
+from vikingd.browse.compiled_patterns import MAX_PROGRAM, glob_pattern, line_pattern
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.patterns import MAX_GLOB_BYTES, MAX_PATTERN_BYTES
 

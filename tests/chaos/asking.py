@@ -22,7 +22,6 @@ import numpy as np
 from tests.chaos import worlds
 from tests.index.find_helpers import find, retrieved
 from vikingd.access.keys import KeyStore
-from vikingd.answer.recall import MemorySearch
 from vikingd.domain.contexts import Context, Draft
 from vikingd.domain.errors import (
     Corrupt,
@@ -40,6 +39,7 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.memory.model import MemoryScope, RecallQuery, Salience
+from vikingd.memory_calls.memory_search import MemorySearch
 from vikingd.models.embed.settings import EmbedSettings
 
 PROBE = "viking://resources/probe/probe.md"

@@ -31,7 +31,7 @@ from vikingd.client import errors as client_errors
 from vikingd.client.methods import Method, Methods, Pages
 from vikingd.domain import errors as domain_errors
 from vikingd.domain.errors import Stopping, VikingError
-from vikingd.wire.errors import status_of
+from vikingd.wire.status_errors import status_of
 
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "batch_find": ([],),

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from vikingd.ctl import main
-from vikingd.wire.access import FILES
+from vikingd.wire.rights_table import FILES
 
 HEALTH = "grpc.health.v1.Health/Check"
 ALONE = ("completion", "copy", "models list", "models pull")

@@ -25,7 +25,6 @@ from tests.engine.engine_model import (
     words,
 )
 from tests.index.find_helpers import find
-from vikingd.answer.recall import MemorySearch
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Waiting
 from vikingd.domain.contexts import Draft, Entry, Prepared, Text
@@ -38,6 +37,7 @@ from vikingd.memory.entries import clean as entry_text
 from vikingd.memory.model import MemoryScope, RecallQuery, Remembered, Salience
 from vikingd.memory.remember import Forgetting, Remembering, SimilarityThreshold
 from vikingd.memory.same import normalized
+from vikingd.memory_calls.memory_search import MemorySearch
 
 USER = "viking://user/memories"
 TITLE = "About"

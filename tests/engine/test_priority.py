@@ -18,7 +18,7 @@ from vikingd.index.tail.tail import Tail
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store import writing
-from vikingd.wire.calls import Threads
+from vikingd.wire.call_pools import Threads
 
 
 def nice() -> int:

@@ -16,7 +16,7 @@ from tests.tiers import examples
 from vikingd.domain.errors import InvalidField
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.wire.intake import fault_in, parsed
-from vikingd.wire.limits import BUDGETS, TABLE, Guard, Most, guards
+from vikingd.wire.request_limits import BUDGETS, TABLE, Guard, Most, guards
 
 GUARDS = {
     kind: Guard(kind.DESCRIPTOR)

@@ -23,13 +23,13 @@ from tests.memory.remember_helpers import (
     said,
     verified,
 )
-from vikingd.answer.forget import ForgetQuery, chosen, forgetting
 from vikingd.client import ClientError
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.memory.model import Salience
+from vikingd.memory_calls.forget import ForgetQuery, chosen, forgetting
 from vikingd.models.embed.settings import EmbedSettings
 
 pytestmark = pytest.mark.stores

@@ -8,11 +8,11 @@ import time
 import pytest
 
 from benchmarks.extracted import Attack, read_attacks
-from vikingd.answer.evidence import Evidence
 from vikingd.domain.extract import MemoryKind, Proposal
 from vikingd.domain.search import SessionMessage
 from vikingd.domain.text import without_invisible
 from vikingd.memory.own_words import LEFT_OUT, own_words
+from vikingd.memory_calls.evidence import Evidence
 
 FOREIGN = "zebra-77"
 

@@ -21,7 +21,7 @@ from vikingd.models.embed.settings import EmbedSettings
 from vikingd.models.extract.extractor import Extractor
 from vikingd.pb import memories_pb2 as pb
 from vikingd.telemetry.metrics import Metrics
-from vikingd.wire.calls import Threads
+from vikingd.wire.call_pools import Threads
 from vikingd.wire.memories_service import MemoriesService
 
 USER = "viking://user/memories"

@@ -24,7 +24,7 @@ from vikingd.models.embed.kept import FILE, KeptQueries
 from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.query import QueryEmbedder
 from vikingd.system import sealed_files as sealed
-from vikingd.wire.calls import Threads
+from vikingd.wire.call_pools import Threads
 
 UNIT = np.eye(DIMENSION, dtype=np.float32)
 

@@ -23,7 +23,7 @@ from vikingd.index.index import Index
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store.sqlite.store import Store
-from vikingd.wire.calls import CallDeadline, Threads, wait_for_vectors
+from vikingd.wire.call_pools import CallDeadline, Threads, wait_for_vectors
 
 FAR = 1 << 40
 URI = "viking://resources/note.md"

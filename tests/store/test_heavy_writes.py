@@ -30,7 +30,7 @@ from vikingd.pb import contexts_pb2
 from vikingd.store import Store, writer
 from vikingd.store import writing as stores
 from vikingd.wire import preparing
-from vikingd.wire.calls import Threads
+from vikingd.wire.call_pools import Threads
 
 pytestmark = pytest.mark.stores
 

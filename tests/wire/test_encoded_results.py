@@ -14,8 +14,8 @@ from viking_kernels.arrays import SCRIPTS, is_file
 
 from vikingd.answer.find_answer import find
 from vikingd.answer.find_hits import FindHits
-from vikingd.answer.passages import name_of, shown
 from vikingd.answer.retrieve_answer import RetrieveHits, retrieve
+from vikingd.answer.shown_texts import name_of, shown
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, Stage, size_of
 from vikingd.domain.changes import IndexedText, Upsert
 from vikingd.domain.contexts import ContextType, Draft, Passage

@@ -14,7 +14,7 @@ import pytest
 from tests.patience import SECONDS
 from vikingd.domain import pace
 from vikingd.domain.errors import DeadlinePassed, Overloaded
-from vikingd.wire.calls import CallDeadline, Pool
+from vikingd.wire.call_pools import CallDeadline, Pool
 from vikingd.wire.queues import Lane, Slot
 
 

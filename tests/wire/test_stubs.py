@@ -15,7 +15,7 @@ from vikingd.domain.uri import MAX_BYTES
 from vikingd.index.metadata.where import MAX_CLAUSES
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES
 from vikingd.ingest.passages import MAX_SECTION_BYTES
-from vikingd.wire.limits import BUDGETS, MAX_REASON_BYTES, TABLE
+from vikingd.wire.request_limits import BUDGETS, MAX_REASON_BYTES, TABLE
 
 GENERATE = Path(__file__).parents[2] / "proto" / "generate.py"
 

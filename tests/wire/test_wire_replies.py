@@ -38,11 +38,11 @@ from vikingd.pb import (
     contexts_pb2,
     retrieval_pb2,
 )
-from vikingd.wire.errors import CODES, code_of, status_of
 from vikingd.wire.intake import fault_in
 from vikingd.wire.messages import decode, encode
 from vikingd.wire.messages.encoded_results import EncodedResults
 from vikingd.wire.messages.find_reply import find_reply, find_trace
+from vikingd.wire.status_errors import CODES, code_of, status_of
 
 
 def context(uri: str = FILE, **fields: object) -> Context:

@@ -22,10 +22,10 @@ from vikingd.pb import (
     memories_pb2,
     retrieval_pb2,
 )
-from vikingd.wire.calls import Deadline
-from vikingd.wire.limits import guards
+from vikingd.wire.call_pools import Deadline
 from vikingd.wire.messages import decode
 from vikingd.wire.preparing import INLINE_SIZE, SMALL_SIZE, do_slice
+from vikingd.wire.request_limits import guards
 
 
 def test_find_request_with_nothing_set_has_the_defaults() -> None:

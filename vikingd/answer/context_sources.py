@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from vikingd.answer.deadline import Runner
 from vikingd.answer.find_hits import FindHits
-from vikingd.answer.passages import name_of, shown
 from vikingd.answer.planned import planned_find, planned_retrieve
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import find_all
 from vikingd.answer.retrieve_answer import RetrieveHits
+from vikingd.answer.shown_texts import name_of, shown
 from vikingd.context.build import BuiltContext, Plan, build
 from vikingd.context.parts import Piece
 from vikingd.domain import pace

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from viking_kernels.arrays import F32
 
-from vikingd.answer.fusion import Places, RankedList, diverse, fused, places_in
 from vikingd.answer.listing import Listed, list_files
-from vikingd.answer.passages import key_of, name_of, vector_of
+from vikingd.answer.ranked_lists import Places, RankedList, diverse, fused, places_in
+from vikingd.answer.shown_texts import key_of, name_of, vector_of
 from vikingd.answer.text_ranking import (
     DEEPER,
     MOST_DEPTH,

@@ -11,9 +11,9 @@ from viking_kernels.dense import prepare
 from viking_kernels.find import NO_ROWS
 from viking_kernels.scope import tail_directories
 
-from vikingd.answer.fusion import RankedList
-from vikingd.answer.passages import name_of
+from vikingd.answer.ranked_lists import RankedList
 from vikingd.answer.score_scratch import keep_scratch, take_scratch
+from vikingd.answer.shown_texts import name_of
 from vikingd.domain.retrieve import Rrf
 from vikingd.plan.retrieve_plan import TextScope
 

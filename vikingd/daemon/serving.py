@@ -56,7 +56,7 @@ from vikingd.wire.access_service import AccessService
 from vikingd.wire.admin_service import AdminService
 from vikingd.wire.admission import Admission
 from vikingd.wire.boundary import Boundary
-from vikingd.wire.calls import Threads
+from vikingd.wire.call_pools import Threads
 from vikingd.wire.contexts_service import ContextsService
 from vikingd.wire.memories_service import MemoriesService
 from vikingd.wire.preparing import Preparing

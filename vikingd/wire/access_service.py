@@ -10,10 +10,10 @@ from vikingd.domain.rights import Right
 from vikingd.domain.tenants import missing
 from vikingd.domain.uri import ROOT
 from vikingd.pb import access_pb2
-from vikingd.wire.access import check_operator
-from vikingd.wire.calls import CallContext, CallDeadline, Threads
-from vikingd.wire.messages import access as messages
+from vikingd.wire.call_pools import CallContext, CallDeadline, Threads
+from vikingd.wire.messages import access_messages as messages
 from vikingd.wire.messages import encode
+from vikingd.wire.rights_table import check_operator
 
 
 class ManagedTenants(Protocol):

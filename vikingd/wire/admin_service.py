@@ -12,7 +12,7 @@ from vikingd.domain.errors import Overloaded, Stopping
 from vikingd.engine import Engine
 from vikingd.pb import admin_pb2
 from vikingd.telemetry.metrics import Metrics
-from vikingd.wire.calls import CallContext, CallDeadline, Threads
+from vikingd.wire.call_pools import CallContext, CallDeadline, Threads
 from vikingd.wire.messages import decode, encode
 
 _AFTER_A_BACKUP = 10.0  # seconds until a refused backup may be repeated

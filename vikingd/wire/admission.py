@@ -18,8 +18,8 @@ from vikingd.access.quotas import Limits, Quotas, check_stored
 from vikingd.domain.errors import NotReadable, Overloaded, PermissionDenied, Unauthenticated
 from vikingd.domain.rights import CALLER, Caller
 from vikingd.engine import Engine
-from vikingd.wire.access import Rule, rules
-from vikingd.wire.errors import code_of
+from vikingd.wire.rights_table import Rule, rules
+from vikingd.wire.status_errors import code_of
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager

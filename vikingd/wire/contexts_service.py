@@ -10,8 +10,8 @@ from typing import Any
 from google.protobuf.message import Message
 
 from vikingd.answer.deadline import FutureBridge, wait_for_revision
-from vikingd.answer.glob import find_paths
-from vikingd.answer.grep import find_lines
+from vikingd.browse.line_search import find_lines
+from vikingd.browse.path_search import find_paths
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import ReplyBudget
 from vikingd.domain.errors import InvalidField
@@ -19,8 +19,9 @@ from vikingd.domain.rights import Right
 from vikingd.engine import Engine
 from vikingd.pb import contexts_pb2
 from vikingd.wire import weigh
-from vikingd.wire.calls import CallContext, CallDeadline, Threads, wait_for_vectors
-from vikingd.wire.messages import decode, encode, patterns
+from vikingd.wire.call_pools import CallContext, CallDeadline, Threads, wait_for_vectors
+from vikingd.wire.messages import decode, encode
+from vikingd.wire.messages import pattern_messages as patterns
 from vikingd.wire.preparing import Preparing
 
 

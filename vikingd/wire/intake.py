@@ -16,7 +16,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from vikingd.domain.errors import InvalidField, Overloaded, VikingError
 from vikingd.system.platform import trim
-from vikingd.wire.limits import DAMAGED, Guard, guards
+from vikingd.wire.request_limits import DAMAGED, Guard, guards
 
 INLINE_BYTES = 64 << 10
 """Of a message; what is no larger is checked and parsed on the event loop."""

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from vikingd.answer.deadline import FutureBridge
-from vikingd.answer.extract import ExtractResult, MemoryExtractor
-from vikingd.answer.forget import Forgetter
 from vikingd.answer.query_vector import QueryVectors
-from vikingd.answer.recall import Recaller
-from vikingd.answer.remember import RememberCall, Rememberer
 from vikingd.config import Settings
 from vikingd.domain.answers import Stage
 from vikingd.domain.changes import Committed
 from vikingd.engine import Engine
 from vikingd.memory.model import RecallResult
+from vikingd.memory_calls.forget import Forgetter
+from vikingd.memory_calls.memory_extractor import ExtractResult, MemoryExtractor
+from vikingd.memory_calls.memory_search import Recaller
+from vikingd.memory_calls.rememberer import RememberCall, Rememberer
 from vikingd.models.extract.extractor import Extractor
 from vikingd.pb import memories_pb2
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire import weigh
-from vikingd.wire.calls import CallContext, CallDeadline, Threads, reply_bytes
-from vikingd.wire.messages import extract as wire_extract
-from vikingd.wire.messages import memories as messages
+from vikingd.wire.call_pools import CallContext, CallDeadline, Threads, reply_bytes
+from vikingd.wire.messages import extract_messages as wire_extract
+from vikingd.wire.messages import memory_messages as messages
 
 
 class MemoriesService:

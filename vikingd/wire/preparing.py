@@ -12,7 +12,7 @@ from vikingd.domain.errors import InvalidField, Overloaded
 from vikingd.ingest import prepare
 from vikingd.ingest.masks import Masked
 from vikingd.pb import contexts_pb2
-from vikingd.wire.calls import CallDeadline, Pool, Threads
+from vikingd.wire.call_pools import CallDeadline, Pool, Threads
 from vikingd.wire.messages import decode
 
 INLINE_SIZE = 4 << 10

@@ -32,7 +32,7 @@ from vikingd.pb import retrieval_pb2
 from vikingd.plan.find_plan import compile_find
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire import weigh
-from vikingd.wire.calls import CallContext, CallDeadline, Threads, reply_bytes
+from vikingd.wire.call_pools import CallContext, CallDeadline, Threads, reply_bytes
 from vikingd.wire.messages import context_messages, decode, retrieve_request, search_messages
 from vikingd.wire.messages.encoded_results import EncodedResults, batched
 from vikingd.wire.messages.find_reply import FindReply, find_reply

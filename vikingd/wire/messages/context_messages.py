@@ -23,8 +23,8 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 from vikingd.pb import retrieval_pb2
 from vikingd.sections import Context as Defaults
-from vikingd.wire.limits import MAX_ITEMS, MAX_SEPARATOR
 from vikingd.wire.messages import decode, encode
+from vikingd.wire.request_limits import MAX_ITEMS, MAX_SEPARATOR
 
 _DROPPED = retrieval_pb2.DropReason.ValueType
 

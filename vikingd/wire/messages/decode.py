@@ -30,7 +30,7 @@ from vikingd.ingest import prepare
 from vikingd.ingest.limits import check_number
 from vikingd.ingest.masks import Masked, fields_of
 from vikingd.pb import contexts_pb2, retrieval_pb2
-from vikingd.wire.limits import MAX_QUERY_BYTES
+from vikingd.wire.request_limits import MAX_QUERY_BYTES
 
 MAX_DIRECTORIES = 65_536
 DEFAULT_PAGE = 1000

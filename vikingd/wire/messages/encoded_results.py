@@ -15,7 +15,7 @@ from google.protobuf.descriptor import Descriptor
 from viking_kernels.arrays import encode_file, is_file
 
 from vikingd.answer.find_hits import FindHits, Hit
-from vikingd.answer.passages import shown
+from vikingd.answer.shown_texts import shown
 from vikingd.domain import pace
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
 from vikingd.domain.contexts import ABSTRACT, PASSAGE, ContextType, Relation

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 from viking_kernels.arrays import encode_file
 
-from vikingd.answer.passages import name_of, shown, vector_of
 from vikingd.answer.retrieve_answer import RetrieveHits
+from vikingd.answer.shown_texts import name_of, shown, vector_of
 from vikingd.domain import pace
 from vikingd.domain.answers import ReplyBudget, Stage, size_of, too_large
 from vikingd.domain.retrieve import Include

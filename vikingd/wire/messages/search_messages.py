@@ -11,9 +11,9 @@ from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.search import SearchQuery, SearchSession, SessionMessage
 from vikingd.pb import retrieval_pb2
-from vikingd.wire.limits import MAX_MESSAGES
 from vikingd.wire.messages import decode, encode, find_reply
 from vikingd.wire.messages.encoded_results import Encoded, EncodedResults
+from vikingd.wire.request_limits import MAX_MESSAGES
 
 _ROLES = ("user", "assistant", "system", "tool")
 

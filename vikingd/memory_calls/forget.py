@@ -10,7 +10,6 @@ import numpy as np
 from viking_kernels import salience as kernel
 
 from vikingd.answer.deadline import FutureBridge, Runner
-from vikingd.answer.recall import known_of, weights_of
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
@@ -19,6 +18,7 @@ from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import Memory, MemoryScope, Salience, StoredEntry, check_ids
 from vikingd.memory.remember import Forgetting
+from vikingd.memory_calls.memory_search import known_of, weights_of
 
 _PART = 64  # files of memories in one transaction, so that other writers have their turn
 

@@ -12,7 +12,6 @@ from zoneinfo import ZoneInfo
 
 from google.protobuf.message import Message
 
-from vikingd.answer.forget import ForgetQuery
 from vikingd.context import tokenizers
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
@@ -38,6 +37,7 @@ from vikingd.memory.model import (
 )
 from vikingd.memory.remember import Outcome, Remembering
 from vikingd.memory.routes import Routes
+from vikingd.memory_calls.forget import ForgetQuery
 from vikingd.pb import memories_pb2
 from vikingd.sections import Recall as Defaults
 from vikingd.wire.messages import decode

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import re
 
-from vikingd.answer.glob import GlobPage
-from vikingd.answer.grep import GrepPage
+from vikingd.browse.line_search import GrepPage
+from vikingd.browse.path_search import GlobPage
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.patterns import START, GlobQuery, GrepQuery, NodeKind, Position

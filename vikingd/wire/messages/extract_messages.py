@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 
-from vikingd.answer.extract import ExtractQuery, ExtractResult
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.extract import MAX_MEMORIES
 from vikingd.domain.rights import Caller
 from vikingd.memory import places
 from vikingd.memory.model import Remembered
+from vikingd.memory_calls.memory_extractor import ExtractQuery, ExtractResult
 from vikingd.pb import memories_pb2
-from vikingd.wire.messages import decode, memories
+from vikingd.wire.messages import decode
+from vikingd.wire.messages import memory_messages as memories
 from vikingd.wire.messages.encode import degraded
 from vikingd.wire.messages.search_messages import session_of
 

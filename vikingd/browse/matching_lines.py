@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from vikingd.answer.patterns import Pattern
-from vikingd.answer.work import Work
+from vikingd.browse.compiled_patterns import Pattern
+from vikingd.browse.work_limit import Work
 from vikingd.domain import pace
 from vikingd.domain.patterns import MAX_SHOWN
 

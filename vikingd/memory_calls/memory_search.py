@@ -15,10 +15,9 @@ from viking_kernels import salience as kernel
 from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
 
 from vikingd.answer.deadline import Runner, wait_for_revision
-from vikingd.answer.direct_recall import DirectRecall
-from vikingd.answer.fusion import fused, merged
-from vikingd.answer.passages import key_of, name_of, shown
 from vikingd.answer.query_vector import QueryVectors
+from vikingd.answer.ranked_lists import fused, merged
+from vikingd.answer.shown_texts import key_of, name_of, shown
 from vikingd.answer.text_ranking import lists
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
@@ -48,6 +47,7 @@ from vikingd.memory.model import (
     is_earlier,
 )
 from vikingd.memory.routes import Routes
+from vikingd.memory_calls.direct_recall import DirectRecall
 from vikingd.plan.retrieve_plan import TextScope
 
 _T = TypeVar("_T")

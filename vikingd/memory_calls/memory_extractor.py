@@ -9,10 +9,8 @@ from typing import TypeVar
 import numpy as np
 from viking_kernels.arrays import F32, is_file
 
-from vikingd.answer import evidence
 from vikingd.answer.deadline import Deadline, Threads
 from vikingd.answer.query_vector import embed_in_share
-from vikingd.answer.remember import Rememberer
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.changes import Committed, Once
@@ -41,6 +39,8 @@ from vikingd.memory.model import (
 )
 from vikingd.memory.routes import Routes
 from vikingd.memory.series import Rewrite, Series
+from vikingd.memory_calls import evidence
+from vikingd.memory_calls.rememberer import Rememberer
 from vikingd.models.extract.extractor import Extractor
 from vikingd.models.extract.prompt import Known
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from vikingd.answer.patterns import glob_pattern
-from vikingd.answer.work import Work
+from vikingd.browse.compiled_patterns import glob_pattern
+from vikingd.browse.work_limit import Work
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, size_of

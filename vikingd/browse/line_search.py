@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from vikingd.answer.lines import LineSearch
-from vikingd.answer.patterns import glob_pattern, line_pattern
-from vikingd.answer.work import Work
+from vikingd.browse.compiled_patterns import glob_pattern, line_pattern
+from vikingd.browse.matching_lines import LineSearch
+from vikingd.browse.work_limit import Work
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, size_of

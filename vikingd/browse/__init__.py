@@ -1,0 +1,1 @@
+"""Browsing: the paths and lines of the tree that match a pattern."""

@@ -1,0 +1,1 @@
+"""The calls of Memories: recall, remember, extract and forget."""
