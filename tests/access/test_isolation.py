@@ -20,7 +20,7 @@ from tests.access.audited import ADMIN, ANA, BOB, READ, WRITE, House, house
 from tests.access.random_calls import CHANCE, CLOCK, OF_CLOSING, SECRET_WORD, Told, Walker
 from tests.answer.parts_helpers import AREAS, REQUESTS, Asker, Store, Writer, fill, reader
 from tests.store.store_helpers import file
-from vikingd.answer import score_scratch
+from vikingd.answer import scored_scope
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2
 from vikingd.pb import retrieval_pb2 as pb
 
@@ -286,7 +286,7 @@ def test_no_score_of_another_store_stays_in_scratch(
     def answers(store: Store) -> list[Any]:
         return [store.ask(everything, *request) for request in requests]
 
-    spare, alone = score_scratch._spare, []
+    spare, alone = scored_scope._spare, []
     for store in stores:
         spare.clear()
         alone.append(answers(store))

@@ -21,8 +21,14 @@ from viking_kernels.scope import place, row_at
 from vikingd.answer.find_hits import FindHits, Hit, best, merged
 from vikingd.answer.find_trace import explain
 from vikingd.answer.hit_relations import relations
-from vikingd.answer.score_scratch import keep_scratch, take_scratch
-from vikingd.answer.scored_scope import DirectoryScores, Scored, directory_parts, score
+from vikingd.answer.scored_scope import (
+    DirectoryScores,
+    Scored,
+    directory_parts,
+    keep_scratch,
+    score,
+    take_scratch,
+)
 from vikingd.domain.answers import Stage
 from vikingd.domain.contexts import ABSTRACT, PASSAGE
 from vikingd.domain.find import Levels, Method, ScoreParts

@@ -1,4 +1,4 @@
-"""A scope scored for a find by the kernels."""
+"""A scope scored for a find by the kernels, and the scratch memory of scores."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from viking_kernels.arrays import F32, U8, Scratch, Terms
 from viking_kernels.scope import place
 
 from vikingd.domain.find import ScoreParts
+from vikingd.index.snapshot import Snapshot
 from vikingd.plan.find_plan import FindScope
 
 
@@ -65,3 +66,31 @@ def directory_parts(scope: FindScope, found: kernel.Found, row: int) -> ScorePar
         title=0.0,
         final=scores.final.item(at),
     )
+
+
+_spare: list[Scratch] = []
+"""Scratch that no query uses. The last one is the most likely to be in a processor cache."""
+
+
+def take_scratch(snapshot: Snapshot) -> Scratch:
+    """Return scratch for the scores of one query; `keep_scratch` takes it back at the end."""
+    try:
+        kept = _spare.pop()
+    except IndexError:
+        kept = None
+    tree = snapshot.tree
+    directories, files = len(tree.directories.tombstoned), len(tree.files.tombstoned)
+    texts = len(tree.texts.tombstoned)
+    if (
+        kept is None
+        or len(kept.dir_tf) < directories
+        or len(kept.best) < files
+        or len(kept.lexical) < texts
+    ):
+        kept = kernel.scratch(*(n + n // 4 + 1024 for n in (directories, files, texts)))
+    return kept
+
+
+def keep_scratch(scratch: Scratch) -> None:
+    """Keep scratch for the next query. After a failure it is dropped."""
+    _spare.append(scratch)

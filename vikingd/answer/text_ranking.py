@@ -12,7 +12,7 @@ from viking_kernels.find import NO_ROWS
 from viking_kernels.scope import tail_directories
 
 from vikingd.answer.ranked_lists import RankedList
-from vikingd.answer.score_scratch import keep_scratch, take_scratch
+from vikingd.answer.scored_scope import keep_scratch, take_scratch
 from vikingd.answer.shown_texts import name_of
 from vikingd.domain.retrieve import Rrf
 from vikingd.plan.retrieve_plan import TextScope

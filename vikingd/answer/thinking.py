@@ -20,8 +20,14 @@ from viking_kernels.arrays import Scratch, decode_file, encode_file, is_file
 
 from vikingd.answer.find_answer import hits_at, hits_of
 from vikingd.answer.find_hits import FindHits, Hit
-from vikingd.answer.score_scratch import keep_scratch, take_scratch
-from vikingd.answer.scored_scope import DirectoryScores, Scored, directory_parts, score
+from vikingd.answer.scored_scope import (
+    DirectoryScores,
+    Scored,
+    directory_parts,
+    keep_scratch,
+    score,
+    take_scratch,
+)
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.find import (
     MAX_THINKING_LIMIT,

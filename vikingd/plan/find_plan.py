@@ -18,8 +18,7 @@ from vikingd.domain.rights import Caller
 from vikingd.domain.text import NONE
 from vikingd.engine import Engine
 from vikingd.index.snapshot import Snapshot
-from vikingd.plan.query_scope import LIGHT_LIMIT, QueryScope, are_light
-from vikingd.plan.readable_parts import parts_of
+from vikingd.plan.query_scope import LIGHT_LIMIT, QueryScope, are_light, parts_of
 
 START_POINTS = 64
 """Start points of a walk, at least. With 16 it misses one in fifteen of the ten best results."""

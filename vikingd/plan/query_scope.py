@@ -1,8 +1,13 @@
-"""A query bound to one snapshot and to its scope there."""
+"""A query bound to one snapshot and to its scope there; the readable parts of its target.
+
+Each part is a scope of its own.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 from viking_kernels import find as kernel
@@ -14,6 +19,7 @@ from vikingd.domain.errors import InvalidField, NotFound
 from vikingd.domain.find import FindQuery
 from vikingd.domain.products import products
 from vikingd.domain.retrieve import RetrieveQuery
+from vikingd.domain.rights import Caller
 from vikingd.domain.text import NONE, script_of
 from vikingd.index.lexicon.tokens import QueryTerms, query_terms
 from vikingd.index.metadata import where as filters
@@ -25,6 +31,8 @@ LIGHT_LIMIT = 50
 """Results that are shown in little more time than a thread takes to start the work."""
 
 _FILES_OF_A_TEXT = 4  # files that a clause filters in the time of scoring one text
+
+_Query = TypeVar("_Query", FindQuery, RetrieveQuery)
 
 _NO_VECTOR: F32 = np.zeros(0, np.float32)
 _TYPES = frozenset((ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL))
@@ -144,3 +152,27 @@ class QueryScope:
 def are_light(parts: Iterable[QueryScope]) -> bool:
     """Return whether the answer takes tens of microseconds, less than a thread takes to start."""
     return sum(part.cost for part in parts) <= _LIGHT_TEXTS
+
+
+def parts_of(query: _Query, caller: Caller, snapshot: Snapshot) -> list[_Query]:
+    """Return the query below each readable part of its target, in the order of URIs.
+
+    If the whole target is readable, it is the only part, whether it exists or not. Of a target
+    that is readable in part, parts that do not exist and parts that are files are left out.
+
+    Raises:
+        NotFound: nothing readable exists below a target other than the root.
+        InvalidField: `where` is malformed.
+    """
+    within = caller.readable_above(query.target_uri)
+    if within is not None:
+        return [query if within == uris.ROOT else replace(query, within=within)]
+    if query.where:
+        filters.parse(query.where)  # first, as if the target did not exist
+    roots = [(part, snapshot.root(part)) for part in caller.parts(query.target_uri)]
+    found = [(part, root) for part, root in roots if root is not None]
+    if not found and query.target_uri != uris.ROOT:
+        raise NotFound(query.target_uri)
+    return [
+        replace(query, target_uri=part, within=part) for part, root in found if not is_file(root)
+    ]

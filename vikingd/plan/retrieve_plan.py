@@ -17,8 +17,7 @@ from vikingd.domain.rights import Caller
 from vikingd.engine import Engine
 from vikingd.index.metadata import where as filters
 from vikingd.index.snapshot import Snapshot
-from vikingd.plan.query_scope import LIGHT_LIMIT, QueryScope, are_light
-from vikingd.plan.readable_parts import parts_of
+from vikingd.plan.query_scope import LIGHT_LIMIT, QueryScope, are_light, parts_of
 
 POSTINGS_OF_A_TEXT = 4
 """Postings that a search by words alone reads in the time of scoring one text."""
