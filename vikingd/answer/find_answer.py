@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from time import perf_counter
 
 import numpy as np
@@ -43,8 +42,10 @@ def find(plan: FindPlan) -> FindHits:
     scratch = take_scratch(plan.snapshot)
     parts = [hits_of(scope, score(scope, scratch), scratch) for scope in plan.scopes]
     keep_scratch(scratch)
-    stages = Stage("plan", plan.started, planned), Stage("score", planned, perf_counter())
-    return replace(merged(plan, parts), stages=stages, degraded=plan.degraded)
+    found = merged(plan, parts)
+    found.stages = Stage("plan", plan.started, planned), Stage("score", planned, perf_counter())
+    found.degraded = plan.degraded
+    return found
 
 
 def hits_of(scope: FindScope, scored: Scored, scratch: Scratch) -> FindHits:

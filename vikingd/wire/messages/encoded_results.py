@@ -105,7 +105,7 @@ class EncodedResults:
 
         The passages have what the contexts leave. A text that does not fit is not read.
         """
-        snapshot = found.snapshot
+        snapshot, linked = found.snapshot, found.linked
         kept = self._of(snapshot)
         contexts, texts = kept.contexts, kept.passages
         whole: list[_Context] = []
@@ -118,7 +118,7 @@ class EncodedResults:
                 context = contexts[row] = _context(snapshot, row)
                 kept.count(context.data)
             left -= context.room
-            for relation in found.linked.get(row, ()):
+            for relation in linked.get(row, ()) if linked else ():
                 left -= MESSAGE_BYTES + _size_of_relation(relation)
             if left < 0:
                 budget.left_out = len(found.hits) - len(whole)
@@ -128,7 +128,7 @@ class EncodedResults:
         out: list[tuple[Hit, _Context, bytes]] = []
         for hit, context in zip(found.hits, whole, strict=False):
             parts = [context.data, _LEVELS[hit.level], _packed(hit.score)]
-            if related := found.linked.get(hit.row):
+            if linked and (related := linked.get(hit.row)):
                 parts.append(_relations(related))
             for i, (text, own) in enumerate(hit.passages):
                 if not budget.left:
