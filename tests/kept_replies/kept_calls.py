@@ -39,8 +39,8 @@ WRITES = frozenset(("Put", "Move", "Remember", "Extract", "Forget", "Reembed"))
 """RPCs after which texts may wait for vectors."""
 
 _STATUS = "grpc-status-details-bin"
-_POINT = re.compile(r"[0-9a-f]{8,}")
-_WAIT = re.compile(r"\b[0-9]+(\.[0-9]+)? s\b")
+_POINT = re.compile(rb"\b[0-9a-f]{32}\.[0-9a-f]{16}\b")
+_WAIT = re.compile(r"\b[0-9][0-9.e+]* s\b")
 
 
 @dataclass(frozen=True)
@@ -153,9 +153,7 @@ class Caller:
                 code,
                 self._text(details),
                 self._status(status),
-                tuple(
-                    f"{k}: {self._text(_POINT.sub('0', v))}" for k, v in sorted(trailing.items())
-                ),
+                tuple(f"{k}: {self._text(v)}" for k, v in sorted(trailing.items())),
                 tuple(dict.fromkeys(map(self._named, shown))),
             )
         )
@@ -170,10 +168,10 @@ class Caller:
             self._chance.append((text.encode(), place.encode()))
 
     def _named(self, data: bytes) -> bytes:
-        """Return bytes with a name of the same length in place of each random word."""
+        """Return bytes with others of the same length in place of each random word."""
         for word, name in self._chance:
             data = data.replace(word, name)
-        return data
+        return _POINT.sub(lambda found: b"." * len(found[0]), data)
 
     def _text(self, text: str) -> str:
         return _WAIT.sub("N s", self._named(text.encode()).decode())
