@@ -46,6 +46,11 @@ def recorded(names: Sequence[str]) -> list[KeptReply]:
     return kept
 
 
+def daemon_of(kept: KeptReply) -> str:
+    """Return the name of the daemon that replied."""
+    return kept.name.partition(",")[0]
+
+
 def show(kept: Sequence[KeptReply]) -> None:
     """Print the number of replies by RPC and by status."""
     for title, counts in (
@@ -79,8 +84,9 @@ def main() -> None:
         show(kept)
         return
     after = kept_calls.read(given.other) if given.other else recorded(names)
-    of_both = {one.name.partition(",")[0] for one in after}
-    before = [one for one in kept_calls.read(given.file) if one.name.partition(",")[0] in of_both]
+    before = kept_calls.read(given.file)
+    of_both = {daemon_of(one) for one in before} & {daemon_of(one) for one in after}
+    before, after = ([one for one in kept if daemon_of(one) in of_both] for kept in (before, after))
     sys.exit(compare(before, after, given.lines) > 0)
 
 

@@ -39,7 +39,7 @@ WRITES = frozenset(("Put", "Move", "Remember", "Extract", "Forget", "Reembed"))
 """RPCs after which texts may wait for vectors."""
 
 _STATUS = "grpc-status-details-bin"
-_POINT = re.compile(rb"\b[0-9a-f]{32}\.[0-9a-f]{16}\b")
+_POINT = re.compile(rb"[0-9a-f]{32}\.[0-9a-f]{16}(?=\.)")
 _WAIT = re.compile(r"\b[0-9][0-9.e+]* s\b")
 
 
@@ -109,7 +109,7 @@ class Caller:
             reply = self._send(asked, data if asked.raw is None else bytes.fromhex(asked.raw))
             replies += 1
         if asked.rpc in WRITES and self._makes_vectors:
-            self._wait_for_vectors()
+            self._wait_for_vectors(asked)
         return reply
 
     def create_key(self, asked: Asked, who: str) -> None:
@@ -181,9 +181,9 @@ class Caller:
         status.message = self._text(status.message)
         return self._named(status.SerializeToString(deterministic=True))
 
-    def _wait_for_vectors(self) -> None:
+    def _wait_for_vectors(self, asked: Asked) -> None:
         stats = Stubs(self._channel).admin.Stats
-        while stats(StatsRequest()).embedder.backlog:
+        while stats(StatsRequest(), metadata=asked.metadata).embedder.backlog:
             time.sleep(0.005)
 
 

@@ -28,11 +28,15 @@ LEFT_OUT = frozenset(
     (
         "EmbedderStats.characters_per_second",
         "EmbedderStats.retry_time",
+        "IndexStats.base_revision",
+        "IndexStats.base_texts",
         "IndexStats.compacting",
+        "IndexStats.dead_texts",
         "IndexStats.old_bases",
+        "IndexStats.tail_texts",
     )
 )
-"""Fields that exist by chance."""
+"""Fields that exist by chance. A node of a shared store folds its index in the background."""
 
 _DAY = 86_400
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -43,6 +47,7 @@ def masked(data: bytes, kind: Descriptor) -> bytes:
     """Return a message in wire format without chance.
 
     Fields keep their order. Entries of a map are sorted, because protobuf orders them by chance.
+    Stages of timings are sorted, because some of them run at once.
     """
     pieces = []
     for tag, value in _fields(data):
@@ -56,20 +61,18 @@ def masked(data: bytes, kind: Descriptor) -> bytes:
         elif field is not None and field.message_type is not None:
             value = _masked_message(value, field.message_type)
         length = _varint(len(value)) if wire == _BYTES else b""
-        pieces.append((_is_map(field) and number, _varint(tag) + length + value))
+        pieces.append((number if _has_no_order(field) else 0, _varint(tag) + length + value))
     parts = []
-    for is_map, group in groupby(pieces, key=lambda piece: piece[0]):
+    for sorts, group in groupby(pieces, key=lambda piece: piece[0]):
         found = [piece for _, piece in group]
-        parts += sorted(found) if is_map else found
+        parts += sorted(found) if sorts else found
     return b"".join(parts)
 
 
-def _is_map(field: FieldDescriptor | None) -> bool:
-    return (
-        field is not None
-        and field.message_type is not None
-        and field.message_type.GetOptions().map_entry
-    )
+def _has_no_order(field: FieldDescriptor | None) -> bool:
+    if field is None or field.message_type is None:
+        return False
+    return field.message_type.GetOptions().map_entry or field.message_type.name == "StageTiming"
 
 
 def _masked_message(data: bytes, kind: Descriptor) -> bytes:
