@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from tests.kept_replies.kept_tree import vector
 from tests.kept_replies.wire_masks import masked
 from vikingd.client.methods import Stubs
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
-from vikingd.pb.admin_pb2 import StatsRequest
+from vikingd.pb.admin_pb2 import StatsRequest, StatsResponse
 
 METHODS = {
     method.name: method
@@ -38,6 +38,7 @@ METHODS = {
 WRITES = frozenset(("Put", "Move", "Remember", "Extract", "Forget", "Reembed"))
 """RPCs after which texts may wait for vectors."""
 
+_PATIENCE = 300.0  # seconds for the work in the background of a busy machine
 _STATUS = "grpc-status-details-bin"
 _POINT = re.compile(rb"[0-9a-f]{32}\.[0-9a-f]{16}(?=\.)")
 _WAIT = re.compile(r"\b[0-9][0-9.e+]* s\b")
@@ -109,7 +110,10 @@ class Caller:
             reply = self._send(asked, data if asked.raw is None else bytes.fromhex(asked.raw))
             replies += 1
         if asked.rpc in WRITES and self._makes_vectors:
-            self._wait_for_vectors(asked)
+            self._wait(asked, lambda stats: not stats.embedder.backlog)
+        counted = asked.rpc == "Recall" and not fields.get("noTouch") and reply is not None
+        if counted and any(one.id for one in reply.results):
+            self._wait(asked, lambda stats: stats.revision > reply.revision)
         return reply
 
     def create_key(self, asked: Asked, who: str) -> None:
@@ -181,9 +185,13 @@ class Caller:
         status.message = self._text(status.message)
         return self._named(status.SerializeToString(deterministic=True))
 
-    def _wait_for_vectors(self, asked: Asked) -> None:
+    def _wait(self, asked: Asked, condition: Callable[[StatsResponse], bool]) -> None:
+        """Wait until a write in the background is done, so that later revisions are no chance."""
         stats = Stubs(self._channel).admin.Stats
-        while stats(StatsRequest(), metadata=asked.metadata).embedder.backlog:
+        ends = time.monotonic() + _PATIENCE
+        while not condition(stats(StatsRequest(), metadata=asked.metadata)):
+            if time.monotonic() > ends:
+                raise TimeoutError(f"the work after {self.kept[-1].name} does not end")
             time.sleep(0.005)
 
 

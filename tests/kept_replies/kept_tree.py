@@ -48,7 +48,7 @@ def sentence(random: Random, language: str, words: int = 9) -> str:
 
 def tree(*, makes_vectors: bool) -> Iterator[tuple[str, Fields]]:
     """Yield the RPCs and fields that write the tree, with vectors unless the daemon makes them."""
-    for batch in (_demo(), _library(), _memories(), _large()):
+    for batch in (_demo(), _library(), _memories(), _large(1 if makes_vectors else 4)):
         for context in batch:
             if not makes_vectors and context["uri"].startswith(LIBRARY):
                 _add_vectors(context)
@@ -130,14 +130,14 @@ def _memories() -> list[Fields]:
     return [{"uri": uri, "content": content} for uri, content in files.items()]
 
 
-def _large() -> list[Fields]:
+def _large(number: int) -> list[Fields]:
     random = Random(45)
     made: list[Fields] = []
-    for i in range(4):
+    for i in range(number):
         lines = [sentence(random, "en" if i % 2 else "de", 14) for _ in range(900)]
         parts = [f"## Part {n}\n\n" + " ".join(lines[n : n + 30]) for n in range(0, 900, 30)]
         made.append({"uri": f"{LARGE}/{i}.md", "content": "\n\n".join(parts) + "\n"})
-    for i in range(150):
+    for i in range(35 * number):
         text = sentence(random, "en", 40)
         made.append({"uri": f"{LARGE}/many/{i:03}.md", "content": text, "abstract": text})
     return made
