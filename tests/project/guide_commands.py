@@ -233,6 +233,13 @@ DEEP: dict[str, str] = {
     "python -m tests.cluster --rounds 200": "{} --rounds 1 --writers 2 --readers 2",
     "python -m tests.cluster --rounds 20 --only waits": "{} --rounds 1 --writers 2 --readers 2",
     "python -m tests.cluster --rounds 20 --only async": "{} --rounds 1 --writers 2 --readers 2",
+    "python -m tests.kept_replies record FILE": (
+        "python -m tests.kept_replies record {work}/kept --only sqlite"
+    ),
+    "python -m tests.kept_replies compare FILE": (
+        "python -m tests.kept_replies record {work}/kept --only sqlite && "
+        "python -m tests.kept_replies compare {work}/kept --only sqlite"
+    ),
     "python make_mem0.py mem0.json": (
         "cd {work} && python {root}/tests/ingest/migrations/make_mem0.py mem0.json"
     ),
