@@ -26,9 +26,10 @@ from vikingd.client import (
     Session,
     TimedOut,
     Unreachable,
+    client_errors,
 )
-from vikingd.client import errors as client_errors
-from vikingd.client.methods import Method, Methods, Pages
+from vikingd.client.methods import Method, Pages
+from vikingd.client.rpc_methods import Methods
 from vikingd.domain import errors as domain_errors
 from vikingd.domain.errors import Stopping, VikingError
 from vikingd.wire.errors import status_of

@@ -146,7 +146,7 @@ def test_a_commit_with_an_unknown_outcome_counts_once(
         def trailing_metadata(self) -> tuple[()]:
             return ()
 
-    from vikingd.client.errors import from_rpc_error
+    from vikingd.client.client_errors import from_rpc_error
 
     def lose(rpc: object, request: object) -> object:
         sent(rpc, request)  # type: ignore[arg-type]
