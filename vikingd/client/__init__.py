@@ -12,8 +12,8 @@
             print(f"{match.score:.3f}", match.uri)
 
 Replies are dataclasses with the names of proto/viking/retrieval/v1. Errors are ClientErrors, one
-class for each reason (`except NotFound`). The clients of vikingd.client.messages have the same
-methods and return protobuf messages.
+class for each reason (`except NotFound`). MessageClient of vikingd.client.messages has the same
+methods and returns protobuf messages.
 """
 
 from vikingd.client.admin_calls import (
