@@ -24,7 +24,7 @@ from vikingd.client.client_errors import (
     sendable,
 )
 from vikingd.client.credentials import Credentials, check_address, is_several
-from vikingd.client.methods import Composed, Described, Method, Pages, Stream, Stubs
+from vikingd.client.methods import Method, Stubs
 from vikingd.client.pages import Progress
 from vikingd.client.rpc_methods import RETRIED, Methods
 from vikingd.client.seen import KEY, Seen
@@ -86,12 +86,12 @@ def with_functions(kind: C) -> C:
     """Give a class of clients the function of each method that is declared for it."""
     for name in dir(kind):
         method = inspect.getattr_static(kind, name)
-        if isinstance(method, Described):
-            read, returned = lambda message: message, method.reply
-            if kind._reads:
-                read, returned = method.read, method.result
-            function = kind._functions(method, read)[type(method)]
-            if isinstance(method, Stream):
+        if isinstance(method, Method):
+            read, returned = method.read, method.result
+            if not kind._reads:
+                read, returned = lambda message: message, method.reply
+            function = kind._functions(method, read)[method.kind]
+            if method.kind in ("pages", "stream"):
                 returned = kind._iterator[returned]
             method.document(function, kind, returned)
             setattr(kind, name, function)
@@ -269,7 +269,7 @@ class Connection(_Connected):
         return reply
 
     @staticmethod  # the functions of a method for this class of clients, by its kind
-    def _functions(method: Any, read: Callable[[Any], Any]) -> dict[type, Callable[..., Any]]:
+    def _functions(method: Any, read: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
         def call(self: Self, /, *args: Any, **kwargs: Any) -> Any:
             request = method(*args, **kwargs)
             return read(self._send(self._stub(method, request), request))
@@ -286,8 +286,8 @@ class Connection(_Connected):
         def rest(self: Self, stub: Any, request: Any, page: Any) -> Iterator[Any]:
             progress = Progress()
             while True:
-                progress.check(getattr(page, method.items), page.next_page_token)
-                yield from map(read, getattr(page, method.items))
+                progress.check(getattr(page, method.part), page.next_page_token)
+                yield from map(read, getattr(page, method.part))
                 request.page_token = page.next_page_token
                 if not request.page_token:
                     return
@@ -308,7 +308,7 @@ class Connection(_Connected):
             finally:
                 received.cancel()
 
-        return {Method: call, Composed: steps, Pages: pages, Stream: stream}
+        return {"call": call, "pages": pages, "stream": stream, "steps": steps}
 
 
 class AsyncConnection(_Connected):
@@ -347,7 +347,7 @@ class AsyncConnection(_Connected):
         return self._told(error, sent)
 
     @staticmethod
-    def _functions(method: Any, read: Callable[[Any], Any]) -> dict[type, Callable[..., Any]]:
+    def _functions(method: Any, read: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
         async def call(self: Self, /, *args: Any, **kwargs: Any) -> Any:
             request = method(*args, **kwargs)
             return read(await self._send(self._stub(method, request), request))
@@ -364,8 +364,8 @@ class AsyncConnection(_Connected):
             stub = self._stub(method, request)
             while True:
                 page = await self._send(stub, request)
-                progress.check(getattr(page, method.items), page.next_page_token)
-                for item in getattr(page, method.items):
+                progress.check(getattr(page, method.part), page.next_page_token)
+                for item in getattr(page, method.part):
                     yield read(item)
                 request.page_token = page.next_page_token
                 if not request.page_token:
@@ -384,4 +384,4 @@ class AsyncConnection(_Connected):
             finally:
                 received.cancel()
 
-        return {Method: call, Composed: steps, Pages: pages, Stream: stream}
+        return {"call": call, "pages": pages, "stream": stream, "steps": steps}

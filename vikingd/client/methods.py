@@ -1,9 +1,8 @@
 """The methods of the clients. Each is declared once, by the function that makes its request.
 
-The decorators here turn such a function into a Method, Pages or Stream, and a generator of several
-calls into a Composed method. `with_functions` makes plain functions of them for each class of
-clients, with the same arguments. `__get__` tells type checkers and editors what these return;
-nothing calls it.
+The decorators here make a Method of such a function. `with_functions` gives each class of clients a
+plain function of each Method, with the same arguments. `__get__` tells type checkers and editors
+what these return; nothing calls it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,18 @@ import inspect
 import re
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from functools import update_wrapper
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    Never,
+    ParamSpec,
+    TypeVar,
+    cast,
+    overload,
+)
 
 import grpc
 
@@ -28,9 +38,13 @@ from vikingd.pb.memories_pb2_grpc import MemoriesStub
 from vikingd.pb.retrieval_pb2_grpc import RetrievalStub
 
 P = ParamSpec("P")
-Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 Result = TypeVar("Result")
+
+Made = TypeVar("Made")  # a request, or steps
+Returned = TypeVar("Returned")  # by Client
+Awaited = TypeVar("Awaited")  # by AsyncClient, or an iterator
+Message = TypeVar("Message")  # by MessageClient
 
 _RPCS = {
     re.sub(r"(?<!^)(?=[A-Z])", "_", rpc.name).lower(): rpc
@@ -78,23 +92,63 @@ class BlockingMessages:
     """A client whose methods return messages."""
 
 
-class Described(Generic[P, Result]):
-    """A method as it is declared.
+class Method(Generic[P, Made, Returned, Awaited, Message]):
+    """A method as it is declared; a call of it makes a request, or the steps of several calls.
 
     Attributes:
         name: its name.
-        result: the class of its result, or of what it yields.
-        reply: the message that MessageClient returns or yields in its place.
+        kind: "call" for a reply, "pages" for the items of a listing, "stream" for the parts of a
+            streamed reply, "steps" for several calls.
+        rpc: the descriptor of its RPC; None for several calls.
+        reply: the message that MessageClient returns or yields.
+        result: the class that the other clients return or yield.
         read: the function that makes the result from the message.
+        part: the field of a reply with the result, or of a page with its items; "": all of it.
+        retried: True, or a condition: a request is sent again when the daemon is unavailable.
     """
 
-    def __init__(self, function: Callable[P, Any], result: type[Result]) -> None:
+    def __init__(
+        self,
+        function: Callable[P, Made],
+        kind: Literal["call", "pages", "stream", "steps"],
+        reply: Any,
+        result: Any,
+        *,
+        part: str = "",
+        retried: bool | If = False,
+    ) -> None:
         update_wrapper(cast("Any", self), function)
         self.name = function.__name__.rstrip("_")
+        self.kind = kind
+        self.rpc: Any = _RPCS.get(self.name)
+        self.reply = reply
         self.result = result
-        self.reply: Any = result
-        self.read: Callable[[Any], Any] = lambda result: result
-        self._make = checked(function, self.name)
+        is_part = kind == "call" and part
+        self.read = replies.reader(part, result) if is_part else replies.conversion(result)
+        self.part = part
+        self.retried = retried
+        checks = checked(function, self.name)
+        self._make = checks if kind == "steps" else sendable()(checks)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Made:
+        """Return what the function makes of checked arguments."""
+        return self._make(*args, **kwargs)
+
+    if TYPE_CHECKING:
+
+        @overload
+        def __get__(self, client: None, owner: Any) -> Callable[..., Any]: ...
+        @overload
+        def __get__(self, client: BlockingResults, owner: Any) -> Callable[P, Returned]: ...
+        @overload
+        def __get__(self, client: AwaitedResults, owner: Any) -> Callable[P, Awaited]: ...
+        @overload
+        def __get__(self, client: BlockingMessages, owner: Any) -> Callable[P, Message]: ...
+        def __get__(self, client: Any, owner: Any) -> Any: ...
+
+    def is_repeatable(self, request: Any) -> bool:
+        """Return True if this request of a `retried` method may be sent again."""
+        return self.retried.holds(request) if isinstance(self.retried, If) else True
 
     def document(self, function: Any, owner: type, returned: Any) -> None:
         """Document a function of a class of clients, which returns a type, as this method."""
@@ -103,124 +157,25 @@ class Described(Generic[P, Result]):
         function.__name__ = self.name
         function.__qualname__ = f"{owner.__qualname__}.{self.name}"
         function.__module__ = owner.__module__
-        function.__doc__ = self._documentation()
+        function.__doc__ = f"{inspect.getdoc(self._make)}{self._again()}"
         function.__signature__ = signature.replace(
             parameters=[itself, *signature.parameters.values()],
             return_annotation=re.sub(r"(\w+\.)+", "", inspect.formatannotation(returned)),
         )
 
-    def _documentation(self) -> str:
-        return str(inspect.getdoc(self._make))
-
-
-class Composed(Described[P, Result]):
-    """A method of several calls."""
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Steps[Result]:
-        """Return the steps of a call."""
-        steps: Steps[Result] = self._make(*args, **kwargs)
-        return steps
-
-    if TYPE_CHECKING:
-
-        @overload
-        def __get__(self, client: BlockingResults, owner: Any) -> Callable[P, Result]: ...
-        @overload
-        def __get__(
-            self, client: AwaitedResults, owner: Any
-        ) -> Callable[P, Coroutine[Any, Any, Result]]: ...
-        def __get__(self, client: Any, owner: Any) -> Any: ...
-
-
-class OfRpc(Described[P, Result], Generic[P, Request, Reply, Result]):
-    """A method of one RPC.
-
-    Attributes:
-        rpc: the descriptor of the RPC.
-        items: the field of a page with the items of a listing; "": there are no pages.
-        retried: True, or a condition: a request is sent again when the daemon is unavailable.
-    """
-
-    def __init__(
-        self,
-        build: Callable[P, Request],
-        reply: type[Reply],
-        result: type[Result],
-        *,
-        part: str = "",
-        items: str = "",
-        retried: bool | If,
-    ) -> None:
-        super().__init__(build, result)
-        self._make = sendable()(self._make)
-        self.reply = reply
-        self.read = replies.reader(part, result) if part else replies.conversion(result)
-        self.items = items
-        self.rpc = _RPCS[self.name]
-        self.retried = retried
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Request:
-        """Return the request of a call."""
-        request: Request = self._make(*args, **kwargs)
-        return request
-
-    def is_repeatable(self, request: Any) -> bool:
-        """Return True if this request of a `retried` method may be sent again."""
-        return self.retried.holds(request) if isinstance(self.retried, If) else True
-
-    def _documentation(self) -> str:
-        again = "Sent again when the daemon is unavailable."
+    def _again(self) -> str:
+        if self.kind == "steps":
+            return ""
         if isinstance(self.retried, If):
-            again = f"Sent again, {self.retried.words}, when the daemon is unavailable."
-        elif not self.retried:
-            again = "Not sent again by itself when the daemon is unavailable."
-        return f"{super()._documentation()}\n\n{again}"
-
-
-class Method(OfRpc[P, Request, Reply, Result]):
-    """A method that sends a request and returns its result."""
-
-    if TYPE_CHECKING:
-
-        @overload
-        def __get__(self, client: None, owner: Any) -> Callable[..., Any]: ...
-        @overload
-        def __get__(self, client: BlockingResults, owner: Any) -> Callable[P, Result]: ...
-        @overload
-        def __get__(
-            self, client: AwaitedResults, owner: Any
-        ) -> Callable[P, Coroutine[Any, Any, Result]]: ...
-        @overload
-        def __get__(self, client: BlockingMessages, owner: Any) -> Callable[P, Reply]: ...
-        def __get__(self, client: Any, owner: Any) -> Any: ...
-
-
-class Stream(OfRpc[P, Request, Reply, Result]):
-    """A method that yields the parts of a streamed reply."""
-
-    if TYPE_CHECKING:
-
-        @overload
-        def __get__(self, client: None, owner: Any) -> Callable[..., Any]: ...
-        @overload
-        def __get__(self, client: BlockingResults, owner: Any) -> Callable[P, Iterator[Result]]: ...
-        @overload
-        def __get__(
-            self, client: AwaitedResults, owner: Any
-        ) -> Callable[P, AsyncIterator[Result]]: ...
-        @overload
-        def __get__(self, client: BlockingMessages, owner: Any) -> Callable[P, Iterator[Reply]]: ...
-        def __get__(self, client: Any, owner: Any) -> Any: ...
-
-
-class Pages(Stream[P, Request, Reply, Result]):
-    """A method that yields the items of a listing, which comes in pages."""
+            return f"\n\nSent again, {self.retried.words}, when the daemon is unavailable."
+        itself = "Sent again" if self.retried else "Not sent again by itself"
+        return f"\n\n{itself} when the daemon is unavailable."
 
 
 def method(
     reply: type[Reply], result: type[Result], *, part: str = "", retried: bool | If
-) -> Callable[[Callable[P, Request]], Method[P, Request, Reply, Result]]:
-    """Make a Method of a function that builds a request.
+) -> Callable[[Callable[P, Made]], Method[P, Made, Result, Coroutine[Any, Any, Result], Reply]]:
+    """Make a method of a function that builds a request.
 
     Args:
         reply: the reply of the RPC.
@@ -229,29 +184,38 @@ def method(
         retried: True, or a condition: send a request again when the daemon is unavailable. The
             daemon may have done the work already, so a repetition must do no harm.
     """
-    return lambda build: Method(build, reply, result, part=part, retried=retried)
+    return lambda build: Method(build, "call", reply, result, part=part, retried=retried)
 
 
 def pages(
     item: type[Reply], result: type[Result], items: str
-) -> Callable[[Callable[P, Request]], Pages[P, Request, Reply, Result]]:
-    """Make Pages of a function that builds the request of a listing.
+) -> Callable[
+    [Callable[P, Made]], Method[P, Made, Iterator[Result], AsyncIterator[Result], Iterator[Reply]]
+]:
+    """Make a method of a function that builds the request of a listing.
 
     Args:
         item: the message of an item.
         result: the class of an item.
         items: the field of a page with its items.
     """
-    return lambda build: Pages(build, item, result, items=items, retried=True)
+    return lambda build: Method(build, "pages", item, result, part=items, retried=True)
 
 
 def stream(
     part: type[Reply], result: type[Result]
-) -> Callable[[Callable[P, Request]], Stream[P, Request, Reply, Result]]:
-    """Make a Stream of a function that builds a request; `part` is the message of a part."""
-    return lambda build: Stream(build, part, result, retried=False)
+) -> Callable[
+    [Callable[P, Made]], Method[P, Made, Iterator[Result], AsyncIterator[Result], Iterator[Reply]]
+]:
+    """Make a method of a function that builds a request; the reply is a stream of parts."""
+    return lambda build: Method(build, "stream", part, result)
 
 
-def composed(result: type[Result]) -> Callable[[Callable[P, Steps[Result]]], Composed[P, Result]]:
-    """Make a Composed method of a generator function of steps."""
-    return lambda function: Composed(function, result)
+def composed(
+    result: type[Result],
+) -> Callable[
+    [Callable[P, Steps[Result]]],
+    Method[P, Steps[Result], Result, Coroutine[Any, Any, Result], Never],
+]:
+    """Make a method of a generator function of several calls."""
+    return lambda function: Method(function, "steps", None, result)
