@@ -13,7 +13,7 @@ from benchmarks.daemon import Server, say, temporary_store
 from benchmarks.data import Query, Tree
 from benchmarks.measure import Load, Row, latency, percentiles
 from vikingd.client import Document, Passage, WeightedSum, retrieve_request
-from vikingd.client.memory_requests import recall as recall_request
+from vikingd.client.memory_calls import recall as recall_request
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft
 

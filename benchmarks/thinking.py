@@ -12,8 +12,8 @@ from benchmarks import daemon, models
 from benchmarks.bench import Bench
 from benchmarks.measure import Row, interleaved, percentiles
 from vikingd.client import SearchMode, find_request
-from vikingd.client.retrieval_requests import search as search_request
-from vikingd.client.session import Session
+from vikingd.client.conversation import Session
+from vikingd.client.retrieval_calls import search as search_request
 from vikingd.pb.retrieval_pb2 import FindResponse, RerankStatus, SearchResponse
 from vikingd.pb.retrieval_pb2_grpc import RetrievalStub
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from os import PathLike
 
-    from vikingd.client.local import AsyncLocalClient, LocalClient
+    from vikingd.client.local_daemon import AsyncLocalClient, LocalClient
 
 __version__ = "0.1.0"
 
@@ -46,9 +46,9 @@ def open(  # noqa: A001 - `vikingd.open` reads as it should
             (SERVER_NOT_STARTED); the message says why.
         ValueError: `path` is no directory.
     """
-    from vikingd.client.local import open_client
+    from vikingd.client.local_daemon import LocalClient, started
 
-    return open_client(path, provider, config, log, timeout)
+    return LocalClient(*started(path, provider, config, log), timeout)
 
 
 async def open_async(
@@ -60,6 +60,8 @@ async def open_async(
     timeout: float | None = 30.0,
 ) -> AsyncLocalClient:
     """Open a directory, and return an asynchronous client with a daemon of its own; see `open`."""
-    from vikingd.client.local import open_async_client
+    from asyncio import to_thread
 
-    return await open_async_client(path, provider, config, log, timeout)
+    from vikingd.client.local_daemon import AsyncLocalClient, started
+
+    return AsyncLocalClient(*await to_thread(started, path, provider, config, log), timeout)

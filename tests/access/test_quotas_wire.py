@@ -21,7 +21,7 @@ from tests.daemons import start
 from tests.models.embed_helpers import Endpoint
 from tests.patience import eventually
 from vikingd.client import Client, Draft
-from vikingd.client.errors import ClientError, NotFound, QuotaExceeded
+from vikingd.client.client_errors import ClientError, NotFound, QuotaExceeded
 from vikingd.client.methods import Stubs
 from vikingd.pb import admin_pb2, contexts_pb2
 

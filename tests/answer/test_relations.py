@@ -19,7 +19,7 @@ from tests.kernels import naive
 from tests.kernels.trees import LARGE, asked, build, room, sampled, shapes, terms_of
 from tests.tiers import examples
 from vikingd.client import Levels, Method
-from vikingd.client.errors import InvalidField as ClientInvalidField
+from vikingd.client.client_errors import InvalidField as ClientInvalidField
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import MAX_RELATIONS, ContextType, Draft, Prepared
 from vikingd.domain.find import FindQuery

@@ -30,7 +30,7 @@ from tests.chaos.worlds import (
     short,
     within,
 )
-from vikingd.client import ClientError, Mode, NotFound, retrieval_requests
+from vikingd.client import ClientError, Mode, NotFound, retrieval_calls
 from vikingd.client.messages import MessageClient
 
 _LETTERS = "bcdfghjklm"  # no vowels or digits, at which a tokenizer could split a word
@@ -255,7 +255,7 @@ def _found(client: MessageClient, words: Sequence[str]) -> list[list[str]]:
     if client.stats().embedder.provider != "none":
         replies = [client.retrieve(word, mode=Mode.KEYWORD, top_k=3) for word in words]
         return [[item.uri for item in reply.items] for reply in replies]
-    batch = client.batch_find([retrieval_requests.find(word, limit=3) for word in words])
+    batch = client.batch_find([retrieval_calls.find(word, limit=3) for word in words])
     return [
         [m.uri for m in (*answer.memories, *answer.resources, *answer.skills)]
         for answer in batch.responses

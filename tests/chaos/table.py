@@ -24,7 +24,7 @@ import grpc
 
 from tests.chaos import light, wirefuzz
 from tests.chaos.daemon import Daemon, Nursery, Wrong
-from vikingd.client import Boost, Draft, Mode, Passage, retrieval_requests
+from vikingd.client import Boost, Draft, Mode, Passage, retrieval_calls
 from vikingd.client.messages import MessageClient
 from vikingd.pb import contexts_pb2, memories_pb2, retrieval_pb2
 
@@ -144,7 +144,7 @@ def boosts(row: Row) -> Iterator[None]:
     tags = [f"tag{i}" for i in range(20)]
     fill(row, 20_000, metadata={"n": 1, "lang": "en", "tags": tags})
     clauses = {"$or": [{"tags": {"$in": [f"no{i}"]}} for i in range(244)]}
-    request = retrieval_requests.retrieve(
+    request = retrieval_calls.retrieve(
         "lantern",
         mode=Mode.KEYWORD,
         top_k=10,
@@ -202,12 +202,10 @@ def longest_line(row: Row) -> Iterator[None]:
 def heavy_calls() -> list[tuple[str, bytes]]:
     """Return valid requests that take long."""
     where = {"$or": [{"n": {"$gte": i}} for i in range(240)]}
-    find = retrieval_requests.find("lantern word", limit=1000, where=where)
-    retrieve = retrieval_requests.retrieve(
-        "lantern word", mode=Mode.KEYWORD, top_k=500, diversity=0.5
-    )
+    find = retrieval_calls.find("lantern word", limit=1000, where=where)
+    retrieve = retrieval_calls.retrieve("lantern word", mode=Mode.KEYWORD, top_k=500, diversity=0.5)
     recall = memories_pb2.RecallRequest(query="lantern word", top_k=500, max_tokens=1_000_000)
-    batch = retrieval_requests.batch_find([retrieval_requests.find("lantern word", limit=100)] * 64)
+    batch = retrieval_calls.batch_find([retrieval_calls.find("lantern word", limit=100)] * 64)
     return [
         (f"{RETRIEVAL}/Find", find.SerializeToString()),
         (f"{RETRIEVAL}/BatchFind", batch.SerializeToString()),

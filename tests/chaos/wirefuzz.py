@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from tests.chaos import worlds
-from vikingd.client import retrieval_requests, values
+from vikingd.client import retrieval_calls, values
 from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.pb.contexts_pb2 import ContextInput
 
@@ -120,7 +120,7 @@ def methods() -> dict[str, type[Message]]:
 def corpus() -> dict[str, list[Message]]:
     """Return real requests for every RPC by method name, such as "Put"."""
     where = values.struct({"$or": [{"n": {"$gte": 3}}, {"lang": {"$in": ["en", "zh"]}}]})
-    find = retrieval_requests.find("harbour light", limit=5)
+    find = retrieval_calls.find("harbour light", limit=5)
     full = retrieval_pb2.FindRequest(
         query="harbour",
         vector=worlds.vector(1),
@@ -165,9 +165,9 @@ def corpus() -> dict[str, list[Message]]:
     )
     return {
         "Find": [find, full],
-        "BatchFind": [retrieval_requests.batch_find([find, full, find])],
+        "BatchFind": [retrieval_calls.batch_find([find, full, find])],
         "Search": [retrieval_pb2.SearchRequest(query="help", session=session, where=where)],
-        "Retrieve": [retrieve, retrieval_requests.retrieve("harbour")],
+        "Retrieve": [retrieve, retrieval_calls.retrieve("harbour")],
         "BuildContext": [
             retrieval_pb2.BuildContextRequest(find=full, max_tokens=500, tokenizer="o200k_base"),
             retrieval_pb2.BuildContextRequest(

@@ -42,21 +42,19 @@ from vikingd.client import (
     SessionMessage,
     TimedOut,
     Unreachable,
-    admin_requests,
+    admin_calls,
+    context_calls,
     context_input,
-    context_requests,
-    contexts,
     find_request,
-    memory_requests,
+    memory_calls,
     results,
-    retrieval_requests,
-    status,
+    retrieval_calls,
     vector_bytes,
 )
 from vikingd.client.messages import MessageClient
 from vikingd.client.values import moment
 from vikingd.domain.contexts import Entry
-from vikingd.pb import admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
+from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 if TYPE_CHECKING:
     from vikingd.client.values import Vector
@@ -182,10 +180,10 @@ def test_a_find_request_carries_every_argument() -> None:
 
 def test_requests_with_a_pattern_carry_every_argument() -> None:
     """The requests of glob and grep carry every argument; pages are asked for one by one."""
-    glob = context_requests.glob(
+    glob = context_calls.glob(
         "*", "viking://resources", kind=NodeKind.DIRECTORY, page_size=3, min_revision=4
     )
-    grep = context_requests.grep(
+    grep = context_calls.grep(
         "a",
         "viking://resources",
         case_insensitive=True,
@@ -199,12 +197,12 @@ def test_requests_with_a_pattern_carry_every_argument() -> None:
     for request in (glob, grep):
         names = set(request.DESCRIPTOR.fields_by_name) - {"page_token"}
         assert {field.name for field, _ in request.ListFields()} == names
-    assert not context_requests.glob("*").kind
+    assert not context_calls.glob("*").kind
 
 
 def test_a_search_request_carries_every_argument() -> None:
     """A search request carries every argument and the last 20 messages of its session."""
-    request = retrieval_requests.search(
+    request = retrieval_calls.search(
         "task",
         session=Session("before", [SessionMessage("user", "now")]),
         target_uri="viking://resources",
@@ -221,27 +219,27 @@ def test_a_search_request_carries_every_argument() -> None:
     assert {f.name for f, _ in request.ListFields()} == set(request.DESCRIPTOR.fields_by_name)
     assert request.session.summary == "before"
     assert [(m.role, m.content) for m in request.session.messages] == [("user", "now")]
-    assert retrieval_requests.search("task").mode == retrieval_pb2.SEARCH_MODE_THINKING
-    assert not retrieval_requests.search("task").HasField("session")
+    assert retrieval_calls.search("task").mode == retrieval_pb2.SEARCH_MODE_THINKING
+    assert not retrieval_calls.search("task").HasField("session")
     said = SearchSession("", tuple(SessionMessage("tool", str(n)) for n in range(5000)))
-    sent = retrieval_requests.search("task", session=said).session.messages
+    sent = retrieval_calls.search("task", session=said).session.messages
     assert [int(message.content) for message in sent] == list(range(4980, 5000))
 
 
-REQUESTS = (retrieval_requests, context_requests, memory_requests, admin_requests)
+CALLS = (retrieval_calls, context_calls, memory_calls, admin_calls)
 
 
 def test_all_clients_have_a_method_for_each_rpc() -> None:
     """Every client has a method for each RPC, with the same arguments and documentation."""
     names = {
         re.sub(r"(?<!^)(?=[A-Z])", "_", method.name).lower()
-        for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2)
+        for file in (retrieval_pb2, contexts_pb2, memories_pb2, admin_pb2, access_pb2)
         for service in file.DESCRIPTOR.services_by_name.values()
         for method in service.methods
     }
     for name in names:
         function = "list_" if name == "list" else name
-        build = next(getattr(one, function) for one in REQUESTS if hasattr(one, function))
+        build = next(getattr(one, function) for one in CALLS if hasattr(one, function))
         asked = list(inspect.signature(build).parameters.values())
         for kind in (Client, AsyncClient, MessageClient):
             method = getattr(kind, name)
@@ -249,8 +247,8 @@ def test_all_clients_have_a_method_for_each_rpc() -> None:
             assert list(inspect.signature(method).parameters.values())[1:] == asked
             assert method.__doc__.startswith(build.__doc__.partition("\n")[0])
     returned = inspect.signature(Client.get).return_annotation
-    assert returned == "contexts.Context"
-    assert inspect.signature(MessageClient.get).return_annotation == "contexts_pb2.GetResponse"
+    assert returned == "Context"
+    assert inspect.signature(MessageClient.get).return_annotation == "GetResponse"
 
 
 def test_what_is_put_is_found_read_moved_linked_and_deleted(client: Client) -> None:
@@ -489,10 +487,10 @@ def test_what_is_exported_is_there_and_in_order() -> None:
     """`vikingd.client` exports every public type of contexts, results and status once."""
     exported = vikingd_client.__all__
     assert len(set(exported)) == len(exported)
-    for module in (contexts, results, status):
+    for module in (admin_calls, context_calls, memory_calls, results):
         defined = {
             name
             for name, one in vars(module).items()
             if isinstance(one, type) and one.__module__ == module.__name__ and name[0] != "_"
         }
-        assert defined <= set(exported)
+        assert defined - {"Rows"} <= set(exported)

@@ -23,16 +23,15 @@ from vikingd.client import (
     RecallPath,
     RerankStatus,
     StopReason,
-    access,
-    contexts,
-    extracted,
-    memory_requests,
+    admin_calls,
+    context_calls,
+    memory_calls,
     results,
-    retrieval_requests,
-    status,
+    retrieval_calls,
 )
-from vikingd.client.methods import Method, Methods
+from vikingd.client.methods import Method
 from vikingd.client.replies import read
+from vikingd.client.rpc_methods import Methods
 from vikingd.domain.find import Levels
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
@@ -41,27 +40,27 @@ REPLIES: dict[type[Any], Message] = {
     results.SearchResult: retrieval_pb2.SearchResponse(),
     results.RetrieveResult: retrieval_pb2.RetrieveResponse(),
     results.BuiltContext: retrieval_pb2.BuildContextResponse(),
-    results.RecallResult: memories_pb2.RecallResponse(),
-    results.RememberResult: memories_pb2.RememberResponse(),
-    extracted.ExtractResult: memories_pb2.ExtractResponse(),
-    results.ReinforceResult: memories_pb2.ReinforceResponse(),
-    results.ForgetResult: memories_pb2.ForgetResponse(),
-    contexts.PutResult: contexts_pb2.PutResponse(),
-    contexts.DeleteResult: contexts_pb2.DeleteResponse(),
-    contexts.MoveResult: contexts_pb2.MoveResponse(),
-    contexts.Context: contexts_pb2.Context(),
-    contexts.LinkResult: contexts_pb2.LinkResponse(),
-    status.Stats: admin_pb2.StatsResponse(),
-    status.VerifyReport: admin_pb2.VerifyResponse(),
-    status.OptimizeResult: admin_pb2.OptimizeResponse(),
-    status.ReembedResult: admin_pb2.ReembedResponse(),
-    access.CreatedKey: access_pb2.CreateKeyResponse(),
-    access.KeyList: access_pb2.ListKeysResponse(),
-    access.Key: access_pb2.Key(),
-    access.RotatedKey: access_pb2.RotateKeyResponse(),
-    access.Tenant: access_pb2.Tenant(),
-    access.TenantList: access_pb2.ListTenantsResponse(),
-    access.DeletedTenant: access_pb2.DeleteTenantResponse(),
+    memory_calls.RecallResult: memories_pb2.RecallResponse(),
+    memory_calls.RememberResult: memories_pb2.RememberResponse(),
+    memory_calls.ExtractResult: memories_pb2.ExtractResponse(),
+    memory_calls.ReinforceResult: memories_pb2.ReinforceResponse(),
+    memory_calls.ForgetResult: memories_pb2.ForgetResponse(),
+    context_calls.PutResult: contexts_pb2.PutResponse(),
+    context_calls.DeleteResult: contexts_pb2.DeleteResponse(),
+    context_calls.MoveResult: contexts_pb2.MoveResponse(),
+    context_calls.Context: contexts_pb2.Context(),
+    context_calls.LinkResult: contexts_pb2.LinkResponse(),
+    admin_calls.Stats: admin_pb2.StatsResponse(),
+    admin_calls.VerifyReport: admin_pb2.VerifyResponse(),
+    admin_calls.OptimizeResult: admin_pb2.OptimizeResponse(),
+    admin_calls.ReembedResult: admin_pb2.ReembedResponse(),
+    admin_calls.CreatedKey: access_pb2.CreateKeyResponse(),
+    admin_calls.KeyList: access_pb2.ListKeysResponse(),
+    admin_calls.Key: access_pb2.Key(),
+    admin_calls.RotatedKey: access_pb2.RotateKeyResponse(),
+    admin_calls.Tenant: access_pb2.Tenant(),
+    admin_calls.TenantList: access_pb2.ListTenantsResponse(),
+    admin_calls.DeletedTenant: access_pb2.DeleteTenantResponse(),
 }
 
 
@@ -145,10 +144,22 @@ def test_every_field_of_a_reply_arrives_under_its_name(kind: type[Any]) -> None:
     assert attributes(value) == plain(message)
 
 
+METHODS = [one for one in vars(Methods).values() if isinstance(one, Method)]
+
+
 def test_every_method_is_among_those_above() -> None:
     """REPLIES has the result of every method except batch_find, which has several of a find."""
-    methods = {one.result for one in vars(Methods).values() if isinstance(one, Method)}
-    assert methods - set(REPLIES) == {tuple[results.FindResult, ...]}
+    called = {one.result for one in METHODS if one.kind == "call"}
+    assert called - set(REPLIES) == {tuple[results.FindResult, ...]}
+
+
+def test_every_method_declares_the_reply_of_its_rpc() -> None:
+    """The declared message is the reply of the RPC, or the item of its pages."""
+    for one in METHODS:
+        reply = one.rpc.output_type
+        if one.kind == "pages":
+            reply = reply.fields_by_name[one.part].message_type
+        assert one.reply.DESCRIPTOR is reply, one.name
 
 
 @pytest.mark.parametrize("kind", REPLIES, ids=lambda kind: kind.__name__)
@@ -200,19 +211,22 @@ def test_matches_iterate_by_score_and_ties_by_uri() -> None:
 
 def test_enums_are_those_of_the_domain() -> None:
     """An unset enum is None or UNSPECIFIED, and an unknown enum value stays a number."""
-    assert read(results.RecallResult, memories_pb2.RecallResponse()).path is None
+    assert read(memory_calls.RecallResult, memories_pb2.RecallResponse()).path is None
     assert (
-        read(results.RecallResult, memories_pb2.RecallResponse(path=2)).path is RecallPath.TIMELINE
+        read(memory_calls.RecallResult, memories_pb2.RecallResponse(path=2)).path
+        is RecallPath.TIMELINE
     )
     assert (
         read(results.RetrieveResult, retrieval_pb2.RetrieveResponse(outcome=2)).outcome
         is Outcome.NO_MATCH
     )
-    assert read(contexts.PutResult, contexts_pb2.PutResponse(outcomes=[3])).outcomes == (
+    assert read(context_calls.PutResult, contexts_pb2.PutResponse(outcomes=[3])).outcomes == (
         PutOutcome.UNCHANGED,
     )
-    assert read(contexts.Context, contexts_pb2.Context()).context_type is ContextType.UNSPECIFIED
-    newer = read(contexts.PutResult, contexts_pb2.PutResponse(outcomes=[99]))
+    assert (
+        read(context_calls.Context, contexts_pb2.Context()).context_type is ContextType.UNSPECIFIED
+    )
+    newer = read(context_calls.PutResult, contexts_pb2.PutResponse(outcomes=[99]))
     assert newer.outcomes == (99,)
 
 
@@ -243,7 +257,7 @@ def test_times_are_in_utc_to_the_microsecond() -> None:
     """Times are in UTC with microseconds; an unset time is None."""
     message = contexts_pb2.Context()
     message.time.seconds, message.time.nanos = -2, 500_000_999
-    found = read(contexts.Context, message)
+    found = read(context_calls.Context, message)
     assert found.time == datetime(1969, 12, 31, 23, 59, 58, 500_000, UTC)
     assert found.update_time is None
 
@@ -251,10 +265,10 @@ def test_times_are_in_utc_to_the_microsecond() -> None:
 def test_limit_and_top_k_are_one_argument() -> None:
     """Every call accepts limit or top_k; two different values are an error that names both."""
     for build in (
-        retrieval_requests.find,
-        retrieval_requests.search,
-        retrieval_requests.retrieve,
-        memory_requests.recall,
+        retrieval_calls.find,
+        retrieval_calls.search,
+        retrieval_calls.retrieve,
+        memory_calls.recall,
     ):
         request: Any = build("tea", limit=7)
         assert request == build("tea", top_k=7) == build("tea", limit=7, top_k=7)

@@ -26,9 +26,10 @@ from vikingd.client import (
     Session,
     TimedOut,
     Unreachable,
+    client_errors,
 )
-from vikingd.client import errors as client_errors
-from vikingd.client.methods import Method, Methods, Pages
+from vikingd.client.methods import Method
+from vikingd.client.rpc_methods import Methods
 from vikingd.domain import errors as domain_errors
 from vikingd.domain.errors import Stopping, VikingError
 from vikingd.wire.status_errors import status_of
@@ -57,7 +58,11 @@ ONCE = {"forget", "delete", "move", "unlink", "optimize", "reembed"}
 ONCE |= {"create_key", "rotate_key", "delete_tenant"}
 """Methods that the client does not retry with the arguments in ARGUMENTS."""
 
-NAMES = {name for name, one in vars(Methods).items() if isinstance(one, Method | Pages)}
+NAMES = {
+    name
+    for name, one in vars(Methods).items()
+    if isinstance(one, Method) and one.kind in ("call", "pages")
+}
 
 Fault = Callable[[int, Any], None]
 

@@ -146,7 +146,7 @@ def test_a_commit_with_an_unknown_outcome_counts_once(
         def trailing_metadata(self) -> tuple[()]:
             return ()
 
-    from vikingd.client.errors import from_rpc_error
+    from vikingd.client.client_errors import from_rpc_error
 
     def lose(rpc: object, request: object) -> object:
         sent(rpc, request)  # type: ignore[arg-type]
@@ -231,3 +231,29 @@ def test_the_asynchronous_client_commits(asked: Asked) -> None:
         assert said.committed == 1
 
     asyncio.run(run())
+
+
+def test_a_commit_that_is_cancelled_during_its_call_is_repeated_first(asked: Asked) -> None:
+    """The daemon may have done the call, so the next commit repeats it with its name."""
+    memory = note("profile", "The user lives in Lyon.", 0)
+    asked.model.answer = lambda _: Reply(noted(memory).body, after=SLOW)
+    said = session("I live in Lyon.")
+
+    async def run() -> None:
+        async with AsyncClient(asked.client.address) as client:
+            gone = client.commit(said)
+            while not asked.model.requests:
+                await asyncio.sleep(0.01)
+            gone.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await gone
+            first = said.commits.unsure
+            assert first.arguments["request_id"]
+            said.add("user", "Hello.")
+            await client.commit(said)
+            assert (said.commits.unsure, said.committed) == (None, 2)
+
+    asyncio.run(run())
+    state = asked.client.get(PROFILE).passages[0].memory
+    assert state is not None
+    assert state.reinforcement == 0

@@ -24,7 +24,7 @@ from vikingd.client import (
     Unauthenticated,
     Unreachable,
     find_request,
-    launch,
+    local_daemon,
 )
 
 TEA = Document("viking://resources/notes/tea.md", "Oolong: 90 degrees.", vector=[1.0, 0.0, 0.0])
@@ -266,7 +266,7 @@ def test_a_missing_extra_is_named_with_its_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the packages of the daemon, open() names the extra and leaves no directory."""
-    monkeypatch.setattr(launch, "_SERVER_MODULES", ("vikingd_is_not_there",))
+    monkeypatch.setattr(local_daemon, "_SERVER_MODULES", ("vikingd_is_not_there",))
     with pytest.raises(ClientError, match=r"pip install 'vikingd\[server\]'"):
         vikingd.open(tmp_path / "data")
     assert not (tmp_path / "data").exists()

@@ -25,16 +25,15 @@ from vikingd.client import (
     NodeKind,
     Passage,
     SearchMode,
+    context_calls,
     context_input,
-    context_requests,
     find_request,
-    memory_requests,
-    retrieval_requests,
+    memory_calls,
+    retrieval_calls,
     retrieve_request,
 )
-from vikingd.client.access import create_key
-from vikingd.client.choices import many_of, one_of
-from vikingd.client.values import When, micros_of, struct
+from vikingd.client.admin_calls import create_key
+from vikingd.client.values import When, many_of, micros_of, one_of, struct
 from vikingd.domain.prompt import RecallPath
 
 URI = "viking://resources/notes/tea.md"
@@ -75,9 +74,9 @@ def test_a_time_has_many_forms(given: When, expected: datetime) -> None:
     assert micros_of(given) == micros
     for message in (
         context_input(Document(URI, time=given)).time,
-        memory_requests.remember("x", "journal", time=given).time,
-        memory_requests.forget(older_than=given).older_than,
-        memory_requests.recall("x", now=given).now,
+        memory_calls.remember("x", "journal", time=given).time,
+        memory_calls.forget(older_than=given).older_than,
+        memory_calls.recall("x", now=given).now,
     ):
         assert message.ToDatetime(UTC) == expected
 
@@ -129,9 +128,7 @@ def test_each_request_takes_names() -> None:
     assert find_request("x", levels="both", method="best-first", mode="thinking") == find_request(
         "x", levels=Levels.BOTH, method=Method.BEST_FIRST, mode=SearchMode.THINKING
     )
-    search = retrieval_requests.search(
-        "x", mode="quick", levels="directories", context_types="skill"
-    )
+    search = retrieval_calls.search("x", mode="quick", levels="directories", context_types="skill")
     assert (search.mode, search.levels) == (SearchMode.QUICK, Levels.DIRECTORIES)
     assert list(search.context_types) == [ContextType.SKILL]
     retrieved = retrieve_request(
@@ -144,27 +141,27 @@ def test_each_request_takes_names() -> None:
     assert retrieved.mode == Mode.KEYWORD
     assert len(retrieved.include) == len(retrieved.boosts) == 1
     assert list(retrieved.optional_clauses) == ["year"]
-    built = retrieval_requests.build_context(uris=URI, citation="none", order="tree")
+    built = retrieval_calls.build_context(uris=URI, citation="none", order="tree")
     assert list(built.uris.uris) == [URI]
     assert built.citation == CitationStyle.NONE
-    assert context_requests.glob("*", kind="files").kind == NodeKind.FILE
-    assert list(memory_requests.recall("x", without="timeline").without) == [RecallPath.TIMELINE]
+    assert context_calls.glob("*", kind="files").kind == NodeKind.FILE
+    assert list(memory_calls.recall("x", without="timeline").without) == [RecallPath.TIMELINE]
 
 
 def test_one_value_stands_for_several() -> None:
     """One value is taken where several are expected, and a list where they come one by one."""
-    assert list(context_requests.delete([URI, "viking://resources/a"]).uris) == [
+    assert list(context_calls.delete([URI, "viking://resources/a"]).uris) == [
         URI,
         "viking://resources/a",
     ]
-    assert list(memory_requests.forget([1, 2]).ids) == [1, 2]
-    assert list(memory_requests.reinforce((1, 2), 3).ids) == [1, 2, 3]
-    assert len(context_requests.put(Document(URI, "x")).contexts) == 1
-    assert context_requests.put({"uri": URI, "content": "x"}) == context_requests.put(
+    assert list(memory_calls.forget([1, 2]).ids) == [1, 2]
+    assert list(memory_calls.reinforce((1, 2), 3).ids) == [1, 2, 3]
+    assert len(context_calls.put(Document(URI, "x")).contexts) == 1
+    assert context_calls.put({"uri": URI, "content": "x"}) == context_calls.put(
         [Document(URI, "x")]
     )
     assert [
-        item.uri for item in retrieval_requests.build_context(items=ContextItem(URI)).items.items
+        item.uri for item in retrieval_calls.build_context(items=ContextItem(URI)).items.items
     ] == [URI]
     assert list(context_input(Document(URI, update_mask="title")).update_mask.paths) == ["title"]
     key = create_key(read="viking://resources", write=["viking://users/ana"])

@@ -15,6 +15,7 @@ from vikingd.client import (
     AsyncClient,
     Client,
     Document,
+    InvalidField,
     MemoryEntry,
     NotFound,
     PutOutcome,
@@ -178,6 +179,8 @@ def test_memories_are_listed_one_by_one(typed: Client) -> None:
     assert not list(typed.memories(user="ben"))
     with pytest.raises(ValueError, match="give one of them"):
         typed.memories(user="ana", project="moon")
+    with pytest.raises(InvalidField, match=r"\.\."):
+        list(typed.memories(user=".."))
 
 
 def test_an_edited_memory_keeps_its_place_and_its_counters(typed: Client) -> None:
@@ -258,6 +261,8 @@ def test_the_asynchronous_client_does_the_same(typed: Client) -> None:
             assert [one async for one in client.memories(kind="tasks").list()] == []
             await client.memories().delete(edited)
             assert [one async for one in client.memories()] == []
+            with pytest.raises(InvalidField, match=r"\.\."):
+                await anext(aiter(client.memories(user="..")))
             listed = client.list("viking://resources/none")
             with pytest.raises(NotFound):
                 await anext(listed)

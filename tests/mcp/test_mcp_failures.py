@@ -13,8 +13,9 @@ from mcp import Client
 
 from tests.daemons import serving
 from tests.mcp.mcp_helpers import failed, in_process, run, told
-from vikingd.client import AsyncClient, CreatedKey, Draft, errors
+from vikingd.client import AsyncClient, CreatedKey, Draft
 from vikingd.client import Client as Daemon
+from vikingd.client import client_errors as errors
 from vikingd.mcp import failures, retrieving
 from vikingd.mcp.server import server
 

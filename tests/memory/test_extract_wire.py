@@ -16,7 +16,7 @@ import pytest
 from tests.memory.extract_helpers import PREFERENCES, PROFILE, ROOT, files, session, texts
 from tests.nodes.reader_helpers import serving
 from vikingd.client import AsyncClient, Client, ClientError, Draft, ExtractSource, InvalidField
-from vikingd.client.errors import PermissionDenied, QuotaExceeded, ReadOnly
+from vikingd.client.client_errors import PermissionDenied, QuotaExceeded, ReadOnly
 from vikingd.client.messages import MessageClient
 from vikingd.pb import memories_pb2, retrieval_pb2
 

@@ -16,7 +16,7 @@ import pytest
 
 from tests.commands import serve
 from vikingd.client import importing
-from vikingd.client.errors import ClientError
+from vikingd.client.client_errors import ClientError
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import MAX_TEXT, InvalidField, NotFound

@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import grpc
 
+from vikingd.client.client_errors import ClientError
 from vikingd.client.documents import message_of
-from vikingd.client.errors import ClientError
 from vikingd.client.steps import Call, Steps
 from vikingd.pb.contexts_pb2 import ContextInput
 

@@ -5,41 +5,35 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from vikingd.client import writing
-from vikingd.client.calls import checked
-from vikingd.client.committing import Commit
-from vikingd.client.connection import AsyncConnection, Connection
-from vikingd.client.contexts import AddResult, PutResult
-from vikingd.client.documents import Given
-from vikingd.client.errors import FieldViolation, InvalidField
-from vikingd.client.extracted import ExtractResult
+from vikingd.client.argument_checks import checked
+from vikingd.client.client_connection import AsyncConnection, Connection, with_functions
+from vikingd.client.client_errors import FieldViolation, InvalidField
+from vikingd.client.conversation import Session
 from vikingd.client.importing import Importer, ImportSummary, items_of
-from vikingd.client.memories import AsyncMemories, Memories
+from vikingd.client.memory_calls import ExtractResult
+from vikingd.client.memory_commits import Commit
+from vikingd.client.memory_entries import AsyncMemories, Memories
 from vikingd.client.messages import MessageClient
-from vikingd.client.methods import AwaitedResults, BlockingResults
-from vikingd.client.session import Session
+from vikingd.client.rpc_methods import AwaitedMethods, BlockingMethods
 from vikingd.client.steps import arun, run
 from vikingd.client.values import When
-from vikingd.client.writing import Progress, PutSummary
 from vikingd.domain import errors
 
-if TYPE_CHECKING:
-    from vikingd.client.values import Vector
 
-
-class Client(Connection, BlockingResults):
+@with_functions
+class Client(Connection, BlockingMethods):
     """A connection to a daemon; usable from any thread, and as a context manager.
 
     It connects with the first call. Methods return dataclasses (see vikingd.client.results) and
-    raise ClientError or one of its subclasses in vikingd.client.errors.
+    raise ClientError or one of its subclasses in vikingd.client.client_errors.
 
     Args:
         address: of the daemon: HOST:PORT, unix:PATH, or vikings://HOST:PORT for TLS; several IP
@@ -67,103 +61,6 @@ class Client(Connection, BlockingResults):
     Attributes:
         address, timeout, retries, consistent: the arguments.
     """
-
-    _converts = True
-
-    @checked
-    def add(
-        self,
-        text: str,
-        at: str,
-        *,
-        title: str = "",
-        metadata: Mapping[str, Any] | None = None,
-        time: When | None = None,
-        wait_for_vectors: bool = False,
-    ) -> AddResult:
-        """Writes one text; the result has its URI.
-
-        Args:
-            text: the text.
-            at: the URI of the file, or of a directory with a slash at its end. In a directory the
-                file is named by the first words of the title or the text, and by a hash of the
-                text, so that the same text is written once. An existing file is replaced.
-            title: the title; "": none.
-            metadata: a JSON object for `where` filters.
-            time: the time of the described event; None: now.
-            wait_for_vectors: wait until the text is found by meaning too, not by its words alone.
-
-        Raises:
-            TypeError: an argument has a wrong type.
-            ClientError: the daemon refuses the text.
-        """
-        return run(self, writing.add(text, at, title, metadata, time, wait_for_vectors))
-
-    @checked
-    def put_many(self, documents: Iterable[Given], *, progress: Progress = False) -> PutSummary:
-        """Writes any number of documents, in batches.
-
-        The daemon writes each batch at once. A refused document is in `failed` of the summary, and
-        the others are written. After an error the earlier batches stay; a repetition of the call
-        leaves them unchanged.
-
-        Args:
-            documents: Documents, or dicts with their fields, each URI once.
-            progress: True shows a bar on stderr; a function is called with the number of documents
-                just finished.
-
-        Raises:
-            TypeError: something is no document.
-            ClientError: the daemon cannot be reached, or refuses the calls.
-        """
-        writing.check_documents(documents)
-        with writing.advancing(progress, documents) as advance:
-            return run(self, writing.put_many(documents, PutSummary(), advance))
-
-    @checked
-    def update(
-        self,
-        uri: str,
-        *,
-        content: str | None = None,
-        title: str | None = None,
-        abstract: str | None = None,
-        overview: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        time: When | None = None,
-        vector: Vector | None = None,
-        expected_revision: int | None = None,
-    ) -> PutResult:
-        """Changes the given fields of a context; the others stay.
-
-        Args:
-            uri: the URI of the context.
-            content, title, abstract, overview: the new texts; "" removes one.
-            metadata: the new metadata, which replaces the old one whole; {} removes it.
-            time: the new time of the described event.
-            vector: the new embedding of the abstract.
-            expected_revision: the revision that the context must have; None: any revision.
-
-        Raises:
-            ValueError: no field is given.
-            NotFound: there is no such context.
-            RevisionDiffers: the context has another revision.
-        """
-        fields = {
-            "content": content,
-            "title": title,
-            "abstract": abstract,
-            "overview": overview,
-            "metadata": metadata,
-            "time": time,
-            "vector": vector,
-        }
-        return run(self, writing.update(uri, expected_revision, fields))
-
-    @checked
-    def exists(self, uri: str) -> bool:
-        """Returns True if there is a file or directory that the caller may read."""
-        return run(self, writing.exists(uri))
 
     @checked
     def memories(self, *, user: str = "", project: str = "", kind: str = "") -> Memories:
@@ -203,35 +100,30 @@ class Client(Connection, BlockingResults):
 
         The evidence of the result counts all messages of the session from 0, dropped ones included.
         """
-        commit = Commit(session, _options(project, time, time_zone))
+        commit = Commit(session, project=project, time=time, time_zone=time_zone)
         before, ended = session.commits.begin()
         result: Future[ExtractResult] = Future()
         self._commits.add(result)
+        result.add_done_callback(self._commits.discard)
 
-        def run() -> None:
+        def work() -> None:
             try:
                 if before is not None:
                     before.result()
-                for piece in commit.pieces():
-                    try:
-                        done = self.extract(piece.session, **piece.arguments())
-                    except BaseException as error:
-                        commit.failed(piece, error)
-                        raise
-                    commit.done(piece, done)
+                found = run(self, commit.steps())
             except BaseException as error:  # the future tells of it
                 ended.set_result(None)
                 result.set_exception(error)
             else:
                 ended.set_result(None)
-                result.set_result(commit.result())
+                result.set_result(found)
 
-        threading.Thread(target=run, name="commit").start()
+        threading.Thread(target=work, name="commit").start()
         return result
 
     def close(self) -> None:
         """Waits for the commits, and ends the connection; calls in flight fail."""
-        wait(self._commits.all())
+        wait(list(self._commits))
         super().close()
 
     def import_path(
@@ -263,70 +155,12 @@ class Client(Connection, BlockingResults):
         return _import(self, path, uri, delete=delete, dry_run=dry_run, progress=progress)
 
 
-class AsyncClient(AsyncConnection, AwaitedResults):
+@with_functions
+class AsyncClient(AsyncConnection, AwaitedMethods):
     """A connection to a daemon within one event loop; usable as an async context manager.
 
     Arguments, attributes, results and errors are the same as those of Client.
     """
-
-    _converts = True
-
-    @checked
-    async def add(
-        self,
-        text: str,
-        at: str,
-        *,
-        title: str = "",
-        metadata: Mapping[str, Any] | None = None,
-        time: When | None = None,
-        wait_for_vectors: bool = False,
-    ) -> AddResult:
-        """Writes one text; see Client.add."""
-        return await arun(self, writing.add(text, at, title, metadata, time, wait_for_vectors))
-
-    @checked
-    async def put_many(
-        self, documents: Iterable[Given], *, progress: Progress = False
-    ) -> PutSummary:
-        """Writes any number of documents; see Client.put_many.
-
-        `documents` is read on the event loop, and a `progress` function is called there.
-        """
-        writing.check_documents(documents)
-        with writing.advancing(progress, documents) as advance:
-            return await arun(self, writing.put_many(documents, PutSummary(), advance))
-
-    @checked
-    async def update(
-        self,
-        uri: str,
-        *,
-        content: str | None = None,
-        title: str | None = None,
-        abstract: str | None = None,
-        overview: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        time: When | None = None,
-        vector: Vector | None = None,
-        expected_revision: int | None = None,
-    ) -> PutResult:
-        """Changes the given fields of a context; see Client.update."""
-        fields = {
-            "content": content,
-            "title": title,
-            "abstract": abstract,
-            "overview": overview,
-            "metadata": metadata,
-            "time": time,
-            "vector": vector,
-        }
-        return await arun(self, writing.update(uri, expected_revision, fields))
-
-    @checked
-    async def exists(self, uri: str) -> bool:
-        """Returns True if there is a file or directory that the caller may read."""
-        return await arun(self, writing.exists(uri))
 
     @checked
     def memories(self, *, user: str = "", project: str = "", kind: str = "") -> AsyncMemories:
@@ -346,31 +180,24 @@ class AsyncClient(AsyncConnection, AwaitedResults):
 
         A task that is cancelled leaves its messages to the next commit.
         """
-        commit = Commit(session, _options(project, time, time_zone))
+        commit = Commit(session, project=project, time=time, time_zone=time_zone)
         before, ended = session.commits.begin()
 
-        async def run() -> ExtractResult:
+        async def work() -> ExtractResult:
             if before is not None:
                 await asyncio.shield(asyncio.wrap_future(before))
-            for piece in commit.pieces():
-                try:
-                    done = await self.extract(piece.session, **piece.arguments())
-                except BaseException as error:
-                    commit.failed(piece, error)
-                    raise
-                commit.done(piece, done)
-            return commit.result()
+            return await arun(self, commit.steps())
 
-        task = asyncio.get_running_loop().create_task(run())
-        self._tasks.add(task)
+        task = asyncio.get_running_loop().create_task(work())
+        self._commits.add(task)
         task.add_done_callback(lambda _: ended.set_result(None))  # also if it never began
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._commits.discard)
         return task
 
     async def close(self) -> None:
         """Waits for the commits, and ends the connection; calls in flight fail."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        if self._commits:
+            await asyncio.wait(self._commits)
         await super().close()
 
     async def import_path(
@@ -394,29 +221,14 @@ class AsyncClient(AsyncConnection, AwaitedResults):
             if progress is not None:
                 loop.call_soon_threadsafe(progress, count)
 
-        running = asyncio.ensure_future(
-            asyncio.to_thread(
-                _import,
-                self,
-                path,
-                uri,
-                delete=delete,
-                dry_run=dry_run,
-                progress=advance,
-                cancelled=cancelled,
-            )
-        )
+        work = partial(_import, self, path, uri, delete=delete, dry_run=dry_run, progress=advance)
+        running = asyncio.ensure_future(asyncio.to_thread(work, cancelled=cancelled))
         try:
             return await asyncio.shield(running)
         except asyncio.CancelledError:
             cancelled.set()
             await asyncio.wait([running])
             raise
-
-
-def _options(project: str, time: When | None, time_zone: str) -> dict[str, Any]:
-    given = {"project": project, "time": time, "time_zone": time_zone}
-    return {name: value for name, value in given.items() if value}
 
 
 def _import(

@@ -9,7 +9,7 @@ from typing import Self
 
 import grpc
 
-from vikingd.client.calls import described
+from vikingd.client.argument_checks import described
 from vikingd.domain.addresses import TLS, Address, parse
 from vikingd.system import pem
 from vikingd.system.regular_files import read_text

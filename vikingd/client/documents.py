@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from google.protobuf.field_mask_pb2 import FieldMask
 
-from vikingd.client.calls import checked, described, wrong_type
+from vikingd.client.argument_checks import checked, described, wrong_type
 from vikingd.client.values import When, moment, struct, timestamp, vector_bytes
 from vikingd.domain.contexts import Draft, Entry, Passage
 from vikingd.pb import contexts_pb2

@@ -16,8 +16,8 @@ from typing import TypeAlias
 import grpc
 
 from vikingd.client.batches import Failure, Sent, batches, put_in_parts
+from vikingd.client.client_errors import ClientError, NotFound
 from vikingd.client.documents import context_input
-from vikingd.client.errors import ClientError, NotFound
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
 from vikingd.client.removing import MAX_DELETES, delete_in_parts, outermost

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from vikingd.client.connection import Connection
+from vikingd.client.client_connection import Connection, with_functions
 from vikingd.client.methods import BlockingMessages
 
 
+@with_functions
 class MessageClient(Connection, BlockingMessages):
     """A client like Client, but methods return messages and listings yield them."""
 
-    _converts = False
+    _reads = False

@@ -6,7 +6,7 @@ from typing import Any
 
 import grpc
 
-from vikingd.client.errors import ClientError
+from vikingd.client.client_errors import ClientError
 
 MOST_EMPTY = 10_000
 """Pages in a row without an item: a page of a search may be empty, with others behind it."""

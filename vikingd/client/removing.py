@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
-from vikingd.client.errors import TooLarge
+from vikingd.client.client_errors import TooLarge
 from vikingd.client.messages import MessageClient
 from vikingd.domain import uri as uris
 from vikingd.pb.contexts_pb2 import DeleteResponse

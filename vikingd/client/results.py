@@ -1,29 +1,128 @@
-"""The results of the clients. Attributes have the names of the replies' fields in the proto.
+"""The results of the clients: sequences of hits, dicts and tables.
 
-Times are datetimes in UTC. Durations of stages are in seconds. The results of find, search,
-retrieve and recall are sequences of their hits; see vikingd.client.rows.
+Attributes have the names of the replies' fields in the proto. Times are datetimes in UTC. Durations
+of stages are in seconds. The other results are beside the methods that return them.
 """
 
 from __future__ import annotations
 
 import heapq
+from abc import abstractmethod
+from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeAlias
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
-from vikingd.client.rows import Rows
 from vikingd.domain.answers import Degraded
 from vikingd.domain.contexts import ContextType, Relation
 from vikingd.domain.find import FindTrace, RerankStatus, ScoreParts
-from vikingd.domain.prompt import DropReason, RecallPath
+from vikingd.domain.prompt import DropReason
 from vikingd.domain.retrieve import ItemTrace, Outcome
 from vikingd.domain.search import QueryPlan, TypedQuery
-from vikingd.memory.model import Remembered as RememberOutcome
-from vikingd.memory.model import SalienceParts
+
+if TYPE_CHECKING:
+    import pandas
+
+T = TypeVar("T")
 
 Timings: TypeAlias = dict[str, float]
 """The duration of each stage in seconds, in order."""
+
+_SHOWN = 10
+_WIDTH = 72  # characters of a text
+_OPTIONAL = ("parts", "trace")
+
+
+class Rows(Generic[T]):
+    """A result with hits, best first: `found[0]`, `len(found)`, `for hit in found`."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[T]: ...
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[T, ...]: ...
+    def __getitem__(self, at: int | slice) -> T | tuple[T, ...]:
+        return tuple(self)[at]
+
+    def __repr__(self) -> str:
+        count = len(self)
+        lines = [f"<{type(self).__name__}: {count} result{'s' * (count != 1)}>"]
+        lines += [_line(hit) for hit in self[:_SHOWN]]
+        if count > _SHOWN:
+            lines.append(f"  ... {count - _SHOWN} more")
+        return "\n".join(lines)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return the hits as dicts that json.dumps takes.
+
+        Each has a `text`, or a `content` if it is a memory. Enums are their names in lower case,
+        times ISO 8601 text, durations seconds, and vectors lists of floats. Parts and traces are
+        left out where there are none.
+        """
+        return [_row(hit) for hit in self]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """Return the hits as a DataFrame: a row for each hit, a column for each attribute.
+
+        Raises:
+            ImportError: pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError(
+                "pandas is not installed; install it with: pip install pandas, or use to_dicts()"
+            ) from None
+        frame = pandas.DataFrame(self.to_dicts())
+        if "time" in frame:
+            frame["time"] = pandas.to_datetime(frame["time"], utc=True, format="ISO8601")
+        return frame
+
+
+def _row(hit: Any) -> dict[str, Any]:
+    row: dict[str, Any] = _plain(hit)
+    if "content" not in row:
+        row.setdefault("text", hit.text)
+    return row
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of a hit as JSON has it."""
+    if is_dataclass(value) and not isinstance(value, type):
+        named = ((field.name, getattr(value, field.name)) for field in fields(value))
+        return {
+            name: _plain(one) for name, one in named if one is not None or name not in _OPTIONAL
+        }
+    match value:
+        case Enum():
+            return value.name.lower()
+        case datetime():
+            return value.isoformat()
+        case timedelta():
+            return value.total_seconds()
+        case bytes():
+            return array("f", value).tolist()
+        case dict():
+            return {key: _plain(one) for key, one in value.items()}
+        case list() | tuple():
+            return [_plain(one) for one in value]
+    return value
+
+
+def _line(hit: Any) -> str:
+    """Return a hit as a line: score, URI and the beginning of its text."""
+    text = " ".join((getattr(hit, "text", "") or getattr(hit, "content", "")).split())
+    shown = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+    return f"  {hit.score:.3f}  {hit.uri}" + (f"  {shown}" if shown else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,119 +379,6 @@ class BuiltContext:
     revision: int
     timings: Timings
     degraded: Degraded = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """A memory: one entry of a memory file, or a whole file with the id 0.
-
-    Attributes:
-        id: the id for `reinforce` and `forget`; 0: a whole file.
-        uri: the URI of its file.
-        content: the text of the memory, or the Markdown of the file.
-        score: the salience in [0, 1]; 1 for a whole file.
-        memory_type: the kind of its file: "preferences", "journal", ...
-        section: headings joined by " > ".
-        reinforcement: the number of times that it was said again or reinforced.
-        token_count: the tokens of the content.
-        parts: the parts of the score; only from a search.
-        truncated: True: only the beginning of the file fits into the budget.
-        access_count: the number of earlier recalls that returned it.
-        time: the time when it was last said; of a file, the time of the event in it.
-    """
-
-    id: int
-    uri: str
-    content: str
-    score: float
-    memory_type: str
-    section: str
-    reinforcement: int
-    token_count: int
-    parts: SalienceParts | None
-    truncated: bool
-    access_count: int
-    time: datetime | None
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class RecallResult(Rows[Memory]):
-    """The recalled memories; iteration and len() are over `results`.
-
-    Attributes:
-        results: the memories, best first; from the timeline, newest first.
-        total_tokens: the tokens of all contents.
-        budget_remaining: the rest of the budget.
-        path: the path that found the memories; None: no path has an answer.
-        reason: the reason for the path and for the end of the results, for people.
-        approximate: True if tokens are estimated.
-        candidates: the number of memories that the search scored.
-        revision: the revision that was searched.
-        timings: the duration of each stage in seconds, in order.
-        degraded: the failed or missing parts of the answer, each with its cause.
-    """
-
-    results: tuple[Memory, ...]
-    total_tokens: int
-    budget_remaining: int
-    path: RecallPath | None
-    reason: str
-    approximate: bool
-    candidates: int
-    revision: int
-    timings: Timings
-    degraded: Degraded = ()
-
-    def __iter__(self) -> Iterator[Memory]:
-        return iter(self.results)
-
-    def __len__(self) -> int:
-        return len(self.results)
-
-
-@dataclass(frozen=True, slots=True)
-class RememberResult:
-    """The outcome of a remember.
-
-    Attributes:
-        outcome: ADDED for a new memory, REINFORCED if it was said before.
-        id: the id of the memory.
-        uri: the URI of its file.
-        reinforcement: its reinforcement counter now.
-        met: the wording that was reinforced; if added, the nearest one in its file; "": none.
-        similarity: the similarity to `met`: 1 for equal wordings, else the cosine.
-        revision: the memory is visible from this revision on.
-        degraded: the failed or missing parts of the call, each with its cause.
-    """
-
-    outcome: RememberOutcome
-    id: int
-    uri: str
-    reinforcement: int
-    met: str
-    similarity: float
-    revision: int
-    degraded: Degraded = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ReinforceResult:
-    """The new counters, in the order of the ids; they are visible from `revision` on."""
-
-    revision: int
-    reinforcements: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetResult:
-    """The memories that are gone from `revision` on, by URI and place; with `dry_run`, a preview.
-
-    `left_out` is the number of further memories, which do not fit into the reply.
-    """
-
-    forgotten: tuple[Memory, ...]
-    revision: int
-    left_out: int = 0
 
 
 class ContextItem(NamedTuple):

@@ -24,29 +24,33 @@ Steps: TypeAlias = Generator[Call, Any, T]
 
 def run(client: Any, steps: Steps[T]) -> T:
     """Make the calls of a generator, one after the other, and return its result."""
-    result, error = None, None
-    while True:
-        try:
-            call = steps.send(result) if error is None else steps.throw(error)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        result = error = None
-        try:
-            result = getattr(client, call.method)(*call.args, **call.named)
-        except Exception as failure:
-            error = failure
+    try:
+        call = next(steps)
+        while True:
+            try:
+                result = getattr(client, call.method)(*call.args, **call.named)
+            except Exception as error:
+                call = steps.throw(error)
+            else:
+                call = steps.send(result)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    finally:
+        steps.close()
 
 
 async def arun(client: Any, steps: Steps[T]) -> T:
-    """Do the same with an asynchronous client."""
-    result, error = None, None
-    while True:
-        try:
-            call = steps.send(result) if error is None else steps.throw(error)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
-        result = error = None
-        try:
-            result = await getattr(client, call.method)(*call.args, **call.named)
-        except Exception as failure:
-            error = failure
+    """Do the same with an asynchronous client. A cancellation closes the generator."""
+    try:
+        call = next(steps)
+        while True:
+            try:
+                result = await getattr(client, call.method)(*call.args, **call.named)
+            except Exception as error:
+                call = steps.throw(error)
+            else:
+                call = steps.send(result)
+    except StopIteration as end:
+        return end.value  # type: ignore[no-any-return]
+    finally:
+        steps.close()

@@ -1,17 +1,19 @@
-"""The conversion of Python values to fields of requests."""
+"""The forms in which requests take values: times, vectors, JSON, names of enum members."""
 
 from __future__ import annotations
 
+import re
 import sys
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from datetime import time as clock
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 from google.protobuf import struct_pb2, timestamp_pb2
 
-from vikingd.client.calls import described, wrong_type
+from vikingd.client.argument_checks import described, wrong_type
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.retrieve import Rrf, WeightedSum
 from vikingd.ingest.limits import check_number
@@ -20,7 +22,7 @@ from vikingd.pb import memories_pb2, retrieval_pb2
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from vikingd.client.session import Session
+    from vikingd.client.conversation import Session
     from vikingd.domain.search import SearchSession, SessionMessage
 
     class Array(Protocol):
@@ -35,6 +37,12 @@ When: TypeAlias = datetime | date | str | int
 
 A time without a zone is local time.
 """
+
+E = TypeVar("E", bound=IntEnum)
+T = TypeVar("T")
+
+Many: TypeAlias = E | str | Iterable[E | str]
+"""One member, or several; a str is the name of one."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -202,3 +210,73 @@ def session_message(
             for message in messages
         ],
     )
+
+
+def one_of(kind: type[E], value: E | str | int, name: str) -> Any:
+    """Return the member of an enum that a value names; the enums of the proto have its number.
+
+    Args:
+        kind: the enum.
+        value: a member, its number, or its name in any case ("resource", "Best-First"); singular
+            and plural are one.
+        name: the argument, for errors.
+
+    Raises:
+        ValueError: no member has this name or number.
+        TypeError: the value is neither.
+    """
+    if isinstance(value, kind):
+        return value
+    if isinstance(value, str):
+        wanted = re.sub(r"[\s-]+", "_", value.strip()).upper()
+        singular = wanted.removesuffix("S"), re.sub("IES$", "Y", wanted)
+        plural = f"{wanted}S", re.sub("Y$", "IES", wanted)
+        for form in (wanted, *singular, *plural):
+            for member in kind:
+                if form in (member.name, f"{kind.__name__.upper()}.{member.name}"):
+                    return member
+        raise ValueError(f"{name} is {value[:40]!r}; give {_names(kind)}")
+    if isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return kind(value)
+        except ValueError:
+            raise ValueError(f"{name} is {value}; give {_names(kind)}") from None
+    raise TypeError(f"{name} is {described(value)}; give {_names(kind)}")
+
+
+def many_of(kind: type[E], values: Many[E], name: str) -> list[Any]:
+    """Return the members of an enum that one value or several name; see `one_of`."""
+    if isinstance(values, (str, int)) or not isinstance(values, Iterable):
+        return [one_of(kind, values, name)]
+    return [one_of(kind, value, name) for value in values]
+
+
+def each(values: Any, one: type[T] | tuple[type[T], ...], name: str, wanted: str) -> list[T]:
+    """Return several values, or one that is given alone, as a list.
+
+    Raises:
+        TypeError: a value is of another type.
+    """
+    if isinstance(values, one):
+        return [values]
+    if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
+        raise TypeError(f"{name} is {described(values)}; give {wanted}")
+    out = list(values)
+    for i, value in enumerate(out):
+        if not isinstance(value, one):
+            raise TypeError(f"{name}[{i}] is {described(value)}; give {wanted}")
+    return out
+
+
+def flat(given: Iterable[Any], one: type[T], name: str, wanted: str) -> list[T]:
+    """Return one list of values, with the values of lists among them in their place.
+
+    Raises:
+        TypeError: a value is of another type.
+    """
+    return [value for some in given for value in each(some, one, name, wanted)]
+
+
+def _names(kind: type[IntEnum]) -> str:
+    *others, last = [repr(member.name.lower()) for member in kind if member.name != "UNSPECIFIED"]
+    return f"{', '.join(others)} or {last}" if others else last

@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from vikingd.client.errors import (
+from vikingd.client.client_errors import (
     AlreadyExists,
     ClientError,
     InvalidField,

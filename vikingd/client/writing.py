@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from vikingd.client.argument_checks import described
 from vikingd.client.batches import Failure, Sent, batches, put_in_parts
-from vikingd.client.calls import described
-from vikingd.client.contexts import AddResult, PutResult
+from vikingd.client.client_errors import NotFound
+from vikingd.client.context_calls import AddResult, PutResult
 from vikingd.client.documents import DOCUMENTS, Document, Given, document_expected, message_of
-from vikingd.client.errors import NotFound
 from vikingd.client.steps import Call, Steps
 from vikingd.client.values import When
 from vikingd.domain.changes import PutOutcome

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from vikingd.client import DEFAULT_TIMEOUT
 from vikingd.client.importing import Importer
-from vikingd.client.launch import Daemon
+from vikingd.client.local_daemon import Daemon
 from vikingd.ctl import render
 from vikingd.ctl.options import AsJson, Common, Output, Quiet
 from vikingd.ctl.output import Form

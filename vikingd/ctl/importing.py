@@ -14,9 +14,9 @@ import grpc
 import typer
 from rich.text import Text
 
-from vikingd.client.errors import ClientError, Unreachable
+from vikingd.client.client_errors import ClientError, Unreachable
 from vikingd.client.importing import Importer, ImportSummary, items_of
-from vikingd.client.reasons import unreachable
+from vikingd.client.unreached import unreachable
 from vikingd.client.watching import Watched
 from vikingd.ctl.migrations.opening import Program, columns_of, opened
 from vikingd.ctl.migrations.source import Asked, Source

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
-from vikingd.client.connection import ADDRESS_VARIABLE
+from vikingd.client.client_connection import ADDRESS_VARIABLE
 from vikingd.client.credentials import Credentials, key_from
 from vikingd.ctl.output import Form
 

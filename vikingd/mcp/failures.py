@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Container
 
-from vikingd.client import AsyncClient, ClientError, NotFound, errors
-from vikingd.client.reasons import unreachable
+from vikingd.client import AsyncClient, ClientError, NotFound
+from vikingd.client import client_errors as errors
+from vikingd.client.unreached import unreachable
 from vikingd.domain import uri as uris
 
 _OF_THE_STORE = "Ask the user to look at the daemon's log."

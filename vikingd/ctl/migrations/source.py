@@ -13,7 +13,7 @@ from uuid import UUID
 
 import grpc
 
-from vikingd.client.errors import ClientError
+from vikingd.client.client_errors import ClientError
 from vikingd.client.importing import Item
 from vikingd.ctl.migrations.notes import Notes
 from vikingd.ctl.migrations.vectors import Vectors

@@ -1,22 +1,26 @@
-"""Clients with a daemon of their own for a directory: `vikingd.open("./data")`."""
+"""Daemons as child processes, and clients with one of their own: `vikingd.open("./data")`."""
 
 from __future__ import annotations
 
 import asyncio
+import collections
+import importlib.util
 import os
+import re
+import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 import grpc
 
-from vikingd.client.calls import wrong_type
+from vikingd.client.argument_checks import wrong_type
+from vikingd.client.client_errors import ClientError, StoreInUse
 from vikingd.client.clients import AsyncClient, Client
-from vikingd.client.connection import DEFAULT_TIMEOUT
-from vikingd.client.errors import ClientError, StoreInUse
-from vikingd.client.launch import Daemon
 from vikingd.domain.addresses import LONGEST_PATH
 from vikingd.system import platform
 from vikingd.system.regular_files import open_regular
@@ -24,6 +28,137 @@ from vikingd.system.regular_files import open_regular
 _SOCKET = "socket"
 _LOCK = "lock"
 _PATIENCE = 1.0  # seconds before a note
+
+_SERVER_MODULES = (
+    "faiss",
+    "grpc_health",
+    "grpc_reflection",
+    "numba",
+    "numpy",
+    "prometheus_client",
+    "pydantic_settings",
+    "re2",
+    "Stemmer",
+    "structlog",
+)
+_SERVING = re.compile(r"vikingd \S+ serving on (\S+)")
+_EVENT = re.compile(r'\bevent=(?:"((?:[^"\\]|\\.)*)"|(\S+))')
+_STOP = 10.0  # seconds to end by itself
+_NOT_DONE = grpc.StatusCode.FAILED_PRECONDITION
+
+
+class Daemon:
+    """A daemon that is a child of this process. It ends with the object, or with this process.
+
+    Args:
+        options: options of `vikingd serve`.
+        said: called on a thread with each event of the log until the daemon serves.
+        log: a file for the log, which is closed in the end; None: the log is dropped.
+
+    Raises:
+        ClientError: the daemon is not installed (SERVER_NOT_INSTALLED) or does not start
+            (SERVER_NOT_STARTED).
+
+    Attributes:
+        address: its address.
+        pid: its process id.
+    """
+
+    def __init__(
+        self,
+        options: Iterable[str],
+        *,
+        said: Callable[[str], None] = lambda _: None,
+        log: BinaryIO | None = None,
+    ) -> None:
+        if not all(map(importlib.util.find_spec, _SERVER_MODULES)):
+            raise ClientError(
+                _NOT_DONE,
+                "the daemon is not installed; install it with: pip install 'vikingd[server]'",
+                "SERVER_NOT_INSTALLED",
+            )
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "vikingd.daemon.child", "serve", *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            # Ctrl-C reaches only this process, which then ends the daemon.
+            start_new_session=True,
+        )
+        _children.add(process)
+        self.pid = process.pid
+        self._end = weakref.finalize(self, _stop, process, os.getpid())
+        try:
+            self.address = _address(process, said, log)
+        except BaseException:
+            self._end()
+            raise
+
+    def stop(self) -> None:
+        """Ends the daemon and waits for it; a second call does nothing."""
+        self._end()
+
+
+_children: weakref.WeakSet[subprocess.Popen[str]] = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    """Close this process's ends of the pipes: a fork must not keep the daemons of its parent."""
+    for process in list(_children):
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
+def _address(
+    process: subprocess.Popen[str], said: Callable[[str], None], log: BinaryIO | None
+) -> str:
+    """Wait until the daemon serves; its log goes on being read."""
+    last: collections.deque[str] = collections.deque(maxlen=10)
+    serves = threading.Event()
+
+    def listen() -> None:
+        assert process.stderr is not None
+        with process.stderr, log or nullcontext():
+            for line in process.stderr:
+                if log is not None:
+                    log.write(line.encode())
+                    log.flush()
+                if not serves.is_set():
+                    event = _EVENT.search(line)
+                    last.append((event[1] or event[2]) if event else line.strip())
+                    said(last[-1])
+
+    listener = threading.Thread(target=listen, daemon=True)
+    listener.start()
+    assert process.stdout is not None
+    found = _SERVING.match(process.stdout.readline())
+    serves.set()
+    if found is None:
+        process.wait()
+        listener.join()
+        lines = "\n  ".join(["the daemon did not start", *last])
+        raise ClientError(_NOT_DONE, lines, "SERVER_NOT_STARTED")
+    return found[1]
+
+
+def _stop(process: subprocess.Popen[str], owner: int) -> None:
+    if os.getpid() != owner:  # a fork of the owner
+        return
+    process.terminate()
+    try:
+        process.wait(_STOP)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):  # a second Ctrl-C does not wait
+        process.kill()
+        process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
 
 
 class LocalClient(Client):
@@ -66,36 +201,13 @@ class AsyncLocalClient(AsyncClient):
         await asyncio.to_thread(self._daemon.stop)
 
 
-def open_client(
-    path: str | os.PathLike[str],
-    provider: str | None = None,
-    config: str | os.PathLike[str] | None = None,
-    log: str | os.PathLike[str] | None = None,
-    timeout: float | None = DEFAULT_TIMEOUT,
-) -> LocalClient:
-    """Open a directory; see vikingd.open."""
-    where, daemon = _started(path, provider, config, log)
-    return LocalClient(where, daemon, timeout)
-
-
-async def open_async_client(
-    path: str | os.PathLike[str],
-    provider: str | None = None,
-    config: str | os.PathLike[str] | None = None,
-    log: str | os.PathLike[str] | None = None,
-    timeout: float | None = DEFAULT_TIMEOUT,
-) -> AsyncLocalClient:
-    """Open a directory; see vikingd.open_async."""
-    where, daemon = await asyncio.to_thread(_started, path, provider, config, log)
-    return AsyncLocalClient(where, daemon, timeout)
-
-
-def _started(
+def started(
     path: str | os.PathLike[str],
     provider: str | None,
     config: str | os.PathLike[str] | None,
     log: str | os.PathLike[str] | None,
 ) -> tuple[Path, Daemon]:
+    """Start a daemon for a directory, and return the directory and the daemon; see vikingd.open."""
     if not isinstance(path, (str, os.PathLike)):
         raise wrong_type("path", path, "a str or a Path", '"./data"')
     if "://" in os.fspath(path):

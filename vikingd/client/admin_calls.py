@@ -1,4 +1,7 @@
-"""Keys and tenants of the clients: requests, and results with the names of access.proto."""
+"""The methods of the services Admin and Access, and their results.
+
+The results have the names of admin.proto and access.proto, which explain each field.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,152 @@ from typing import Any
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from vikingd.client.choices import each
+from vikingd.client.methods import If, method, stream
+from vikingd.client.values import each
 from vikingd.domain.rights import Right
-from vikingd.pb import access_pb2
+from vikingd.pb import access_pb2, admin_pb2
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderStats:
+    """The state of the embedder; `backlog` texts wait for their vector."""
+
+    provider: str
+    model: str
+    dimension: int
+    backlog: int
+    embedded: int
+    last_error: str
+    retry_time: datetime | None
+    query_cache_hits: int
+    query_cache_misses: int
+    backlog_characters: int
+    characters_per_second: float
+    stalled: str
+    reused: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStats:
+    """The state of the index."""
+
+    generation: int
+    base_revision: int
+    base_texts: int
+    tail_texts: int
+    dead_texts: int
+    compacting: bool
+    bytes_on_disk: int
+    problem: str
+    rebuilt: str
+    old_bases: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStats:
+    """The calls of one queue that wait for a thread, and the calls refused since the start."""
+
+    queue: str
+    waiting: int
+    refused: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """The state of the store, the index, the embedder and the queues."""
+
+    version: str
+    start_time: datetime | None
+    revision: int
+    directories: int
+    files: int
+    texts: int
+    vectors: int
+    relations: int
+    store_bytes: int
+    embedder: EmbedderStats
+    index: IndexStats
+    store_path: str
+    reader: bool
+    problem: str
+    queues: tuple[QueueStats, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """The numbers of a comparison of index and store, and the differences."""
+
+    ok: bool
+    contexts: int
+    texts: int
+    vectors: int
+    problems: tuple[str, ...]
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizeResult:
+    """The base in use now with its revision, and the room that was given back."""
+
+    generation: int
+    base_revision: int
+    given_back_bytes: int
+    removed_directories: int
+
+
+@dataclass(frozen=True, slots=True)
+class BackupPiece:
+    """The next bytes of a backup, which has `size` bytes and the store at `revision`."""
+
+    size: int
+    revision: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ReembedResult:
+    """The number of texts without a vector from `revision` on."""
+
+    texts: int
+    revision: int
+
+
+@method(admin_pb2.StatsResponse, Stats, retried=True)
+def stats() -> admin_pb2.StatsRequest:
+    """Return the state of the daemon."""
+    return admin_pb2.StatsRequest()
+
+
+@method(admin_pb2.VerifyResponse, VerifyReport, retried=True)
+def verify() -> admin_pb2.VerifyRequest:
+    """Compare the whole index with the store."""
+    return admin_pb2.VerifyRequest()
+
+
+# Heavy work is not repeated.
+@method(admin_pb2.OptimizeResponse, OptimizeResult, retried=False)
+def optimize(*, remove_empty_directories: bool = False) -> admin_pb2.OptimizeRequest:
+    """Compact the index now, and give the room of deleted contexts back to the disk.
+
+    Args:
+        remove_empty_directories: remove the directories without content, fields and links, too.
+    """
+    return admin_pb2.OptimizeRequest(remove_empty_directories=remove_empty_directories)
+
+
+@method(admin_pb2.ReembedResponse, ReembedResult, retried=False)
+def reembed(target_uri: str = "") -> admin_pb2.ReembedRequest:
+    """Drop the vectors below `target_uri`, or all vectors; the present model makes new ones."""
+    return admin_pb2.ReembedRequest(target_uri=target_uri)
+
+
+@stream(admin_pb2.BackupResponse, BackupPiece)
+def backup() -> admin_pb2.BackupRequest:
+    """Copy the store while the daemon serves, and yield the bytes of the file in pieces.
+
+    Each piece has the size of the whole file. With fewer bytes the copy is incomplete.
+    """
+    return admin_pb2.BackupRequest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +249,8 @@ class DeletedTenant:
     keys: int
 
 
+# A repetition would create a second key.
+@method(access_pb2.CreateKeyResponse, CreatedKey, retried=False)
 def create_key(
     *,
     user: str = "",
@@ -144,16 +292,20 @@ def create_key(
     )
 
 
+@method(access_pb2.ListKeysResponse, KeyList, retried=True)
 def list_keys() -> access_pb2.ListKeysRequest:
     """List the keys of the tenant, revoked and expired ones included."""
     return access_pb2.ListKeysRequest()
 
 
+@method(access_pb2.RevokeKeyResponse, Key, part="key", retried=True)
 def revoke_key(id: str) -> access_pb2.RevokeKeyRequest:  # noqa: A002
     """Revoke a key; its next call fails."""
     return access_pb2.RevokeKeyRequest(id=id)
 
 
+# A repetition would end the secret that the first reply has.
+@method(access_pb2.RotateKeyResponse, RotatedKey, retried=False)
 def rotate_key(
     id: str,  # noqa: A002
     *,
@@ -167,6 +319,12 @@ def rotate_key(
     return access_pb2.RotateKeyRequest(id=id, grace=duration)
 
 
+@method(
+    access_pb2.PutTenantResponse,
+    Tenant,
+    part="tenant",
+    retried=If("without create", lambda request: not request.create),
+)
 def put_tenant(
     name: str, *, limits: Mapping[str, int] | None = None, create: bool = False
 ) -> access_pb2.PutTenantRequest:
@@ -180,11 +338,13 @@ def put_tenant(
     return access_pb2.PutTenantRequest(name=name, limits=_limits(limits), create=create)
 
 
+@method(access_pb2.ListTenantsResponse, TenantList, retried=True)
 def list_tenants() -> access_pb2.ListTenantsRequest:
     """List the tenants."""
     return access_pb2.ListTenantsRequest()
 
 
+@method(access_pb2.DeleteTenantResponse, DeletedTenant, retried=False)
 def delete_tenant(name: str) -> access_pb2.DeleteTenantRequest:
     """Delete a tenant with its contexts, its index and its keys."""
     return access_pb2.DeleteTenantRequest(name=name)

@@ -1,4 +1,4 @@
-"""A look at the hosts of an address that does not answer.
+"""The reason why a daemon is not reached, in plain words, after a look at its hosts.
 
 gRPC tells why one of them failed, the last one. A name such as localhost has two hosts for gRPC, of
 which one refuses connections and the other has a certificate that cannot be accepted.
@@ -6,12 +6,48 @@ which one refuses connections and the other has a certificate that cannot be acc
 
 from __future__ import annotations
 
+import re
 import socket
 import ssl
 from contextlib import suppress
 
 from vikingd.client.credentials import Credentials
-from vikingd.client.reasons import is_told
+from vikingd.domain.addresses import TLS
+
+_REFUSED = re.compile(r"CERTIFICATE_VERIFY_FAILED: ([^:]+)")
+# Parts of the reason for that, with a hint.
+_TIMES = (
+    ("has expired", "who runs the daemon renews it, or the clock of this machine is ahead"),
+    ("not yet valid", "the clock of this machine or of the one that made it is wrong"),
+)
+_AUTHORITIES = "--ca FILE names the authorities that may have signed it"
+# Parts of gRPC's messages, with their reason and a hint.
+_TLS_FAULTS = (
+    (
+        "Hostname Verification",
+        "its certificate is for another host",
+        "connect to a name or an IP address that the certificate has",
+    ),
+    (
+        "WRONG_VERSION_NUMBER",
+        "the port speaks plain text, not TLS",
+        f"leave out {TLS}, or connect to the port with TLS",
+    ),
+    (
+        "Socket closed",
+        "it ended the handshake of TLS",
+        "it may need a certificate of yours: --cert FILE --cert-key FILE",
+    ),
+)
+_PLAIN_FAULTS = (
+    (
+        "Socket closed",
+        "it closed the connection",
+        f"the port may speak TLS: --address {TLS}HOST:PORT --ca FILE",
+    ),
+)
+
+_START = "start one with `vikingd serve`, or say where it is with --address HOST:PORT"
 
 _SECONDS = 1.0  # for each host
 _HOSTS = 8  # at most
@@ -20,12 +56,54 @@ _ALERT = 0x15  # begins an answer of TLS
 _HELLO = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 
 
+def unreachable(message: str, address: str) -> tuple[str, str]:
+    """Return the reason of a failed connection, and a hint with options of vikingctl.
+
+    Args:
+        message: gRPC's message.
+        address: the address of the daemon.
+    """
+    if found := _REFUSED.search(message):
+        hints = (hint for part, hint in _TIMES if part in found[1])
+        return f"its certificate is refused: {found[1]}", next(hints, _AUTHORITIES)
+    for part, reason, hint in _faults(address):
+        if part in message:
+            return reason, hint
+    return message.rsplit(": ", 1)[-1], _START
+
+
+def _is_told(message: str, address: str) -> bool:
+    """Return whether gRPC's message has more than that nobody takes the connection."""
+    return any(part in message for part, *_ in _faults(address)) or bool(_REFUSED.search(message))
+
+
+def _faults(address: str) -> tuple[tuple[str, str, str], ...]:
+    return _TLS_FAULTS if address.startswith(TLS) else _PLAIN_FAULTS
+
+
+def unreached(message: str, address: str) -> str:
+    """Return the error of a failed connection in a program.
+
+    Args:
+        message: gRPC's message.
+        address: the address of the daemon.
+    """
+    reason, hint = unreachable(message, address)
+    fault = f"no daemon answers at {address}: {reason}"
+    if hint is not _START:
+        return f"{fault} ({message})"
+    return (
+        f'{fault}; start one with `vikingd serve`, name another with Client("HOST:PORT") or '
+        'VIKINGD_ADDRESS, or open a directory with its own: vikingd.open("./data")'
+    )
+
+
 def looked_at(message: str, address: str, credentials: Credentials) -> str:
     """Return gRPC's message about an address, or the fault of a host that takes connections.
 
     The fault is in gRPC's words. It blocks for seconds at most.
     """
-    if is_told(message, address):
+    if _is_told(message, address):
         return message
     for host, port, name in _hosts(address, credentials):
         with suppress(OSError), socket.create_connection((host, port), _SECONDS) as raw:

@@ -1,17 +1,36 @@
-"""The requests of the service Retrieval, one for each RPC. The daemon checks the values."""
+"""The methods of the service Retrieval; their results are in `results`.
+
+Each function builds a request. The daemon checks the values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from vikingd.client.calls import checked
-from vikingd.client.choices import Many, each, many_of, one_of
-from vikingd.client.context_requests import kinds_of
-from vikingd.client.errors import sendable
-from vikingd.client.results import ContextItem, Hit, MatchedContext, RetrievedItem, context_items
-from vikingd.client.session import Session
-from vikingd.client.values import count_of, session_message, set_fusion, struct, vector_bytes
+from vikingd.client.methods import method
+from vikingd.client.results import (
+    BuiltContext,
+    ContextItem,
+    FindResult,
+    Hit,
+    MatchedContext,
+    RetrievedItem,
+    RetrieveResult,
+    SearchResult,
+    context_items,
+)
+from vikingd.client.values import (
+    Many,
+    count_of,
+    each,
+    many_of,
+    one_of,
+    session_message,
+    set_fusion,
+    struct,
+    vector_bytes,
+)
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.find import Levels, Method
 from vikingd.domain.prompt import CitationStyle, ContextOrder
@@ -20,13 +39,13 @@ from vikingd.domain.search import SearchMode, SearchSession
 from vikingd.pb import retrieval_pb2
 
 if TYPE_CHECKING:
+    from vikingd.client.conversation import Session
     from vikingd.client.values import Vector
 
 _SENT_MESSAGES = 20  # the planner reads the last five; a long session must fit into a request
 
 
-@sendable()
-@checked
+@method(retrieval_pb2.FindResponse, FindResult, retried=True)
 def find(
     query: str = "",
     *,
@@ -68,25 +87,27 @@ def find(
         query=query,
         vector=b"" if vector is None else vector_bytes(vector),
         target_uri=target_uri,
-        context_types=kinds_of(context_types),
-        levels=retrieval_pb2.Levels.ValueType(one_of(Levels, levels, "levels")),
+        context_types=many_of(ContextType, context_types, "context_types"),
+        levels=one_of(Levels, levels, "levels"),
         limit=count_of(limit, top_k),
         score_threshold=score_threshold,
         where=None if where is None else struct(where, "where"),
         alpha=alpha,
         trace=trace,
         min_revision=min_revision,
-        method=retrieval_pb2.Method.ValueType(one_of(Method, method, "method")),
+        method=one_of(Method, method, "method"),
         max_directories=max_directories,
-        mode=retrieval_pb2.SearchMode.ValueType(one_of(SearchMode, mode, "mode")),
+        mode=one_of(SearchMode, mode, "mode"),
     )
 
 
+@method(retrieval_pb2.BatchFindResponse, tuple[FindResult, ...], part="responses", retried=True)
 def batch_find(requests: Iterable[retrieval_pb2.FindRequest]) -> retrieval_pb2.BatchFindRequest:
     """Find contexts for many queries in one call; `find_request` makes each query."""
     return retrieval_pb2.BatchFindRequest(requests=requests)
 
 
+@method(retrieval_pb2.SearchResponse, SearchResult, retried=True)
 def search(
     query: str,
     *,
@@ -126,20 +147,19 @@ def search(
         if session is None
         else session_message(session, session.messages[-_SENT_MESSAGES:]),
         target_uri=target_uri,
-        context_types=kinds_of(context_types),
-        levels=retrieval_pb2.Levels.ValueType(one_of(Levels, levels, "levels")),
+        context_types=many_of(ContextType, context_types, "context_types"),
+        levels=one_of(Levels, levels, "levels"),
         limit=count_of(limit, top_k),
         score_threshold=score_threshold,
         where=None if where is None else struct(where, "where"),
         alpha=alpha,
-        mode=retrieval_pb2.SearchMode.ValueType(one_of(SearchMode, mode, "mode")),
+        mode=one_of(SearchMode, mode, "mode"),
         trace=trace,
         min_revision=min_revision,
     )
 
 
-@sendable()
-@checked
+@method(retrieval_pb2.RetrieveResponse, RetrieveResult, retried=True)
 def retrieve(
     query: str = "",
     *,
@@ -189,14 +209,12 @@ def retrieve(
         query=query,
         vector=b"" if vector is None else vector_bytes(vector),
         target_uri=target_uri,
-        context_types=kinds_of(context_types),
+        context_types=many_of(ContextType, context_types, "context_types"),
         where=None if where is None else struct(where, "where"),
         top_k=count_of(limit, top_k),
         score_threshold=score_threshold,
-        mode=retrieval_pb2.Mode.ValueType(one_of(Mode, mode, "mode")),
-        include=[
-            retrieval_pb2.Include.ValueType(one) for one in many_of(Include, include, "include")
-        ],
+        mode=one_of(Mode, mode, "mode"),
+        include=many_of(Include, include, "include"),
         group_by_context=group_by_context,
         diversity=diversity,
         boosts=[
@@ -219,6 +237,7 @@ def retrieve(
     return request
 
 
+@method(retrieval_pb2.BuildContextResponse, BuiltContext, retried=True)
 def build_context(
     query: str = "",
     *,
@@ -271,9 +290,9 @@ def build_context(
         max_tokens=max_tokens,
         reserve_tokens=reserve_tokens,
         tokenizer=tokenizer,
-        citation=retrieval_pb2.CitationStyle.ValueType(one_of(CitationStyle, citation, "citation")),
+        citation=one_of(CitationStyle, citation, "citation"),
         separator=separator,
-        order=retrieval_pb2.ContextOrder.ValueType(one_of(ContextOrder, order, "order")),
+        order=one_of(ContextOrder, order, "order"),
         full_text_only=full_text_only,
     )
 

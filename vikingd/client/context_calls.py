@@ -1,25 +1,140 @@
-"""The requests of the service Contexts: one function for each RPC. The daemon checks the values."""
+"""The methods of the service Contexts, and their results.
+
+Each function builds a request. The daemon checks the values.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
-from vikingd.client.choices import Many, flat, many_of, one_of
 from vikingd.client.documents import DOCUMENTS, Given, document_expected, message_of
-from vikingd.domain.contexts import ContextType
-from vikingd.domain.patterns import NodeKind
+from vikingd.client.methods import If, method, pages
+from vikingd.client.values import Many, flat, many_of, one_of
+from vikingd.domain.changes import PutOutcome
+from vikingd.domain.contexts import ContextType, Relation
+from vikingd.domain.patterns import GlobEntry, GrepMatch, NodeKind
 from vikingd.pb import contexts_pb2
 
 
-def kinds_of(context_types: Many[ContextType]) -> list[contexts_pb2.ContextType.ValueType]:
-    """Return types of contexts as a request has them."""
-    return [
-        contexts_pb2.ContextType.ValueType(kind)
-        for kind in many_of(ContextType, context_types, "context_types")
-    ]
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """The state of one memory; `time` is the time when it was last said."""
+
+    id: int
+    reinforcement: int
+    access_count: int
+    time: datetime | None
+    create_time: datetime | None
 
 
+@dataclass(frozen=True, slots=True)
+class ContextPassage:
+    """A passage of a context: code points [start, end) of its content.
+
+    Only a passage of a memory file has `memory`.
+    """
+
+    section: str
+    start: int
+    end: int
+    memory: MemoryState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A node of the tree; only `get` returns overview, content, passages and relations.
+
+    Attributes:
+        uri: the URI of the context.
+        context_type: the type, by the root of the URI.
+        is_directory: True for a directory.
+        abstract: L0, one or two sentences.
+        overview: L1, some paragraphs.
+        content: L2, the whole text of a file.
+        title: the title as written.
+        metadata: the metadata as written; whole numbers are ints.
+        passages: the passages of the content, without vectors.
+        time: the time of the event that the context describes.
+        create_time: the time of the first write.
+        update_time: the time of the last write that changed a field.
+        reinforcement: the sum of the reinforcement counters of its memories.
+        access_count: the sum of the access counters of its memories.
+        content_hash: SHA-256 over the written fields; a put with an equal hash changes nothing.
+        revision: the revision that last wrote, moved or re-embedded the context.
+        relations: the links of the context.
+    """
+
+    uri: str
+    context_type: ContextType
+    is_directory: bool
+    abstract: str
+    overview: str
+    content: str
+    title: str
+    metadata: dict[str, Any]
+    passages: tuple[ContextPassage, ...]
+    time: datetime | None
+    create_time: datetime | None
+    update_time: datetime | None
+    reinforcement: int
+    access_count: int
+    content_hash: bytes
+    revision: int
+    relations: tuple[Relation, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PutResult:
+    """Outcomes in the order of the contexts; the changes are visible from `revision` on."""
+
+    revision: int
+    outcomes: tuple[PutOutcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AddResult:
+    """The outcome of an add, and the URI of the document; it is visible from `revision` on."""
+
+    uri: str
+    outcome: PutOutcome
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteResult:
+    """The number of removed directories and files; they are gone from `revision` on."""
+
+    revision: int
+    deleted: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveResult:
+    """The number of moved directories and files; the new URIs hold from `revision` on."""
+
+    revision: int
+    moved: int
+
+
+@dataclass(frozen=True, slots=True)
+class LinkResult:
+    """The first revision with the new link, or without the removed one."""
+
+    revision: int
+
+
+# The first attempt changes the revision, so a repetition would not find the expected one.
+@method(
+    contexts_pb2.PutResponse,
+    PutResult,
+    retried=If(
+        "without an expected_revision",
+        lambda request: not any(c.HasField("expected_revision") for c in request.contexts),
+    ),
+)
 def put(
     contexts: Given | Iterable[Given], *, wait_for_vectors: bool = False
 ) -> contexts_pb2.PutRequest:
@@ -44,6 +159,11 @@ def put(
     )
 
 
+@method(
+    contexts_pb2.DeleteResponse,
+    DeleteResult,
+    retried=If("with allow_missing", lambda request: bool(request.allow_missing)),
+)
 def delete(
     *uris: str | Iterable[str], allow_missing: bool = False, expected_revision: int | None = None
 ) -> contexts_pb2.DeleteRequest:
@@ -61,6 +181,8 @@ def delete(
     )
 
 
+# A repetition would be NOT_FOUND.
+@method(contexts_pb2.MoveResponse, MoveResult, retried=False)
 def move(
     source: str, destination: str, *, expected_revision: int | None = None
 ) -> contexts_pb2.MoveRequest:
@@ -76,21 +198,25 @@ def move(
     )
 
 
+@method(contexts_pb2.GetResponse, Context, part="context", retried=True)
 def get(uri: str, *, min_revision: int = 0) -> contexts_pb2.GetRequest:
     """Read one whole context, with content, passages and relations."""
     return contexts_pb2.GetRequest(uri=uri, min_revision=min_revision)
 
 
+@pages(contexts_pb2.Context, Context, "contexts")
 def list_(uri: str = "", *, min_revision: int = 0) -> contexts_pb2.ListRequest:
     """List the direct children of a directory: files before directories, each by name."""
     return contexts_pb2.ListRequest(uri=uri, min_revision=min_revision)
 
 
+@pages(contexts_pb2.Context, Context, "contexts")
 def tree(uri: str = "", *, depth: int = 0, min_revision: int = 0) -> contexts_pb2.TreeRequest:
     """List a subtree by URI, the top first; `depth` levels below the top, 0: all."""
     return contexts_pb2.TreeRequest(uri=uri, depth=depth, min_revision=min_revision)
 
 
+@pages(contexts_pb2.GlobEntry, GlobEntry, "entries")
 def glob(
     pattern: str,
     target_uri: str = "",
@@ -112,12 +238,13 @@ def glob(
     return contexts_pb2.GlobRequest(
         pattern=pattern,
         target_uri=target_uri,
-        kind=contexts_pb2.NodeKind.ValueType(0 if kind is None else one_of(NodeKind, kind, "kind")),
+        kind=contexts_pb2.NODE_KIND_UNSPECIFIED if kind is None else one_of(NodeKind, kind, "kind"),
         page_size=page_size,
         min_revision=min_revision,
     )
 
 
+@pages(contexts_pb2.GrepMatch, GrepMatch, "matches")
 def grep(
     pattern: str,
     target_uri: str = "",
@@ -150,18 +277,21 @@ def grep(
         case_insensitive=case_insensitive,
         literal=literal,
         glob=glob,
-        context_types=kinds_of(context_types),
+        context_types=many_of(ContextType, context_types, "context_types"),
         with_abstracts=with_abstracts,
         page_size=page_size,
         min_revision=min_revision,
     )
 
 
+@method(contexts_pb2.LinkResponse, LinkResult, retried=True)
 def link(uri: str, other: str, reason: str = "") -> contexts_pb2.LinkRequest:
     """Link two contexts; a second link of the same two replaces the reason."""
     return contexts_pb2.LinkRequest(uri=uri, other_uri=other, reason=reason)
 
 
+# A repetition would be NOT_FOUND.
+@method(contexts_pb2.UnlinkResponse, LinkResult, retried=False)
 def unlink(uri: str, other: str) -> contexts_pb2.UnlinkRequest:
     """Remove a link."""
     return contexts_pb2.UnlinkRequest(uri=uri, other_uri=other)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 
-from vikingd.client.calls import checked, described
-from vikingd.client.contexts import Context, ContextPassage
+from vikingd.client.argument_checks import checked, described
+from vikingd.client.client_errors import ClientError, InvalidField, NotFound, RevisionDiffers
+from vikingd.client.context_calls import Context, ContextPassage
 from vikingd.client.documents import Document
-from vikingd.client.errors import InvalidField, NotFound, RevisionDiffers
-from vikingd.client.methods import AwaitedResults, BlockingResults
-from vikingd.client.results import ForgetResult
+from vikingd.client.memory_calls import ForgetResult
+from vikingd.client.rpc_methods import AwaitedMethods, BlockingMethods
 from vikingd.client.steps import Call, Steps, arun, run
 from vikingd.client.values import micros_of
 from vikingd.domain.contexts import Entry, Passage
@@ -68,9 +69,11 @@ class _Scope:
         kind = self._kind
         return not file.is_directory and (not kind or memory_type_of(file.uri) == kind)
 
-    def _is_no_user(self, root: str, error: InvalidField) -> bool:
-        """Return True if the caller has no memories of its own, since it has no user."""
-        return root == _OWN and self._is_all and "has no user" in error.message
+    def _check_empty(self, root: str, error: ClientError) -> None:
+        """Raise an error unless it says that a root has no memories, or its caller has no user."""
+        is_no_user = root == _OWN and self._is_all and "has no user" in error.message
+        if not (isinstance(error, NotFound) or is_no_user):
+            raise error
 
 
 class Memories(_Scope):
@@ -79,7 +82,7 @@ class Memories(_Scope):
     An iteration reads the files one by one, so it may be long, and it may be ended early.
     """
 
-    def __init__(self, client: BlockingResults, user: str, project: str, kind: str) -> None:
+    def __init__(self, client: BlockingMethods, user: str, project: str, kind: str) -> None:
         super().__init__(user, project, kind)
         self._client = client
 
@@ -95,18 +98,12 @@ class Memories(_Scope):
         for root in self._roots:
             try:
                 files = self._client.tree(root)
-            except NotFound:
+            except (NotFound, InvalidField) as error:
+                self._check_empty(root, error)
                 continue
-            except InvalidField as error:
-                if self._is_no_user(root, error):
-                    continue
-                raise
-            for file in files:
-                if self._wants(file):
-                    try:
-                        yield from entries_of(self._client.get(file.uri))
-                    except NotFound:  # it was deleted during the iteration
-                        continue
+            for file in filter(self._wants, files):
+                with suppress(NotFound):  # it was deleted during the iteration
+                    yield from entries_of(self._client.get(file.uri))
 
     def edit(self, memory: int | MemoryEntry, text: str) -> MemoryEntry:
         """Replaces the text of a memory; its counters and times stay, and it gets a new id.
@@ -133,7 +130,7 @@ class Memories(_Scope):
 class AsyncMemories(_Scope):
     """The same memories for an AsyncClient: `async for memory in client.memories()`."""
 
-    def __init__(self, client: AwaitedResults, user: str, project: str, kind: str) -> None:
+    def __init__(self, client: AwaitedMethods, user: str, project: str, kind: str) -> None:
         super().__init__(user, project, kind)
         self._client = client
 
@@ -146,17 +143,11 @@ class AsyncMemories(_Scope):
             try:
                 async for file in self._client.tree(root):
                     if self._wants(file):
-                        try:
-                            context = await self._client.get(file.uri)
-                        except NotFound:
-                            continue
-                        for entry in entries_of(context):
-                            yield entry
-            except NotFound:
-                continue
-            except InvalidField as error:
-                if not self._is_no_user(root, error):
-                    raise
+                        with suppress(NotFound):
+                            for entry in entries_of(await self._client.get(file.uri)):
+                                yield entry
+            except (NotFound, InvalidField) as error:
+                self._check_empty(root, error)
 
     async def edit(self, memory: int | MemoryEntry, text: str) -> MemoryEntry:
         """Replaces the text of a memory; see Memories.edit."""

@@ -1,4 +1,4 @@
-"""A session: the conversation that a search reads beside its query."""
+"""A conversation, which a search reads beside its query."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Commits:
     def __init__(self) -> None:
         self._lock = Lock()
         self._last: Future[None] | None = None
-        self.unsure: Any = None
+        self.unsure: Any = None  # a call that the next commit repeats
 
     def begin(self) -> tuple[Future[None] | None, Future[None]]:
         """Return the end of the commit before, or None, and the end of a new commit, to be set."""

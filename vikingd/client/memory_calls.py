@@ -1,30 +1,222 @@
-"""The requests of the service Memories: one function for each RPC. The daemon checks the values."""
+"""The methods of the service Memories, and their results.
+
+Each function builds a request. The daemon checks the values.
+"""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from vikingd.client.choices import Many, flat, many_of
-from vikingd.client.session import Session
+from vikingd.client.methods import If, method
+from vikingd.client.results import Rows, Timings
 from vikingd.client.values import (
+    Many,
     When,
     count_of,
+    flat,
+    many_of,
     moment,
     session_message,
     set_fusion,
     vector_bytes,
 )
+from vikingd.domain.answers import Degraded
+from vikingd.domain.extract import ExtractSource, MemoryKind
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve import Rrf, WeightedSum
 from vikingd.domain.search import SearchSession
+from vikingd.memory.model import Remembered as RememberOutcome
+from vikingd.memory.model import SalienceParts
 from vikingd.pb import memories_pb2
 
 if TYPE_CHECKING:
+    from vikingd.client.conversation import Session
     from vikingd.client.values import Vector
 
+_NAMED = If("with a request_id", lambda request: bool(request.request_id))
 
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """A memory: one entry of a memory file, or a whole file with the id 0.
+
+    Attributes:
+        id: the id for `reinforce` and `forget`; 0: a whole file.
+        uri: the URI of its file.
+        content: the text of the memory, or the Markdown of the file.
+        score: the salience in [0, 1]; 1 for a whole file.
+        memory_type: the kind of its file: "preferences", "journal", ...
+        section: headings joined by " > ".
+        reinforcement: the number of times that it was said again or reinforced.
+        token_count: the tokens of the content.
+        parts: the parts of the score; only from a search.
+        truncated: True: only the beginning of the file fits into the budget.
+        access_count: the number of earlier recalls that returned it.
+        time: the time when it was last said; of a file, the time of the event in it.
+    """
+
+    id: int
+    uri: str
+    content: str
+    score: float
+    memory_type: str
+    section: str
+    reinforcement: int
+    token_count: int
+    parts: SalienceParts | None
+    truncated: bool
+    access_count: int
+    time: datetime | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class RecallResult(Rows[Memory]):
+    """The recalled memories; iteration and len() are over `results`.
+
+    Attributes:
+        results: the memories, best first; from the timeline, newest first.
+        total_tokens: the tokens of all contents.
+        budget_remaining: the rest of the budget.
+        path: the path that found the memories; None: no path has an answer.
+        reason: the reason for the path and for the end of the results, for people.
+        approximate: True if tokens are estimated.
+        candidates: the number of memories that the search scored.
+        revision: the revision that was searched.
+        timings: the duration of each stage in seconds, in order.
+        degraded: the failed or missing parts of the answer, each with its cause.
+    """
+
+    results: tuple[Memory, ...]
+    total_tokens: int
+    budget_remaining: int
+    path: RecallPath | None
+    reason: str
+    approximate: bool
+    candidates: int
+    revision: int
+    timings: Timings
+    degraded: Degraded = ()
+
+    def __iter__(self) -> Iterator[Memory]:
+        return iter(self.results)
+
+    def __len__(self) -> int:
+        return len(self.results)
+
+
+@dataclass(frozen=True, slots=True)
+class RememberResult:
+    """The outcome of a remember.
+
+    Attributes:
+        outcome: ADDED for a new memory, REINFORCED if it was said before.
+        id: the id of the memory.
+        uri: the URI of its file.
+        reinforcement: its reinforcement counter now.
+        met: the wording that was reinforced; if added, the nearest one in its file; "": none.
+        similarity: the similarity to `met`: 1 for equal wordings, else the cosine.
+        revision: the memory is visible from this revision on.
+        degraded: the failed or missing parts of the call, each with its cause.
+    """
+
+    outcome: RememberOutcome
+    id: int
+    uri: str
+    reinforcement: int
+    met: str
+    similarity: float
+    revision: int
+    degraded: Degraded = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractedMemory:
+    """A memory that a conversation says.
+
+    Attributes:
+        kind: the kind, which decides the file.
+        text: the text.
+        section: the heading above it; "": none.
+        evidence: the messages that say it, as indices from 0 into the session.
+        outcome: ADDED, REINFORCED if it was said before, REPLACED if it took an older one's place.
+        id: the id of the memory; 0 for a new one of a dry run.
+        uri: the URI of its file.
+        met: the older wording that was said again or replaced; "": none.
+    """
+
+    kind: MemoryKind
+    text: str
+    section: str
+    evidence: tuple[int, ...]
+    outcome: RememberOutcome
+    id: int
+    uri: str
+    met: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedMemory:
+    """A proposed memory that was not written, with the reason; `kind` is None for no known kind."""
+
+    kind: MemoryKind | None
+    text: str
+    evidence: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractResult:
+    """The memories of a conversation.
+
+    Attributes:
+        memories: the written memories; of a dry run, those that a real call would write.
+        refused: the proposals that were refused.
+        source: MODEL, RULES, or NONE without a message to read.
+        reason: the reason for the source, and the parts that were left out, for people.
+        revision: the memories are visible from this revision on.
+        degraded: the failed or missing parts of the call, each with its cause.
+    """
+
+    memories: tuple[ExtractedMemory, ...]
+    refused: tuple[RefusedMemory, ...]
+    source: ExtractSource
+    reason: str
+    revision: int
+    degraded: Degraded = ()
+
+    def __iter__(self) -> Iterator[ExtractedMemory]:
+        return iter(self.memories)
+
+    def __len__(self) -> int:
+        return len(self.memories)
+
+
+@dataclass(frozen=True, slots=True)
+class ReinforceResult:
+    """The new counters, in the order of the ids; they are visible from `revision` on."""
+
+    revision: int
+    reinforcements: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetResult:
+    """The memories that are gone from `revision` on, by URI and place; with `dry_run`, a preview.
+
+    `left_out` is the number of further memories, which do not fit into the reply.
+    """
+
+    forgotten: tuple[Memory, ...]
+    revision: int
+    left_out: int = 0
+
+
+# A repetition may count accesses twice.
+@method(memories_pb2.RecallResponse, RecallResult, retried=True)
 def recall(
     query: str,
     *,
@@ -76,10 +268,7 @@ def recall(
         max_tokens=max_tokens,
         tokenizer=tokenizer,
         top_k=count_of(limit, top_k),
-        without=[
-            memories_pb2.RecallPath.ValueType(path)
-            for path in many_of(RecallPath, without, "without")
-        ],
+        without=many_of(RecallPath, without, "without"),
         profile=profile,
         half_life_days=half_life_days,
         now=moment(now, "now"),
@@ -95,6 +284,8 @@ def recall(
     return request
 
 
+# Without a request_id, a repetition would reinforce the memory once more.
+@method(memories_pb2.RememberResponse, RememberResult, retried=_NAMED)
 def remember(
     text: str,
     memory_type: str = "",
@@ -134,6 +325,7 @@ def remember(
     )
 
 
+@method(memories_pb2.ExtractResponse, ExtractResult, retried=_NAMED)
 def extract(
     session: Session | SearchSession,
     *,
@@ -166,6 +358,7 @@ def extract(
     )
 
 
+@method(memories_pb2.ReinforceResponse, ReinforceResult, retried=_NAMED)
 def reinforce(
     *ids: int | Iterable[int], by: int = 1, request_id: str | None = None
 ) -> memories_pb2.ReinforceRequest:
@@ -183,6 +376,8 @@ def _request_id(given: str | None) -> str:
     return str(uuid.uuid4()) if given is None else given
 
 
+# A repetition would be NOT_FOUND.
+@method(memories_pb2.ForgetResponse, ForgetResult, retried=False)
 def forget(
     *ids: int | Iterable[int],
     project: str = "",

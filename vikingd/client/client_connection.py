@@ -4,32 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import inspect
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from vikingd.client.calls import checked
-from vikingd.client.committing import Running
-from vikingd.client.credentials import Credentials, check_address, is_several
-from vikingd.client.errors import (
+from vikingd.client.argument_checks import checked, unknown_method
+from vikingd.client.client_errors import (
     ClientError,
     HistoryLost,
     Unreachable,
     from_rpc_error,
     sendable,
 )
-from vikingd.client.methods import RETRIED, Described, Method, Methods, Pages, Stream, Stubs
+from vikingd.client.credentials import Credentials, check_address, is_several
+from vikingd.client.methods import Method, Stubs
 from vikingd.client.pages import Progress
-from vikingd.client.probing import looked_at
-from vikingd.client.reasons import unreached
+from vikingd.client.rpc_methods import RETRIED, Methods
 from vikingd.client.seen import KEY, Seen
-from vikingd.client.words import unknown_method
+from vikingd.client.steps import arun, run
+from vikingd.client.unreached import looked_at, unreached
+
+C = TypeVar("C", bound="type[_Connected]")
 
 ADDRESS_VARIABLE = "VIKINGD_ADDRESS"
 DEFAULT_ADDRESS = "127.0.0.1:7716"
@@ -80,7 +82,26 @@ def _retries(names: Sequence[dict[str, str]], codes: list[str]) -> dict[str, Any
     return {"name": names, "retryPolicy": policy}
 
 
+def with_functions(kind: C) -> C:
+    """Give a class of clients the function of each method that is declared for it."""
+    for name in dir(kind):
+        method = inspect.getattr_static(kind, name)
+        if isinstance(method, Method):
+            read, returned = method.read, method.result
+            if not kind._reads:
+                read, returned = lambda message: message, method.reply
+            function = kind._functions(method, read)[method.kind]
+            if method.kind in ("pages", "stream"):
+                returned = kind._iterator[returned]
+            method.document(function, kind, returned)
+            setattr(kind, name, function)
+    return kind
+
+
 class _Connected(Methods):
+    _reads: ClassVar[bool] = True  # methods return results, not messages
+    _iterator: ClassVar[Any]
+    _functions: ClassVar[Any]
     _plain: ClassVar[Callable[..., Any]]
     _secure: ClassVar[Callable[..., Any]]
 
@@ -116,8 +137,7 @@ class _Connected(Methods):
         self._metadata = self._credentials.metadata()
         self.consistent = consistent
         self._seen = Seen()
-        self._commits = Running()
-        self._tasks: set[asyncio.Task[Any]] = set()  # of commits
+        self._commits: set[Any] = set()  # futures or tasks
         target, named, channel = self._credentials.target(address)
         policy = "round_robin" if is_several(target) else "pick_first"
 
@@ -196,13 +216,15 @@ class _Connected(Methods):
             )
         return error
 
-    def _stubs_for(self, method: Described[..., Any, Any, Any], request: Any) -> Stubs:
-        return self._stubs if method.is_repeatable(request) else self._stubs_once
+    def _stub(self, method: Any, request: Any) -> Any:
+        stubs = self._stubs if method.is_repeatable(request) else self._stubs_once
+        return stubs.of(method.rpc)
 
 
 class Connection(_Connected):
     """The synchronous connection, with blocking calls."""
 
+    _iterator = Iterator
     _plain = staticmethod(grpc.insecure_channel)
     _secure = staticmethod(grpc.secure_channel)
 
@@ -246,51 +268,53 @@ class Connection(_Connected):
         self._seen.replied(sent, call.trailing_metadata())
         return reply
 
-    @classmethod
-    def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:
-        build, rpc, convert = method.build, method.rpc, method.conversion(cls)
-        items = method.items if isinstance(method, Pages) else ""
+    @staticmethod  # the functions of a method for this class of clients, by its kind
+    def _functions(method: Any, read: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
+        def call(self: Self, /, *args: Any, **kwargs: Any) -> Any:
+            request = method(*args, **kwargs)
+            return read(self._send(self._stub(method, request), request))
 
-        def call(self: Connection, /, *args: Any, **kwargs: Any) -> Any:
-            request = build(*args, **kwargs)
-            return convert(self._send(rpc(self._stubs_for(method, request)), request))
+        def steps(self: Self, /, *args: Any, **kwargs: Any) -> Any:
+            return run(self, method(*args, **kwargs))
 
-        def pages(self: Connection, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
-            request = build(*args, **kwargs)
+        def pages(self: Self, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
+            request = method(*args, **kwargs)
+            stub = self._stub(method, request)
             # The first page is read here, so that an error comes from the line of the call.
-            return rest(self, request, self._send(rpc(self._stubs), request))
+            return rest(self, stub, request, self._send(stub, request))
 
-        def rest(self: Connection, request: Any, page: Any) -> Iterator[Any]:
+        def rest(self: Self, stub: Any, request: Any, page: Any) -> Iterator[Any]:
             progress = Progress()
             while True:
-                progress.check(getattr(page, items), page.next_page_token)
-                yield from map(convert, getattr(page, items))
+                progress.check(getattr(page, method.part), page.next_page_token)
+                yield from map(read, getattr(page, method.part))
                 request.page_token = page.next_page_token
                 if not request.page_token:
                     return
-                page = self._send(rpc(self._stubs), request)
+                page = self._send(stub, request)
 
-        def stream(self: Connection, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
-            request = build(*args, **kwargs)
+        def stream(self: Self, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
+            request = method(*args, **kwargs)
             try:
-                return received(self._begin(rpc(self._stubs), request))
+                return parts(self._begin(self._stub(method, request), request))
             except ValueError as error:
                 raise self._failure(error) from None
 
-        def received(parts: Any) -> Iterator[Any]:
+        def parts(received: Any) -> Iterator[Any]:
             try:
-                yield from map(convert, parts)
+                yield from map(read, received)
             except grpc.RpcError as error:
                 raise from_rpc_error(error) from None
             finally:
-                parts.cancel()
+                received.cancel()
 
-        return {Method: call, Pages: pages, Stream: stream}[type(method)]
+        return {"call": call, "pages": pages, "stream": stream, "steps": steps}
 
 
 class AsyncConnection(_Connected):
     """The asynchronous connection, with awaited calls."""
 
+    _iterator = AsyncIterator
     _plain = staticmethod(grpc.aio.insecure_channel)
     _secure = staticmethod(grpc.aio.secure_channel)
 
@@ -322,41 +346,42 @@ class AsyncConnection(_Connected):
             return await asyncio.to_thread(self._told, error, sent)
         return self._told(error, sent)
 
-    @classmethod
-    def _function(cls, method: Described[..., Any, Any, Any]) -> Callable[..., Any]:
-        build, rpc, convert = method.build, method.rpc, method.conversion(cls)
-        items = method.items if isinstance(method, Pages) else ""
+    @staticmethod
+    def _functions(method: Any, read: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
+        async def call(self: Self, /, *args: Any, **kwargs: Any) -> Any:
+            request = method(*args, **kwargs)
+            return read(await self._send(self._stub(method, request), request))
 
-        async def call(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> Any:
-            request = build(*args, **kwargs)
-            return convert(await self._send(rpc(self._stubs_for(method, request)), request))
+        async def steps(self: Self, /, *args: Any, **kwargs: Any) -> Any:
+            return await arun(self, method(*args, **kwargs))
 
-        def pages(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        def pages(self: Self, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
             # A wrong argument is an error of this call; the daemon is asked by the first `anext`.
-            return read(self, build(*args, **kwargs))
+            return all_pages(self, method(*args, **kwargs))
 
-        async def read(self: AsyncConnection, request: Any) -> AsyncIterator[Any]:
+        async def all_pages(self: Self, request: Any) -> AsyncIterator[Any]:
             progress = Progress()
+            stub = self._stub(method, request)
             while True:
-                page = await self._send(rpc(self._stubs), request)
-                progress.check(getattr(page, items), page.next_page_token)
-                for item in getattr(page, items):
-                    yield convert(item)
+                page = await self._send(stub, request)
+                progress.check(getattr(page, method.part), page.next_page_token)
+                for item in getattr(page, method.part):
+                    yield read(item)
                 request.page_token = page.next_page_token
                 if not request.page_token:
                     return
 
-        def stream(self: AsyncConnection, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            return received(self, build(*args, **kwargs))
+        def stream(self: Self, /, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+            return parts(self, method(*args, **kwargs))
 
-        async def received(self: AsyncConnection, request: Any) -> AsyncIterator[Any]:
-            parts: Any = self._begin(rpc(self._stubs), request)
+        async def parts(self: Self, request: Any) -> AsyncIterator[Any]:
+            received = self._begin(self._stub(method, request), request)
             try:
-                async for part in parts:
-                    yield convert(part)
+                async for part in received:
+                    yield read(part)
             except (grpc.RpcError, grpc.aio.UsageError) as error:
                 raise await self._explained(error) from None
             finally:
-                parts.cancel()
+                received.cancel()
 
-        return {Method: call, Pages: pages, Stream: stream}[type(method)]
+        return {"call": call, "pages": pages, "stream": stream, "steps": steps}

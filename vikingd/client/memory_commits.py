@@ -1,0 +1,115 @@
+"""Commits of a conversation: the memories of its new messages, taken in the background."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from vikingd.client.client_errors import (
+    ClientError,
+    DeadlinePassed,
+    Stopping,
+    TimedOut,
+    Unreachable,
+)
+from vikingd.client.conversation import Session
+from vikingd.client.memory_calls import ExtractResult
+from vikingd.client.steps import Call, Steps
+from vikingd.domain.extract import ExtractSource
+from vikingd.domain.search import SearchSession
+
+_NEW_MESSAGES = 200  # of one call; a commit of more makes several calls
+_CONTEXT = 10  # messages before the new ones that a call has too
+
+_UNSURE = (DeadlinePassed, Stopping, TimedOut, Unreachable)
+"""Errors of a call that the daemon may have done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One call of a commit.
+
+    Attributes:
+        session: the messages of the call.
+        arguments: the other arguments of `extract`, the same ones for each attempt.
+        offset: the number of messages of the whole session before the first one of the call.
+        end: the end of the call in the whole session.
+    """
+
+    session: SearchSession
+    arguments: dict[str, Any]
+    offset: int
+    end: int
+
+
+class Commit:
+    """The calls of one commit, in order.
+
+    The messages up to now are read, but those of earlier commits. A call whose outcome is unknown
+    is repeated first by the next commit, with the same name, so that it counts once.
+
+    Args:
+        session: the session.
+        options: further arguments of `extract`; one that is false is not sent.
+    """
+
+    def __init__(self, session: Session, **options: Any) -> None:
+        given = {name: value for name, value in options.items() if value}
+        self._session = session
+        self._options = {"time": datetime.now(UTC), **given}
+        self._dropped = session.dropped
+        self._messages = session.messages
+        self._summary = session.summary
+
+    def steps(self) -> Steps[ExtractResult]:
+        """Make the calls, and return their results as one."""
+        session = self._session
+        results: list[ExtractResult] = []
+        for piece in self._pieces():
+            try:
+                result: ExtractResult = yield Call("extract", (piece.session,), piece.arguments)
+            except BaseException as error:  # after a cancellation, GeneratorExit
+                is_sure = isinstance(error, ClientError) and not isinstance(error, _UNSURE)
+                session.commits.unsure = None if is_sure else piece
+                raise
+            session.commits.unsure = None
+            session.committed = max(session.committed, piece.end)
+            results.append(_moved(result, piece.offset))
+        if not results:
+            return ExtractResult((), (), ExtractSource.NONE, "no message is new", 0)
+        if len(results) == 1:
+            return results[0]
+        return replace(
+            results[-1],
+            memories=tuple(memory for one in results for memory in one.memories),
+            refused=tuple(refusal for one in results for refusal in one.refused),
+            reason="; ".join(dict.fromkeys(one.reason for one in results)),
+            degraded=tuple(dict.fromkeys(note for one in results for note in one.degraded)),
+        )
+
+    def _pieces(self) -> Iterator[Piece]:
+        if (unsure := self._session.commits.unsure) is not None:
+            yield unsure
+        end = self._dropped + len(self._messages)
+        while (start := max(self._session.committed, self._dropped)) < end:
+            stop = min(start + _NEW_MESSAGES, end)
+            begin = max(start - _CONTEXT, self._dropped)
+            some = self._messages[begin - self._dropped : stop - self._dropped]
+            arguments = {"first": start - begin, "request_id": str(uuid.uuid4()), **self._options}
+            yield Piece(SearchSession(self._summary, some), arguments, begin, stop)
+
+
+def _moved(result: ExtractResult, by: int) -> ExtractResult:
+    """Return a result whose evidence counts all messages of the session."""
+
+    def moved(one: Any) -> Any:
+        return replace(one, evidence=tuple(by + i for i in one.evidence))
+
+    return replace(
+        result,
+        memories=tuple(map(moved, result.memories)),
+        refused=tuple(map(moved, result.refused)),
+    )
