@@ -21,8 +21,8 @@ from benchmarks.recompute import Comparison, Recomputation, compare
 from benchmarks.stored import F64, read_store
 from vikingd.client import Method
 from vikingd.client.messages import MessageClient
-from vikingd.models.embed.open import open_provider
-from vikingd.models.embed.settings import EmbedSettings, ProviderName
+from vikingd.models.embed.embed_settings import EmbedSettings, ProviderName
+from vikingd.models.embed.provider_choice import open_provider
 from vikingd.pb.retrieval_pb2 import FindResponse
 
 LIMIT = 100

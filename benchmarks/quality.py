@@ -25,7 +25,7 @@ from benchmarks.measure import write
 from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
 from vikingd.client import Mode
 from vikingd.client.messages import MessageClient
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 K = 10
 LIMIT = K + 1  # cross-language rows remove one result

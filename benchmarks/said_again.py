@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks.daemon import say
 from vikingd.domain.text import text_to_index
 from vikingd.memory.same import SAME, differs, normalized
-from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.provider import Provider
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.provider_choice import open_provider
 
 PAIRS = Path(__file__).parents[1] / "tests" / "memory" / "said_again.jsonl"
 HEADINGS = {"none": ("", ""), "long": ("Preferences", "Preferences > Food and drink")}

@@ -21,9 +21,9 @@ from vikingd.context.tokenizers import check_configured
 from vikingd.domain.addresses import Address, own_address, parse
 from vikingd.memory.model import WEIGHT_TOLERANCE
 from vikingd.memory.routes import DEFAULT_ROUTES, Route, Routes
-from vikingd.models.chat.settings import PlannerSettings
-from vikingd.models.embed.settings import EmbedSettings
-from vikingd.models.rerank.settings import BackendSettings, check_backend, check_backends
+from vikingd.models.chat.planner_settings import PlannerSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.rerank.rerank_settings import BackendSettings, check_backend, check_backends
 
 HTTPS = "https://"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from vikingd.config import ConfigError, load
-from vikingd.models.rerank.settings import FORMS, BackendSettings
+from vikingd.models.rerank.rerank_settings import FORMS, BackendSettings
 
 
 @pytest.fixture(autouse=True)

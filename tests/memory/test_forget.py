@@ -30,7 +30,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.memory.model import Salience
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 pytestmark = pytest.mark.stores
 

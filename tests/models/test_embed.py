@@ -17,10 +17,10 @@ import pytest
 
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.domain.text import OTHER, SCRIPTS, script_of
-from vikingd.models.embed.open import open_provider
-from vikingd.models.embed.prior import PRIOR_SENTENCES, prior_means
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.provider import Provider, clean, unit_rows
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.provider_choice import open_provider
+from vikingd.models.embed.script_priors import PRIOR_SENTENCES, prior_means
 from vikingd.system import platform
 
 
@@ -195,8 +195,8 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 import faiss
 from threadpoolctl import ThreadpoolController
-from vikingd.models.embed.open import open_provider
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.provider_choice import open_provider
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 def threads():
     libraries = [l for l in ThreadpoolController().lib_controllers if l.user_api == "blas"]

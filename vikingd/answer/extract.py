@@ -42,7 +42,7 @@ from vikingd.memory.model import (
 from vikingd.memory.routes import Routes
 from vikingd.memory.series import Rewrite, Series
 from vikingd.models.extract.extractor import Extractor
-from vikingd.models.extract.prompt import Known
+from vikingd.models.extract.memory_proposals import Known
 
 _T = TypeVar("_T")
 

@@ -12,7 +12,7 @@ from vikingd.answer.find import Find, Finds
 from vikingd.answer.thinking import Walk
 from vikingd.domain.answers import Stage, seconds_of
 from vikingd.domain.find import FindResult, Rerank, RerankStatus
-from vikingd.models.rerank.backends import RerankFailed
+from vikingd.models.rerank.reranker_protocol import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
 
 _RESERVE = 0.1  # of the time left, to make the answer

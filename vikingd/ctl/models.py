@@ -15,7 +15,7 @@ from vikingd.ctl.output import Form
 from vikingd.ctl.progress import Meter, meter
 from vikingd.ctl.session import Session, connected
 from vikingd.models.hub.cache import is_present, snapshot_of
-from vikingd.models.hub.errors import HubAway, HubFailed, HubRefused, NotOnHub
+from vikingd.models.hub.hub_errors import HubAway, HubFailed, HubRefused, NotOnHub
 from vikingd.models.registry import MODELS, PinnedModel, pinned
 
 _MAIN = "main"

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from vikingd.models.embed.child import DocumentEmbedder
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.embedding_process import DocumentEmbedder
 
 _STOP = 1.5  # seconds at most that a stop waits for the thread
 

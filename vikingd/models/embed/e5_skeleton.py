@@ -35,7 +35,7 @@ from vikingd.models.embed.e5_weights import (
     Weights,
     joined,
 )
-from vikingd.models.embed.prior import PRIOR_SENTENCES
+from vikingd.models.embed.script_priors import PRIOR_SENTENCES
 
 PATH = Path(__file__).with_suffix(".onnx")
 

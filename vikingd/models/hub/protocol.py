@@ -15,10 +15,10 @@ from urllib.parse import quote
 
 import httpx
 
-from vikingd.models.http.access import is_loopback, key_in
+from vikingd.models.http.endpoint_secrets import is_loopback, key_in
 from vikingd.models.http.rate_limits import retry_after
 from vikingd.models.hub.cache import is_offline
-from vikingd.models.hub.errors import HubAway, HubFailed, HubRefused, NotOnHub
+from vikingd.models.hub.hub_errors import HubAway, HubFailed, HubRefused, NotOnHub
 
 _T = TypeVar("_T")
 

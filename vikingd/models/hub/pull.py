@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from vikingd.models.hub.cache import CachedRepository, cache_directory, has_hash
-from vikingd.models.hub.errors import HubFailed, NotOnHub
+from vikingd.models.hub.hub_errors import HubFailed, NotOnHub
 from vikingd.models.hub.protocol import Entry, Hub
 from vikingd.models.model_files import DESCRIPTIONS, GRAPHS, TOKENIZER
 from vikingd.models.registry import PinnedFile, PinnedModel

@@ -17,6 +17,7 @@ from threadpoolctl import ThreadpoolController
 
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed import e5_file
+from vikingd.models.embed.embed_settings import has_e5
 from vikingd.models.embed.provider import (
     MAX_DOCUMENT_CHARS,
     MAX_QUERY_CHARS,
@@ -24,7 +25,6 @@ from vikingd.models.embed.provider import (
     clean,
     unit_rows,
 )
-from vikingd.models.embed.settings import has_e5
 from vikingd.system.platform import processor_flags
 
 Kind = Literal["query", "passage"]

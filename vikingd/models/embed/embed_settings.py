@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from annotated_types import Interval
 
 from vikingd.domain.contexts import MAX_DIMENSION
-from vikingd.models.http.access import key_in
+from vikingd.models.http.endpoint_secrets import key_in
 from vikingd.models.registry import MODELS, pinned
 from vikingd.system.platform import processors
 
