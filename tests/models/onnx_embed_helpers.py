@@ -22,7 +22,7 @@ IDS = {"input_ids": TensorProto.INT64}
 
 def opened(path: Path, **changes: Any) -> OnnxModel:
     """Return the embedder of a directory."""
-    given = {"provider": "onnx", "onnx_path": str(path), **changes}
+    given = {"provider": "onnx", "onnx_model": str(path), **changes}
     made = open_provider(EmbedSettings(**given))
     assert isinstance(made, OnnxModel)
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -138,12 +139,26 @@ _PINNED = (
 MODELS = {model.name: model for model in _PINNED}
 
 
-def pinned(name: str) -> PinnedModel:
-    """Return the model of a name.
+_PART = r"(?!\.+(?:/|\Z))[A-Za-z0-9_.-]+"
+_REPOSITORY = re.compile(f"{_PART}/{_PART}")
+_REVISION = re.compile(f"{_PART}(?:/{_PART})*")
+
+
+def is_path(model: str) -> bool:
+    """Return True if a model is named by its directory."""
+    return model.startswith(("/", "~", "."))
+
+
+def check_name(name: str, revision: str = "main") -> None:
+    """Check a name of MODELS, or ORG/NAME of a repository.
 
     Raises:
-        ValueError: no model has it; the message lists all names.
+        ValueError: it is neither, or the revision has another form; the message says so.
     """
-    if name not in MODELS:
-        raise ValueError(f"{name!r} is not one of {', '.join(MODELS)}")
-    return MODELS[name]
+    if "/" not in name:
+        if name not in MODELS:
+            raise ValueError(f"{name!r} is not one of {', '.join(MODELS)}, nor ORG/NAME")
+    elif not _REPOSITORY.fullmatch(name):
+        raise ValueError(f"{name!r} is not ORG/NAME")
+    if not _REVISION.fullmatch(revision):
+        raise ValueError(f"the revision {revision!r} is no commit, branch or tag")

@@ -21,8 +21,10 @@ from pathlib import Path
 
 from vikingd.models.registry import PinnedModel
 from vikingd.system import platform
-from vikingd.system.regular_files import descriptor_of, open_regular
+from vikingd.system.regular_files import descriptor_of, open_regular, read_text
 
+MAIN = "main"
+"""The revision that a name without one means."""
 _SHA256_DIGITS = 64
 _CHUNK = 1 << 20  # bytes
 
@@ -129,6 +131,16 @@ class CachedRepository:
 def snapshot_of(model: PinnedModel) -> Path:
     """Return the directory of a model of the registry; it may not exist yet."""
     return CachedRepository(cache_directory(), model.repository).snapshot(model.revision)
+
+
+def latest_of(repository: str) -> Path | None:
+    """Return the directory of a repository as it was last pulled from `main`; None: it was not."""
+    cached = CachedRepository(cache_directory(), repository)
+    try:
+        commit = read_text(cached.directory / "refs" / MAIN)
+    except OSError:
+        return None
+    return cached.snapshot(commit)
 
 
 def is_present(model: PinnedModel) -> bool:

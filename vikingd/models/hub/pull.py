@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,10 +18,6 @@ from vikingd.system.sealed_files import sync
 
 Progress = Callable[[int, int], object]
 """Is called with the bytes that are there and the bytes of all files to get."""
-
-_PART = r"(?!\.+(?:/|\Z))[A-Za-z0-9_.-]+"
-_REPOSITORY = re.compile(f"{_PART}/{_PART}")
-_REVISION = re.compile(f"{_PART}(?:/{_PART})*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +44,6 @@ class _Wanted:
     sha256: str = ""
 
 
-def check_repository(repository: str, revision: str) -> None:
-    """Check the form of names.
-
-    Raises:
-        ValueError: one is not of its form; the message names it.
-    """
-    if not _REPOSITORY.fullmatch(repository):
-        raise ValueError(f"{repository!r} is not ORG/NAME")
-    if not _REVISION.fullmatch(revision):
-        raise ValueError(f"the revision {revision!r} is no commit, branch or tag")
-
-
 def pull_pinned(model: PinnedModel, progress: Progress) -> Pulled:
     """Get a model of the registry; no hub is asked if it is there already, and undamaged.
 
@@ -85,15 +68,13 @@ def pull_repository(repository: str, revision: str, progress: Progress) -> Pulle
     """Get the ONNX model of any repository, checked against the hashes that the hub tells.
 
     Args:
-        repository: ORG/NAME.
-        revision: a commit, branch or tag.
+        repository: ORG/NAME, checked.
+        revision: a commit, branch or tag, checked.
         progress: is called while files are received.
 
     Raises:
-        ValueError: a name is not of its form.
         HubFailed: it cannot be had.
     """
-    check_repository(repository, revision)
     cache = CachedRepository(cache_directory(), repository)
     with _disk_faults_told(), Hub() as hub:
         tokenizer = hub.entry(repository, revision, TOKENIZER)
