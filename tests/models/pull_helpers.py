@@ -111,9 +111,9 @@ class PinnedHub(HubServer):
         return cache_directory() / "models--org--tiny" / "snapshots" / commit
 
 
-def opened() -> OnnxModel:
-    """Return the embedder of the pulled model."""
-    made = open_provider(EmbedSettings(provider="onnx", onnx_model=NAME))
+def opened(name: str = NAME) -> OnnxModel:
+    """Return the embedder of a pulled model."""
+    made = open_provider(EmbedSettings(provider="onnx", onnx_model=name))
     assert isinstance(made, OnnxModel)
     return made
 
