@@ -10,8 +10,8 @@ from pathlib import Path
 
 from vikingd.domain.changes import Waiting
 from vikingd.models.embed.backlog_worker import BacklogWorker
-from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.backlogs import Allowance
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 
 class Backlog:
