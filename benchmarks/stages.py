@@ -105,8 +105,8 @@ class Served:
         from vikingd.domain.tenants import TenantSettings
         from vikingd.engine import Engine, EngineSettings, Shared
         from vikingd.ingest import prepare
-        from vikingd.models.chat.settings import PlannerSettings
-        from vikingd.models.embed.settings import EmbedSettings
+        from vikingd.models.chat.planner_settings import PlannerSettings
+        from vikingd.models.embed.embed_settings import EmbedSettings
         from vikingd.models.intent.planner import Planner
         from vikingd.models.rerank.rerankers import Rerankers
         from vikingd.pb import retrieval_pb2_grpc

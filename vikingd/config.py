@@ -29,8 +29,8 @@ from pydantic_settings import (
 from vikingd.domain.addresses import own_address, parse
 from vikingd.domain.tenants import TenantSettings
 from vikingd.index.settings import IndexSettings
-from vikingd.models.chat.settings import PlannerSettings
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.chat.planner_settings import PlannerSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.sections import (
     Context,
     Find,

@@ -21,9 +21,10 @@ from vikingd.context.tokenizers import check_configured
 from vikingd.domain.addresses import Address, own_address, parse
 from vikingd.memory.model import WEIGHT_TOLERANCE
 from vikingd.memory.routes import DEFAULT_ROUTES, Route, Routes
-from vikingd.models.chat.settings import PlannerSettings
-from vikingd.models.embed.settings import EmbedSettings
-from vikingd.models.rerank.settings import BackendSettings, check_backend, check_backends
+from vikingd.models.chat.planner_settings import PlannerSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.registry import is_path
+from vikingd.models.rerank.rerank_settings import BackendSettings, check_backend, check_backends
 
 HTTPS = "https://"
 
@@ -35,8 +36,10 @@ class _Section(BaseModel):
 def check_embedding(settings: EmbedSettings) -> EmbedSettings:
     """Check the section [embedding]; return it with an absolute path."""
     settings.check()
-    path = settings.onnx_path and str(at_home(Path(settings.onnx_path)).absolute())
-    return dataclasses.replace(settings, onnx_path=path)
+    if not is_path(settings.onnx_model):
+        return settings
+    path = str(at_home(Path(settings.onnx_model)).absolute())
+    return dataclasses.replace(settings, onnx_model=path)
 
 
 def check_planner(settings: PlannerSettings) -> PlannerSettings:

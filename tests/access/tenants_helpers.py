@@ -15,7 +15,7 @@ from vikingd.domain.errors import (
 from vikingd.domain.tenants import TenantSettings
 from vikingd.engine import Engine, EngineSettings, Shared
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 NONE = EmbedSettings(provider="none")
 NOTE = "viking://resources/note.md"

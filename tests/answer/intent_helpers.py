@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from tests.scripted import Reply, Request, ScriptedServer
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, SessionMessage, TypedQuery
-from vikingd.models.chat.settings import PlannerSettings
+from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.intent.planner import Planner
 
 T = TypeVar("T")

@@ -22,8 +22,8 @@ from vikingd.domain.errors import NotFound, VikingError
 from vikingd.domain.rights import CALLER, Caller, Grant, Right
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
-from vikingd.models.chat.settings import PlannerSettings
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.chat.planner_settings import PlannerSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.intent.planner import Planner
 from vikingd.models.rerank.rerankers import Reranked, Rerankers
 from vikingd.pb import retrieval_pb2 as pb

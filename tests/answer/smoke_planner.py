@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from vikingd.domain.search import PlanSource, SearchSession, SessionMessage
-from vikingd.models.chat.settings import PlannerSettings
+from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.intent.planner import Planner
 
 TASKS = ("Create an RFC document about caching", "提取这个 PDF 的表格", "thanks a lot!")

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.tiers import examples
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import SearchSession, SessionMessage, TypedQuery
-from vikingd.models.intent.answer import Answer, Garbage, read_answer
-from vikingd.models.intent.prompt import PROMPT, SYSTEM, question
+from vikingd.models.chat.chat_question import PROMPT
+from vikingd.models.intent.query_plan import SYSTEM, Answer, Garbage, question, read_answer
 
 MEMORY, RESOURCE, SKILL = ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL
 
@@ -231,8 +231,8 @@ def test_the_prompt_is_the_file() -> None:
 def test_the_session_is_bounded_and_cuts_are_said() -> None:
     """Old messages are left out without a note; cuts in the summary and other messages have one."""
     messages = tuple(SessionMessage("user", f"{i}" + "x" * i * 2000) for i in range(7))
-    text, notes = question("q", SearchSession("o" + "n" * 30_000, messages))
-    data = json.loads(text)
+    sent, notes = question("q", SearchSession("o" + "n" * 30_000, messages))
+    data = json.loads(sent.text)
     assert data["summary"] == "n" * 30_000
     assert [m["content"][0] for m in data["messages"]] == ["2", "3", "4", "5", "6"]
     assert [len(m["content"]) for m in data["messages"]] == [4001, 6001, 8000, 8000, 8000]
@@ -247,9 +247,9 @@ def test_the_session_is_bounded_and_cuts_are_said() -> None:
 def test_a_session_within_bounds_stays_whole() -> None:
     """A session exactly at its bounds is not cut."""
     messages = tuple(SessionMessage("tool", str(i) * 8000) for i in range(5))
-    text, notes = question("q", SearchSession("s" * 30_000, messages))
+    sent, notes = question("q", SearchSession("s" * 30_000, messages))
     assert notes == ()
-    assert json.loads(text) == {
+    assert json.loads(sent.text) == {
         "summary": "s" * 30_000,
         "messages": [{"role": "tool", "content": str(i) * 8000} for i in range(5)],
         "query": "q",

@@ -11,7 +11,7 @@ from tests.answer.intent_helpers import PLANNED, Asked, completion, in_turn, pla
 from tests.scripted import Reply
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, SessionMessage, TypedQuery
-from vikingd.models.intent.prompt import PROMPT
+from vikingd.models.chat.chat_question import PROMPT
 
 PROMPT_FILE = files("vikingd.models.intent").joinpath(PROMPT).read_bytes().decode()
 

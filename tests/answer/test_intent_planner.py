@@ -30,9 +30,9 @@ from tests.answer.intent_helpers import (
 from tests.scripted import Reply, Request, ScriptedServer
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import QueryPlan, SearchSession, TypedQuery
-from vikingd.models.chat.settings import PlannerSettings
+from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.intent.planner import Planner
-from vikingd.models.intent.prompt import RESPONSE_FORMAT
+from vikingd.models.intent.query_plan import RESPONSE_FORMAT
 
 # The source of a plan
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.tiers import examples
 from vikingd.domain.contexts import ContextType
-from vikingd.models.intent import rules
+from vikingd.models.intent import plan_rules as rules
 
 MEMORY, RESOURCE, SKILL = ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL
 

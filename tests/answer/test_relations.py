@@ -25,7 +25,7 @@ from vikingd.domain.contexts import MAX_RELATIONS, ContextType, Draft, Prepared
 from vikingd.domain.find import FindQuery
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.pb.contexts_pb2 import ContextInput
 from vikingd.pb.retrieval_pb2 import FindResponse, MatchedContext
 

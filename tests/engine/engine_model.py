@@ -27,7 +27,7 @@ from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 ROOT = "viking://resources"
 DIMENSION = 16

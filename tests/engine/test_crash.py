@@ -22,7 +22,7 @@ from vikingd.domain.find import FindQuery
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 WRITERS = 4
 ROOT = "viking://resources/crash"

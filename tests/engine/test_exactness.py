@@ -21,7 +21,7 @@ from vikingd.domain.find import FindQuery, Levels, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.files import read_tree
 from vikingd.ingest.prepare import check, prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 DIMENSION = 384
 LIMIT = 1000

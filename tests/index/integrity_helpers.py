@@ -12,7 +12,7 @@ from tests.nodes.reader_helpers import note
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 DATABASE = "store.sqlite3"
 

@@ -32,7 +32,7 @@ from vikingd.index.segment.arrays import empty
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 DOCS = "viking://resources/docs"
 A, B, C = f"{DOCS}/a.md", f"{DOCS}/b.md", f"{DOCS}/c.md"

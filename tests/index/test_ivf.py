@@ -20,7 +20,7 @@ from vikingd.index.ivf import InvertedFile
 from vikingd.index.segment import files
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 DIMENSION = 32
 ROOT = "viking://resources/large"

@@ -17,7 +17,7 @@ from vikingd.index.index import Index
 from vikingd.index.segment.disk import load
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.system.sealed_files import seal, unseal
 
 FILES = 100

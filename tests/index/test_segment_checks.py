@@ -19,7 +19,7 @@ from vikingd.index.segment import checks
 from vikingd.index.segment import disk as bases
 from vikingd.index.segment.arrays import FIELDS, GROWING, GrowingArrays, Segment, Sizes
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 DIMENSION = 4
 Array = npt.NDArray[Any]

@@ -26,7 +26,7 @@ from tests.memory.extract_helpers import (
 )
 from tests.scripted import Reply
 from vikingd.client import DegradationReason, ExtractSource
-from vikingd.models.extract.prompt import RESPONSE_FORMAT, SYSTEM
+from vikingd.models.extract.memory_proposals import RESPONSE_FORMAT, SYSTEM
 
 AGENT = "viking://agent/memories"
 HOME = note("profile", "The user lives in Lyon.", 0)

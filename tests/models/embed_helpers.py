@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 DIMENSION = 8
 POISON = "poison"

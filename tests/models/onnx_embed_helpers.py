@@ -10,9 +10,9 @@ import pytest
 from onnx import TensorProto
 
 from vikingd.domain.errors import EmbedderFailed
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.onnx import OnnxModel
-from vikingd.models.embed.open import open_provider
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.provider_choice import open_provider
 
 CLS = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
 MEAN = {"pooling_mode_cls_token": False, "pooling_mode_mean_tokens": True}
@@ -22,7 +22,7 @@ IDS = {"input_ids": TensorProto.INT64}
 
 def opened(path: Path, **changes: Any) -> OnnxModel:
     """Return the embedder of a directory."""
-    given = {"provider": "onnx", "onnx_path": str(path), **changes}
+    given = {"provider": "onnx", "onnx_model": str(path), **changes}
     made = open_provider(EmbedSettings(**given))
     assert isinstance(made, OnnxModel)
     return made

@@ -13,9 +13,9 @@ from tests.models.hub_server import HubServer
 from tests.models.onnx_embed_helpers import assert_same
 from tests.models.onnx_helpers import NUMBERS, directory, model, tokens, twin
 from vikingd.models import registry
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.onnx import OnnxModel
-from vikingd.models.embed.open import open_provider
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.provider_choice import open_provider
 from vikingd.models.hub import protocol
 from vikingd.models.hub.cache import cache_directory
 from vikingd.models.registry import PinnedFile, PinnedModel
@@ -111,9 +111,9 @@ class PinnedHub(HubServer):
         return cache_directory() / "models--org--tiny" / "snapshots" / commit
 
 
-def opened() -> OnnxModel:
-    """Return the embedder of the pulled model."""
-    made = open_provider(EmbedSettings(provider="onnx", onnx_model=NAME))
+def opened(name: str = NAME) -> OnnxModel:
+    """Return the embedder of a pulled model."""
+    made = open_provider(EmbedSettings(provider="onnx", onnx_model=name))
     assert isinstance(made, OnnxModel)
     return made
 

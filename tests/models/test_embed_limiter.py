@@ -12,9 +12,9 @@ import pytest
 from tests.models.embed_helpers import DIMENSION, Endpoint, until
 from vikingd.models.embed import limiter
 from vikingd.models.embed.limiter import LONGEST, Limiter
-from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.openai_embedder import OpenAIEndpoint
 from vikingd.models.embed.provider import EmbedderRefused
-from vikingd.models.embed.remote import OpenAIEndpoint
+from vikingd.models.embed.provider_choice import open_provider
 
 TEXTS = [f"text {i}" for i in range(12)]
 

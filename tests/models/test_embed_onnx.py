@@ -17,7 +17,7 @@ from tests.models.onnx_helpers import NUMBERS, directory, model, tokenizer, toke
 from vikingd.client import Client, ClientError, Draft
 from vikingd.ctl.demo import serving
 from vikingd.domain.errors import EmbedderFailed
-from vikingd.models.embed import weights
+from vikingd.models.embed import weights_digest as weights
 
 # Vectors
 
@@ -329,7 +329,7 @@ def found(client: Client) -> list[tuple[str, float]]:
 def test_a_daemon_finds_by_meaning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file is found by a synonym."""
     path = directory(tmp_path / "tiny", **{"1_Pooling__config": MEAN})
-    monkeypatch.setenv("VIKINGD_EMBEDDING__ONNX_PATH", str(path))
+    monkeypatch.setenv("VIKINGD_EMBEDDING__ONNX_MODEL", str(path))
     daemon = ("--path", str(tmp_path / "store"), "--provider", "onnx")
     with serving(*daemon, quiet=True) as where, Client(where) as client:
         put_and_found(client)
@@ -341,7 +341,7 @@ def test_a_daemon_finds_the_same_after_a_restart_and_refuses_another_model(
 ) -> None:
     """A file is found by a synonym, also after a restart; another model is refused."""
     path = directory(tmp_path / "tiny", **{"1_Pooling__config": MEAN})
-    monkeypatch.setenv("VIKINGD_EMBEDDING__ONNX_PATH", str(path))
+    monkeypatch.setenv("VIKINGD_EMBEDDING__ONNX_MODEL", str(path))
     daemon = ("--path", str(tmp_path / "store"), "--provider", "onnx")
     with serving(*daemon, quiet=True) as where, Client(where) as client:
         first, embedder = put_and_found(client), client.stats().embedder

@@ -66,7 +66,7 @@ def test_files_that_are_missing_or_damaged_are_told(
     """A missing or damaged file is refused with the setting and the file."""
     path = directory(tmp_path / "tiny")
     spoil(path)
-    assert refusal(path, pooling="mean").startswith(f"embedding.onnx_path: {reason.format(path)}")
+    assert refusal(path, pooling="mean").startswith(f"embedding.onnx_model: {reason.format(path)}")
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_models_that_make_no_embeddings_are_told(
 ) -> None:
     """A model that makes no embeddings is refused at the start with the reason."""
     told = refusal(directory(tmp_path / "tiny", made), pooling="mean")
-    assert told.startswith("embedding.onnx_path: ")
+    assert told.startswith("embedding.onnx_model: ")
     assert reason.replace("\\", "") in told
 
 
@@ -151,16 +151,16 @@ def test_a_missing_extra_is_told_with_its_install(
 
 def test_settings_name_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The onnx settings need a directory, expand ~ in its path, and refuse an unknown pooling."""
-    with pytest.raises(ConfigError, match="the provider onnx needs a model: set onnx_path"):
+    with pytest.raises(ConfigError, match="the provider onnx needs a model: set onnx_model"):
         load(None, {"embedding": {"provider": "onnx"}})
     with pytest.raises(ConfigError, match="keeps no queries: set keep_queries to false"):
-        load(None, {"embedding": {"provider": "onnx", "onnx_path": "/m", "keep_queries": True}})
+        load(None, {"embedding": {"provider": "onnx", "onnx_model": "/m", "keep_queries": True}})
     with pytest.raises(ConfigError, match=r"embedding\.pooling"):
         load(None, {"embedding": {"pooling": "max"}})
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("VIKINGD_EMBEDDING__ONNX_PATH", "~/bge-m3")
+    monkeypatch.setenv("VIKINGD_EMBEDDING__ONNX_MODEL", "~/bge-m3")
     loaded = load(None, {"embedding": {"provider": "onnx", "query_prefix": "query: "}})
-    assert loaded.settings.embedding.onnx_path == str(tmp_path / "bge-m3")
+    assert loaded.settings.embedding.onnx_model == str(tmp_path / "bge-m3")
     assert 'query_prefix = "query: "' in loaded.toml()
     settings = loaded.settings.embedding
     assert pickle.loads(pickle.dumps(settings)) == settings

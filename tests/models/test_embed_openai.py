@@ -15,10 +15,10 @@ import pytest
 
 from tests.models.embed_helpers import DIMENSION, POISON, Endpoint, until
 from vikingd.domain.errors import EmbedderFailed, EmbedderRefused
-from vikingd.models.embed.open import open_provider
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderDenied, EmbedderUnreachable
-from vikingd.models.embed.query import QueryEmbedder
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.provider_choice import open_provider
+from vikingd.models.embed.query_embedder import QueryEmbedder
 
 # The openai provider
 

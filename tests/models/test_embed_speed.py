@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from vikingd.ctl.progress import time_left
-from vikingd.models.embed.speed import WINDOW, Speed
+from vikingd.models.embed.embedding_speed import WINDOW, Speed
 
 
 def test_the_rate_is_that_of_the_last_minute() -> None:

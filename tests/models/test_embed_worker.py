@@ -20,11 +20,11 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.uri import ROOT
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed import worker
-from vikingd.models.embed.child import DocumentEmbedder
-from vikingd.models.embed.open import open_provider
-from vikingd.models.embed.settings import EmbedSettings
-from vikingd.models.embed.worker import BacklogWorker
+from vikingd.models.embed import backlog_worker as worker
+from vikingd.models.embed.backlog_worker import BacklogWorker
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.embedding_process import DocumentEmbedder
+from vikingd.models.embed.provider_choice import open_provider
 
 
 def test_the_backlog_is_filled_in_groups() -> None:
@@ -203,8 +203,8 @@ def test_a_worker_without_texts_starts_no_child(monkeypatch: pytest.MonkeyPatch)
 
 PARENT = """
 import time
-from vikingd.models.embed.settings import EmbedSettings
-from vikingd.models.embed.child import DocumentEmbedder
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.embedding_process import DocumentEmbedder
 if __name__ == "__main__":
     embedder = DocumentEmbedder(EmbedSettings())
     embedder.embed(["x"])

@@ -19,11 +19,11 @@ from tests.models.worker_helpers import Backlog, alive, working
 from vikingd.domain.contexts import Draft
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed import worker
-from vikingd.models.embed.child import DocumentEmbedder
+from vikingd.models.embed import backlog_worker as worker
+from vikingd.models.embed.backlog_worker import BacklogWorker
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.embedding_process import DocumentEmbedder
 from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderUnreachable
-from vikingd.models.embed.settings import EmbedSettings
-from vikingd.models.embed.worker import BacklogWorker
 
 
 @pytest.mark.deep

@@ -127,13 +127,14 @@ def test_another_graph_of_the_same_commit_is_not_taken(hub: PinnedHub, offline_c
     assert_answers()
 
 
-def test_a_missing_model_names_the_command(hub: PinnedHub) -> None:
+@pytest.mark.parametrize("name", [NAME, REPOSITORY])
+def test_a_missing_model_names_the_command(hub: PinnedHub, name: str) -> None:
     """The embedder names the command for a model that is not there; it does not pull it."""
     with pytest.raises(EmbedderFailed) as refused:
-        opened()
+        opened(name)
     assert str(refused.value) == (
-        f"embedding.onnx_model: the model tiny is not in {cache_directory()}; get it with: "
-        "vikingctl models pull tiny"
+        f"embedding.onnx_model: the model {name} is not in {cache_directory()}; get it with: "
+        f"vikingctl models pull {name}"
     )
     assert hub.requests == []
 
@@ -259,13 +260,14 @@ def test_the_cache_is_where_the_hubs_own_library_has_it(
 def test_a_daemon_answers_by_a_model_of_any_repository(
     hub: PinnedHub, offline_ctl: Ctl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The printed directory is a model for a daemon, which needs no hub for it."""
+    """A daemon computes a pulled model by ORG/NAME or by its directory, and needs no hub for it."""
     files = files_of(tmp_path / "other", **{"1_Pooling__config": MEAN})
     commit = hub.add("org/other", files)
     code, out, _ = offline_ctl("models", "pull", "org/other", "--json")
     told = json.loads(out)
     assert (code, told["revision"], told["received"]) == (0, commit, len(files))
-    monkeypatch.setenv("VIKINGD_EMBEDDING__ONNX_PATH", told["path"])
+    assert opened_directory(told["path"]).model == opened("org/other").model
+    monkeypatch.setenv("VIKINGD_EMBEDDING__ONNX_MODEL", "org/other")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     hub.requests.clear()
     options = ("--path", str(tmp_path / "store"), "--provider", "onnx")
@@ -389,16 +391,13 @@ def test_a_redirect_within_the_hub_is_followed(hub: PinnedHub, offline_ctl: Ctl)
     ("settings", "message"),
     [
         ({"onnx_model": "e6"}, "onnx_model: 'e6' is not one of multilingual-e5-small"),
-        (
-            {"onnx_model": "multilingual-e5-small", "onnx_path": "/m"},
-            "onnx_path and onnx_model exclude each other",
-        ),
-        ({}, "or onnx_model to one of multilingual-e5-small"),
+        ({"onnx_model": "a/b/c"}, "onnx_model: 'a/b/c' is not ORG/NAME"),
+        ({}, "or to one of multilingual-e5-small"),
     ],
-    ids=["unknown", "both", "none"],
+    ids=["unknown", "no repository", "none"],
 )
 def test_settings_of_models_are_checked(settings: dict[str, str], message: str) -> None:
-    """An unknown name, two models and no model are refused before a daemon starts."""
+    """An unknown name, a wrong name of a repository and no model are refused at the start."""
     with pytest.raises(ConfigError, match=message):
         load(None, {"embedding": {"provider": "onnx", **settings}})
 

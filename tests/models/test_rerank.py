@@ -14,9 +14,9 @@ import pytest
 from tests.scripted import Reply, Request, ScriptedServer
 from vikingd.models.http import circuit_breaker as breaker
 from vikingd.models.rerank import rerankers
-from vikingd.models.rerank.backends import RerankFailed
+from vikingd.models.rerank.rerank_settings import BackendSettings
+from vikingd.models.rerank.reranker_protocol import RerankFailed
 from vikingd.models.rerank.rerankers import Reranked, Rerankers
-from vikingd.models.rerank.settings import BackendSettings
 
 SCORES = {"a": 0.9, "b": 0.5, "c": 0.1}
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from tests.scripted import Reply, Request, ScriptedServer
-from vikingd.models.rerank.backends import RerankFailed
-from vikingd.models.rerank.endpoint import Endpoint
+from vikingd.models.rerank.rerank_endpoint import Endpoint
+from vikingd.models.rerank.rerank_settings import BackendSettings
+from vikingd.models.rerank.reranker_protocol import RerankFailed
 from vikingd.models.rerank.rerankers import Reranked, Rerankers
-from vikingd.models.rerank.settings import BackendSettings
 
 QUERY = "how do I deploy?"
 DOCUMENTS = ["Deploy with the script.", "茶", "Coffee"]

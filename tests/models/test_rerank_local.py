@@ -15,11 +15,11 @@ from onnx import TensorProto, helper, numpy_helper
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from vikingd.models import onnx_directory
-from vikingd.models.rerank import local
-from vikingd.models.rerank.backends import RerankFailed
-from vikingd.models.rerank.local import CrossEncoder
+from vikingd.models.rerank import cross_encoder as local
+from vikingd.models.rerank.cross_encoder import CrossEncoder
+from vikingd.models.rerank.rerank_settings import BackendSettings
+from vikingd.models.rerank.reranker_protocol import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
-from vikingd.models.rerank.settings import BackendSettings
 
 WORDS = {"[PAD]": 0.5, "[CLS]": 0.0, "[SEP]": 0.0, "[UNK]": 0.0, "tea": 2.0, "rust": -3.0}
 """The weight of each token; a logit is the sum over the document without the query."""

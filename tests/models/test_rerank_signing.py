@@ -11,7 +11,7 @@ from volcengine.auth.SignerV4 import SignerV4
 from volcengine.base.Request import Request
 from volcengine.Credentials import Credentials as VendorsCredentials
 
-from vikingd.models.rerank.signing import Signed
+from vikingd.models.rerank.volcengine_signing import Signed
 
 WHEN = datetime(2026, 3, 1, 23, 59, 58, tzinfo=UTC)
 KEYS = ("AKLTexample", "c2VjcmV0/+=", "cn-beijing", "vikingdb")

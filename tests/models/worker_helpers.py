@@ -9,9 +9,9 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from vikingd.domain.changes import Waiting
-from vikingd.models.embed.settings import EmbedSettings
-from vikingd.models.embed.worker import BacklogWorker
-from vikingd.models.embed.worker_protocols import Allowance
+from vikingd.models.embed.backlog_worker import BacklogWorker
+from vikingd.models.embed.backlogs import Allowance
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 
 class Backlog:

@@ -21,7 +21,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import StoreAway, StoreMismatch, VikingError
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store.postgres.database import Database
 from vikingd.store.postgres.faults import without_password
 from vikingd.store.postgres.store import PostgresStore

@@ -19,7 +19,7 @@ from vikingd.index.segment import disk as bases
 from vikingd.index.settings import IndexSettings
 from vikingd.index.tail.tail import Commit
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 
 @pytest.mark.parametrize("turns", [1, pytest.param(20, marks=pytest.mark.deep)])

@@ -22,7 +22,7 @@ from tests.patience import eventually
 from vikingd.daemon import health
 from vikingd.domain.errors import StoreFailed, StoreMismatch
 from vikingd.engine import Engine, EngineSettings
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store import Store
 from vikingd.store.sqlite import reader as store_reader
 from vikingd.store.sqlite.reader import StoreReader

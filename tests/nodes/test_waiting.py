@@ -21,7 +21,7 @@ from vikingd.domain.errors import DeadlinePassed, RevisionNotReached, Stopping
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import Index
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store.sqlite.store import Store
 from vikingd.wire.call_pools import CallDeadline, Threads, wait_for_vectors
 

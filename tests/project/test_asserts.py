@@ -39,7 +39,7 @@ def test_a_reader_compacts_nothing_without_asserts(tmp_path: Path) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from vikingd.engine import Engine, EngineSettings\n"
-        "from vikingd.models.embed.settings import EmbedSettings\n"
+        "from vikingd.models.embed.embed_settings import EmbedSettings\n"
         "from vikingd.domain.errors import ReadOnly\n"
         "engine = Engine(EngineSettings(Path(sys.argv[1]), EmbedSettings(provider='none'),"
         " reader=True))\n"

@@ -30,7 +30,7 @@ from vikingd.domain.errors import StoreDamaged, VikingError
 from vikingd.domain.uri import ROOT
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store import Store
 from vikingd.store.damage import Damage
 from vikingd.store.sqlite.schema import DATABASE, MIGRATIONS

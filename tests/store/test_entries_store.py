@@ -20,7 +20,7 @@ from vikingd.domain.errors import NotFound
 from vikingd.domain.uri import ancestors, parent
 from vikingd.engine import Engine, EngineSettings
 from vikingd.memory.accesses import Accesses
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store import Store
 from vikingd.store.sqlite.schema import MIGRATIONS, connect
 

@@ -31,7 +31,7 @@ from vikingd.index.tail.tail import Tail
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed import e5_weights
 from vikingd.models.embed.e5_file import E5File
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store.damage import Damage
 from vikingd.store.reads import Reads
 from vikingd.store.sqlite.database import SqliteReads

@@ -18,7 +18,7 @@ from vikingd.domain.errors import NotFound, VikingError
 from vikingd.domain.uri import ROOT
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store.sqlite.schema import DATABASE
 
 ROUNDS = int(os.environ.get("TEST_FLIPS", "150"))

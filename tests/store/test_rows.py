@@ -24,7 +24,7 @@ from vikingd.domain.uri import ROOT, ancestors
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store.copying import copy
 from vikingd.store.places import opened_source, opened_target
 from vikingd.store.postgres.connection import PostgresConnection, connect

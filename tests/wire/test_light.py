@@ -14,7 +14,7 @@ from vikingd.domain.rights import LOCAL
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.lexicon.tokens import query_terms
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.plan import query_scope
 from vikingd.plan.find_plan import compile_find
 from vikingd.plan.retrieve_plan import POSTINGS_OF_A_TEXT, compile_retrieve

@@ -33,7 +33,7 @@ from vikingd.domain.find import (
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.prepare import prepare
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.pb import (
     contexts_pb2,
     retrieval_pb2,

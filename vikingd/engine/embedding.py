@@ -13,9 +13,9 @@ from vikingd.domain.changes import Backlog
 from vikingd.engine.allowance import DailyAllowance, EmbeddingLimit
 from vikingd.engine.opening import EngineSettings, Progress
 from vikingd.engine.shared import Shared
-from vikingd.models.embed.kept import KeptQueries
-from vikingd.models.embed.query import QueryEmbedder
-from vikingd.models.embed.worker import BacklogWorker, WorkerState
+from vikingd.models.embed.backlog_worker import BacklogWorker, WorkerState
+from vikingd.models.embed.kept_queries import KeptQueries
+from vikingd.models.embed.query_embedder import QueryEmbedder
 from vikingd.store.sqlite.reader import StoreReader
 from vikingd.store.writing import WritableStore
 

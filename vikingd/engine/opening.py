@@ -14,8 +14,8 @@ from vikingd.index.index import Index
 from vikingd.index.segment.disk import manifest_of
 from vikingd.index.segment.manifest import Manifest
 from vikingd.index.settings import IndexSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.provider import Provider
-from vikingd.models.embed.settings import EmbedSettings
 from vikingd.store.history import Point
 from vikingd.store.sqlite.reader import StoreReader
 from vikingd.store.sqlite.schema import CACHE_KIB

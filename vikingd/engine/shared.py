@@ -11,9 +11,9 @@ from viking_kernels.arrays import F32, SCRIPTS
 from vikingd.domain.errors import DiskFull, EmbedderFailed
 from vikingd.engine.opening import Progress
 from vikingd.models.embed.backlogs import Backlogs
-from vikingd.models.embed.open import open_provider
-from vikingd.models.embed.prior import prior_means
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.provider_choice import open_provider
+from vikingd.models.embed.script_priors import prior_means
 from vikingd.store.sqlite.reader import StoreReader
 from vikingd.store.writing import WritableStore
 from vikingd.telemetry.metrics import Metrics

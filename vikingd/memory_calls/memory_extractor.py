@@ -42,7 +42,7 @@ from vikingd.memory.series import Rewrite, Series
 from vikingd.memory_calls import evidence
 from vikingd.memory_calls.rememberer import Rememberer
 from vikingd.models.extract.extractor import Extractor
-from vikingd.models.extract.prompt import Known
+from vikingd.models.extract.memory_proposals import Known
 
 _T = TypeVar("_T")
 

@@ -1,6 +1,12 @@
-"""The names of a model's files, in a directory and in a repository of the hub."""
+"""The files of an ONNX model, in a directory and in a repository of the hub."""
 
 from __future__ import annotations
+
+import mmap
+import re
+from pathlib import Path
+
+from vikingd.system.regular_files import open_regular
 
 GRAPHS = ("model.onnx", "model_quantized.onnx", "onnx/model.onnx", "onnx/model_quantized.onnx")
 """The first of them that exists is the model."""
@@ -19,3 +25,26 @@ DESCRIPTIONS = (
     f"{POOLING_FOLDER}/config.json",
 )
 """Files that describe the use of a model; each may be missing."""
+
+_LOCATION = re.compile(rb"\x0a\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x7f])")
+"""An entry of external data, as protobuf writes it: the key, and the length of the value."""
+
+
+def tensor_files(graph: Path) -> list[str]:
+    """Return the paths, relative to the graph, of the files with its tensors; sorted.
+
+    Raises:
+        OSError: the graph cannot be read.
+    """
+    if not graph.stat().st_size:
+        return []  # an empty file cannot be mapped
+    found = set()
+    with (
+        open_regular(graph) as opened,
+        mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as content,
+    ):
+        for entry in _LOCATION.finditer(content):
+            low, *high = entry[1]
+            length = (low & 0x7F) + (high[0] << 7 if high else 0)
+            found.add(content[entry.end() : entry.end() + length].decode(errors="replace"))
+    return sorted(found)

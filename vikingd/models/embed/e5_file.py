@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vikingd.domain.errors import EmbedderFailed
-from vikingd.models.embed.settings import E5_PACKAGE, has_e5
+from vikingd.models.embed.embed_settings import E5_PACKAGE, has_e5
 
 HIDDEN = 384
 LAYERS = 12

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from vikingd.domain.errors import EmbedderFailed
-from vikingd.models.embed.described import POOLINGS, Description, describe
-from vikingd.models.embed.local import Kind, LocalProvider
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.local_provider import Kind, LocalProvider
+from vikingd.models.embed.model_description import POOLINGS, Description, describe
 from vikingd.models.embed.provider import PROBE, Vectors, unit_rows
-from vikingd.models.embed.settings import EmbedSettings
-from vikingd.models.embed.weights import file_digest, weights_digest
-from vikingd.models.hub.cache import cache_directory, is_present, snapshot_of
+from vikingd.models.embed.weights_digest import file_digest, weights_digest
+from vikingd.models.hub.cache import cache_directory, is_present, latest_of, snapshot_of
 from vikingd.models.onnx_directory import OnnxDirectory, UnusableModel
-from vikingd.models.registry import PinnedModel, pinned
+from vikingd.models.registry import MODELS, PinnedModel, is_path
 
 _TOKENS = 512  # where neither the settings nor the directory say it
 _AUTO = "auto"
@@ -45,15 +45,12 @@ class OnnxModel(LocalProvider):
     name = "onnx"
 
     def __init__(self, settings: EmbedSettings) -> None:
-        self._setting = "onnx_model" if settings.onnx_model else "onnx_path"
-        with self._explained():
-            if settings.onnx_model:
-                named = pinned(settings.onnx_model)
-                self._name, self._path, graph = named.name, _snapshot(named), named.graph
-            else:
-                named, graph = None, ""
-                self._path = Path(settings.onnx_path).expanduser()
-                self._name = self._path.resolve().name
+        model = settings.onnx_model
+        named = MODELS.get(model)
+        graph = named.graph if named else ""
+        with _explained():
+            self._path = _checked(named) if named else _directory(model)
+            self._name = named.name if named else self._path.resolve().name
             self._model = OnnxDirectory(self._path, threads=1, graph=graph, keep_memory=False)
             described = describe(self._path)
             if named:
@@ -64,7 +61,7 @@ class OnnxModel(LocalProvider):
         self._document_prefix = described.document_prefix if given == _AUTO else given
         self._max_tokens = _limited(self._model.tokenizer, settings.max_tokens, described)
         super().__init__(settings.computing_threads)
-        with self._explained():
+        with _explained():
             made = len(self._raw(self._document_prefix + PROBE))
         if settings.dimension > made:
             raise EmbedderFailed(
@@ -72,7 +69,7 @@ class OnnxModel(LocalProvider):
                 f"the model in {self._path} makes; 0 takes all of them"
             )
         self.dimension = settings.dimension or made
-        with self._explained():
+        with _explained():
             self.embed_query(PROBE)
 
     @cached_property
@@ -81,7 +78,7 @@ class OnnxModel(LocalProvider):
 
         A large model is hashed at the first use.
         """
-        with self._explained():
+        with _explained():
             made_of = [
                 weights_digest(self._model.model),
                 file_digest(self._model.tokenizer_file),
@@ -97,14 +94,6 @@ class OnnxModel(LocalProvider):
         prefix = self._query_prefix if kind == "query" else self._document_prefix
         rows = np.array([self._raw(prefix + text)[: self.dimension] for text in texts])
         return unit_rows(rows, len(texts), self.dimension)
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Make failures name the setting to change."""
-        try:
-            yield
-        except (EmbedderFailed, UnusableModel, OSError) as error:
-            raise EmbedderFailed(f"embedding.{self._setting}: {error}") from error
 
     def _raw(self, text: str) -> NDArray[np.float32]:
         """Return the model's vector of a text, not normalized."""
@@ -129,7 +118,33 @@ class OnnxModel(LocalProvider):
         return of_text
 
 
-def _snapshot(model: PinnedModel) -> Path:
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Make failures name the setting to change."""
+    try:
+        yield
+    except (EmbedderFailed, UnusableModel, OSError) as error:
+        raise EmbedderFailed(f"embedding.onnx_model: {error}") from error
+
+
+def _directory(model: str) -> Path:
+    """Return the directory of a path, or of a repository that was pulled.
+
+    Raises:
+        EmbedderFailed: the repository was not pulled.
+    """
+    if is_path(model):
+        return Path(model).expanduser()
+    pulled = latest_of(model)
+    if pulled is None:
+        raise EmbedderFailed(
+            f"the model {model} is not in {cache_directory()}; get it with: "
+            f"vikingctl models pull {model}"
+        )
+    return pulled
+
+
+def _checked(model: PinnedModel) -> Path:
     """Return the directory of a model of the registry; its files are those that were pinned.
 
     Raises:

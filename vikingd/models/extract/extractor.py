@@ -8,9 +8,8 @@ from dataclasses import replace
 from vikingd.domain.extract import Extracted, ExtractSource, Proposal
 from vikingd.domain.search import SearchSession, SessionMessage
 from vikingd.memory.statements import MAX_READ
-from vikingd.models.chat.model import ChatModel, NotAnswered
-from vikingd.models.extract.answer import reader
-from vikingd.models.extract.prompt import Known, question
+from vikingd.models.chat.chat_model import ChatModel, NotAnswered
+from vikingd.models.extract.memory_proposals import Known, question, reader
 
 PATIENCE = 6.0
 """Times the timeout of a plan: a list of memories is a longer answer, and nobody waits for it."""

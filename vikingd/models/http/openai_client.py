@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 import openai
 
-from vikingd.models.http.limits import TooLarge, read_bounded
+from vikingd.models.http.bounded_calls import TooLarge, read_bounded
 
 OPENAI_URL = "https://api.openai.com/v1"
 

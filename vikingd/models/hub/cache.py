@@ -21,8 +21,10 @@ from pathlib import Path
 
 from vikingd.models.registry import PinnedModel
 from vikingd.system import platform
-from vikingd.system.regular_files import descriptor_of, open_regular
+from vikingd.system.regular_files import descriptor_of, open_regular, read_text
 
+MAIN = "main"
+"""The revision that a name without one means."""
 _SHA256_DIGITS = 64
 _CHUNK = 1 << 20  # bytes
 
@@ -79,14 +81,8 @@ class CachedRepository:
             OSError: the link cannot be made.
         """
         link = self.snapshot(commit) / path
-        link.parent.mkdir(parents=True, exist_ok=True)
-        target = os.path.relpath(self.blob(etag), link.parent)
-        new = link.with_name(f"{link.name}.{secrets.token_hex(4)}.incomplete")
-        try:
-            new.symlink_to(target)
-            new.replace(link)
-        finally:
-            new.unlink(missing_ok=True)
+        with _replacing(link) as new:
+            new.symlink_to(os.path.relpath(self.blob(etag), link.parent))
 
     def name_commit(self, revision: str, commit: str) -> None:
         """Note the commit of a branch or tag, as the hub's programs do.
@@ -94,16 +90,9 @@ class CachedRepository:
         Raises:
             OSError: it cannot be written.
         """
-        if revision == commit:
-            return
-        file = self.directory / "refs" / revision
-        file.parent.mkdir(parents=True, exist_ok=True)
-        new = file.with_name(f"{file.name}.{secrets.token_hex(4)}.incomplete")
-        try:
-            new.write_text(commit)
-            new.replace(file)
-        finally:
-            new.unlink(missing_ok=True)
+        if revision != commit:
+            with _replacing(self.directory / "refs" / revision) as new:
+                new.write_text(commit)
 
     @contextmanager
     def locked(self, etag: str) -> Iterator[None]:
@@ -126,15 +115,37 @@ class CachedRepository:
         return "models--" + self.repository.replace("/", "--")
 
 
+@contextmanager
+def _replacing(file: Path) -> Iterator[Path]:
+    """Yield the path of a new file that takes the place of `file` at the end."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = file.with_name(f"{file.name}.{secrets.token_hex(4)}.incomplete")
+    try:
+        yield new
+        new.replace(file)
+    finally:
+        new.unlink(missing_ok=True)
+
+
 def snapshot_of(model: PinnedModel) -> Path:
     """Return the directory of a model of the registry; it may not exist yet."""
     return CachedRepository(cache_directory(), model.repository).snapshot(model.revision)
 
 
+def latest_of(repository: str) -> Path | None:
+    """Return the directory of a repository as it was last pulled from `main`; None: it was not."""
+    cached = CachedRepository(cache_directory(), repository)
+    try:
+        commit = read_text(cached.directory / "refs" / MAIN)
+    except (OSError, ValueError):
+        return None
+    return cached.snapshot(commit)
+
+
 def is_present(model: PinnedModel) -> bool:
     """Return True if all files of a model are in the cache with their sizes."""
     snapshot = snapshot_of(model)
-    return all(_size(snapshot / file.path) == file.size for file in model.files)
+    return all(size_of(snapshot / file.path) == file.size for file in model.files)
 
 
 def has_hash(file: Path, etag: str, sha256: str = "") -> bool:
@@ -155,7 +166,7 @@ def has_hash(file: Path, etag: str, sha256: str = "") -> bool:
     return of_etag.hexdigest() == etag and whole.hexdigest() == (sha256 or whole.hexdigest())
 
 
-def _size(file: Path) -> int:
+def size_of(file: Path) -> int:
     """Return the size of a file; -1 if there is none."""
     with suppress(OSError):
         return file.stat().st_size

@@ -15,10 +15,10 @@ from urllib.parse import quote
 
 import httpx
 
-from vikingd.models.http.access import is_loopback, key_in
+from vikingd.models.http.endpoint_secrets import is_loopback, key_in
 from vikingd.models.http.rate_limits import retry_after
-from vikingd.models.hub.cache import is_offline
-from vikingd.models.hub.errors import HubAway, HubFailed, HubRefused, NotOnHub
+from vikingd.models.hub.cache import is_offline, size_of
+from vikingd.models.hub.hub_errors import HubAway, HubFailed, HubRefused, NotOnHub
 
 _T = TypeVar("_T")
 
@@ -44,14 +44,18 @@ class Entry:
     """A file on the hub.
 
     Attributes:
+        path: its path in the repository.
         commit: the commit of its revision.
         etag: the hash of its content: SHA-256 (64 hex digits) or that of a Git blob (40).
         size: bytes.
+        sha256: the pinned SHA-256 of its content; "": there is none.
     """
 
+    path: str
     commit: str
     etag: str
     size: int
+    sha256: str = ""
 
 
 class _Passing(Exception):
@@ -131,19 +135,14 @@ class Hub:
                 with self._reply("HEAD", address, {}, self._for_entries) as reply:
                     self._check(reply, repository, revision)
                     missing = reply.status_code == httpx.codes.NOT_FOUND
-                    return None if missing else _entry_of(reply, revision)
+                    return None if missing else _entry_of(reply, revision, path)
             except _Lost as error:  # nothing has begun that is worth another attempt
                 raise HubAway(str(error)) from None
 
         return _patiently(ask, lambda: 0)
 
     def receive(
-        self,
-        repository: str,
-        entry: Entry,
-        path: str,
-        file: Path,
-        advance: Callable[[int], object],
+        self, repository: str, entry: Entry, file: Path, advance: Callable[[int], object]
     ) -> None:
         """Write a content after the part of it that the file already has.
 
@@ -153,7 +152,6 @@ class Hub:
         Args:
             repository: ORG/NAME.
             entry: its entry.
-            path: its path in the repository.
             file: the file to write; at the end it has `entry.size` bytes.
             advance: called with the number of further bytes; negative if bytes were given up.
 
@@ -161,37 +159,39 @@ class Hub:
             HubFailed: it cannot be had.
             OSError: the file cannot be written.
         """
-        address = self._address(repository, entry.commit, path)
+        address = self._address(repository, entry.commit, entry.path)
+
+        def have() -> int:
+            return max(size_of(file), 0)
 
         def give_up() -> None:
-            advance(-_size(file))
+            advance(-have())
             file.unlink(missing_ok=True)
 
         def go_on() -> None:
-            if _size(file) > entry.size:
+            if have() > entry.size:
                 give_up()
-            have = _size(file)
-            if have == entry.size and file.exists():
+            if size_of(file) == entry.size:
                 return
-            headers = {"Range": f"bytes={have}-"} if have else {}
+            at = have()
+            headers = {"Range": f"bytes={at}-"} if at else {}
             with self._reply("GET", address, headers, self._for_contents) as reply:
                 if reply.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
                     give_up()
-                    raise _Passing(f"{_shown(address)} has no part from byte {have:,} on")
+                    raise _Passing(f"{_shown(address)} has no part from byte {at:,} on")
                 self._check(reply, repository, entry.commit)
                 if reply.status_code == httpx.codes.NOT_FOUND:
                     raise NotOnHub(f"{_shown(reply.url)} does not exist")
-                begin = _begin_of(reply, have, entry.size)
-                if begin < have:
+                if _begin_of(reply, at, entry.size) < at:
                     give_up()
                 if not _append(reply, file, entry.size, advance):
                     give_up()
                     raise HubFailed(f"{_shown(reply.url)} has more than {entry.size:,} bytes")
-            if _size(file) < entry.size:
+            if have() < entry.size:
                 raise _Lost(f"{_shown(address)}: the connection ended too early")
 
-        advance(_size(file))
-        _patiently(go_on, lambda: _size(file))
+        advance(have())
+        _patiently(go_on, have)
 
     def _address(self, repository: str, revision: str, path: str) -> httpx.URL:
         written = f"{repository}/resolve/{quote(revision, safe='')}/{quote(path)}"
@@ -277,7 +277,7 @@ def _patiently(attempt: Callable[[], _T], progress: Callable[[], int]) -> _T:
             raise HubAway(f"{error}{asked}") from None
 
 
-def _entry_of(reply: httpx.Response, revision: str) -> Entry:
+def _entry_of(reply: httpx.Response, revision: str, path: str) -> Entry:
     headers, where = reply.headers, _shown(reply.url)
     commit = headers.get("X-Repo-Commit", "")
     if not _COMMIT.fullmatch(commit):
@@ -294,7 +294,7 @@ def _entry_of(reply: httpx.Response, revision: str) -> Entry:
     size = headers.get("X-Linked-Size") or headers.get("Content-Length", "")
     if not _SIZE.fullmatch(size):
         raise HubFailed(f"{where} has no size")
-    return Entry(commit, etag, int(size))
+    return Entry(path, commit, etag, int(size))
 
 
 def _begin_of(reply: httpx.Response, have: int, size: int) -> int:
@@ -317,7 +317,7 @@ def _begin_of(reply: httpx.Response, have: int, size: int) -> int:
 def _append(reply: httpx.Response, file: Path, size: int, advance: Callable[[int], object]) -> bool:
     """Append a body to a file; return False if the file would become larger than `size`."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    have = _size(file)
+    have = max(size_of(file), 0)
     with file.open("ab") as opened:
         for part in reply.iter_raw():  # a size would collect bytes, which a break would lose
             have += len(part)
@@ -342,7 +342,3 @@ def _seconds(variable: str) -> float:
     if not 0 < seconds < float("inf"):
         raise HubFailed(f"{variable} is {text!r}, not a number of seconds")
     return seconds
-
-
-def _size(file: Path) -> int:
-    return file.stat().st_size if file.exists() else 0

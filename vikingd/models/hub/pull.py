@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from vikingd.models.hub.cache import CachedRepository, cache_directory, has_hash
-from vikingd.models.hub.errors import HubFailed, NotOnHub
+from vikingd.models.hub.cache import CachedRepository, cache_directory, has_hash, size_of
+from vikingd.models.hub.hub_errors import HubFailed, NotOnHub
 from vikingd.models.hub.protocol import Entry, Hub
-from vikingd.models.model_files import DESCRIPTIONS, GRAPHS, TOKENIZER
+from vikingd.models.model_files import DESCRIPTIONS, GRAPHS, TOKENIZER, tensor_files
 from vikingd.models.registry import PinnedFile, PinnedModel
-from vikingd.models.tensor_files import tensor_files
 from vikingd.system.sealed_files import sync
 
 Progress = Callable[[int, int], object]
 """Is called with the bytes that are there and the bytes of all files to get."""
-
-_PART = r"(?!\.+(?:/|\Z))[A-Za-z0-9_.-]+"
-_REPOSITORY = re.compile(f"{_PART}/{_PART}")
-_REVISION = re.compile(f"{_PART}(?:/{_PART})*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +32,6 @@ class Pulled:
     path: Path
     commit: str
     received: int
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """A file to get; `sha256` is "" if only its ETag is known."""
-
-    path: str
-    entry: Entry
-    sha256: str = ""
-
-
-def check_repository(repository: str, revision: str) -> None:
-    """Check the form of names.
-
-    Raises:
-        ValueError: one is not of its form; the message names it.
-    """
-    if not _REPOSITORY.fullmatch(repository):
-        raise ValueError(f"{repository!r} is not ORG/NAME")
-    if not _REVISION.fullmatch(revision):
-        raise ValueError(f"the revision {revision!r} is no commit, branch or tag")
 
 
 def pull_pinned(model: PinnedModel, progress: Progress) -> Pulled:
@@ -85,15 +58,13 @@ def pull_repository(repository: str, revision: str, progress: Progress) -> Pulle
     """Get the ONNX model of any repository, checked against the hashes that the hub tells.
 
     Args:
-        repository: ORG/NAME.
-        revision: a commit, branch or tag.
+        repository: ORG/NAME, checked.
+        revision: a commit, branch or tag, checked.
         progress: is called while files are received.
 
     Raises:
-        ValueError: a name is not of its form.
         HubFailed: it cannot be had.
     """
-    check_repository(repository, revision)
     cache = CachedRepository(cache_directory(), repository)
     with _disk_faults_told(), Hub() as hub:
         tokenizer = hub.entry(repository, revision, TOKENIZER)
@@ -101,18 +72,16 @@ def pull_repository(repository: str, revision: str, progress: Progress) -> Pulle
             raise NotOnHub(f"{repository} has no {TOKENIZER} at {revision}")
         commit = tokenizer.commit
 
-        def found(paths: Iterable[str]) -> Iterator[_Wanted]:
-            for path in paths:
-                entry = hub.entry(repository, commit, path)
-                if entry is not None:
-                    yield _Wanted(path, entry)
+        def found(paths: Iterable[str]) -> Iterator[Entry]:
+            entries = (hub.entry(repository, commit, path) for path in paths)
+            return (entry for entry in entries if entry is not None)
 
         graph = next(found(GRAPHS), None)
         if graph is None:
             raise NotOnHub(f"{repository} has none of {', '.join(GRAPHS)} at {revision}")
         pull = _Pull(hub, cache, progress)
-        pull.receive([_Wanted(TOKENIZER, tokenizer), graph, *found(DESCRIPTIONS)])
-        tensors = [_beside(graph, name) for name in tensor_files(cache.blob(graph.entry.etag))]
+        pull.receive([tokenizer, graph, *found(DESCRIPTIONS)])
+        tensors = [_beside(graph, name) for name in tensor_files(cache.blob(graph.etag))]
         wanted = list(found(tensors))
         if len(wanted) < len(tensors):
             missing = ", ".join(sorted({*tensors} - {file.path for file in wanted}))
@@ -135,10 +104,10 @@ class _Pull:
         self._hub = hub
         self._cache = cache
         self._progress = progress
-        self._files: list[_Wanted] = []
+        self._files: list[Entry] = []
         self._done = self._total = 0
 
-    def receive(self, files: Sequence[_Wanted]) -> None:
+    def receive(self, files: Sequence[Entry]) -> None:
         """Get the contents that are not in the cache.
 
         Raises:
@@ -146,10 +115,11 @@ class _Pull:
             OSError: one cannot be written.
         """
         self._files += files
-        self._total += sum(file.entry.size for file in files)
-        _check_space(self._cache, files)
+        self._total += sum(file.size for file in files)
+        self._check_space(files)
         for file in files:
-            self.received += _fetch(self._hub, self._cache, file, self._advance)
+            with self._cache.locked(file.etag):
+                self.received += self._fetch(file)
 
     def link(self) -> None:
         """Put the files into their snapshot.
@@ -158,17 +128,56 @@ class _Pull:
             OSError: a link cannot be made.
         """
         for file in self._files:
-            commit, etag = file.entry.commit, file.entry.etag
-            link = self._cache.snapshot(commit) / file.path
-            if not (link.is_file() and link.samefile(self._cache.blob(etag))):
-                self._cache.link(commit, file.path, etag)
+            link = self._cache.snapshot(file.commit) / file.path
+            if not (link.is_file() and link.samefile(self._cache.blob(file.etag))):
+                self._cache.link(file.commit, file.path, file.etag)
+
+    def _fetch(self, file: Entry) -> bool:
+        """Get a content into the cache; return False if it was there already."""
+        blob, part = self._cache.blob(file.etag), self._cache.incomplete(file.etag)
+        if blob.is_file() and has_hash(blob, file.etag, file.sha256):
+            self._advance(file.size)
+            return False
+        had_part = part.exists()
+        try:
+            self._hub.receive(self._cache.repository, file, part, self._advance)
+            is_good = has_hash(part, file.etag, file.sha256)
+            if had_part and not is_good:  # the earlier part is damaged
+                part.unlink()
+                self._advance(-file.size)
+                self._hub.receive(self._cache.repository, file, part, self._advance)
+                is_good = has_hash(part, file.etag, file.sha256)
+            if not is_good:
+                part.unlink()
+                raise HubFailed(
+                    f"{file.path} of {self._cache.repository} came with another content than that "
+                    f"of the hash {file.sha256 or file.etag}; it is deleted"
+                )
+            sync(part)
+            part.replace(blob)
+            sync(blob.parent)
+            return True
+        finally:
+            if size_of(part) == 0:
+                part.unlink()
+
+    def _check_space(self, files: Sequence[Entry]) -> None:
+        cache = self._cache
+        needed = sum(file.size for file in files if not cache.blob(file.etag).exists())
+        there = next(path for path in (cache.root, *cache.root.parents) if path.is_dir())
+        free = shutil.disk_usage(there).free
+        if needed > free:
+            raise HubFailed(
+                f"{cache.root} has {free:,} bytes free, and {needed:,} are needed; HF_HUB_CACHE "
+                "names another directory"
+            )
 
     def _advance(self, count: int) -> None:
         self._done += count
         self._progress(self._done, self._total)
 
 
-def _beside(graph: _Wanted, name: str) -> str:
+def _beside(graph: Entry, name: str) -> str:
     """Return the path of a file that a graph names."""
     if any(part in ("", ".", "..") for part in name.split("/")) or "\0" in name:
         raise HubFailed(f"{graph.path} names the file {name!r}, which is not beside it")
@@ -179,7 +188,7 @@ def _is_pinned(path: Path, file: PinnedFile) -> bool:
     return path.is_file() and has_hash(path, file.sha256)
 
 
-def _as_pinned(hub: Hub, model: PinnedModel, file: PinnedFile) -> _Wanted:
+def _as_pinned(hub: Hub, model: PinnedModel, file: PinnedFile) -> Entry:
     """Ask for a file; refuse one that is not as the registry says before it is received."""
     entry = hub.entry(model.repository, model.revision, file.path)
     named = f"{file.path} of {model.repository} at {model.revision}"
@@ -193,50 +202,7 @@ def _as_pinned(hub: Hub, model: PinnedModel, file: PinnedFile) -> _Wanted:
         raise HubFailed(
             f"the hub says the SHA-256 {entry.etag} of {named}, and {file.sha256} is pinned"
         )
-    return _Wanted(file.path, entry, file.sha256)
-
-
-def _fetch(
-    hub: Hub, cache: CachedRepository, file: _Wanted, advance: Callable[[int], object]
-) -> bool:
-    """Get a content into the cache; return False if it was there already."""
-    etag = file.entry.etag
-    blob, part = cache.blob(etag), cache.incomplete(etag)
-    with cache.locked(etag):
-        if blob.is_file() and has_hash(blob, etag, file.sha256):
-            advance(file.entry.size)
-            return False
-        had_part = part.exists()
-        try:
-            hub.receive(cache.repository, file.entry, file.path, part, advance)
-            if had_part and not has_hash(part, etag, file.sha256):  # the earlier part is damaged
-                part.unlink()
-                advance(-file.entry.size)
-                hub.receive(cache.repository, file.entry, file.path, part, advance)
-            if not has_hash(part, etag, file.sha256):
-                part.unlink()
-                raise HubFailed(
-                    f"{file.path} of {cache.repository} came with another content than that of "
-                    f"the hash {file.sha256 or etag}; it is deleted"
-                )
-            sync(part)
-            part.replace(blob)
-            sync(blob.parent)
-            return True
-        finally:
-            if part.exists() and not part.stat().st_size:
-                part.unlink()
-
-
-def _check_space(cache: CachedRepository, wanted: Sequence[_Wanted]) -> None:
-    needed = sum(file.entry.size for file in wanted if not cache.blob(file.entry.etag).exists())
-    there = next(path for path in (cache.root, *cache.root.parents) if path.is_dir())
-    free = shutil.disk_usage(there).free
-    if needed > free:
-        raise HubFailed(
-            f"{cache.root} has {free:,} bytes free, and {needed:,} are needed; HF_HUB_CACHE names "
-            "another directory"
-        )
+    return replace(entry, sha256=file.sha256)
 
 
 @contextmanager

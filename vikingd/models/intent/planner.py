@@ -6,12 +6,10 @@ from collections.abc import Callable
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, TypedQuery
-from vikingd.models.chat.model import ChatModel, NotAnswered
-from vikingd.models.chat.question import Question
-from vikingd.models.chat.settings import PlannerSettings
-from vikingd.models.intent import rules
-from vikingd.models.intent.answer import read_answer
-from vikingd.models.intent.prompt import MAX_TOKENS, RESPONSE_FORMAT, SYSTEM, question
+from vikingd.models.chat.chat_model import ChatModel, NotAnswered
+from vikingd.models.chat.planner_settings import PlannerSettings
+from vikingd.models.intent import plan_rules
+from vikingd.models.intent.query_plan import question, read_answer
 
 
 class Planner:
@@ -43,13 +41,12 @@ class Planner:
             everywhere = TypedQuery(query, ContextType.UNSPECIFIED, priority=1)
             reason = "no session: the query is searched as it stands"
             return QueryPlan(PlanSource.NONE, reason, (everywhere,))
-        text, notes = question(query, session)
         model = self.model
-        asked = Question(SYSTEM, text, RESPONSE_FORMAT, MAX_TOKENS)
+        asked, notes = question(query, session)
         try:
             answer = await model.ask(asked, read_answer, seconds, model.timeout)
         except NotAnswered as failure:
-            queries, kind = rules.plan(query)
+            queries, kind = plan_rules.plan(query)
             reason = f"{failure}: planned by rules ({kind})"
             return QueryPlan(PlanSource.RULES, reason, queries, notes, model.name)
         notes += answer.notes

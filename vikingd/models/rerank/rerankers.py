@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from vikingd.domain.rights import CALLER
 from vikingd.domain.text import SCRIPTS, script_of
+from vikingd.models.http.bounded_calls import Calls, Closed, Overdue
 from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
-from vikingd.models.http.limits import Calls, Closed, Overdue
-from vikingd.models.rerank.backends import DOUBAO, Reranker, RerankFailed, probability
-from vikingd.models.rerank.settings import BackendSettings
+from vikingd.models.rerank.rerank_settings import BackendSettings
+from vikingd.models.rerank.reranker_protocol import DOUBAO, Reranker, RerankFailed, probability
 
 CACHE_SIZE = 20_000
 MAX_QUERY_CHARS = 2000
@@ -209,13 +209,13 @@ def _open(settings: BackendSettings) -> Reranker:
     """Open the backend of the settings; only its own libraries are imported."""
     if settings.kind == "onnx":
         try:
-            from vikingd.models.rerank.local import CrossEncoder
+            from vikingd.models.rerank.cross_encoder import CrossEncoder
         except ImportError as error:
             raise RerankFailed(
                 f"{error.name} is not installed; install it with: pip install 'vikingd[onnx]'"
             ) from None
         return CrossEncoder(settings)
-    from vikingd.models.rerank.endpoint import Endpoint
+    from vikingd.models.rerank.rerank_endpoint import Endpoint
 
     return Endpoint(settings)
 

@@ -8,7 +8,7 @@ import logging
 import os
 from pathlib import Path
 
-from vikingd.models.tensor_files import tensor_files
+from vikingd.models.model_files import tensor_files
 from vikingd.system import user_cache
 from vikingd.system.regular_files import open_regular, read_regular, read_text
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from vikingd.models.embed.provider import MAX_QUERY_CHARS, Vectors
-from vikingd.models.embed.query import QueryEmbedder, text_of
+from vikingd.models.embed.query_embedder import QueryEmbedder, text_of
 from vikingd.system import sealed_files as sealed
 from vikingd.system.regular_files import open_regular
 

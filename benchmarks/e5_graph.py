@@ -1,9 +1,9 @@
 """Makes the graph of multilingual-e5-small for onnxruntime, without its weights.
 
-python -m vikingd.models.embed.e5_skeleton           writes e5_skeleton.onnx beside this file
-python -m vikingd.models.embed.e5_skeleton --check   exits 1 when the committed one is not the same
-python -m vikingd.models.embed.e5_skeleton --ranges  writes e5_ranges.npz too; after it, `_FORMAT`
-                                                     in e5_weights.py must count up
+python -m benchmarks.e5_graph           writes vikingd/models/embed/e5_skeleton.onnx
+python -m benchmarks.e5_graph --check   exits 1 when the committed one is not the same
+python -m benchmarks.e5_graph --ranges  writes e5_ranges.npz too; after it, `_FORMAT` in
+                                        e5_weights.py must count up
 
 It needs the package onnx, which the program itself does not. The operators of `com.microsoft` are
 onnxruntime's fused ones.
@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,9 +34,9 @@ from vikingd.models.embed.e5_weights import (
     Weights,
     joined,
 )
-from vikingd.models.embed.prior import PRIOR_SENTENCES
+from vikingd.models.embed.script_priors import PRIOR_SENTENCES
 
-PATH = Path(__file__).with_suffix(".onnx")
+PATH = RANGES.with_name("e5_skeleton.onnx")
 
 _FUSED = "com.microsoft"
 _EPSILON = 1e-12
@@ -190,9 +189,7 @@ def _exact(source: E5File) -> Weights:
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        "python -m vikingd.models.embed.e5_skeleton", description=__doc__
-    )
+    parser = argparse.ArgumentParser("python -m benchmarks.e5_graph", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, only compare")
     parser.add_argument("--ranges", action="store_true", help="measure and write the ranges too")
     given = parser.parse_args()
@@ -201,7 +198,7 @@ def main() -> None:
     if not given.check:
         PATH.write_bytes(skeleton())
     elif PATH.read_bytes() != skeleton():
-        sys.exit(f"{PATH.name} is stale: run python -m vikingd.models.embed.e5_skeleton")
+        sys.exit(f"{PATH.name} is stale: run python -m benchmarks.e5_graph")
 
 
 if __name__ == "__main__":

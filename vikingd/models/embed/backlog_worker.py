@@ -15,12 +15,11 @@ import numpy as np
 
 from vikingd.domain.changes import Waiting
 from vikingd.domain.errors import EmbedderFailed
-from vikingd.models.embed.backlogs import Backlogs
-from vikingd.models.embed.child import Reply
+from vikingd.models.embed.backlogs import Allowance, Backlogs, Store
+from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.embedding_process import Reply
+from vikingd.models.embed.embedding_speed import Speed
 from vikingd.models.embed.provider import PROBE, EmbedderBroke, EmbedderUnreachable
-from vikingd.models.embed.settings import EmbedSettings
-from vikingd.models.embed.speed import Speed
-from vikingd.models.embed.worker_protocols import Allowance, Store
 
 MIN_BACKOFF = 1.0
 MAX_BACKOFF = 60.0

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from annotated_types import Interval
 
-from vikingd.models.http.access import is_loopback, key_in
+from vikingd.models.http.endpoint_secrets import is_loopback, key_in
 
 
 @dataclass(frozen=True, slots=True)

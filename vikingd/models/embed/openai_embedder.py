@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from vikingd.domain.errors import EmbedderFailed, EmbedderRefused
 from vikingd.domain.text import one_line
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.limiter import Limiter
 from vikingd.models.embed.provider import (
     MAX_DOCUMENT_CHARS,
@@ -26,8 +27,7 @@ from vikingd.models.embed.provider import (
     clean,
     unit_rows,
 )
-from vikingd.models.embed.settings import EmbedSettings
-from vikingd.models.http.access import masked, url_secrets
+from vikingd.models.http.endpoint_secrets import masked, url_secrets
 from vikingd.models.http.openai_client import OPENAI_URL, open_client
 
 _QUOTED_CHARS = 500  # characters of an error reply in a message

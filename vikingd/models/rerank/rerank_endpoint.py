@@ -10,13 +10,13 @@ from itertools import chain
 import httpx
 
 from vikingd.domain.text import one_line
-from vikingd.models.http.access import is_loopback, key_in, masked, url_secrets
-from vikingd.models.http.limits import TooLarge, read_bounded
+from vikingd.models.http.bounded_calls import TooLarge, read_bounded
+from vikingd.models.http.endpoint_secrets import is_loopback, key_in, masked, url_secrets
 from vikingd.models.http.rate_limits import retry_after
-from vikingd.models.rerank.backends import RerankFailed
-from vikingd.models.rerank.forms import FORMS
-from vikingd.models.rerank.settings import BackendSettings
-from vikingd.models.rerank.signing import Signed
+from vikingd.models.rerank.rerank_forms import FORMS
+from vikingd.models.rerank.rerank_settings import BackendSettings
+from vikingd.models.rerank.reranker_protocol import RerankFailed
+from vikingd.models.rerank.volcengine_signing import Signed
 
 _IDLE = 30.0  # seconds that an idle connection is kept
 _REPLY_BYTES = 1 << 20

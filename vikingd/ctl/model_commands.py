@@ -14,11 +14,10 @@ from vikingd.client import ClientError
 from vikingd.ctl.output import Form
 from vikingd.ctl.progress import Meter, meter
 from vikingd.ctl.session import Session, connected
-from vikingd.models.hub.cache import is_present, snapshot_of
-from vikingd.models.hub.errors import HubAway, HubFailed, HubRefused, NotOnHub
-from vikingd.models.registry import MODELS, PinnedModel, pinned
+from vikingd.models.hub.cache import MAIN, is_present, snapshot_of
+from vikingd.models.hub.hub_errors import HubAway, HubFailed, HubRefused, NotOnHub
+from vikingd.models.registry import MODELS, PinnedModel, check_name
 
-_MAIN = "main"
 _MEGABYTE = 1_000_000
 _CODES = {
     HubAway: grpc.StatusCode.UNAVAILABLE,
@@ -77,26 +76,23 @@ def _pull(
 
     Example: vikingctl models pull multilingual-e5-small
     """
-    is_own = "/" in name
-    if revision and not is_own:
+    try:
+        check_name(name, revision or MAIN)
+    except ValueError as error:
+        raise typer.BadParameter(f"NAME: {error}") from None
+    model = MODELS.get(name)
+    if revision and model:
         raise typer.BadParameter("--revision: a name has its own revision; ORG/NAME takes one")
     try:
-        from vikingd.models.hub.pull import check_repository, pull_pinned, pull_repository
-
-        if is_own:
-            check_repository(name, revision or _MAIN)
-        model = None if is_own else pinned(name)
+        from vikingd.models.hub.pull import pull_pinned, pull_repository
     except ModuleNotFoundError as error:
         needed = f"{error.name} is not installed; pip install 'vikingd[server,onnx]'"
         raise ClientError(grpc.StatusCode.FAILED_PRECONDITION, needed, "NOT_INSTALLED") from None
-    except ValueError as error:
-        other = "" if is_own else ", nor ORG/NAME"
-        raise typer.BadParameter(f"NAME: {error}{other}") from None
     try:
         with meter(session, "MB", 0) as shown:
             update = _megabytes(shown)
             if model is None:
-                pulled = pull_repository(name, revision or _MAIN, update)
+                pulled = pull_repository(name, revision or MAIN, update)
             else:
                 pulled = pull_pinned(model, update)
     except HubFailed as error:
@@ -117,8 +113,8 @@ def _pull(
         return
     session.out.print(Text(str(pulled.path)))
     what = f"files received: {pulled.received}" if pulled.received else "all files were there"
-    setting = f'onnx_path = "{pulled.path}"' if model is None else f'onnx_model = "{name}"'
-    session.note(f'{what}; for [embedding]: provider = "onnx", {setting}', "dim")
+    named = pulled.path if revision else name
+    session.note(f'{what}; for [embedding]: provider = "onnx", onnx_model = "{named}"', "dim")
 
 
 def _megabytes(shown: Meter) -> Callable[[int, int], None]:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from annotated_types import Interval
 
 from vikingd.domain.text import SCRIPTS
-from vikingd.models.http.access import key_in
+from vikingd.models.http.endpoint_secrets import key_in
 
 FORMS = ("cohere", "jina", "tei", "vllm", "xinference")
 """Forms of requests and replies of the kind http."""

@@ -21,10 +21,10 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from vikingd.domain.errors import EmbedderFailed
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.limiter import LONGEST
-from vikingd.models.embed.open import open_provider
 from vikingd.models.embed.provider import EmbedderBroke, EmbedderUnreachable, Vectors
-from vikingd.models.embed.settings import EmbedSettings
+from vikingd.models.embed.provider_choice import open_provider
 from vikingd.system import platform
 from vikingd.system.processes import work_in_background
 

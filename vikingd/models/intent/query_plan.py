@@ -1,14 +1,29 @@
-"""The checks of a plan in a model's answer."""
+"""The question for a plan of queries, with the session as data, and the checks of its answer."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.search import TypedQuery
-from vikingd.models.chat.answer import Garbage, plain, read_json
+from vikingd.domain.search import SearchSession, TypedQuery
+from vikingd.models.chat.chat_question import (
+    MAX_MESSAGE_CHARS,
+    MAX_SUMMARY_CHARS,
+    STRING,
+    Question,
+    prompt_of,
+    record,
+    schema,
+)
+from vikingd.models.chat.json_answer import Garbage, plain, read_json
+
+SYSTEM = prompt_of("vikingd.models.intent")
+
+LAST_MESSAGES = 5
+MAX_TOKENS = 2048
 
 MAX_QUERIES = 5
 MAX_QUERY_CHARS = 1000
@@ -22,6 +37,45 @@ _TYPES = {
     "resource": ContextType.RESOURCE,
     "skill": ContextType.SKILL,
 }
+
+_QUERY = record(
+    {
+        "query": STRING,
+        "context_type": {"type": "string", "enum": ["memory", "resource", "skill"]},
+        "intent": STRING,
+        "priority": {"type": "integer", "enum": [1, 2, 3, 4, 5]},
+    }
+)
+RESPONSE_FORMAT = schema(
+    "query_plan", {"reason": STRING, "queries": {"type": "array", "items": _QUERY}}
+)
+
+
+def question(query: str, session: SearchSession) -> tuple[Question, tuple[str, ...]]:
+    """Return the question, and notes on parts of the session that it leaves out.
+
+    Its text is a JSON object with the query, the end of the summary and the beginnings of the
+    last five messages.
+    """
+    notes = []
+    summary = session.summary[-MAX_SUMMARY_CHARS:]
+    if cut := len(session.summary) - len(summary):
+        notes.append(
+            f"the summary has {len(session.summary):,} characters: the first {cut:,} were left out"
+        )
+    first = max(len(session.messages) - LAST_MESSAGES, 0)
+    messages = []
+    for number, message in enumerate(session.messages[first:], first + 1):
+        content = message.content[:MAX_MESSAGE_CHARS]
+        if cut := len(message.content) - len(content):
+            notes.append(
+                f"message {number} of the session has {len(message.content):,} characters: "
+                f"the last {cut:,} were left out"
+            )
+        messages.append({"role": message.role, "content": content})
+    data = {"summary": summary, "messages": messages, "query": query}
+    text = json.dumps(data, ensure_ascii=False)
+    return Question(SYSTEM, text, RESPONSE_FORMAT, MAX_TOKENS), tuple(notes)
 
 
 @dataclass(frozen=True, slots=True)

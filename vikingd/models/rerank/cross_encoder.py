@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from vikingd.models.onnx_directory import OnnxDirectory, UnusableModel
-from vikingd.models.rerank.backends import RerankFailed
-from vikingd.models.rerank.settings import BackendSettings
+from vikingd.models.rerank.rerank_settings import BackendSettings
+from vikingd.models.rerank.reranker_protocol import RerankFailed
 
 _BATCH = 16
 _TOKENS = 512  # of query and document, if the tokenizer names no limit

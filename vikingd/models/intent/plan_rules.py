@@ -8,7 +8,7 @@ from __future__ import annotations
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search import TypedQuery
 from vikingd.domain.text import normalized
-from vikingd.models.intent import words
+from vikingd.models.intent import plan_words as words
 
 
 def plan(query: str) -> tuple[tuple[TypedQuery, ...], str]:

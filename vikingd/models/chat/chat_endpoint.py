@@ -7,10 +7,10 @@ from typing import Any
 import httpx
 import openai
 
-from vikingd.models.chat.answer import CallFailed, Garbage, Refused, read_json
-from vikingd.models.chat.question import Question
-from vikingd.models.chat.settings import PlannerSettings
-from vikingd.models.http.limits import TooLarge
+from vikingd.models.chat.chat_question import Question
+from vikingd.models.chat.json_answer import CallFailed, Garbage, Refused, read_json
+from vikingd.models.chat.planner_settings import PlannerSettings
+from vikingd.models.http.bounded_calls import TooLarge
 from vikingd.models.http.openai_client import OPENAI_URL, open_client
 from vikingd.models.http.rate_limits import retry_after
 

@@ -9,14 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from vikingd.models.chat.answer import CallFailed, Garbage, Refused
-from vikingd.models.chat.question import Question
-from vikingd.models.chat.settings import PlannerSettings
+from vikingd.models.chat.chat_question import Question
+from vikingd.models.chat.json_answer import CallFailed, Garbage, Refused
+from vikingd.models.chat.planner_settings import PlannerSettings
+from vikingd.models.http.bounded_calls import Calls, Closed, Overdue
 from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
-from vikingd.models.http.limits import Calls, Closed, Overdue
 
 if TYPE_CHECKING:
-    from vikingd.models.chat.endpoint import ChatEndpoint
+    from vikingd.models.chat.chat_endpoint import ChatEndpoint
 
 DONE, FAILED = "DONE", "FAILED"
 """The outcomes of a call: a usable answer, or none."""
@@ -68,7 +68,7 @@ class ChatModel:
         self._calls = Calls()
         self._endpoint: ChatEndpoint | None = None
         if settings.model:
-            from vikingd.models.chat.endpoint import ChatEndpoint
+            from vikingd.models.chat.chat_endpoint import ChatEndpoint
 
             self._endpoint = ChatEndpoint(settings)
 
