@@ -23,7 +23,7 @@ from vikingd.gateway.callers import Callers
 from vikingd.gateway.calls import Calls
 from vikingd.gateway.contexts import PREFIX, Contexts
 from vikingd.gateway.doors import Doors
-from vikingd.gateway.health import Health
+from vikingd.gateway.errors import JSON
 from vikingd.gateway.models import PATH, Models
 from vikingd.gateway.rest import BY_QUERY, Rest
 from vikingd.gateway.rpcs import RPCS
@@ -85,6 +85,12 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
 
 def _routes(upstream: Upstream, callers: Callers, calls: Calls, models: Models) -> list[Route]:
     rest, contexts, signing_in = Rest(calls), Contexts(calls), SigningIn(calls, callers)
+
+    async def show_health(_: Request) -> Response:
+        if await upstream.is_serving():
+            return Response('{"status":"SERVING"}', media_type=JSON)
+        return Response('{"status":"NOT_SERVING"}', 503, media_type=JSON)
+
     routes = [
         *(_route(f"/v1/{name}", GET=rest.get, POST=rest.post) for name in BY_QUERY),
         _route("/v1/backup", POST=rest.backup),
@@ -96,7 +102,7 @@ def _routes(upstream: Upstream, callers: Callers, calls: Calls, models: Models) 
             f"{PREFIX}{{path:path}}", GET=contexts.get, PUT=contexts.put, DELETE=contexts.delete
         ),
         _route("/session", GET=signing_in.show, POST=signing_in.begin, DELETE=signing_in.end),
-        _route("/healthz", GET=Health(upstream).show),
+        _route("/healthz", GET=show_health),
         Route(PATH, models, methods=["POST"]),
     ]
     page = StaticFiles(directory=PAGE, html=True)

@@ -37,9 +37,8 @@ class Contexts:
 
     async def get(self, request: Request) -> Response:
         """Read a context."""
-        query = Query(request)
-        timeout, revision = query.timeout(), query.one("min_revision")
-        query.end()
+        with Query(request) as query:
+            timeout, revision = query.timeout(), query.one("min_revision")
         fields = {"uri": _uri(request), "min_revision": revision}
         reply = await self._calls.send(request, _GET, fields, timeout, "context")
         etag = f'"{reply.message.context.revision}"'
@@ -50,9 +49,8 @@ class Contexts:
     async def put(self, request: Request) -> Response:
         """Write a context, as JSON or as the text of a file."""
         kind, uri, revision = media_type(request), _uri(request), _expected(request)
-        query = Query(request)
-        timeout, waits = query.timeout(), query.flag("wait_for_vectors")
-        query.end()
+        with Query(request) as query:
+            timeout, waits = query.timeout(), query.flag("wait_for_vectors")
         if kind not in (JSON, *TEXTS):
             allowed = " or ".join((JSON, *TEXTS))
             raise Fault(415, f"the content-type must be {allowed}, not {kind or 'absent'}")
@@ -69,9 +67,8 @@ class Contexts:
     async def delete(self, request: Request) -> Response:
         """Remove a context with all below it."""
         revision = _expected(request)
-        query = Query(request)
-        timeout, may_miss = query.timeout(), query.flag("allow_missing")
-        query.end()
+        with Query(request) as query:
+            timeout, may_miss = query.timeout(), query.flag("allow_missing")
         fields: dict[str, Any] = {"uris": [_uri(request)], "allow_missing": may_miss}
         if revision is not None:
             fields["expected_revision"] = revision

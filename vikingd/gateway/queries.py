@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Self
 from urllib.parse import parse_qsl
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
@@ -20,7 +21,7 @@ _MOST = 100  # parameters
 
 
 class Query:
-    """The parameters of a request that nobody has taken yet.
+    """The parameters of a request that nobody has taken yet; the end of the context refuses them.
 
     Raises:
         Fault: they cannot be decoded.
@@ -84,9 +85,11 @@ class Query:
                 found[field.name] = _scalar(field, given, self.one(given) or "")
         return found
 
-    def end(self) -> None:
-        """Refuse the parameters that nobody has taken."""
-        for name in self._values:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        for name in self._values if kind is None else ():
             raise Fault(400, "is not a parameter here: see /v1/openapi.json", field=name)
 
 
