@@ -14,7 +14,7 @@ from multiprocessing.context import SpawnProcess
 
 import structlog
 
-from vikingd.config import ConfigError, Settings
+from vikingd.config import ConfigError, Settings, usable
 from vikingd.daemon.logs import configure_logs
 from vikingd.domain.addresses import Address
 from vikingd.gateway import listening
@@ -48,10 +48,8 @@ class GatewayProcess:
                 )
         address, tls = settings.gateway.address, settings.tls
         if address.tls:
-            try:
+            with usable("tls"):
                 pem.read_pair(tls.certificate, tls.key)
-            except ValueError as error:
-                raise ConfigError(f"tls: {error}") from None
         self._settings = settings
         self._listener = listening.listener(address)
         self._process: SpawnProcess | None = None

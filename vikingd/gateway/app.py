@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from vikingd.client import AsyncClient
 from vikingd.client.credentials import Credentials
-from vikingd.config import ConfigError, Settings
+from vikingd.config import Settings, usable
 from vikingd.domain.addresses import Address, parse
 from vikingd.gateway import docs, listening
 from vikingd.gateway.callers import Callers
@@ -64,11 +64,9 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
     """
     address = settings.gateway.daemon or str(listening.plain(map(parse, settings.listen)))
     credentials = Credentials.found(key="", tenant="", trust_network=settings.trust_network)
-    try:
+    with usable("gateway.daemon"):
         upstream = Upstream(address, credentials)
         client = AsyncClient(address, **dataclasses.asdict(credentials))
-    except ValueError as error:
-        raise ConfigError(f"gateway.daemon: {error}") from None
     # A certificate of the gateway may count as a key, which its callers do not have.
     needs_key = not listen.is_local or bool(settings.gateway.hosts or credentials.certificate)
     callers = Callers(needs_key=needs_key, cookie=f"vikingd-session-{listen.port}")

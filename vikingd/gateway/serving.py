@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterator
 
@@ -14,10 +15,10 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from vikingd import __version__
-from vikingd.config import Settings
+from vikingd.config import Settings, usable
 from vikingd.gateway import connections, listening
 from vikingd.gateway.app import application
-from vikingd.gateway.tls import Certificates
+from vikingd.gateway.https_certificates import HttpsCertificates
 from vikingd.system.platform import raise_file_limit
 
 _GRACE = 5  # seconds for running requests when the gateway stops
@@ -64,9 +65,14 @@ async def _serve(
     settings: Settings, listener: socket.socket, started: Callable[[str], None]
 ) -> None:
     listen = listening.taken(settings.gateway.address, listener)
-    certificates = Certificates(settings.tls) if listen.tls else None
+    tls = settings.tls
+    with usable("tls"):
+        certificates = (
+            HttpsCertificates(tls.certificate, tls.key, tls.client_ca) if listen.tls else None
+        )
+        context = certificates.context() if certificates else None
     async with application(settings, listen) as app:
-        server = _Server(_configuration(app, certificates))
+        server = _Server(_configuration(app, context))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, setattr, server, "should_exit", True)
@@ -79,7 +85,7 @@ async def _serve(
             watch.cancel()
 
 
-def _configuration(app: ASGIApp, certificates: Certificates | None) -> uvicorn.Config:
+def _configuration(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=connections.Connection,
@@ -91,7 +97,7 @@ def _configuration(app: ASGIApp, certificates: Certificates | None) -> uvicorn.C
         loop="none",
         proxy_headers=False,
         server_header=False,
-        ssl_context_factory=(lambda *_: certificates.context) if certificates else None,
+        ssl_context_factory=(lambda *_: context) if context else None,
         timeout_graceful_shutdown=_GRACE,
         timeout_keep_alive=_NEVER,  # the deadline of the next head comes first
         ws="none",
