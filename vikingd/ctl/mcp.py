@@ -11,13 +11,13 @@ import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import grpc
 import typer
 
 from vikingd.client import DEFAULT_TIMEOUT, AsyncClient, ClientError
-from vikingd.ctl.options import Common, declare
+from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.session import INTERRUPTED, failures_told, not_written, usable
 
 _FILES = ("VIKINGD_KEY_FILE", "VIKINGD_CA", "VIKINGD_CERT", "VIKINGD_CERT_KEY")
@@ -72,13 +72,7 @@ def _mcp(
             _serve(common, read_only=read_only)
 
 
-def mcp(ctx: typer.Context, **given: Any) -> None:
-    """Serve the tools of MCP."""
-    own = {name: given.pop(name) for name in _SHARED}
-    _mcp(Common(**own).over(ctx.obj), **given)
-
-
-_SHARED = declare(mcp, _mcp)
+mcp = with_common(_mcp)
 
 
 def _serve(common: Common, *, read_only: bool) -> None:

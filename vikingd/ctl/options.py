@@ -190,7 +190,22 @@ def _is_on(variable: str) -> bool:
     return value.lower() in ("1", "true")
 
 
-_HINTS = get_type_hints(Common, include_extras=True)
+def with_common(
+    function: Callable[..., None], declared: Callable[..., None] | None = None
+) -> Callable[..., None]:
+    """Return a command with the common options, for typer.
+
+    Args:
+        function: takes the common options, then its own ones by their names.
+        declared: has the own options after its first parameter, and the help; None: `function`.
+    """
+
+    def run(ctx: typer.Context, **given: Any) -> None:
+        common = Common(**{name: given.pop(name) for name in shared})
+        function(common.over(ctx.obj), **given)
+
+    shared = declare(run, declared or function)
+    return run
 
 
 def declare(run: Callable[..., None], function: Callable[..., None]) -> list[str]:
@@ -212,7 +227,7 @@ def declare(run: Callable[..., None], function: Callable[..., None]) -> list[str
     shared = [name for name in common if name not in own]
     context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY)
     hints = {
-        **_HINTS,
+        **get_type_hints(Common, include_extras=True),
         **get_type_hints(function, include_extras=True),
         "ctx": typer.Context,
     }
