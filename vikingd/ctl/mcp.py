@@ -78,7 +78,7 @@ mcp = with_common(_mcp)
 def _serve(common: Common, *, read_only: bool) -> None:
     import anyio
 
-    from vikingd.mcp.stdio import serve
+    from vikingd.mcp.server import serve_stdio
 
     # A thread waits for stdin, and no exception can end it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -89,7 +89,7 @@ def _serve(common: Common, *, read_only: bool) -> None:
             credentials = asdict(common.credentials())
             return AsyncClient(common.where(), common.timeout or DEFAULT_TIMEOUT, **credentials)
 
-    anyio.run(serve, client, read_only)
+    anyio.run(serve_stdio, client, read_only)
 
 
 def _install(common: Common, host: Host, *, read_only: bool, write: bool) -> None:

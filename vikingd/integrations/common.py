@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, unquote
 
-from vikingd.client import Client, NotFound
+from vikingd.client import Client, Context, NotFound
 from vikingd.client.batches import MAX_COUNT
 
 MAX_COPY = 48 << 10
@@ -100,6 +100,14 @@ def delete(client: Client, uris: Iterable[str]) -> None:
     pending = list(dict.fromkeys(uris))
     for start in range(0, len(pending), MAX_COUNT):
         client.delete(*pending[start : start + MAX_COUNT], allow_missing=True)
+
+
+def existing(client: Client, uri: str) -> Context | None:
+    """Return a context; None if it does not exist."""
+    try:
+        return client.get(uri)
+    except NotFound:
+        return None
 
 
 def children(client: Client, directory: str) -> list[str]:

@@ -27,6 +27,7 @@ from vikingd.integrations.common import (
     delete,
     directory_of,
     encoded,
+    existing,
     extra,
     to_json,
 )
@@ -168,7 +169,7 @@ class VikingdVectorStore(VectorStore):
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents that exist, in the order of their ids."""
-        found = (self._get(self._uri(one)) for one in dict.fromkeys(ids))
+        found = (existing(self.client, self._uri(one)) for one in dict.fromkeys(ids))
         return [self._document(context) for context in found if context is not None]
 
     def similarity_search(self, query: str, k: int = 4, **options: Any) -> list[Document]:
@@ -241,7 +242,7 @@ class VikingdVectorStore(VectorStore):
             )
         except NotFound:  # no document was added yet
             return []
-        found = (self._get(item.uri) for item in items)
+        found = (existing(self.client, item.uri) for item in items)
         return [self._document(context) for context in found if context is not None]
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
@@ -276,12 +277,6 @@ class VikingdVectorStore(VectorStore):
             return [b""] * len(texts)
         return [vector_bytes(vector) for vector in self._embedding.embed_documents(texts)]
 
-    def _get(self, uri: str) -> Context | None:
-        try:
-            return self.client.get(uri)
-        except NotFound:
-            return None
-
     def _found(
         self, k: int, *, where: Mapping[str, Any] | None, **options: Any
     ) -> list[tuple[Document, float]]:
@@ -295,7 +290,7 @@ class VikingdVectorStore(VectorStore):
             if len(scores) < k and options.get("score_threshold") is None:
                 for uri in self._listed(where, k):
                     scores.setdefault(uri, 0.0)
-        found = ((self._get(uri), score) for uri, score in scores.items())
+        found = ((existing(self.client, uri), score) for uri, score in scores.items())
         return [(self._document(one), score) for one, score in found if one is not None][:k]
 
     def _listed(self, where: Mapping[str, Any] | None, count: int) -> Iterable[str]:

@@ -27,6 +27,7 @@ from vikingd.integrations.common import (
     delete,
     directory_of,
     encoded,
+    existing,
     extra,
     to_json,
 )
@@ -197,11 +198,9 @@ class VikingdStore(BaseStore):
         return tuple(map(decoded, labels)), decoded(name.removesuffix(_SUFFIX))
 
     def _get(self, uri: str) -> _Stored | None:
-        try:
-            stored = _Stored(self.client.get(uri))
-        except NotFound:
-            return None
-        return None if stored.is_expired() else stored
+        context = existing(self.client, uri)
+        stored = _Stored(context) if context else None
+        return stored if stored and not stored.is_expired() else None
 
     def _stored(self, directory: str, *, expired: bool = False) -> Iterator[_Stored]:
         """Yield the items below a directory by URI: those that live, or the expired ones."""
@@ -276,10 +275,10 @@ class _Stored:
     def value(self, client: Client) -> dict[str, Any]:
         text = self.context.metadata.get("json") or self.context.content
         if not text:  # from a listing, and too long for it
-            try:
-                text = client.get(self.context.uri).content
-            except NotFound:  # deleted since
+            context = existing(client, self.context.uri)
+            if context is None:  # deleted since
                 return {}
+            text = context.content
         value: dict[str, Any] = json.loads(text.partition("\n")[0])
         return value
 

@@ -20,6 +20,7 @@ from vikingd.integrations.common import (
     delete,
     directory_of,
     encoded,
+    existing,
     extra,
     to_json,
 )
@@ -139,7 +140,9 @@ class VikingdSession(SessionABC):
             popped, end = None, head.end
             while popped is None and end > head.first:
                 end -= 1
-                popped = self._get(self._file(end))  # None: somebody has deleted the file
+                popped = existing(
+                    self.client, self._file(end)
+                )  # None: somebody has deleted the file
             return [] if end == head.end else [self._moved(head, head.first, end)]
 
         self._change(plan)
@@ -175,7 +178,7 @@ class VikingdSession(SessionABC):
         return head
 
     def _head(self) -> _Head:
-        return _head_of(self._get(self.uri))
+        return _head_of(existing(self.client, self.uri))
 
     def _moved(self, head: _Head, first: int, end: int) -> Draft:
         """Return the directory with other numbers, on the condition that `head` holds."""
@@ -188,12 +191,6 @@ class VikingdSession(SessionABC):
 
     def _file(self, number: int) -> str:
         return f"{self.uri}/{number:0{_DIGITS}}.json"
-
-    def _get(self, uri: str) -> Context | None:
-        try:
-            return self.client.get(uri)
-        except NotFound:
-            return None
 
     def _listed(self) -> list[Context]:
         """Return the directory and its files by their numbers; nothing if there is no session."""

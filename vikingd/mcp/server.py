@@ -1,7 +1,9 @@
-"""The MCP server, and its form as an ASGI application."""
+"""The MCP server, on stdin and stdout and as an ASGI application."""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from typing import Any
 
 from mcp.server import MCPServer
@@ -13,6 +15,7 @@ from mcp_types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequ
 from starlette.applications import Starlette
 
 import vikingd
+from vikingd.client import AsyncClient
 from vikingd.domain.errors import shortened
 from vikingd.mcp import prompts, resources
 from vikingd.mcp.tool import ClientOf, ClientTool
@@ -109,3 +112,18 @@ def http_app(
         json_response=True,
         transport_security=security,
     )
+
+
+async def serve_stdio(opened: Callable[[], AsyncClient], read_only: bool) -> None:
+    """Serve on stdin and stdout until stdin ends, or nobody reads stdout.
+
+    Args:
+        opened: opens the client, within the event loop.
+        read_only: leave out the tools that write.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")  # to stderr
+    async with opened() as client:
+        try:
+            await server(lambda _: client, read_only).run_stdio_async()
+        except* (BrokenPipeError, ConnectionResetError):
+            pass

@@ -14,11 +14,11 @@ from operator import attrgetter
 from typing import Any
 
 from vikingd.client.importing import Item
-from vikingd.ctl.migrations.source import Asked, Source, checked, fitted, name_of
+from vikingd.ctl.migrations.source import Asked, Source, checked, fitted, name_of, time_of
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft, Entry
 from vikingd.domain.errors import InvalidField
-from vikingd.ingest.files import Unreadable, microseconds
+from vikingd.ingest.files import Unreadable
 from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.passages import default_passages
 from vikingd.memory import entries
@@ -140,8 +140,8 @@ def _memory(record: Any, top: str, asked: Asked) -> _Memory:
         text,
         top or _directory(record),
         str(category),
-        _time(record, "created_at"),
-        _time(record, "updated_at"),
+        time_of(record.get("created_at"), "created_at"),
+        time_of(record.get("updated_at"), "updated_at"),
         fitted(more, asked.notes),
     )
 
@@ -157,14 +157,6 @@ def _directory(record: Mapping[str, Any]) -> str:
         raise InvalidField(
             "user_id", f"{error.description}: name a URI below viking://users/NAME/memories"
         ) from None
-
-
-def _time(record: Mapping[str, Any], key: str) -> int | None:
-    value = record.get(key)
-    try:
-        return microseconds(str(value or ""))
-    except ValueError:
-        raise InvalidField(key, f"{value!r} is not ISO 8601") from None
 
 
 def _above(directories: Sequence[str]) -> str:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vikingd.client.importing import Item
-from vikingd.ctl.migrations.source import Asked, Source, checked, fitted, is_url
+from vikingd.ctl.migrations.source import Asked, Source, checked, fitted, is_url, time_of
 from vikingd.ctl.migrations.workspace import Entry, Place, Server, Unavailable, opened_workspace
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Linked
@@ -29,7 +29,7 @@ from vikingd.domain.contexts import ContextType, Draft, Passage
 from vikingd.domain.contexts import Entry as Memory
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.abstracts import derive_title
-from vikingd.ingest.files import Unreadable, microseconds
+from vikingd.ingest.files import Unreadable
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.kinds import Kind, kind_of
@@ -39,6 +39,7 @@ from vikingd.ingest.prepare import is_shared
 _ABSTRACT, _OVERVIEW, _RELATIONS = ".abstract.md", ".overview.md", ".relations.json"
 _FIELDS = re.compile(r"\s*<!-- MEMORY_FIELDS\s*(\{.*\})\s*-->\s*\Z", re.DOTALL)
 _KINDS = ("memories", "resources", "skills")
+_TIMES = ("updated_at", "created_at")
 _DEFAULT = "default"  # the user of a server without users
 
 
@@ -171,10 +172,8 @@ class _Reading:
         if uris.context_type(uri) is ContextType.MEMORY:
             content, fields = _without_fields(content)
         try:
-            state = Memory(
-                time=_time(fields, "updated_at") or _time(fields, "created_at"),
-                created_at=_time(fields, "created_at"),
-            )
+            updated, created = (time_of(fields.get(key), key) for key in _TIMES)
+            state = Memory(time=updated or created, created_at=created)
         except InvalidField as error:
             return Unreadable(where, str(error), uri)
         cut: Sequence[Passage] = default_passages(uri, content)
@@ -222,11 +221,3 @@ def _without_fields(content: str) -> tuple[str, dict[str, Any]]:
     except ValueError:
         return content, {}
     return f"{content[: found.start()]}\n", fields
-
-
-def _time(fields: Mapping[str, Any], key: str) -> int | None:
-    value = fields.get(key)
-    try:
-        return microseconds(str(value or ""))
-    except ValueError:
-        raise InvalidField(key, f"{value!r} is not ISO 8601") from None

@@ -16,13 +16,14 @@ from vikingd.ctl.migrations.source import (
     fitted,
     missing,
     name_of,
+    time_of,
     valid,
 )
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.uri import MAX_LEVELS
-from vikingd.ingest.files import Unreadable, microseconds, printable
+from vikingd.ingest.files import Unreadable, printable
 from vikingd.ingest.jsonl import Tree
 from vikingd.system.regular_files import check_regular
 from vikingd.system.walking import walk
@@ -213,8 +214,5 @@ def _time(value: Any) -> int | None:
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time(), UTC)
     if value is None or isinstance(value, datetime | str):
-        try:
-            return microseconds(str(value or ""))
-        except ValueError:
-            raise InvalidField("time", f"{value!r} is not ISO 8601") from None
+        return time_of(value, "time")
     raise InvalidField("time", f"is a {type(value).__name__}; a timestamp or ISO 8601 is needed")
