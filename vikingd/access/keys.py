@@ -15,6 +15,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -71,17 +72,15 @@ SELECT (SELECT value FROM state WHERE name = 'changes'),
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class _Valid:
     """A key as calls use it."""
 
-    __slots__ = ("callers", "digest", "key", "old_digest", "old_expires_at")
-
-    def __init__(self, key: Key, digest: bytes, old_digest: bytes, old_expires_at: int) -> None:
-        self.key = key
-        self.digest = digest
-        self.old_digest = old_digest
-        self.old_expires_at = old_expires_at
-        self.callers: dict[str, Caller] = {}
+    key: Key
+    digest: bytes
+    old_digest: bytes
+    old_expires_at: int
+    callers: dict[str, Caller] = field(default_factory=dict)
 
     def caller(self, tenant: str) -> Caller:
         """Return the caller with this key in a tenant."""

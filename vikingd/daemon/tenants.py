@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeAlias, TypeVar
@@ -93,18 +93,16 @@ class Tenant:
     handlers: Handlers
 
 
+@dataclass(slots=True, eq=False)
 class _Place:
     """A tenant that is open, or opens."""
 
-    __slots__ = ("calls", "fault", "name", "opening", "tenant", "used")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.opening: asyncio.Task[None]
-        self.tenant: Tenant | None = None
-        self.calls = 0  # in flight, those that wait for the opening included
-        self.used = 0.0  # time of the loop at the end of the last call
-        self.fault: str | None = None  # that the log tells of
+    name: str
+    opening: asyncio.Task[None] = field(init=False)
+    tenant: Tenant | None = None
+    calls: int = 0  # in flight, those that wait for the opening included
+    used: float = 0.0  # time of the loop at the end of the last call
+    fault: str | None = None  # that the log tells of
 
     @property
     def is_idle(self) -> bool:
