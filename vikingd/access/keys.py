@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from vikingd.access.keys_file import FILE, KeysFile
+from vikingd.access.keys_schema import COPY
 from vikingd.access.quotas import Limits
 from vikingd.access.records import (
     COLUMNS,
@@ -36,7 +37,6 @@ from vikingd.access.records import (
     limits_of,
     seal,
 )
-from vikingd.access.schema import COPY
 from vikingd.access.tables import Connection
 from vikingd.domain.errors import (
     AlreadyExists,

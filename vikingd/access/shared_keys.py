@@ -11,8 +11,8 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 from vikingd.access.keys import KeyStore
+from vikingd.access.keys_schema import COPY
 from vikingd.access.records import COLUMNS
-from vikingd.access.schema import COPY
 from vikingd.access.tables import Connection, SharedTables
 from vikingd.domain.errors import StoreMismatch, VikingError
 

@@ -15,7 +15,7 @@ from vikingd.answer.deadline import Runner
 from vikingd.answer.finder import Finder
 from vikingd.answer.retriever import Retriever
 from vikingd.context.build import BuiltContext, Plan, build
-from vikingd.context.parts import Piece
+from vikingd.context.prompt_parts import Piece
 from vikingd.domain.answers import Degraded, ReplyBudget, Stage, cut_notes
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find import FindQuery, FindResult

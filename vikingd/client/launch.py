@@ -67,7 +67,7 @@ class Daemon:
                 "SERVER_NOT_INSTALLED",
             )
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "vikingd.daemon.child", "serve", *options],
+            [sys.executable, "-P", "-m", "vikingd.daemon.child_daemon", "serve", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

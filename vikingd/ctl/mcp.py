@@ -17,8 +17,8 @@ import grpc
 import typer
 
 from vikingd.client import DEFAULT_TIMEOUT, AsyncClient, ClientError
+from vikingd.ctl.command_session import INTERRUPTED, failures_told, not_written, usable
 from vikingd.ctl.options import Common, with_common
-from vikingd.ctl.session import INTERRUPTED, failures_told, not_written, usable
 
 _FILES = ("VIKINGD_KEY_FILE", "VIKINGD_CA", "VIKINGD_CERT", "VIKINGD_CERT_KEY")
 _VARIABLES = (*_FILES, "VIKINGCTL_ADDRESS", "VIKINGD_TENANT")
@@ -78,7 +78,7 @@ mcp = with_common(_mcp)
 def _serve(common: Common, *, read_only: bool) -> None:
     import anyio
 
-    from vikingd.mcp.server import serve_stdio
+    from vikingd.mcp.mcp_server import serve_stdio
 
     # A thread waits for stdin, and no exception can end it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from vikingd.client import RecallPath
 from vikingd.ctl import render
+from vikingd.ctl.command_session import Session, text_of
 from vikingd.ctl.reading import Tokenizer
-from vikingd.ctl.session import Session, text_of
-from vikingd.ctl.writing import Yes, confirm
+from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.pb import memories_pb2
 
 _AGE = re.compile(r"(\d+)d")

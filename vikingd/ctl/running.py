@@ -9,8 +9,8 @@ from rich.text import Text
 
 import vikingd
 from vikingd.ctl import render
-from vikingd.ctl.session import OTHER, Session
-from vikingd.ctl.writing import Yes, confirm
+from vikingd.ctl.command_session import OTHER, Session
+from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.domain import uri as uris
 
 _HEALTH = {"daemon": "", "embedder": "viking.embedder"}

@@ -218,11 +218,11 @@ def gateway(
     ).settings
     _configure_logs(settings.log_level)
     try:
-        from vikingd.gateway import serving
+        from vikingd.gateway import http_server
     except ImportError as error:
         _fail(f"{error.name} is not installed; install it with: pip install 'vikingd[gateway]'")
     with _one_line():
-        serving.run(settings)
+        http_server.run(settings)
 
 
 @app.command()

@@ -29,9 +29,9 @@ from vikingd.daemon import warm
 from vikingd.daemon.gateway_process import GatewayProcess
 from vikingd.daemon.grpc_certificates import GrpcCertificates
 from vikingd.daemon.health import SERVICES, Health
+from vikingd.daemon.open_tenants import Collector, Tenants
 from vikingd.daemon.ports import bind, check_address
 from vikingd.daemon.tenant_directories import TENANTS
-from vikingd.daemon.tenants import Collector, Tenants
 from vikingd.domain.addresses import Address, parse
 from vikingd.domain.errors import VikingError
 from vikingd.domain.rights import DEFAULT_TENANT

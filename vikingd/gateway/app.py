@@ -18,13 +18,13 @@ from vikingd.client import AsyncClient
 from vikingd.client.credentials import Credentials
 from vikingd.config import Settings, usable
 from vikingd.domain.addresses import Address, parse
-from vikingd.gateway import docs, listening
+from vikingd.gateway import docs, http_address
 from vikingd.gateway.callers import Callers
-from vikingd.gateway.calls import Calls
-from vikingd.gateway.contexts import PREFIX, Contexts
+from vikingd.gateway.context_resources import PREFIX, Contexts
+from vikingd.gateway.daemon_calls import Calls
 from vikingd.gateway.doors import Doors
-from vikingd.gateway.errors import JSON
-from vikingd.gateway.models import PATH, Models
+from vikingd.gateway.http_errors import JSON
+from vikingd.gateway.mcp_endpoint import PATH, Models
 from vikingd.gateway.rest import BY_QUERY, Rest
 from vikingd.gateway.rpcs import RPCS
 from vikingd.gateway.signing_in import SigningIn
@@ -62,7 +62,7 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
     Raises:
         ConfigError: the daemon's address, or a file of the credentials for it, cannot be used.
     """
-    address = settings.gateway.daemon or str(listening.plain(map(parse, settings.listen)))
+    address = settings.gateway.daemon or str(http_address.plain(map(parse, settings.listen)))
     credentials = Credentials.found(key="", tenant="", trust_network=settings.trust_network)
     with usable("gateway.daemon"):
         upstream = Upstream(address, credentials)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from starlette.requests import Request
 
-from vikingd.gateway.errors import Fault
+from vikingd.gateway.http_errors import Fault
 
 LARGE = 64 << 10
 """Bytes; larger bodies are counted, and need a key that the daemon accepts."""

@@ -14,7 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vikingd.domain.addresses import Address
-from vikingd.gateway.errors import Fault, HttpError
+from vikingd.gateway.http_errors import Fault, HttpError
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "

@@ -11,7 +11,7 @@ from google.protobuf.descriptor import Descriptor
 
 from vikingd import __version__
 from vikingd.gateway import schemas
-from vikingd.gateway.errors import JSON
+from vikingd.gateway.http_errors import JSON
 from vikingd.gateway.rest import ALIASES, BY_QUERY
 from vikingd.gateway.rpcs import RPCS, Rpc
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from starlette.requests import Request
 
-from vikingd.gateway.errors import Fault
+from vikingd.gateway.http_errors import Fault
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds."""

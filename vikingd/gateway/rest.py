@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from vikingd.gateway import json_form
-from vikingd.gateway.calls import Calls
-from vikingd.gateway.errors import JSON, Fault
+from vikingd.gateway.daemon_calls import Calls
+from vikingd.gateway.http_errors import JSON, Fault
 from vikingd.gateway.queries import Query
 from vikingd.gateway.rpcs import RPCS
 

@@ -9,7 +9,7 @@ import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from vikingd.client.credentials import Credentials
-from vikingd.gateway.errors import CallFailed
+from vikingd.gateway.http_errors import CallFailed
 
 Metadata = Sequence[tuple[str, str]]
 

@@ -31,7 +31,7 @@ from vikingd.integrations.common import (
     extra,
     to_json,
 )
-from vikingd.integrations.matching import matches, names_match
+from vikingd.integrations.store_filters import matches, names_match
 
 with extra("langgraph"):
     from langgraph.store.base import (

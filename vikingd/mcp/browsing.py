@@ -11,9 +11,9 @@ from pydantic import Field
 from vikingd.client import AsyncClient, Context
 from vikingd.domain import uri as uris
 from vikingd.domain.text import one_line
-from vikingd.mcp.answers import Entry, FileContent, Listing
 from vikingd.mcp.arguments import MAX_INTEGER, MAX_URI, WHOLE, MaxTokens, Offset, Uri
 from vikingd.mcp.budget import ENVELOPE, beginning, cost, fill
+from vikingd.mcp.tool_answers import Entry, FileContent, Listing
 
 _ABSTRACT = 160  # characters of an abstract in a listing
 _RELATED = 5  # links of a file that are shown

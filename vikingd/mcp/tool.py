@@ -17,8 +17,8 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from vikingd.client import AsyncClient, ClientError, Unsendable
 from vikingd.domain.errors import shortened
-from vikingd.mcp.answers import Answer
 from vikingd.mcp.failures import explained
+from vikingd.mcp.tool_answers import Answer
 
 ClientOf: TypeAlias = Callable[[Context[Any, Any]], AsyncClient]
 """A function that returns the client for a request, with the key of its caller."""

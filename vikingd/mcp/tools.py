@@ -5,10 +5,10 @@ from __future__ import annotations
 from mcp_types import ToolAnnotations
 
 from vikingd.mcp.browsing import list_, read
-from vikingd.mcp.matching import glob, grep
-from vikingd.mcp.retrieving import build_context, find, recalling, search
+from vikingd.mcp.pattern_tools import glob, grep
+from vikingd.mcp.retrieval_tools import build_context, find, recalling, search
 from vikingd.mcp.tool import ClientOf, ClientTool
-from vikingd.mcp.writing import forget, remember, write
+from vikingd.mcp.write_tools import forget, remember, write
 
 WRITING = ("remember", "write", "forget")
 """The names of the tools that write."""

@@ -15,8 +15,8 @@ import grpc
 
 from vikingd.client.errors import ClientError
 from vikingd.client.importing import Item
+from vikingd.ctl.migrations.given_vectors import Vectors
 from vikingd.ctl.migrations.notes import Notes
-from vikingd.ctl.migrations.vectors import Vectors
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import InvalidField

@@ -12,9 +12,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from vikingd.client import AsyncClient
 from vikingd.gateway.callers import Callers
-from vikingd.gateway.calls import Calls
+from vikingd.gateway.daemon_calls import Calls
 from vikingd.gateway.rest import check_json
-from vikingd.mcp.server import PATH, http_app
+from vikingd.mcp.mcp_server import PATH, http_app
 
 __all__ = ["PATH", "Models"]
 

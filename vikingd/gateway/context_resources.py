@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vikingd.domain.uri import ROOT
-from vikingd.gateway.calls import Calls
-from vikingd.gateway.errors import JSON, CallFailed, Fault
+from vikingd.gateway.daemon_calls import Calls
+from vikingd.gateway.http_errors import JSON, CallFailed, Fault
 from vikingd.gateway.queries import Query
 from vikingd.gateway.rest import fields_of, media_type
 from vikingd.gateway.rpcs import RPCS

@@ -20,9 +20,9 @@ from vikingd.client import (
     retrieve_request,
 )
 from vikingd.ctl import render
+from vikingd.ctl.command_session import Session
 from vikingd.ctl.output import Form
 from vikingd.ctl.reading import Target, Tokenizer, Where
-from vikingd.ctl.session import Session
 from vikingd.pb.retrieval_pb2 import BuildContextResponse, Outcome, RetrieveResponse
 
 # The enums of the client, by their names on the command line.

@@ -11,9 +11,9 @@ from pydantic import Field
 
 from vikingd.client import DEFAULT_TIMEOUT, AsyncClient
 from vikingd.domain import uri as uris
-from vikingd.mcp.answers import Entry, FoundLine, FoundLines, Listing
 from vikingd.mcp.arguments import MaxTokens, Offset, Target
 from vikingd.mcp.budget import fill
+from vikingd.mcp.tool_answers import Entry, FoundLine, FoundLines, Listing
 
 _PAGE = 10_000  # items of one page at most
 

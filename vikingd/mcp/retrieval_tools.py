@@ -21,18 +21,6 @@ from vikingd.client import (
     SessionMessage,
     find_request,
 )
-from vikingd.mcp.answers import (
-    BuiltText,
-    FoundFile,
-    FoundFiles,
-    FoundPassage,
-    RecalledMemories,
-    RecalledMemory,
-    Source,
-    lines,
-    named,
-    note_of,
-)
 from vikingd.mcp.arguments import (
     MAX_QUERY,
     MAX_URI,
@@ -46,6 +34,18 @@ from vikingd.mcp.arguments import (
     Target,
 )
 from vikingd.mcp.budget import ENVELOPE, beginning, cost, fill, tokens
+from vikingd.mcp.tool_answers import (
+    BuiltText,
+    FoundFile,
+    FoundFiles,
+    FoundPassage,
+    RecalledMemories,
+    RecalledMemory,
+    Source,
+    lines,
+    named,
+    note_of,
+)
 
 _ABSTRACT = 400  # characters of an abstract in a result
 _GONE = 5  # missing files that an answer names

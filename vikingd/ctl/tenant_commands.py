@@ -10,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from vikingd.ctl import render
-from vikingd.ctl.keys import Limit, limits_of, limits_text
-from vikingd.ctl.session import Session, connected
-from vikingd.ctl.writing import Yes, confirm
+from vikingd.ctl.command_session import Session, connected
+from vikingd.ctl.key_commands import Limit, limits_of, limits_text
+from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.pb import access_pb2
 
 app = typer.Typer(help="Manage tenants.", no_args_is_help=True)

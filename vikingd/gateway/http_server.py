@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 
 from vikingd import __version__
 from vikingd.config import Settings, usable
-from vikingd.gateway import connections, listening
+from vikingd.gateway import connections, http_address
 from vikingd.gateway.app import application
 from vikingd.gateway.https_certificates import HttpsCertificates
 from vikingd.system.platform import raise_file_limit
@@ -57,14 +57,14 @@ def run(
     sys.setswitchinterval(_SWITCH_INTERVAL)
     # The gateway itself logs what fails; uvicorn would add a line, and the traceback.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    with listener or listening.listener(settings.gateway.address) as opened:
+    with listener or http_address.listener(settings.gateway.address) as opened:
         asyncio.run(_serve(settings, opened, started))
 
 
 async def _serve(
     settings: Settings, listener: socket.socket, started: Callable[[str], None]
 ) -> None:
-    listen = listening.taken(settings.gateway.address, listener)
+    listen = http_address.taken(settings.gateway.address, listener)
     tls = settings.tls
     with usable("tls"):
         certificates = (
@@ -77,7 +77,7 @@ async def _serve(
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, setattr, server, "should_exit", True)
         watch = asyncio.create_task(certificates.watch()) if certificates else None
-        url = listening.url(listen)
+        url = http_address.url(listen)
         print(f"vikingd {__version__} gateway on {url}", flush=True)
         started(url)
         await server.serve([listener])

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from vikingd.ctl import render
-from vikingd.ctl.session import Session, connected
+from vikingd.ctl.command_session import Session, connected
 from vikingd.pb import access_pb2
 
 _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
