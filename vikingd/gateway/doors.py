@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 from collections.abc import Iterable, MutableMapping
 from typing import Any
@@ -103,13 +102,9 @@ class Doors:
 
     def _is_own(self, name: str) -> bool:
         """Return whether a name is of the loopback interface, or an IP address of the machine."""
-        if name == "localhost":
-            return True
-        try:
-            ip = ipaddress.ip_address(name.strip("[]"))
-        except ValueError:
-            return False
-        return ip.is_loopback or self._is_everywhere  # only names can be rebound
+        address = Address(name.strip("[]"))
+        # Only names can be rebound.
+        return address.is_local or (self._is_everywhere and address.ip is not None)
 
     def _check_origin(self, headers: Headers) -> dict[str, str]:
         """Return the headers for a foreign page that may call; none for others.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Self
+from urllib.parse import unquote
 
 from vikingd.client import (
     Client,
@@ -23,7 +24,6 @@ from vikingd.integrations.asking import Mode as Asked
 from vikingd.integrations.asking import answers, check_mode
 from vikingd.integrations.common import (
     children,
-    decoded,
     delete,
     directory_of,
     encoded,
@@ -305,7 +305,7 @@ class VikingdVectorStore(VectorStore):
 
     def _document(self, context: Context) -> Document:
         name = context.uri[len(self.uri) + 1 :].removesuffix(_SUFFIX)
-        return Document(context.content, metadata=context.metadata, id=decoded(name))
+        return Document(context.content, metadata=context.metadata, id=unquote(name))
 
 
 def _draft(uri: str, content: str, metadata: Mapping[str, Any], vector: bytes) -> Draft:

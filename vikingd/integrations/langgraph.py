@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import unquote
 
 from vikingd.client import (
     Client,
@@ -23,7 +24,6 @@ from vikingd.client import (
 from vikingd.client.batches import batches
 from vikingd.integrations.common import (
     copy_of,
-    decoded,
     delete,
     directory_of,
     encoded,
@@ -195,7 +195,7 @@ class VikingdStore(BaseStore):
     def _place(self, uri: str) -> tuple[tuple[str, ...], str]:
         """Return the namespace and the key of a file."""
         *labels, name = uri[len(self.uri) + 1 :].split("/")
-        return tuple(map(decoded, labels)), decoded(name.removesuffix(_SUFFIX))
+        return tuple(map(unquote, labels)), unquote(name.removesuffix(_SUFFIX))
 
     def _get(self, uri: str) -> _Stored | None:
         context = existing(self.client, uri)
