@@ -21,8 +21,9 @@ from vikingd.ctl.command_session import (
     escape_what_cannot_be_encoded,
 )
 from vikingd.ctl.completing import prepare_completion
-from vikingd.ctl.options import Common, declare
+from vikingd.ctl.options import Common
 from vikingd.ctl.output import Form, escaped_json, is_structured
+from vikingd.system.command_parameters import declare, parameters_of
 
 _START, _ASK, _MEMORIES = "Start", "Ask", "Memories"
 _TREE, _OPERATE = "Read and write the tree", "Operate"
@@ -146,7 +147,7 @@ def _common(
     ctx.obj = Common(**given)
 
 
-declare(_common, _common)
+declare(_common, [*parameters_of(_common), *parameters_of(Common)])
 app.callback()(_common)
 
 

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
@@ -17,6 +16,7 @@ import typer
 from vikingd import __version__
 from vikingd.config import ConfigError, Loaded, load
 from vikingd.domain.errors import VikingError
+from vikingd.system.command_parameters import declare, parameters_of
 from vikingd.system.imports import without
 
 app = typer.Typer(
@@ -115,14 +115,7 @@ def _of_daemon(
 
 def _with_options(command: _Command) -> _Command:
     """Give a command the options of `_of_daemon` before its own; it takes them as keywords."""
-    parameters = {
-        p.name: p
-        for function in (_of_daemon, command)
-        for p in signature(function, eval_str=True).parameters.values()
-        if p.kind is not Parameter.VAR_KEYWORD
-    }
-    command.__signature__ = Signature(list(parameters.values()))  # type: ignore[attr-defined]
-    command.__annotations__ = {name: p.annotation for name, p in parameters.items()}
+    declare(command, [*parameters_of(_of_daemon), *parameters_of(command)])
     return command
 
 
