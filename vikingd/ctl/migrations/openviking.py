@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vikingd.client.importing import Item
-from vikingd.ctl.migrations.source import Asked, Source, checked, fitted, is_url, time_of
+from vikingd.ctl.migrations import source
 from vikingd.ctl.migrations.workspace import Entry, Place, Server, Unavailable, opened_workspace
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Linked
@@ -43,7 +43,7 @@ _TIMES = ("updated_at", "created_at")
 _DEFAULT = "default"  # the user of a server without users
 
 
-def opened(asked: Asked) -> Source:
+def opened(asked: source.Asked) -> source.Source:
     """Open a workspace or a server of OpenViking.
 
     Raises:
@@ -54,9 +54,11 @@ def opened(asked: Asked) -> Source:
     if asked.delete and not asked.uri:
         raise InvalidField("delete", "needs a URI")
     place: Place = (
-        Server(asked.place, asked.key) if is_url(asked.place) else opened_workspace(asked.place)
+        Server(asked.place, asked.key)
+        if source.is_url(asked.place)
+        else opened_workspace(asked.place)
     )
-    return Source(top, _Reading(place, asked, top).items(), place.count())
+    return source.Source(top, _Reading(place, asked, top).items(), place.count())
 
 
 def mapped(parts: Sequence[str]) -> str:
@@ -78,7 +80,7 @@ class _Reading:
     """One reading of a tree."""
 
     place: Place
-    asked: Asked
+    asked: source.Asked
     top: str
     tree: Tree = field(default_factory=Tree)
     links: list[Linked] = field(default_factory=list)
@@ -146,7 +148,7 @@ class _Reading:
             abstract=_body(texts.get(_ABSTRACT, "")),
             overview=_body(texts.get(_OVERVIEW, "")),
         )
-        item = checked(where, draft, self.tree)
+        item = source.checked(where, draft, self.tree)
         yield item
         if isinstance(item, Draft):
             self.given.add(uri)
@@ -172,7 +174,7 @@ class _Reading:
         if uris.context_type(uri) is ContextType.MEMORY:
             content, fields = _without_fields(content)
         try:
-            updated, created = (time_of(fields.get(key), key) for key in _TIMES)
+            updated, created = (source.time_of(fields.get(key), key) for key in _TIMES)
             state = Memory(time=updated or created, created_at=created)
         except InvalidField as error:
             return Unreadable(where, str(error), uri)
@@ -180,13 +182,13 @@ class _Reading:
         if state != Memory():
             cut = [replace(passage, entry=state) for passage in cut]
         stated = front_matter(content)[0] if kind_of(parts[-1]) is Kind.MARKDOWN else {}
-        item = checked(
+        item = source.checked(
             where,
             Draft(
                 uri,
                 content=content,
                 title=derive_title(content, parts[-1]),
-                metadata={**stated, **fitted(fields, self.asked.notes)},
+                metadata={**stated, **source.fitted(fields, self.asked.notes)},
                 passages=cut or None,
             ),
             self.tree,
