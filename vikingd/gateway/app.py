@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -29,21 +28,6 @@ from vikingd.gateway.rest import BY_QUERY, Rest
 from vikingd.gateway.rpcs import RPCS
 from vikingd.gateway.signing_in import SigningIn
 from vikingd.gateway.upstream import Upstream
-
-
-class _RpcConvertor(Convertor[str]):
-    """The name of an RPC in a path."""
-
-    regex = "|".join(RPCS)
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
-
-
-register_url_convertor("rpc", _RpcConvertor())
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -95,13 +79,13 @@ def _routes(upstream: Upstream, callers: Callers, calls: Calls, models: Models) 
         _route("/v1/openapi.json", GET=docs.openapi),
         _route("/v1/docs", GET=docs.page),
         _route("/v1/docs.css", GET=docs.style),
-        _route("/v1/{rpc:rpc}", POST=rest.post),
         _route(
             f"{PREFIX}{{path:path}}", GET=contexts.get, PUT=contexts.put, DELETE=contexts.delete
         ),
         _route("/session", GET=signing_in.show, POST=signing_in.begin, DELETE=signing_in.end),
         _route("/healthz", GET=show_health),
         Route(PATH, models, methods=["POST"]),
+        *(_route(f"/v1/{name}", POST=rest.post) for name in RPCS),
     ]
     page = StaticFiles(directory=PAGE, html=True)
     return routes + [Route(path, page, methods=["GET"]) for path in ("/", *_files_of_the_page())]
