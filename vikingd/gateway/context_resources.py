@@ -42,7 +42,8 @@ class Contexts:
         fields = {"uri": _uri(request), "min_revision": revision}
         reply = await self._calls.send(request, _GET, fields, timeout, "context")
         etag = f'"{reply.message.context.revision}"'
-        if etag in _tags(request.headers.get("if-none-match", "")):
+        tags = request.headers.get("if-none-match", "").split(",")
+        if etag in (tag.strip().removeprefix("W/") for tag in tags):
             return Response(status_code=304, headers={"etag": etag})
         return Response(reply.json, headers={"etag": etag}, media_type=JSON)
 
@@ -112,10 +113,6 @@ def _expected(request: Request) -> str | None:
     if found is None:
         raise Fault(400, "must be one ETag that GET has returned", field="if-match")
     return found[1]
-
-
-def _tags(header: str) -> set[str]:
-    return {tag.strip().removeprefix("W/") for tag in header.split(",")}
 
 
 def _named(context: Any, uri: str, revision: str | None) -> Any:

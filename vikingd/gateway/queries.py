@@ -82,7 +82,9 @@ class Query:
             if field.is_repeated:
                 found[field.name] = self._values.pop(given)
             else:
-                found[field.name] = _scalar(field, given, self.one(given) or "")
+                text = self.one(given) or ""
+                is_bool = field.type == FieldDescriptor.TYPE_BOOL
+                found[field.name] = _bool(given, text) if is_bool else text
         return found
 
     def __enter__(self) -> Self:
@@ -91,10 +93,6 @@ class Query:
     def __exit__(self, kind: object, *_: object) -> None:
         for name in self._values if kind is None else ():
             raise Fault(400, "is not a parameter here: see /v1/openapi.json", field=name)
-
-
-def _scalar(field: FieldDescriptor, name: str, text: str) -> object:
-    return _bool(name, text) if field.type == FieldDescriptor.TYPE_BOOL else text
 
 
 def _bool(name: str, text: str) -> bool:

@@ -215,12 +215,11 @@ async def build_context(
     if uris and target_uri:
         raise ToolError("target_uri goes with a query, not with uris.")
     asked = max_tokens - ENVELOPE
+    files = max(20, max_tokens // 200)  # each gives some 300 tokens, and often more
     while True:
         built = await client.build_context(
             uris=uris or None,
-            find=find_request(query, target_uri=target_uri, limit=_files(max_tokens))
-            if query
-            else None,
+            find=find_request(query, target_uri=target_uri, limit=files) if query else None,
             max_tokens=asked,
             reserve_tokens=0,
         )
@@ -230,11 +229,6 @@ async def build_context(
         if built.used_tokens * 6 // 5 + beside <= max_tokens or asked < _LEAST:
             return answer
         asked = min(asked - beside, asked * 3 // 4)
-
-
-def _files(max_tokens: int) -> int:
-    """Return how many files to look at; each gives some 300 tokens, and often more."""
-    return max(20, max_tokens // 200)
 
 
 _LEAST = 50

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DEFAULT = "viking://resources/chroma"
 _FILE = "chroma.sqlite3"
 _PAGE = 500  # records in one request
+_COLUMNS = ("documents", "metadatas", "uris", "embeddings")
 _ID = "chroma_id"
 _ADDRESS = "chroma_uri"
 
@@ -154,8 +155,9 @@ def _read(
                 reason = f"{where} cannot be read from record {offset:,} on: {error}"
                 raise source.stopped(reason) from None
             identifiers = page["ids"]
+            columns = [name for name in _COLUMNS if page.get(name) is not None]
             for i, identifier in enumerate(identifiers):
-                record = {key: page[key][i] for key in _columns(page)}
+                record = {key: page[key][i] for key in columns}
                 name = f"{where}: {identifier}"
                 uri = uris.join(directory, source.name_of(identifier))
                 try:
@@ -167,11 +169,6 @@ def _read(
             offset += len(identifiers)
             if len(identifiers) < _PAGE:
                 break
-
-
-def _columns(page: Mapping[str, Any]) -> list[str]:
-    names = ("documents", "metadatas", "uris", "embeddings")
-    return [name for name in names if page.get(name) is not None]
 
 
 def _draft(asked: source.Asked, uri: str, identifier: str, record: Mapping[str, Any]) -> Draft:

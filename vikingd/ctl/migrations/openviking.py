@@ -112,7 +112,8 @@ class _Reading:
             if entry.name.startswith("."):
                 continue
             if entry.is_directory:
-                if at or _may_hold(child):
+                # Some directories below these have a place here.
+                if at or (child[0] in ("user", "agent") and len(child) <= 2):
                     yield from self._directory(child)
                 else:
                     self.asked.notes.add(f"directories that have no place here, {_kind(child)}")
@@ -196,11 +197,6 @@ class _Reading:
         if isinstance(item, Draft):
             self.given.add(item.uri)
         return item
-
-
-def _may_hold(parts: Sequence[str]) -> bool:
-    """Return True for a directory that has no place here, while some below it do."""
-    return parts[0] in ("user", "agent") and len(parts) <= 2
 
 
 def _kind(parts: Sequence[str]) -> str:
