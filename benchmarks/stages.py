@@ -101,7 +101,7 @@ class Served:
         from vikingd.access.keys import KeyStore
         from vikingd.answer.search_answer import Models
         from vikingd.config import Settings
-        from vikingd.daemon.tenants import Collector, Tenants
+        from vikingd.daemon.open_tenants import Collector, Tenants
         from vikingd.domain.tenants import TenantSettings
         from vikingd.engine import Engine, EngineSettings, Shared
         from vikingd.ingest import prepare

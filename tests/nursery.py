@@ -77,11 +77,11 @@ def load() -> None:
 
     from vikingd.context import tokenizers
     from vikingd.daemon import (
-        child,  # noqa: F401
+        child_daemon,  # noqa: F401
         serving,  # noqa: F401
         warm,
     )
-    from vikingd.gateway import serving as gateway  # noqa: F401
+    from vikingd.gateway import http_server as gateway  # noqa: F401
 
     warm.compile_kernels(lambda _: None)
     warm.load_modules()

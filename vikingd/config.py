@@ -7,6 +7,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -60,6 +61,15 @@ _NOT_SETTINGS = frozenset(
 
 class ConfigError(Exception):
     """A configuration that cannot be used; the message names the setting and its origin."""
+
+
+@contextmanager
+def usable(setting: str) -> Iterator[None]:
+    """Turn a ValueError into a ConfigError that names the setting."""
+    try:
+        yield
+    except ValueError as error:
+        raise ConfigError(f"{setting}: {error}") from None
 
 
 class Settings(BaseSettings):

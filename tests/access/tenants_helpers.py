@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from vikingd.daemon.tenants import Tenants
+from vikingd.daemon.open_tenants import Tenants
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import (
     NotFound,

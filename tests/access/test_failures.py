@@ -8,9 +8,9 @@ from itertools import pairwise
 
 import pytest
 
-from vikingd.access import failures as module
-from vikingd.access.failures import FREE, LONGEST, MOST_ADDRESSES, Failures, counted_as
+from vikingd.access import wrong_keys as module
 from vikingd.access.peers import address_of
+from vikingd.access.wrong_keys import FREE, LONGEST, MOST_ADDRESSES, Failures, counted_as
 
 
 class World:

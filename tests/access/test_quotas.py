@@ -302,4 +302,4 @@ def test_embedded_texts_count_for_one_day_and_over_restarts() -> None:
         day.embedded(count, now)
         counts[today] = done + count
         if rng.random() < 0.2:
-            day = EmbeddingDay.from_state(*day.state)
+            day = EmbeddingDay(day.day, day.count)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.access.tenants_helpers import opened, put, read, run, running, until
-from vikingd.daemon.tenants import Collector
+from vikingd.daemon.open_tenants import Collector
 from vikingd.domain.errors import (
     AlreadyExists,
     InvalidField,
@@ -89,7 +89,7 @@ def test_a_place_is_kept_free(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, of: int
 ) -> None:
     """With many places one is free in time, so that an opening need not wait for a closing."""
-    monkeypatch.setattr("vikingd.daemon.tenants._SPARE", of)
+    monkeypatch.setattr("vikingd.daemon.open_tenants._SPARE", of)
 
     async def test() -> None:
         async with running(tmp_path, most_open=most) as tenants:

@@ -46,7 +46,7 @@ def test_a_deletion_waits_for_calls_in_flight(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """New calls find nothing; a call that goes on too long ends the deletion, not the tenant."""
-    monkeypatch.setattr("vikingd.daemon.tenants._DRAIN", 1.0)
+    monkeypatch.setattr("vikingd.daemon.open_tenants._DRAIN", 1.0)
 
     async def test() -> None:
         async with running(tmp_path) as tenants:

@@ -11,7 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
-from vikingd.ctl import render, trace
+from vikingd.ctl import render, trace_tree
 from vikingd.pb.contexts_pb2 import Context
 from vikingd.pb.retrieval_pb2 import FindResponse, ScoreParts
 
@@ -151,19 +151,19 @@ def test_what_the_answer_had_to_do_without_is_said(answer: FindResponse) -> None
 def test_a_score_is_shown_as_the_formula_that_makes_it() -> None:
     """The formula of a score shows each part with its weight."""
     score = ParseDict(parts(), ScoreParts())
-    assert trace.formula(score) == (
+    assert trace_tree.formula(score) == (
         "0.411 = 0.81·smoothed 0.430 + 0.19·parent 0.330; "
         "node 0.430 = 0.50·dense 0.380 + 0.50·lexical 0.480"
     )
     titled = ParseDict(parts(title=0.04, final=0.451), ScoreParts())
-    assert trace.formula(titled).startswith(
+    assert trace_tree.formula(titled).startswith(
         "0.451 = 0.81·smoothed 0.430 + 0.19·parent 0.330 + title 0.040; node"
     )
 
 
 def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
     """The trace tree shows scope, means, gate, directories, results, stop reason and timings."""
-    lines = shown(trace.trace_tree(answer, "viking://resources"), 240)
+    lines = shown(trace_tree.trace_tree(answer, "viking://resources"), 240)
     text = "\n".join(lines)
     for said in (
         "best-first over viking://resources",
@@ -211,7 +211,7 @@ def test_the_reason_says_what_the_parts_say(
     """The reason for a result names the parts of its score."""
     match = FindResponse().resources.add(uri="viking://a/b")
     ParseDict(parts(**changed), match.parts)
-    assert said in trace.reason(match, identifiers=identifiers)
+    assert said in trace_tree.reason(match, identifiers=identifiers)
 
 
 def test_a_tree_hangs_each_context_below_its_directory() -> None:

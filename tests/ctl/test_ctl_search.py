@@ -11,7 +11,7 @@ from rich.console import Console
 from tests.conftest import Ctl
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
-from vikingd.ctl.trace import search_tree
+from vikingd.ctl.trace_tree import search_tree
 from vikingd.pb import retrieval_pb2
 
 

@@ -21,7 +21,7 @@ from tests.commands import serve
 from vikingd.client import Client, Draft
 from vikingd.daemon import warm
 
-SCAN = "from vikingd.daemon import warm; warm._scan(); print(warm.why_not_kept())"
+SCAN = "from vikingd.daemon import warm; warm._scan(); print(warm._jit.why_not_kept())"
 """A program that compiles one small kernel and prints why the kernel is not cached."""
 
 

@@ -14,8 +14,7 @@ from tests.gateway.gateway_helpers import NOTE, Gateway, reason
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
 from vikingd.gateway import json_form, schemas
-from vikingd.gateway.examples import EXAMPLE_OF_CONTEXT, EXAMPLES
-from vikingd.gateway.openapi import description
+from vikingd.gateway.openapi import description, examples
 from vikingd.gateway.rpcs import RPCS
 from vikingd.pb.contexts_pb2 import GetResponse
 from vikingd.store.sqlite.backup import restore_into
@@ -26,7 +25,7 @@ PATH = "/v1/contexts/resources/notes/tea.md"
 def test_each_example_succeeds(gateway: Gateway, client: MessageClient) -> None:
     """The documented requests succeed one after the other, on an empty daemon."""
     assert not list(client.list())
-    for name, request in EXAMPLES.items():
+    for name, request in examples().items():
         reply = gateway.post(name, request)
         assert reply.status_code == 200, (name, reply.text)
 
@@ -92,7 +91,9 @@ def test_a_context_is_a_resource(gateway: Gateway, client: MessageClient) -> Non
     assert put.status_code == 200
     context = client.get(NOTE).context
     assert (context.content, context.title, context.metadata["a"]) == ("White.", "Tea", 1)
-    assert gateway.http.put(PATH, json=EXAMPLE_OF_CONTEXT).status_code == 200
+    body = description()["paths"]["/v1/contexts/{path}"]["put"]["requestBody"]["content"]
+    example = body["application/json"]["example"]
+    assert gateway.http.put(PATH, json=example).status_code == 200
     gone = gateway.http.delete(PATH)
     assert (gone.status_code, gone.json()["deleted"]) == (200, "1")
     assert gateway.get(PATH).status_code == 404

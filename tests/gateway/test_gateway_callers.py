@@ -19,7 +19,7 @@ from vikingd.client import Client, ClientError, Draft
 from vikingd.client.messages import MessageClient
 from vikingd.gateway import callers
 from vikingd.gateway.callers import Callers, Sessions
-from vikingd.gateway.errors import HTTP, Fault
+from vikingd.gateway.http_errors import HTTP, Fault
 
 OPEN, HIDDEN = "viking://resources/open/a.md", "viking://resources/hidden/a.md"
 ACME = "viking://resources/acme.md"

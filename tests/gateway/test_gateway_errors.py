@@ -23,7 +23,7 @@ from tests.patience import eventually
 from tests.tiers import examples
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
-from vikingd.gateway.errors import HTTP
+from vikingd.gateway.http_errors import HTTP
 from vikingd.gateway.json_form import MOST_VALUES
 from vikingd.gateway.rpcs import RPCS
 

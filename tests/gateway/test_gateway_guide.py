@@ -17,7 +17,7 @@ from tests.metrics_helpers import free_address
 from tests.programs import needed
 from tests.project.test_documents import BLOCK, ROOT
 from tests.project.test_guide import WAIT, program
-from vikingd.gateway import errors
+from vikingd.gateway import http_errors
 
 GUIDE = ROOT / "vikingd" / "gateway" / "README.md"
 END = "trap 'kill $(jobs -p); wait' EXIT\n"
@@ -103,9 +103,9 @@ def test_the_table_of_codes_is_that_of_the_gateway() -> None:
     told = {
         grpc.StatusCode[name]: int(status) for status, names in rows for name in names.split(", ")
     }
-    assert told == errors.HTTP
+    assert told == http_errors.HTTP
     own = re.search(r"gateway itself adds (.*?)\n\n", text, re.DOTALL)
     assert own
     assert {int(status) for status in re.findall(r"\b\d{3}\b", own[1])} == (
-        {status for status in errors.OWN if status not in errors.HTTP.values()} | {412}
+        {status for status in http_errors.OWN if status not in http_errors.HTTP.values()} | {412}
     )

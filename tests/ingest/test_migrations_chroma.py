@@ -19,8 +19,8 @@ from tests.models.embed_helpers import Endpoint
 from tests.patience import eventually
 from tests.programs import needed, package
 from vikingd.client.messages import MessageClient
+from vikingd.ctl.migrations.given_vectors import Choice, Vectors
 from vikingd.ctl.migrations.notes import Notes
-from vikingd.ctl.migrations.vectors import Choice, Vectors
 from vikingd.domain.errors import InvalidField
 
 pytestmark = pytest.mark.deep

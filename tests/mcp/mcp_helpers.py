@@ -16,7 +16,7 @@ from mcp_types import CallToolResult, TextContent
 from tests.daemons import serving
 from vikingd.client import AsyncClient, Draft
 from vikingd.client import Client as Daemon
-from vikingd.mcp.server import server
+from vikingd.mcp.mcp_server import server
 
 TEA = "viking://resources/tea.md"
 VIKINGCTL = ("-m", "vikingd.ctl.main")

@@ -17,10 +17,10 @@ from tests.daemons import serving
 from tests.mcp.mcp_helpers import failed, in_process, run, sections, told
 from vikingd.client import AsyncClient, Draft
 from vikingd.client import Client as Daemon
-from vikingd.mcp.descriptions import DESCRIPTIONS
-from vikingd.mcp.matching import grep
-from vikingd.mcp.tools import WRITING
-from vikingd.mcp.writing import write
+from vikingd.mcp.mcp_server import WRITING
+from vikingd.mcp.pattern_tools import grep
+from vikingd.mcp.tool import DESCRIPTIONS
+from vikingd.mcp.write_tools import write
 
 TEA = "viking://resources/drinks/tea.md"
 

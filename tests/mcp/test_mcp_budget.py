@@ -18,7 +18,7 @@ from tests.mcp.mcp_helpers import run, text_of
 from vikingd.client import Client as Daemon
 from vikingd.client import Draft
 from vikingd.mcp.budget import ENVELOPE, beginning, cost, fill, tokens
-from vikingd.mcp.retrieving import _LEAST
+from vikingd.mcp.retrieval_tools import _LEAST
 
 ROOT = "viking://resources/guides"
 COUNTED = quicktok.get_encoding("o200k_base")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.mcp.test_mcp_tasks import TASKS
-from vikingd.mcp.descriptions import DESCRIPTIONS
+from vikingd.mcp.tool import DESCRIPTIONS
 from vikingd.models.embed.e5 import E5
 
 MEASURED = 14, 23

@@ -16,8 +16,8 @@ from tests.mcp.mcp_helpers import failed, in_process, run, told
 from vikingd.client import AsyncClient, CreatedKey, Draft
 from vikingd.client import Client as Daemon
 from vikingd.client import client_errors as errors
-from vikingd.mcp import failures, retrieving
-from vikingd.mcp.server import server
+from vikingd.mcp import failures, retrieval_tools
+from vikingd.mcp.mcp_server import server
 
 TEA = "viking://resources/tea.md"
 KINDS = [
@@ -260,6 +260,6 @@ def test_a_bug_shows_no_inner_words(
         assert "inner" not in text
         assert await told(client, "list")
 
-    monkeypatch.setattr(retrieving, "_fitted", broken)
+    monkeypatch.setattr(retrieval_tools, "_fitted", broken)
     run(test, daemon)
     assert "the inner words" in caplog.text

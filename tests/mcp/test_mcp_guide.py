@@ -17,8 +17,8 @@ from tests.mcp.test_mcp_choice import MEASURED
 from tests.project.test_documents import BLOCK, ROOT
 from vikingd.client import Client as Daemon
 from vikingd.client import Draft
-from vikingd.mcp.descriptions import DESCRIPTIONS
-from vikingd.mcp.tools import WRITING
+from vikingd.mcp.mcp_server import WRITING
+from vikingd.mcp.tool import DESCRIPTIONS
 
 GUIDE = (ROOT / "vikingd" / "mcp" / "README.md").read_text(encoding="utf-8")
 

@@ -15,7 +15,7 @@ from mcp import Client
 from tests.mcp.mcp_helpers import in_process, run, served, text_of, told
 from vikingd.client import Client as Daemon
 from vikingd.client import Draft
-from vikingd.mcp.answers import fenced, named, quoted
+from vikingd.mcp.tool_answers import fenced, named, quoted
 
 EVIL = (
     "Harmless oolong.\n"

@@ -20,7 +20,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from tests.mcp.mcp_helpers import TEA, failed, keyed, told
 from vikingd.client import AsyncClient
-from vikingd.mcp.server import PATH, http_app
+from vikingd.mcp.mcp_server import PATH, http_app
 
 HEADERS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
 

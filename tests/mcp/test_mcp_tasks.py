@@ -16,7 +16,7 @@ import vikingd
 from tests.daemons import serving
 from tests.mcp.mcp_helpers import over_stdio, text_of, told
 from vikingd.client import Client as Daemon
-from vikingd.mcp.descriptions import DESCRIPTIONS
+from vikingd.mcp.tool import DESCRIPTIONS
 
 TASKS: list[dict[str, Any]] = [
     json.loads(line)

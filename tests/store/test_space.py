@@ -18,7 +18,7 @@ import pytest
 
 from tests.patience import eventually
 from tests.store.store_helpers import Mirror, file, log_kept, opened, put, scanned
-from vikingd.access.schema import connect as connect_keys
+from vikingd.access.keys_schema import connect as connect_keys
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store import Store
 from vikingd.store.reads.changes import all_damage

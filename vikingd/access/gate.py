@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from vikingd.access.keys import KeyStore
 from vikingd.access.quotas import Limits
@@ -54,7 +55,6 @@ class Gate:
         self._key_always = not (allow_local or certificates)
         self._allow_local = allow_local
         self._trust_network = trust_network
-        self._local: dict[str, Caller] = {DEFAULT_TENANT: LOCAL}
 
     def refuses(self, metadata: Metadata) -> bool:
         """Return whether `caller` raises wherever the call comes from; it never raises itself."""
@@ -94,7 +94,7 @@ class Gate:
                 return found
         is_local = peer.startswith(_LOOPBACK)
         if (is_local and self._allow_local) or (not had_key and (is_local or self._trust_network)):
-            return self._of_tenant(tenant or DEFAULT_TENANT), _NO_LIMITS
+            return _local(tenant or DEFAULT_TENANT), _NO_LIMITS
         raise Unauthenticated(_KEY_NEEDED if had_key else _FIRST_KEY)
 
     def _of_key(self, given: str, tenant: str) -> tuple[Caller, Limits]:
@@ -102,13 +102,11 @@ class Gate:
             raise Unauthenticated("`authorization` must be `Bearer KEY`")
         return self._keys.caller(given[len(_SCHEME) :].strip(), tenant)
 
-    def _of_tenant(self, tenant: str) -> Caller:
-        caller = self._local.get(tenant)
-        if caller is None:
-            if len(self._local) >= 1000:
-                self._local = {DEFAULT_TENANT: LOCAL}
-            caller = self._local[tenant] = Caller("", tenant, "", (), is_operator=True)
-        return caller
+
+@lru_cache(1000)
+def _local(tenant: str) -> Caller:
+    """Return a caller without a key in a tenant."""
+    return LOCAL if tenant == DEFAULT_TENANT else Caller("", tenant, "", (), is_operator=True)
 
 
 def _values(metadata: Metadata) -> tuple[str | None, str]:

@@ -15,38 +15,17 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from vikingd.access import records
 from vikingd.access.keys_file import FILE, KeysFile
+from vikingd.access.keys_schema import COPY
 from vikingd.access.quotas import Limits
-from vikingd.access.records import (
-    COLUMNS,
-    SEALED,
-    Key,
-    NewKey,
-    TenantRecord,
-    check,
-    check_seal,
-    grants_as_json,
-    key_of,
-    limits_as_json,
-    limits_of,
-    seal,
-)
-from vikingd.access.schema import COPY
 from vikingd.access.tables import Connection
-from vikingd.domain.errors import (
-    AlreadyExists,
-    InvalidField,
-    NotFound,
-    StoreAway,
-    StoreDamaged,
-    StoreFailed,
-    StoreMismatch,
-    Unauthenticated,
-)
+from vikingd.domain import errors
 from vikingd.domain.rights import DEFAULT_TENANT, Caller
 
 HAD_KEY = "keys-needed"
@@ -71,17 +50,15 @@ SELECT (SELECT value FROM state WHERE name = 'changes'),
 _log = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
 class _Valid:
     """A key as calls use it."""
 
-    __slots__ = ("callers", "digest", "key", "old_digest", "old_expires_at")
-
-    def __init__(self, key: Key, digest: bytes, old_digest: bytes, old_expires_at: int) -> None:
-        self.key = key
-        self.digest = digest
-        self.old_digest = old_digest
-        self.old_expires_at = old_expires_at
-        self.callers: dict[str, Caller] = {}
+    key: records.Key
+    digest: bytes
+    old_digest: bytes
+    old_expires_at: int
+    callers: dict[str, Caller] = field(default_factory=dict)
 
     def caller(self, tenant: str) -> Caller:
         """Return the caller with this key in a tenant."""
@@ -132,12 +109,12 @@ class KeyStore:
         self._refresh()
         is_copy = self._read(f"SELECT 1 FROM state WHERE name = '{COPY}'")
         if is_copy and not self._is_copy:
-            raise StoreMismatch(
+            raise errors.StoreMismatch(
                 f"{directory} is of a node, whose keys are in a database: start it with --store, "
                 "or take another --path"
             )
         if self._had_key and self._is_copy and not is_copy:
-            raise StoreMismatch(
+            raise errors.StoreMismatch(
                 f"{directory} has keys of its own, and nodes have theirs in the database: take "
                 "another --path"
             )
@@ -188,13 +165,13 @@ class KeyStore:
             row = self._read("SELECT limits FROM tenants WHERE name = ?", tenant)
             if len(self._limits) >= _MAX_LIMITS:
                 self._limits.clear()
-            limits = self._limits[tenant] = limits_of(row[0]) if row else Limits()
+            limits = self._limits[tenant] = records.limits_of(row[0]) if row else Limits()
         return limits
 
     def _caller(self, found: _Valid, tenant: str) -> tuple[Caller, Limits]:
         key = found.key
         if tenant and tenant != key.tenant and not key.is_operator:
-            raise Unauthenticated(
+            raise errors.Unauthenticated(
                 f"the key {key.id} is not of the tenant that the call names", key=key.id
             )
         self._used[key.id] = time.time_ns() // 1000
@@ -204,27 +181,29 @@ class KeyStore:
         self._refresh()
         parts = _TEXT.fullmatch(text)
         if parts is None:
-            raise Unauthenticated("the key is malformed: it must be vk_ID_SECRET, as it was shown")
+            raise errors.Unauthenticated(
+                "the key is malformed: it must be vk_ID_SECRET, as it was shown"
+            )
         id_, secret = parts.groups()
         found = self._load(id_)
         digest = sha256(secret.encode()).digest()
         is_new = hmac.compare_digest(digest, found.digest if found else bytes(32))
         is_old = hmac.compare_digest(digest, found.old_digest if found else bytes(32))
         if found is None or not (is_new or is_old):
-            raise Unauthenticated("the key is not valid")
+            raise errors.Unauthenticated("the key is not valid")
         self._check_time(found.key)
         if not is_new and found.old_expires_at <= time.time_ns() // 1000:
-            raise Unauthenticated(
+            raise errors.Unauthenticated(
                 f"the key {id_} has a newer secret, and this one has expired", key=id_
             )
         return found
 
     @staticmethod
-    def _check_time(key: Key) -> None:
+    def _check_time(key: records.Key) -> None:
         if key.revoked_at is not None:
-            raise Unauthenticated(f"the key {key.id} is revoked", key=key.id)
+            raise errors.Unauthenticated(f"the key {key.id} is revoked", key=key.id)
         if key.expires_at is not None and key.expires_at <= time.time_ns() // 1000:
-            raise Unauthenticated(f"the key {key.id} has expired", key=key.id)
+            raise errors.Unauthenticated(f"the key {key.id} has expired", key=key.id)
 
     def _load(self, id_: str) -> _Valid | None:
         try:
@@ -232,12 +211,13 @@ class KeyStore:
         except KeyError:
             pass
         row = self._read(
-            f"SELECT digest, old_digest, old_expires_at, {COLUMNS} FROM keys WHERE id = ?", id_
+            f"SELECT digest, old_digest, old_expires_at, {records.COLUMNS} FROM keys WHERE id = ?",
+            id_,
         )
         if row is None:
             return None  # not kept, so that unknown ids take no memory
-        check_seal(self._read(f"{SEALED} WHERE id = ?", id_))
-        found = _Valid(key_of(row[3:]), row[0], row[1] or bytes(32), row[2] or 0)
+        records.check_seal(self._read(f"{records.SEALED} WHERE id = ?", id_))
+        found = _Valid(records.key_of(row[3:]), row[0], row[1] or bytes(32), row[2] or 0)
         self._valid[id_] = found
         return found
 
@@ -256,7 +236,7 @@ class KeyStore:
         if version != self._file_version:
             changes, had_key, id_ = self._read(_STATE)
             if self._id not in (0, id_) or changes < self._changes:
-                raise StoreDamaged(
+                raise errors.StoreDamaged(
                     f"{FILE}, the file of the keys, went back while vikingd runs: put the right "
                     "file back and restart vikingd"
                 )
@@ -272,30 +252,34 @@ class KeyStore:
         try:
             return self._reads.execute(sql, values).fetchone()
         except sqlite3.Error as error:
-            raise StoreDamaged(f"{FILE}, the file of the keys, cannot be read: {error}") from None
+            raise errors.StoreDamaged(
+                f"{FILE}, the file of the keys, cannot be read: {error}"
+            ) from None
 
     # Keys
 
-    def create(self, new: NewKey) -> tuple[Key, str]:
+    def create(self, new: records.NewKey) -> tuple[records.Key, str]:
         """Create a key; return it with its text, which nobody can read again.
 
         Raises:
             InvalidField: a field is not allowed, or the first key is not an operator's.
             AlreadyExists: a valid key has the subject.
         """
-        check(new)
+        records.check(new)
         id_, secret, now = secrets.token_hex(4), secrets.token_hex(32), time.time_ns() // 1000
         with self._changing(key=id_) as db:
             (had_key,) = db.execute("SELECT value FROM state WHERE name = 'had_key'").fetchone()
             if not had_key and not new.is_operator:
-                raise InvalidField(
+                raise errors.InvalidField(
                     "operator",
                     "the first key must be an operator's: from then on each call needs a key, and "
                     "other keys could not be created",
                 )
             count = db.execute("SELECT count(*) FROM keys WHERE tenant = ?", (new.tenant,))
             if count.fetchone()[0] >= MAX_KEYS:
-                raise InvalidField("tenant", f"has {MAX_KEYS:,} keys, the most that it may have")
+                raise errors.InvalidField(
+                    "tenant", f"has {MAX_KEYS:,} keys, the most that it may have"
+                )
             made = db.execute(
                 'INSERT INTO keys (id, digest, tenant, "user", grants, is_operator, created_at, '
                 "expires_at, limits, subject, note) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "
@@ -305,18 +289,18 @@ class KeyStore:
                     sha256(secret.encode()).digest(),
                     new.tenant,
                     new.user,
-                    grants_as_json(new.grants),
+                    records.grants_as_json(new.grants),
                     int(new.is_operator),
                     now,
                     new.expires_at,
-                    limits_as_json(new.limits),
+                    records.limits_as_json(new.limits),
                     new.subject,
                     new.note,
                 ),
             )
             if not made.rowcount:
-                raise AlreadyExists(f"a key for the certificate subject {new.subject}")
-            seal(db, [id_])
+                raise errors.AlreadyExists(f"a key for the certificate subject {new.subject}")
+            records.seal(db, [id_])
             db.execute("UPDATE state SET value = 1 WHERE name = 'had_key'")
             created = self._one(db, id_)
         return created, f"vk_{id_}_{secret}"
@@ -324,19 +308,20 @@ class KeyStore:
     # Operators' keys are of a tenant, too. For others they do not exist: a new secret would make
     # its holder an operator.
 
-    def keys(self, tenant: str, *, by_operator: bool = False) -> list[Key]:
+    def keys(self, tenant: str, *, by_operator: bool = False) -> list[records.Key]:
         """Return the keys of a tenant by time of creation."""
         self.write_uses()
         with self._asking() as db:
-            for row in db.execute(f"{SEALED} WHERE tenant = ?", (tenant,)).fetchall():
-                check_seal(row)
+            for row in db.execute(f"{records.SEALED} WHERE tenant = ?", (tenant,)).fetchall():
+                records.check_seal(row)
             rows = db.execute(
-                f"SELECT {COLUMNS} FROM keys WHERE tenant = ? ORDER BY created_at, id", (tenant,)
+                f"SELECT {records.COLUMNS} FROM keys WHERE tenant = ? ORDER BY created_at, id",
+                (tenant,),
             )
-            found = [key_of(row) for row in rows]
+            found = [records.key_of(row) for row in rows]
         return [key for key in found if by_operator or not key.is_operator]
 
-    def revoke(self, id_: str, tenant: str, *, by_operator: bool = False) -> Key:
+    def revoke(self, id_: str, tenant: str, *, by_operator: bool = False) -> records.Key:
         """Revoke a key of a tenant; a revoked one keeps its time.
 
         Raises:
@@ -348,12 +333,12 @@ class KeyStore:
                 "UPDATE keys SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL",
                 (time.time_ns() // 1000, id_),
             )
-            seal(db, [id_])
+            records.seal(db, [id_])
             return self._one(db, id_)
 
     def rotate(
         self, id_: str, tenant: str, grace: float, *, by_operator: bool = False
-    ) -> tuple[Key, str, int]:
+    ) -> tuple[records.Key, str, int]:
         """Give a key a new secret; the old one is valid for `grace` seconds.
 
         Returns:
@@ -367,22 +352,24 @@ class KeyStore:
         until = time.time_ns() // 1000 + round(grace * 1e6)
         with self._changing(key=id_) as db:
             key = self._one(db, id_, tenant, by_operator=by_operator)
-            check_seal(db.execute(f"{SEALED} WHERE id = ?", (id_,)).fetchone())
+            records.check_seal(db.execute(f"{records.SEALED} WHERE id = ?", (id_,)).fetchone())
             if key.revoked_at is not None:
-                raise NotFound(id_, f"the key {id_} is revoked")
+                raise errors.NotFound(id_, f"the key {id_} is revoked")
             db.execute(
                 "UPDATE keys SET old_digest = digest, old_expires_at = ?, digest = ? WHERE id = ?",
                 (until, sha256(secret.encode()).digest(), id_),
             )
-            seal(db, [id_])
+            records.seal(db, [id_])
             return key, f"vk_{id_}_{secret}", until
 
     @staticmethod
-    def _one(db: Connection, id_: str, tenant: str = "", *, by_operator: bool = True) -> Key:
-        row = db.execute(f"SELECT {COLUMNS} FROM keys WHERE id = ?", (id_,)).fetchone()
-        key = None if row is None else key_of(row)
+    def _one(
+        db: Connection, id_: str, tenant: str = "", *, by_operator: bool = True
+    ) -> records.Key:
+        row = db.execute(f"SELECT {records.COLUMNS} FROM keys WHERE id = ?", (id_,)).fetchone()
+        key = None if row is None else records.key_of(row)
         if key is None or (tenant and key.tenant != tenant) or key.is_operator > by_operator:
-            raise NotFound(id_, f"there is no key {id_}")
+            raise errors.NotFound(id_, f"there is no key {id_}")
         return key
 
     # Tenants
@@ -391,29 +378,31 @@ class KeyStore:
         """Return the texts that a tenant may embed in a day; 0 without a limit."""
         return self.tenant(tenant).limits.embedded_texts_per_day
 
-    def put_tenant(self, name: str, limits: Limits | None) -> TenantRecord:
+    def put_tenant(self, name: str, limits: Limits | None) -> records.TenantRecord:
         """Write a tenant; None keeps its limits, and a new one has none."""
         with self._changing(tenant=name) as db:
             db.execute(
                 "INSERT INTO tenants (name, created_at, limits) VALUES (?, ?, ?) "
                 "ON CONFLICT DO NOTHING",
-                (name, time.time_ns() // 1000, limits_as_json(Limits())),
+                (name, time.time_ns() // 1000, records.limits_as_json(Limits())),
             )
             if limits is not None:
                 db.execute(
                     "UPDATE tenants SET limits = ? WHERE name = ?",
-                    (limits_as_json(limits), name),
+                    (records.limits_as_json(limits), name),
                 )
         return self.tenant(name)
 
-    def tenant(self, name: str) -> TenantRecord:
+    def tenant(self, name: str) -> records.TenantRecord:
         """Return a tenant; one without a record has no limits."""
         with self._file.transaction() as db:
             row = db.execute(
                 "SELECT created_at, limits FROM tenants WHERE name = ?", (name,)
             ).fetchone()
         created_at = row[0] if row and name != DEFAULT_TENANT else None
-        return TenantRecord(name, created_at, limits_of(row[1]) if row else Limits())
+        return records.TenantRecord(
+            name, created_at, records.limits_of(row[1]) if row else Limits()
+        )
 
     def forget_tenant(self, name: str) -> int:
         """Forget a tenant that was deleted, with its keys; return the number of keys."""
@@ -448,7 +437,7 @@ class KeyStore:
         used, self._used = self._used, {}
         if not used:
             return
-        with suppress(StoreFailed, StoreAway), self._noting() as db:
+        with suppress(errors.StoreFailed, errors.StoreAway), self._noting() as db:
             db.executemany(
                 "UPDATE keys SET used_at = ?1 WHERE id = ?2 AND coalesce(used_at, 0) < ?1",
                 [(at, id_) for id_, at in sorted(used.items())],

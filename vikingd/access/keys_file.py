@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
+from vikingd.access.keys_schema import State, connect, read_state, state_of
 from vikingd.access.records import COLUMNS, key_of
-from vikingd.access.schema import State, connect, read_state, state_of
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreFailed, StoreInUse
 from vikingd.system.log_frames import broken_frame, log_of
 from vikingd.system.marks import MarkFile

@@ -58,6 +58,7 @@ class Limits:
                 raise InvalidField(name, f"is {value}, but only a tenant can have this limit")
 
 
+@dataclass(slots=True)
 class _Usage:
     """Usage of one key or one tenant.
 
@@ -68,12 +69,10 @@ class _Usage:
         bytes_full: the same for bytes.
     """
 
-    __slots__ = ("bytes_full", "calls_full", "in_flight", "limits")
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self.in_flight = 0
-        self.calls_full = self.bytes_full = 0.0
+    limits: Limits
+    in_flight: int = 0
+    calls_full: float = 0.0
+    bytes_full: float = 0.0
 
     def set(self, limits: Limits) -> None:
         """Take limits that may have changed. Changed ones begin with full buckets."""
@@ -200,29 +199,20 @@ def check_stored(of_tenant: Limits, contexts: int, stored_bytes: int, adds: int)
         )
 
 
+@dataclass(slots=True)
 class EmbeddingDay:
     """Number of texts that a tenant embedded in the present UTC day.
 
-    Times are seconds since 1970-01-01 UTC. The caller stores `state`, so that a restart does not
+    Times are seconds since 1970-01-01 UTC. The caller stores the fields, so that a restart does not
     begin a new day.
+
+    Attributes:
+        day: since 1970-01-01.
+        count: the texts embedded in it.
     """
 
-    __slots__ = ("_count", "_day")
-
-    def __init__(self) -> None:
-        self._day = self._count = 0
-
-    @property
-    def state(self) -> tuple[int, int]:
-        """The day since 1970-01-01, and the texts embedded in it."""
-        return self._day, self._count
-
-    @classmethod
-    def from_state(cls, day: int, count: int) -> EmbeddingDay:
-        """Return the one that had this state."""
-        new = cls()
-        new._day, new._count = day, count
-        return new
+    day: int = 0
+    count: int = 0
 
     @staticmethod
     def end(now: float) -> int:
@@ -233,15 +223,15 @@ class EmbeddingDay:
         """Return how many texts may still be embedded today; `sys.maxsize` without a limit (0)."""
         if not limit:
             return sys.maxsize
-        done = self._count if int(now // _DAY) == self._day else 0
+        done = self.count if int(now // _DAY) == self.day else 0
         return max(0, limit - done)
 
     def embedded(self, count: int, now: float) -> None:
         """Count texts that were embedded."""
         day = int(now // _DAY)
-        if day != self._day:
-            self._day, self._count = day, 0
-        self._count += count
+        if day != self.day:
+            self.day, self.count = day, 0
+        self.count += count
 
 
 def _usage(usages: OrderedDict[str, _Usage], name: str, limits: Limits, now: float) -> _Usage:

@@ -11,8 +11,8 @@ from threading import Lock
 from typing import Any, TypeAlias
 
 from vikingd.access.keys import KeyStore
+from vikingd.access.keys_schema import COPY
 from vikingd.access.records import COLUMNS
-from vikingd.access.schema import COPY
 from vikingd.access.tables import Connection, SharedTables
 from vikingd.domain.errors import StoreMismatch, VikingError
 
@@ -105,7 +105,11 @@ class SharedKeys(KeyStore):
                 is_whole = not is_known or len(changed) < newest - self._copied
                 ids = [(key,) for key, _ in changed if key and not is_whole]
                 names = [(tenant,) for _, tenant in changed if tenant and not is_whole]
-                keys, tenants = _read_all(db) if is_whole else _read_some(db, ids, names)
+                keys, tenants = (
+                    (db.execute(_KEYS).fetchall(), db.execute(_TENANTS).fetchall())
+                    if is_whole
+                    else _read_some(db, ids, names)
+                )
             with super()._changing() as file:
                 if is_whole:
                     file.execute("DELETE FROM keys")
@@ -138,10 +142,6 @@ class SharedKeys(KeyStore):
         """Write the times of last use and close the file."""
         self._following.stop()
         super().close()
-
-
-def _read_all(db: Connection) -> tuple[_Rows, _Rows]:
-    return db.execute(_KEYS).fetchall(), db.execute(_TENANTS).fetchall()
 
 
 def _read_some(db: Connection, ids: _Rows, names: _Rows) -> tuple[_Rows, _Rows]:

@@ -78,7 +78,7 @@ class Daemon:
                 "SERVER_NOT_INSTALLED",
             )
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "vikingd.daemon.child", "serve", *options],
+            [sys.executable, "-P", "-m", "vikingd.daemon.child_daemon", "serve", *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -295,7 +295,7 @@ def _in_use(path: Path, holder: str, pid: int = 0) -> StoreInUse:
 def _holder(pid: int) -> str:
     """Return the process that holds a store in words; of a child, its parent."""
     command = _command(pid)
-    if "vikingd.daemon.child" not in command:
+    if "vikingd.daemon.child_daemon" not in command:
         return f"process {pid}" + (f" ({command})" if command else "")
     parent = platform.parent_of(pid)
     if parent is None:

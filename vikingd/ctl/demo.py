@@ -16,11 +16,11 @@ from vikingd.client import DEFAULT_TIMEOUT
 from vikingd.client.importing import Importer
 from vikingd.client.local_daemon import Daemon
 from vikingd.ctl import render
+from vikingd.ctl.command_session import Session, console, failures_told, opened, usable
 from vikingd.ctl.options import AsJson, Common, Output, Quiet
 from vikingd.ctl.output import Form
 from vikingd.ctl.progress import meter, wait_for_vectors
-from vikingd.ctl.session import Session, console, failures_told, opened, usable
-from vikingd.ctl.trace import reason
+from vikingd.ctl.trace_tree import reason
 from vikingd.domain import uri as uris
 from vikingd.ingest.files import read_tree
 from vikingd.pb.retrieval_pb2 import BatchFindResponse, FindResponse

@@ -21,9 +21,9 @@ from vikingd.client import NotFound
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
 from vikingd.client.replies import context_of
+from vikingd.ctl.command_session import Session, not_written
 from vikingd.ctl.output import escaped_json
 from vikingd.ctl.progress import meter
-from vikingd.ctl.session import Session, not_written
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Context
 from vikingd.domain.errors import InvalidField

@@ -12,10 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from vikingd.client import Session as Said
+from vikingd.ctl import render
+from vikingd.ctl.command_session import Session, text_of
 from vikingd.ctl.reading import read_session
 from vikingd.ctl.remembering import Project, Zone, moment
-from vikingd.ctl.render import degraded_lines, snippet
-from vikingd.ctl.session import Session, text_of
 from vikingd.pb import memories_pb2
 
 
@@ -69,29 +69,28 @@ def extract(
     if reply.refused:
         shown.append(_refused(reply.refused))
     done = "would write" if dry_run else "wrote"
-    source = memories_pb2.ExtractSource.Name(reply.source).removeprefix("EXTRACT_SOURCE_").lower()
+    source = render.value_name(memories_pb2.ExtractSource, reply.source)
     line = Text(
         f"{done} {len(reply.memories)} memories, refused {len(reply.refused)}; {source}, "
         f"revision {reply.revision}",
         "dim",
     )
     line.append(f"\n{reply.reason}")
-    line.append_text(degraded_lines(reply.degraded))
+    line.append_text(render.degraded_lines(reply.degraded))
     session.show(reply, *shown, footer=line)
 
 
 def _memories(memories: Iterable[memories_pb2.ExtractedMemory]) -> Table:
-    table = _table("kind", "outcome", "evidence", "memory")
+    table = render.results_table("kind", "outcome", "evidence", "memory")
     for memory in memories:
-        outcome = memories_pb2.RememberOutcome.Name(memory.outcome)
-        text = Text(snippet(memory.text))
+        text = Text(render.snippet(memory.text))
         if memory.met:
-            text.append(f"\nbefore: {snippet(memory.met)}", "dim")
+            text.append(f"\nbefore: {render.snippet(memory.met)}", "dim")
         place = f"{memory.uri}{f' > {memory.section}' if memory.section else ''}"
         text.append(f"\n{place}{f', id {memory.id}' if memory.id else ''}", "dim")
         table.add_row(
             _kind(memory.kind),
-            outcome.removeprefix("REMEMBER_OUTCOME_").lower(),
+            render.value_name(memories_pb2.RememberOutcome, memory.outcome),
             _evidence(memory.evidence),
             text,
         )
@@ -99,23 +98,15 @@ def _memories(memories: Iterable[memories_pb2.ExtractedMemory]) -> Table:
 
 
 def _refused(refused: Iterable[memories_pb2.RefusedMemory]) -> Table:
-    table = _table("kind", "outcome", "evidence", "proposal")
+    table = render.results_table("kind", "outcome", "evidence", "proposal")
     for one in refused:
-        text = Text(snippet(one.text)).append(f"\n{one.reason}", "dim")
+        text = Text(render.snippet(one.text)).append(f"\n{one.reason}", "dim")
         table.add_row(_kind(one.kind), "refused", _evidence(one.evidence), text)
     return table
 
 
-def _table(*names: str) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in names[:-1]:
-        table.add_column(name, no_wrap=True)
-    table.add_column(names[-1], overflow="fold")
-    return table
-
-
 def _kind(kind: memories_pb2.MemoryKind.ValueType) -> str:
-    return memories_pb2.MemoryKind.Name(kind).removeprefix("MEMORY_KIND_").lower() if kind else ""
+    return render.value_name(memories_pb2.MemoryKind, kind) if kind else ""
 
 
 def _evidence(indices: Iterable[int]) -> str:

@@ -18,13 +18,13 @@ from vikingd.client.client_errors import ClientError, Unreachable
 from vikingd.client.importing import Importer, ImportSummary, items_of
 from vikingd.client.unreached import unreachable
 from vikingd.client.watching import Watched
-from vikingd.ctl.migrations.opening import Program, columns_of, opened
+from vikingd.ctl.command_session import INTERRUPTED, OTHER, Session
+from vikingd.ctl.migrations.given_vectors import Choice, Vectors
 from vikingd.ctl.migrations.source import Asked, Source
-from vikingd.ctl.migrations.vectors import Choice, Vectors
+from vikingd.ctl.migrations.source_programs import Program, columns_of, opened
 from vikingd.ctl.output import Form, escaped_json
 from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.render import snippet
-from vikingd.ctl.session import INTERRUPTED, OTHER, Session
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import clean
 from vikingd.domain.uri import MAX_LEVELS

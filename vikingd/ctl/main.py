@@ -14,15 +14,16 @@ import typer
 from typer.core import TyperGroup
 
 import vikingd
-from vikingd.ctl.completing import prepare_completion
-from vikingd.ctl.options import Common, declare
-from vikingd.ctl.output import Form, escaped_json, is_structured
-from vikingd.ctl.session import (
+from vikingd.ctl.command_session import (
     OTHER_OF_SEARCH,
     USAGE,
     connected,
     escape_what_cannot_be_encoded,
 )
+from vikingd.ctl.completing import prepare_completion
+from vikingd.ctl.options import Common
+from vikingd.ctl.output import Form, escaped_json, is_structured
+from vikingd.system.command_parameters import declare, parameters_of
 
 _START, _ASK, _MEMORIES = "Start", "Ask", "Memories"
 _TREE, _OPERATE = "Read and write the tree", "Operate"
@@ -48,23 +49,23 @@ _PLACES = {
     "completion": _Place(_START, "completing.completion"),
     "find": _Place(_ASK, "reading.find", _URIS),
     "search": _Place(_ASK, "reading.search", _URIS),
-    "retrieve": _Place(_ASK, "retrieving.retrieve", _URIS),
-    "context": _Place(_ASK, "retrieving.context", _URIS),
+    "retrieve": _Place(_ASK, "passage_commands.retrieve", _URIS),
+    "context": _Place(_ASK, "passage_commands.context", _URIS),
     "recall": _Place(_MEMORIES, "remembering.recall", _URIS),
     "extract": _Place(_MEMORIES, "extracting.extract", _URIS),
     "remember": _Place(_MEMORIES, "remembering.remember", {}),
     "reinforce": _Place(_MEMORIES, "remembering.reinforce", {}),
     "forget": _Place(_MEMORIES, "remembering.forget", _URIS),
-    "put": _Place(_TREE, "writing.put", {}),
+    "put": _Place(_TREE, "write_commands.put", {}),
     "get": _Place(_TREE, "reading.get", _URIS),
     "ls": _Place(_TREE, "reading.ls", _URIS),
     "tree": _Place(_TREE, "reading.tree", _URIS),
-    "grep": _Place(_TREE, "matching.grep", _MATCHES),
-    "glob": _Place(_TREE, "matching.glob", _MATCHES),
-    "rm": _Place(_TREE, "writing.rm", {}),
-    "mv": _Place(_TREE, "writing.mv", {}),
-    "link": _Place(_TREE, "writing.link", {}),
-    "unlink": _Place(_TREE, "writing.unlink", {}),
+    "grep": _Place(_TREE, "pattern_commands.grep", _MATCHES),
+    "glob": _Place(_TREE, "pattern_commands.glob", _MATCHES),
+    "rm": _Place(_TREE, "write_commands.rm", {}),
+    "mv": _Place(_TREE, "write_commands.mv", {}),
+    "link": _Place(_TREE, "write_commands.link", {}),
+    "unlink": _Place(_TREE, "write_commands.unlink", {}),
     "health": _Place(_OPERATE, "running.health", {}),
     "version": _Place(_OPERATE, "running.version", {}),
     "stats": _Place(_OPERATE, "running.stats", {}),
@@ -72,10 +73,10 @@ _PLACES = {
     "optimize": _Place(_OPERATE, "running.optimize", _LONG),
     "reembed": _Place(_OPERATE, "running.reembed", _LONG),
     "backup": _Place(_OPERATE, "backing_up.backup", _LONG),
-    "copy": _Place(_OPERATE, "copying.copy_", _LONG),
-    "keys": _Place(_OPERATE, "keys.app"),
+    "copy": _Place(_OPERATE, "copy_command.copy_", _LONG),
+    "keys": _Place(_OPERATE, "key_commands.app"),
     "models": _Place(_OPERATE, "model_commands.app"),
-    "tenants": _Place(_OPERATE, "tenants.app"),
+    "tenants": _Place(_OPERATE, "tenant_commands.app"),
 }
 """All commands, in the order of the help."""
 
@@ -146,7 +147,7 @@ def _common(
     ctx.obj = Common(**given)
 
 
-declare(_common, _common)
+declare(_common, [*parameters_of(_common), *parameters_of(Common)])
 app.callback()(_common)
 
 

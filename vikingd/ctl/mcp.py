@@ -11,14 +11,14 @@ import sys
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import grpc
 import typer
 
 from vikingd.client import DEFAULT_TIMEOUT, AsyncClient, ClientError
-from vikingd.ctl.options import Common, declare
-from vikingd.ctl.session import INTERRUPTED, failures_told, not_written, usable
+from vikingd.ctl.command_session import INTERRUPTED, failures_told, not_written, usable
+from vikingd.ctl.options import Common, with_common
 
 _FILES = ("VIKINGD_KEY_FILE", "VIKINGD_CA", "VIKINGD_CERT", "VIKINGD_CERT_KEY")
 _VARIABLES = (*_FILES, "VIKINGCTL_ADDRESS", "VIKINGD_TENANT")
@@ -72,19 +72,13 @@ def _mcp(
             _serve(common, read_only=read_only)
 
 
-def mcp(ctx: typer.Context, **given: Any) -> None:
-    """Serve the tools of MCP."""
-    own = {name: given.pop(name) for name in _SHARED}
-    _mcp(Common(**own).over(ctx.obj), **given)
-
-
-_SHARED = declare(mcp, _mcp)
+mcp = with_common(_mcp)
 
 
 def _serve(common: Common, *, read_only: bool) -> None:
     import anyio
 
-    from vikingd.mcp.stdio import serve
+    from vikingd.mcp.mcp_server import serve_stdio
 
     # A thread waits for stdin, and no exception can end it.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -95,7 +89,7 @@ def _serve(common: Common, *, read_only: bool) -> None:
             credentials = asdict(common.credentials())
             return AsyncClient(common.where(), common.timeout or DEFAULT_TIMEOUT, **credentials)
 
-    anyio.run(serve, client, read_only)
+    anyio.run(serve_stdio, client, read_only)
 
 
 def _install(common: Common, host: Host, *, read_only: bool, write: bool) -> None:

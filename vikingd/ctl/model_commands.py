@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from vikingd.client import ClientError
+from vikingd.ctl.command_session import Session, connected
 from vikingd.ctl.output import Form
 from vikingd.ctl.progress import Meter, meter
-from vikingd.ctl.session import Session, connected
 from vikingd.models.hub.cache import MAIN, is_present, snapshot_of
 from vikingd.models.hub.hub_errors import HubAway, HubFailed, HubRefused, NotOnHub
 from vikingd.models.registry import MODELS, PinnedModel, check_name

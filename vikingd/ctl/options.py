@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +14,7 @@ from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
 from vikingd.client.client_connection import ADDRESS_VARIABLE
 from vikingd.client.credentials import Credentials, key_from
 from vikingd.ctl.output import Form
+from vikingd.system.command_parameters import declare, parameters_of
 
 _ADDRESS_VARIABLE = "VIKINGCTL_ADDRESS"
 _SHORTEST = 0.001  # seconds
@@ -190,38 +190,26 @@ def _is_on(variable: str) -> bool:
     return value.lower() in ("1", "true")
 
 
-_HINTS = get_type_hints(Common, include_extras=True)
-
-
-def declare(run: Callable[..., None], function: Callable[..., None]) -> list[str]:
-    """Give `run` the options of a function and the common ones; return the names of the latter.
+def with_common(
+    function: Callable[..., None], declared: Callable[..., None] | None = None
+) -> Callable[..., None]:
+    """Return a command with the common options, for typer.
 
     An option of the function hides the common one of its name, which then only precedes the
-    command. typer reads the parameters from the signature.
+    command.
 
     Args:
-        run: takes a typer.Context first.
-        function: its own first parameter is left out.
+        function: takes the common options, then its own ones by their names.
+        declared: has the own options after its first parameter, and the help; None: `function`.
     """
-    own = {
-        name: parameter
-        for name, parameter in list(inspect.signature(function).parameters.items())[1:]
-        if parameter.kind is not inspect.Parameter.VAR_KEYWORD
-    }
-    common = inspect.signature(Common).parameters
-    shared = [name for name in common if name not in own]
-    context = inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY)
-    hints = {
-        **_HINTS,
-        **get_type_hints(function, include_extras=True),
-        "ctx": typer.Context,
-    }
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            p.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=hints[p.name])
-            for p in (context, *own.values(), *(common[name] for name in shared))
-        ]
-    )
-    run.__annotations__ = hints
-    run.__doc__ = function.__doc__
-    return shared
+
+    def run(ctx: typer.Context, **given: Any) -> None:
+        common = Common(**{one.name: given.pop(one.name) for one in shared})
+        function(common.over(ctx.obj), **given)
+
+    own = parameters_of(declared or function)[1:]
+    names = {one.name for one in own}
+    shared = [one for one in parameters_of(Common) if one.name not in names]
+    declare(run, [*parameters_of(run), *own, *shared])
+    run.__doc__ = (declared or function).__doc__
+    return run

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.text import Text
 
-from vikingd.ctl.session import Session
+from vikingd.ctl.command_session import Session
 
 _LINE_EVERY = 3.0  # seconds
 _POLL = 0.3

@@ -16,9 +16,9 @@ from rich.tree import Tree
 from vikingd.client import ContextType, Levels, Method, SearchMode
 from vikingd.client import Session as Said
 from vikingd.ctl import render
+from vikingd.ctl.command_session import Session
 from vikingd.ctl.output import Form
-from vikingd.ctl.session import Session
-from vikingd.ctl.trace import add_plan, search_tree, trace_tree
+from vikingd.ctl.trace_tree import add_plan, search_tree, trace_tree
 from vikingd.domain import uri as uris
 from vikingd.pb.contexts_pb2 import ListResponse, TreeResponse
 

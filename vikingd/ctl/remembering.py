@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from vikingd.client import RecallPath
+from vikingd.ctl import render
+from vikingd.ctl.command_session import Session, text_of
 from vikingd.ctl.reading import Tokenizer
-from vikingd.ctl.render import degraded_lines, local_time, milliseconds, snippet
-from vikingd.ctl.session import Session, text_of
-from vikingd.ctl.writing import Yes
+from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.pb import memories_pb2
 
 _AGE = re.compile(r"(\d+)d")
@@ -147,15 +147,15 @@ def remember(
         time_zone=time_zone,
         exact=exact,
     )
-    done = (
-        memories_pb2.RememberOutcome.Name(reply.outcome).removeprefix("REMEMBER_OUTCOME_").lower()
-    )
+    done = render.value_name(memories_pb2.RememberOutcome, reply.outcome)
     line = Text(f"{done} {reply.id} in {reply.uri} at revision {reply.revision}")
     if reply.outcome == memories_pb2.REMEMBER_OUTCOME_REINFORCED:
-        line.append(f"\nsaid {reply.reinforcement + 1} times; it met {snippet(reply.met)}", "dim")
+        line.append(
+            f"\nsaid {reply.reinforcement + 1} times; it met {render.snippet(reply.met)}", "dim"
+        )
     elif reply.met:
-        line.append(f"\nnear ({reply.similarity:.2f}): {snippet(reply.met)}", "dim")
-    session.show(reply, line, degraded_lines(reply.degraded) if reply.degraded else None)
+        line.append(f"\nnear ({reply.similarity:.2f}): {render.snippet(reply.met)}", "dim")
+    session.show(reply, line, render.degraded_lines(reply.degraded) if reply.degraded else None)
 
 
 def reinforce(
@@ -214,8 +214,8 @@ def forget(
     if not ids and not dry_run and not yes and sys.stdin.isatty():
         there = asked(dry_run=True).forgotten
         session.err.print(_memories(there))
-        if there and not typer.confirm("Forget all of these?", err=True):
-            raise typer.Exit(1)
+        if there:
+            confirm("Forget all of these?")
     reply = asked(dry_run=dry_run)
     done = "would forget" if dry_run else "forgot"
     end = Text(f"{done} {len(reply.forgotten):,} memories at revision {reply.revision}")
@@ -223,20 +223,17 @@ def forget(
 
 
 def _memories(memories: Iterable[memories_pb2.Memory]) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("id", "score", "tokens", "said", "times"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("memory", overflow="fold")
+    table = render.results_table("id", "score", "tokens", "said", "times", "memory", right=5)
     for memory in memories:
         line = Text(no_wrap=True, overflow="ellipsis")
-        line.append(snippet(memory.content))
+        line.append(render.snippet(memory.content))
         place = f"{memory.uri}{f' > {memory.section}' if memory.section else ''}"
         line.append(f"\n{place}", "dim")
         table.add_row(
             str(memory.id or ""),
             f"{memory.score:.3f}" if memory.score else "",
             str(memory.token_count or ""),
-            local_time(memory.time)[:10],
+            render.local_time(memory.time)[:10],
             str(memory.reinforcement + 1),
             line,
         )
@@ -244,8 +241,8 @@ def _memories(memories: Iterable[memories_pb2.Memory]) -> Table:
 
 
 def _footer(reply: memories_pb2.RecallResponse) -> Text:
-    path = memories_pb2.RecallPath.Name(reply.path).removeprefix("RECALL_PATH_").lower()
-    took = sum(milliseconds(timing) for timing in reply.timings)
+    path = render.value_name(memories_pb2.RecallPath, reply.path)
+    took = sum(render.milliseconds(timing) for timing in reply.timings)
     left = f"{reply.budget_remaining:,} left"
     text = Text(
         f"{len(reply.results)} memories of {reply.total_tokens:,} tokens, {left}; {path}, "
@@ -255,5 +252,5 @@ def _footer(reply: memories_pb2.RecallResponse) -> Text:
     if reply.reason:
         text.append(f"\n{reply.reason}")
     if reply.degraded:
-        text.append("\n").append(degraded_lines(reply.degraded))
+        text.append("\n").append(render.degraded_lines(reply.degraded))
     return text

@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Group, RenderableType
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
@@ -33,7 +34,28 @@ def snippet(text: str, length: int = _SNIPPET) -> str:
 
 def type_name(value: ContextType.ValueType) -> str:
     """Return memory, resource or skill; "" above the typed roots."""
-    return ContextType.Name(value).removeprefix("CONTEXT_TYPE_").lower() if value else ""
+    return value_name(ContextType, value) if value else ""
+
+
+def value_name(enum: Any, value: int) -> str:
+    """Return the name of a value in lower case, without that of its enum."""
+    name: str = enum.Name(value)
+    return name.removeprefix(enum.Name(0).removesuffix("UNSPECIFIED")).lower()
+
+
+def results_table(*names: str, right: int = 0) -> Table:
+    """Return a table for results, whose last column folds.
+
+    Args:
+        names: of the columns.
+        right: so many columns from the left have numbers.
+    """
+    columns = [
+        Column(name, justify="right" if number < right else "left", no_wrap=True)
+        for number, name in enumerate(names[:-1])
+    ]
+    last = Column(names[-1], overflow="fold")
+    return Table(*columns, last, box=None, pad_edge=False, header_style="bold")
 
 
 def by_score(
@@ -51,11 +73,7 @@ def milliseconds(timing: retrieval_pb2.StageTiming | retrieval_pb2.RerankRound) 
 
 def find_table(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse) -> Table:
     """Return a table with rank, score, type, URI and matching text of each result."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("#", justify="right", no_wrap=True)
-    table.add_column("score", no_wrap=True)
-    table.add_column("type", no_wrap=True)
-    table.add_column("context", overflow="fold")
+    table = results_table("#", "score", "type", "context", right=1)
     for rank, match in enumerate(by_score(reply), 1):
         kind = type_name(match.context_type)
         name = Text(match.uri + ("" if match.is_leaf else "/"), "bold", overflow="fold")

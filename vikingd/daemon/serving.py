@@ -23,15 +23,15 @@ from vikingd import __version__
 from vikingd.access.gate import Gate
 from vikingd.access.keys import KeyStore
 from vikingd.answer.search_answer import Models
-from vikingd.config import ConfigError, Settings
+from vikingd.config import ConfigError, Settings, usable
 from vikingd.context import tokenizers
 from vikingd.daemon import warm
 from vikingd.daemon.gateway_process import GatewayProcess
+from vikingd.daemon.grpc_certificates import GrpcCertificates
 from vikingd.daemon.health import SERVICES, Health
+from vikingd.daemon.open_tenants import Collector, Tenants
 from vikingd.daemon.ports import bind, check_address
 from vikingd.daemon.tenant_directories import TENANTS
-from vikingd.daemon.tenants import Collector, Tenants
-from vikingd.daemon.tls import Certificates
 from vikingd.domain.addresses import Address, parse
 from vikingd.domain.errors import VikingError
 from vikingd.domain.rights import DEFAULT_TENANT
@@ -119,7 +119,13 @@ def run(
     metrics = Metrics(tracing.record if tracing else None)
     for address in addresses:
         check_address(address, settings.path)
-    certificates = Certificates(settings.tls) if any(a.tls for a in addresses) else None
+    tls = settings.tls
+    with usable("tls"):
+        certificates = (
+            GrpcCertificates(tls.certificate, tls.key, tls.client_ca)
+            if any(a.tls for a in addresses)
+            else None
+        )
     scrape = _expose(metrics, settings)
     http = GatewayProcess(settings) if gateway else None
     _end_at_once_while_loading()
@@ -172,7 +178,7 @@ class _Parts:
     scrape: Endpoint | None
     tracing: Tracing | None
     models: Models
-    certificates: Certificates | None
+    certificates: GrpcCertificates | None
     gateway: GatewayProcess | None
 
 

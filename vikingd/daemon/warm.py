@@ -13,28 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from viking_kernels import _jit, arrays, flat, weighted, wire
 from viking_kernels import find as kernel
-from viking_kernels import flat, weighted, wire
-from viking_kernels._jit import (
-    CACHE_DIRECTORY,
-    compiled,
-    compiling,
-    is_compiled,
-    keep_cache,
-    mark_compiled,
-    why_not_kept,
-)
-from viking_kernels.arrays import (
-    SCRIPTS,
-    RawQuery,
-    Scope,
-    Scratch,
-    SubtreeStats,
-    Terms,
-    Tree,
-    Vectors,
-    Weights,
-)
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
 from viking_kernels.postings import of_terms
@@ -73,16 +53,16 @@ def compile_kernels(progress: Callable[[str], None]) -> None:
     numba compiles on one core and holds the GIL. Other processes compile, and this one loads. If
     the cache can't be written, this process compiles all kernels itself.
     """
-    keep_cache()
-    if is_compiled():
+    _jit.keep_cache()
+    if _jit.is_compiled():
         return
     progress("compiling kernels for this processor, once: about half a minute on two idle cores")
     try:
-        with compiling():
-            if is_compiled() or _compile_beside(progress):
+        with _jit.compiling():
+            if _jit.is_compiled() or _compile_beside(progress):
                 return
     except OSError as error:
-        progress(f"kernels can't be kept in {CACHE_DIRECTORY}: {error.strerror}")
+        progress(f"kernels can't be kept in {_jit.CACHE_DIRECTORY}: {error.strerror}")
     progress("this process compiles the missing kernels, which takes longer")
     load_find()
     take_through()
@@ -99,11 +79,13 @@ def _compile_beside(progress: Callable[[str], None]) -> bool:
                 process.wait(_SAY_EVERY)
             except subprocess.TimeoutExpired:
                 seconds = time.monotonic() - began
-                progress(f"compiling kernels: {compiled()} of {_KERNELS} after {seconds:.0f} s")
+                progress(
+                    f"compiling kernels: {_jit.compiled()} of {_KERNELS} after {seconds:.0f} s"
+                )
     if any(process.returncode for process in running):
         return False
-    mark_compiled()
-    progress(f"compiled {compiled()} kernels in {time.monotonic() - began:.0f} s")
+    _jit.mark_compiled()
+    progress(f"compiled {_jit.compiled()} kernels in {time.monotonic() - began:.0f} s")
     return True
 
 
@@ -135,8 +117,8 @@ def _child() -> Iterator[None]:
     end_with_parent(signal.SIGTERM, parent)
     gc.set_threshold(_GC_THRESHOLD)
     yield
-    if error := why_not_kept():
-        sys.exit(f"kernels can't be kept in {CACHE_DIRECTORY}: {error.strerror}")
+    if error := _jit.why_not_kept():
+        sys.exit(f"kernels can't be kept in {_jit.CACHE_DIRECTORY}: {error.strerror}")
 
 
 def load_find() -> None:
@@ -180,7 +162,7 @@ def _index() -> Iterator[Index]:
 
 
 def _new_index(path: Path) -> Index:
-    return Index(path, "warm", np.zeros((SCRIPTS, _DIMENSION), np.float32), IndexSettings())
+    return Index(path, "warm", np.zeros((arrays.SCRIPTS, _DIMENSION), np.float32), IndexSettings())
 
 
 def _commits() -> Iterator[list[Change]]:
@@ -205,10 +187,18 @@ def _text(number: int, vector: bytes) -> IndexedText:
 
 def _case(
     snapshot: Snapshot,
-) -> tuple[Tree, Vectors, SubtreeStats, RawQuery, Scope, Terms, Scratch]:
+) -> tuple[
+    arrays.Tree,
+    arrays.Vectors,
+    arrays.SubtreeStats,
+    arrays.RawQuery,
+    arrays.Scope,
+    arrays.Terms,
+    arrays.Scratch,
+]:
     """Return the arguments of the kernels of a find."""
     scope, centroids, _ = snapshot.scope(0)
-    raw = RawQuery(np.ones(_DIMENSION, np.float32), LATIN, True, True, centroids)
+    raw = arrays.RawQuery(np.ones(_DIMENSION, np.float32), LATIN, True, True, centroids)
     words = query_terms("word number")
     terms = snapshot.terms(words.hashes, words.weights)
     scratch = kernel.scratch(*(len(rows.tombstoned) for rows in snapshot.tree))
@@ -237,7 +227,7 @@ def _find(snapshot: Snapshot) -> None:
     snapshot.has_term(int(terms.key[0]), scope)
     of_terms(terms.key, snapshot.tail_postings)
     place(row_at(0, 0, 1, 1), 0, 1, 1)
-    weights = Weights(0.0, 0.0, 0.0)
+    weights = arrays.Weights(0.0, 0.0, 0.0)
     kernel.score_nodes(_NO_ROWS, tree, vectors, stats, raw, scope, weights, scratch)
     tail_directories(tree.directories, scope)
     kernel.forget(tree.texts, scope, terms, scratch)

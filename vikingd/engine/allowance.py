@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import astuple
 from typing import Protocol
 
 from vikingd.access.quotas import EmbeddingDay
@@ -46,7 +47,7 @@ class DailyAllowance:
         """The count; it is read at its first use, because most stores of many embed nothing."""
         if self._read is None:
             kept = self._store.get_meta(_KEY)
-            self._read = EmbeddingDay.from_state(*json.loads(kept)) if kept else EmbeddingDay()
+            self._read = EmbeddingDay(*json.loads(kept)) if kept else EmbeddingDay()
         return self._read
 
     def left(self) -> int:
@@ -60,7 +61,7 @@ class DailyAllowance:
 
     def kept(self) -> Mapping[str, bytes]:
         """Return the count as a value of the store's meta."""
-        return {_KEY: json.dumps(self._day.state).encode()}
+        return {_KEY: json.dumps(astuple(self._day)).encode()}
 
     def why(self) -> tuple[str, int]:
         """Return why no text is left, and the end of the day in microseconds since the epoch."""

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from starlette.convertors import Convertor, register_url_convertor
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route, Router
@@ -16,34 +15,19 @@ from starlette.types import ASGIApp
 
 from vikingd.client import AsyncClient
 from vikingd.client.credentials import Credentials
-from vikingd.config import ConfigError, Settings
+from vikingd.config import Settings, usable
 from vikingd.domain.addresses import Address, parse
-from vikingd.gateway import docs, listening
+from vikingd.gateway import docs, http_address
 from vikingd.gateway.callers import Callers
-from vikingd.gateway.calls import Calls
-from vikingd.gateway.contexts import PREFIX, Contexts
+from vikingd.gateway.context_resources import PREFIX, Contexts
+from vikingd.gateway.daemon_calls import Calls
 from vikingd.gateway.doors import Doors
-from vikingd.gateway.health import Health
-from vikingd.gateway.models import PATH, Models
+from vikingd.gateway.http_errors import JSON
+from vikingd.gateway.mcp_endpoint import PATH, Models
 from vikingd.gateway.rest import BY_QUERY, Rest
 from vikingd.gateway.rpcs import RPCS
 from vikingd.gateway.signing_in import SigningIn
 from vikingd.gateway.upstream import Upstream
-
-
-class _RpcConvertor(Convertor[str]):
-    """The name of an RPC in a path."""
-
-    regex = "|".join(RPCS)
-
-    def convert(self, value: str) -> str:
-        return value
-
-    def to_string(self, value: str) -> str:
-        return value
-
-
-register_url_convertor("rpc", _RpcConvertor())
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -62,13 +46,11 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
     Raises:
         ConfigError: the daemon's address, or a file of the credentials for it, cannot be used.
     """
-    address = settings.gateway.daemon or str(listening.plain(map(parse, settings.listen)))
+    address = settings.gateway.daemon or str(http_address.plain(map(parse, settings.listen)))
     credentials = Credentials.found(key="", tenant="", trust_network=settings.trust_network)
-    try:
+    with usable("gateway.daemon"):
         upstream = Upstream(address, credentials)
         client = AsyncClient(address, **dataclasses.asdict(credentials))
-    except ValueError as error:
-        raise ConfigError(f"gateway.daemon: {error}") from None
     # A certificate of the gateway may count as a key, which its callers do not have.
     needs_key = not listen.is_local or bool(settings.gateway.hosts or credentials.certificate)
     callers = Callers(needs_key=needs_key, cookie=f"vikingd-session-{listen.port}")
@@ -85,19 +67,25 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
 
 def _routes(upstream: Upstream, callers: Callers, calls: Calls, models: Models) -> list[Route]:
     rest, contexts, signing_in = Rest(calls), Contexts(calls), SigningIn(calls, callers)
+
+    async def show_health(_: Request) -> Response:
+        if await upstream.is_serving():
+            return Response('{"status":"SERVING"}', media_type=JSON)
+        return Response('{"status":"NOT_SERVING"}', 503, media_type=JSON)
+
     routes = [
         *(_route(f"/v1/{name}", GET=rest.get, POST=rest.post) for name in BY_QUERY),
         _route("/v1/backup", POST=rest.backup),
         _route("/v1/openapi.json", GET=docs.openapi),
         _route("/v1/docs", GET=docs.page),
         _route("/v1/docs.css", GET=docs.style),
-        _route("/v1/{rpc:rpc}", POST=rest.post),
         _route(
             f"{PREFIX}{{path:path}}", GET=contexts.get, PUT=contexts.put, DELETE=contexts.delete
         ),
         _route("/session", GET=signing_in.show, POST=signing_in.begin, DELETE=signing_in.end),
-        _route("/healthz", GET=Health(upstream).show),
+        _route("/healthz", GET=show_health),
         Route(PATH, models, methods=["POST"]),
+        *(_route(f"/v1/{name}", POST=rest.post) for name in RPCS),
     ]
     page = StaticFiles(directory=PAGE, html=True)
     return routes + [Route(path, page, methods=["GET"]) for path in ("/", *_files_of_the_page())]

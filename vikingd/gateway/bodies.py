@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 
 from starlette.requests import Request
 
-from vikingd.gateway.errors import Fault
+from vikingd.gateway.http_errors import Fault
 
 LARGE = 64 << 10
 """Bytes; larger bodies are counted, and need a key that the daemon accepts."""
@@ -47,54 +47,46 @@ class Bodies:
             Fault: the body is too large, too slow, or one of too many.
             starlette.requests.ClientDisconnect: the client went away.
         """
-        held = _Held()
+        held = 0
+
+        def hold(size: int) -> None:
+            nonlocal held
+            others = self._held - held
+            if others and others + size > MOST_HELD:
+                raise Fault(429, "too many large requests are in work", retry_after=_RETRY_AFTER)
+            self._held, held = others + size, size
+
+        async def received() -> bytes:
+            declared = _declared(request)
+            self._check_size(declared)
+            if declared > LARGE:
+                await check()
+                hold(declared)
+            parts: list[bytes] = []
+            size = 0
+            async for part in request.stream():
+                parts.append(part)
+                size += len(part)
+                self._check_size(size)
+                if size > LARGE and size > held:
+                    if not held:
+                        await check()
+                    hold(size)
+            return b"".join(parts)
+
         try:
             try:
                 async with asyncio.timeout(SECONDS):
-                    body = await self._body(request, check, held)
+                    body = await received()
             except TimeoutError:
                 raise Fault(408, f"the body did not arrive within {SECONDS:g} s") from None
             yield body
         finally:
-            self._held -= held.bytes
-
-    async def _body(
-        self, request: Request, check: Callable[[], Awaitable[None]], held: _Held
-    ) -> bytes:
-        declared = _declared(request)
-        self._check_size(declared)
-        if declared > LARGE:
-            await check()
-            self._hold(declared, held)
-        parts: list[bytes] = []
-        size = 0
-        async for part in request.stream():
-            parts.append(part)
-            size += len(part)
-            self._check_size(size)
-            if size > LARGE and size > held.bytes:
-                if not held.bytes:
-                    await check()
-                self._hold(size, held)
-        return b"".join(parts)
+            self._held -= held
 
     def _check_size(self, size: int) -> None:
         if size > self._most:
             raise too_large(self._most)
-
-    def _hold(self, size: int, held: _Held) -> None:
-        others = self._held - held.bytes
-        if others and others + size > MOST_HELD:
-            raise Fault(429, "too many large requests are in work", retry_after=_RETRY_AFTER)
-        self._held = others + size
-        held.bytes = size
-
-
-class _Held:
-    """The bytes that one body holds."""
-
-    def __init__(self) -> None:
-        self.bytes = 0
 
 
 def too_large(most: int) -> Fault:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from http.cookies import CookieError, SimpleCookie
 
-from vikingd.gateway.errors import Fault
+from vikingd.gateway.http_errors import Fault
 from vikingd.gateway.upstream import Metadata
 
 AUTHORIZATION = "authorization"

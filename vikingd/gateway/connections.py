@@ -10,7 +10,7 @@ import h11
 from h11._receivebuffer import ReceiveBuffer
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from vikingd.gateway.errors import Fault
+from vikingd.gateway.http_errors import Fault
 
 MOST = 1000
 """Open connections."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
-from collections.abc import Iterable, MutableMapping
-from typing import Any
+from collections.abc import Iterable
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from vikingd.domain.addresses import Address
-from vikingd.gateway.errors import Fault, HttpError
+from vikingd.gateway.http_errors import Fault, HttpError
 
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -81,8 +80,7 @@ class Doors:
             self._check_host(headers)
             cors = self._check_origin(headers)
             if cors and scope["method"] == "OPTIONS":
-                await sent(_start(204, {**cors, **_CORS}))
-                await sent({"type": "http.response.body"})
+                await Response(status_code=204, headers={**cors, **_CORS})(scope, receive, sent)
                 return
             scope["app"] = self  # then the router raises HTTPException
             await self._app(scope, receive, sent)
@@ -103,13 +101,9 @@ class Doors:
 
     def _is_own(self, name: str) -> bool:
         """Return whether a name is of the loopback interface, or an IP address of the machine."""
-        if name == "localhost":
-            return True
-        try:
-            ip = ipaddress.ip_address(name.strip("[]"))
-        except ValueError:
-            return False
-        return ip.is_loopback or self._is_everywhere  # only names can be rebound
+        address = Address(name.strip("[]"))
+        # Only names can be rebound.
+        return address.is_local or (self._is_everywhere and address.ip is not None)
 
     def _check_origin(self, headers: Headers) -> dict[str, str]:
         """Return the headers for a foreign page that may call; none for others.
@@ -165,11 +159,6 @@ def _name(host: str) -> str | None:
     """Return the name in a Host header, without its port."""
     found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:[0-9]{1,5})?", host.lower())
     return found[1] if found else None
-
-
-def _start(status: int, headers: dict[str, str]) -> MutableMapping[str, Any]:
-    raw = [(name.encode(), value.encode()) for name, value in headers.items()]
-    return {"type": "http.response.start", "status": status, "headers": raw}
 
 
 def _add(headers: MutableHeaders, more: dict[str, str]) -> None:

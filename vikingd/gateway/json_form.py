@@ -11,7 +11,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import EncodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from vikingd.gateway.errors import Fault
+from vikingd.gateway.http_errors import Fault
 
 BODY = "body"
 

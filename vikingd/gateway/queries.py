@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from typing import Self
 from urllib.parse import parse_qsl
 
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from starlette.requests import Request
 
-from vikingd.gateway.errors import Fault
+from vikingd.gateway.http_errors import Fault
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds."""
@@ -20,7 +21,7 @@ _MOST = 100  # parameters
 
 
 class Query:
-    """The parameters of a request that nobody has taken yet.
+    """The parameters of a request that nobody has taken yet; the end of the context refuses them.
 
     Raises:
         Fault: they cannot be decoded.
@@ -81,17 +82,17 @@ class Query:
             if field.is_repeated:
                 found[field.name] = self._values.pop(given)
             else:
-                found[field.name] = _scalar(field, given, self.one(given) or "")
+                text = self.one(given) or ""
+                is_bool = field.type == FieldDescriptor.TYPE_BOOL
+                found[field.name] = _bool(given, text) if is_bool else text
         return found
 
-    def end(self) -> None:
-        """Refuse the parameters that nobody has taken."""
-        for name in self._values:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        for name in self._values if kind is None else ():
             raise Fault(400, "is not a parameter here: see /v1/openapi.json", field=name)
-
-
-def _scalar(field: FieldDescriptor, name: str, text: str) -> object:
-    return _bool(name, text) if field.type == FieldDescriptor.TYPE_BOOL else text
 
 
 def _bool(name: str, text: str) -> bool:

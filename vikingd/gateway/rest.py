@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from vikingd.gateway import json_form
-from vikingd.gateway.calls import Calls
-from vikingd.gateway.errors import JSON, Fault
+from vikingd.gateway.daemon_calls import Calls
+from vikingd.gateway.http_errors import JSON, Fault
 from vikingd.gateway.queries import Query
 from vikingd.gateway.rpcs import RPCS
 
@@ -32,24 +32,25 @@ class Rest:
         """Call an RPC with the fields in the body."""
         rpc = RPCS[_name(request)]
         check_json(request)
-        timeout = _only_timeout(request)
+        with Query(request) as query:
+            timeout = query.timeout()
         reply = await self._calls.send_body(request, rpc, fields_of, timeout)
         return Response(reply.json, media_type=JSON)
 
     async def get(self, request: Request) -> Response:
         """Call an RPC with the fields in the parameters of the URL."""
         rpc = RPCS[_name(request)]
-        query = Query(request)
-        timeout = query.timeout()
-        fields = query.fields(rpc.descriptor.input_type, ALIASES)
-        query.end()
+        with Query(request) as query:
+            timeout = query.timeout()
+            fields = query.fields(rpc.descriptor.input_type, ALIASES)
         reply = await self._calls.send(request, rpc, fields, timeout)
         return Response(reply.json, media_type=JSON)
 
     async def backup(self, request: Request) -> Response:
         """Send the bytes of a backup; a response that breaks off is shorter than its length."""
         check_json(request)
-        timeout = _only_timeout(request, None)
+        with Query(request) as query:
+            timeout = query.timeout(None)
         parts = self._calls.stream_body(request, _BACKUP, fields_of, timeout)
         first = await anext(parts)
         headers = {
@@ -94,13 +95,6 @@ def media_type(request: Request) -> str:
 def fields_of(body: bytes) -> Any:
     """Return the fields in a body; an empty one has none."""
     return json_form.read(body) if body.strip() else {}
-
-
-def _only_timeout(request: Request, default: float | None = 30.0) -> float | None:
-    query = Query(request)
-    timeout = query.timeout(default)
-    query.end()
-    return timeout
 
 
 async def _bytes(first: Any, parts: Any) -> Any:

@@ -12,8 +12,8 @@ from starlette.responses import Response
 from vikingd.gateway import json_form
 from vikingd.gateway.bodies import Bodies
 from vikingd.gateway.callers import Caller, Callers, value_of
-from vikingd.gateway.calls import Calls, while_connected
-from vikingd.gateway.errors import JSON, Fault
+from vikingd.gateway.daemon_calls import Calls, while_connected
+from vikingd.gateway.http_errors import JSON, Fault
 from vikingd.gateway.rest import check_json
 
 _LARGEST = 4096  # bytes of a body

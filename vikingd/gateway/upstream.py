@@ -6,11 +6,15 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import grpc
+from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
 from vikingd.client.credentials import Credentials
-from vikingd.gateway.errors import CallFailed
+from vikingd.gateway.http_errors import CallFailed
 
 Metadata = Sequence[tuple[str, str]]
+
+_HEALTH = "/grpc.health.v1.Health/Check"
+_HEALTH_TIMEOUT = 5.0  # seconds
 
 _OPTIONS = (
     ("grpc.max_receive_message_length", -1),  # the request decides the size of its reply
@@ -75,6 +79,16 @@ class Upstream:
             raise CallFailed(error) from None
         finally:
             parts.cancel()
+
+    async def is_serving(self) -> bool:
+        """Return whether the daemon serves."""
+        request = HealthCheckRequest().SerializeToString()
+        try:
+            reply = await self.call(_HEALTH, request, (), _HEALTH_TIMEOUT)
+        except CallFailed:
+            return False
+        status = HealthCheckResponse.FromString(reply).status
+        return status == HealthCheckResponse.SERVING
 
     async def close(self) -> None:
         """End the connection; calls in flight fail."""

@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
-from vikingd.client import Client, NotFound
+from vikingd.client import Client, Context, NotFound
 from vikingd.client.batches import MAX_COUNT
 
 MAX_COPY = 48 << 10
@@ -36,17 +36,12 @@ def extra(name: str) -> Iterator[None]:
 
 
 def encoded(name: str) -> str:
-    """Return any text as a part of one segment of a URI; `decoded` is its reverse.
+    """Return any text as a part of one segment of a URI; `unquote` is its reverse.
 
     A percent sign, a slash and control characters are percent-encoded. A name that consists of
     dots alone, or an empty one, is no segment; the caller adds a suffix.
     """
     return _RESERVED.sub(lambda found: quote(found[0], safe=""), name)
-
-
-def decoded(segment: str) -> str:
-    """Return the text that `encoded` has made a segment of."""
-    return unquote(segment)
 
 
 def to_json(value: Any, name: str) -> str:
@@ -100,6 +95,14 @@ def delete(client: Client, uris: Iterable[str]) -> None:
     pending = list(dict.fromkeys(uris))
     for start in range(0, len(pending), MAX_COUNT):
         client.delete(*pending[start : start + MAX_COUNT], allow_missing=True)
+
+
+def existing(client: Client, uri: str) -> Context | None:
+    """Return a context; None if it does not exist."""
+    try:
+        return client.get(uri)
+    except NotFound:
+        return None
 
 
 def children(client: Client, directory: str) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, Self
+from urllib.parse import unquote
 
 from vikingd.client import (
     Client,
@@ -19,19 +20,11 @@ from vikingd.client import (
     vector_bytes,
 )
 from vikingd.client.batches import batches
+from vikingd.integrations import common
 from vikingd.integrations.asking import Mode as Asked
 from vikingd.integrations.asking import answers, check_mode
-from vikingd.integrations.common import (
-    children,
-    decoded,
-    delete,
-    directory_of,
-    encoded,
-    extra,
-    to_json,
-)
 
-with extra("langchain"):
+with common.extra("langchain"):
     from langchain_core.callbacks import CallbackManagerForRetrieverRun
     from langchain_core.documents import Document
     from langchain_core.embeddings import Embeddings
@@ -111,7 +104,7 @@ class VikingdVectorStore(VectorStore):
         wait_for_vectors: bool = False,
     ) -> None:
         self.client = client
-        self.uri = directory_of(uri)
+        self.uri = common.directory_of(uri)
         self._embedding = embedding
         self._wait = wait_for_vectors
 
@@ -149,7 +142,7 @@ class VikingdVectorStore(VectorStore):
             if len(values) != len(contents):
                 raise ValueError(f"{name} has {len(values)} items for {len(contents)} texts")
         for i, one in enumerate(metadata):
-            to_json(one, f"metadatas[{i}]")
+            common.to_json(one, f"metadatas[{i}]")
         names = [one or str(uuid.uuid4()) for one in given]
         vectors = self._vectors(contents)
         drafts = {
@@ -163,12 +156,15 @@ class VikingdVectorStore(VectorStore):
     def delete(self, ids: list[str] | None = None, **_: Any) -> bool:
         """Delete documents by their ids; None: all of the directory. Missing ones are no error."""
         every = ids is None
-        delete(self.client, children(self.client, self.uri) if every else map(self._uri, ids or ()))
+        common.delete(
+            self.client,
+            common.children(self.client, self.uri) if every else map(self._uri, ids or ()),
+        )
         return True
 
     def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
         """Return the documents that exist, in the order of their ids."""
-        found = (self._get(self._uri(one)) for one in dict.fromkeys(ids))
+        found = (common.existing(self.client, self._uri(one)) for one in dict.fromkeys(ids))
         return [self._document(context) for context in found if context is not None]
 
     def similarity_search(self, query: str, k: int = 4, **options: Any) -> list[Document]:
@@ -241,7 +237,7 @@ class VikingdVectorStore(VectorStore):
             )
         except NotFound:  # no document was added yet
             return []
-        found = (self._get(item.uri) for item in items)
+        found = (common.existing(self.client, item.uri) for item in items)
         return [self._document(context) for context in found if context is not None]
 
     def _select_relevance_score_fn(self) -> Callable[[float], float]:
@@ -269,18 +265,12 @@ class VikingdVectorStore(VectorStore):
     def _uri(self, name: str) -> str:
         if not name:
             raise ValueError("an id is empty; give one character at least")
-        return f"{self.uri}/{encoded(name)}{_SUFFIX}"
+        return f"{self.uri}/{common.encoded(name)}{_SUFFIX}"
 
     def _vectors(self, texts: list[str]) -> list[bytes]:
         if self._embedding is None or not texts:
             return [b""] * len(texts)
         return [vector_bytes(vector) for vector in self._embedding.embed_documents(texts)]
-
-    def _get(self, uri: str) -> Context | None:
-        try:
-            return self.client.get(uri)
-        except NotFound:
-            return None
 
     def _found(
         self, k: int, *, where: Mapping[str, Any] | None, **options: Any
@@ -295,7 +285,7 @@ class VikingdVectorStore(VectorStore):
             if len(scores) < k and options.get("score_threshold") is None:
                 for uri in self._listed(where, k):
                     scores.setdefault(uri, 0.0)
-        found = ((self._get(uri), score) for uri, score in scores.items())
+        found = ((common.existing(self.client, uri), score) for uri, score in scores.items())
         return [(self._document(one), score) for one, score in found if one is not None][:k]
 
     def _listed(self, where: Mapping[str, Any] | None, count: int) -> Iterable[str]:
@@ -310,7 +300,7 @@ class VikingdVectorStore(VectorStore):
 
     def _document(self, context: Context) -> Document:
         name = context.uri[len(self.uri) + 1 :].removesuffix(_SUFFIX)
-        return Document(context.content, metadata=context.metadata, id=decoded(name))
+        return Document(context.content, metadata=context.metadata, id=unquote(name))
 
 
 def _draft(uri: str, content: str, metadata: Mapping[str, Any], vector: bytes) -> Draft:

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import unquote
 
 from vikingd.client import (
     Client,
@@ -21,18 +22,10 @@ from vikingd.client import (
     RevisionDiffers,
 )
 from vikingd.client.batches import batches
-from vikingd.integrations.common import (
-    copy_of,
-    decoded,
-    delete,
-    directory_of,
-    encoded,
-    extra,
-    to_json,
-)
-from vikingd.integrations.matching import matches, names_match
+from vikingd.integrations import common
+from vikingd.integrations.store_filters import matches, names_match
 
-with extra("langgraph"):
+with common.extra("langgraph"):
     from langgraph.store.base import (
         BaseStore,
         GetOp,
@@ -84,7 +77,7 @@ class VikingdStore(BaseStore):
         ttl: TTLConfig | None = None,
     ) -> None:
         self.client = client
-        self.uri = directory_of(uri)
+        self.uri = common.directory_of(uri)
         self.fields = fields
         self.ttl_config = ttl
 
@@ -104,7 +97,7 @@ class VikingdStore(BaseStore):
         results = [self._read(op) for op in pending]
         for batch in batches(drafts):
             self.client.put(batch)
-        delete(self.client, writes.keys() - kept.keys())
+        common.delete(self.client, writes.keys() - kept.keys())
         return results
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
@@ -186,22 +179,20 @@ class VikingdStore(BaseStore):
 
     def _directory(self, namespace: Sequence[str]) -> str:
         # LangGraph refuses dots in labels, so no label is the name of a file.
-        return "/".join((self.uri, *map(encoded, namespace)))
+        return "/".join((self.uri, *map(common.encoded, namespace)))
 
     def _file(self, op: GetOp | PutOp) -> str:
-        return f"{self._directory(op.namespace)}/{encoded(op.key)}{_SUFFIX}"
+        return f"{self._directory(op.namespace)}/{common.encoded(op.key)}{_SUFFIX}"
 
     def _place(self, uri: str) -> tuple[tuple[str, ...], str]:
         """Return the namespace and the key of a file."""
         *labels, name = uri[len(self.uri) + 1 :].split("/")
-        return tuple(map(decoded, labels)), decoded(name.removesuffix(_SUFFIX))
+        return tuple(map(unquote, labels)), unquote(name.removesuffix(_SUFFIX))
 
     def _get(self, uri: str) -> _Stored | None:
-        try:
-            stored = _Stored(self.client.get(uri))
-        except NotFound:
-            return None
-        return None if stored.is_expired() else stored
+        context = common.existing(self.client, uri)
+        stored = _Stored(context) if context else None
+        return stored if stored and not stored.is_expired() else None
 
     def _stored(self, directory: str, *, expired: bool = False) -> Iterator[_Stored]:
         """Yield the items below a directory by URI: those that live, or the expired ones."""
@@ -233,9 +224,9 @@ class VikingdStore(BaseStore):
 
     def _draft(self, uri: str, op: PutOp) -> Draft:
         value = dict(op.value or {})
-        text = to_json(value, "value")
+        text = common.to_json(value, "value")
         fields = self.fields if op.index is None else op.index or ()
-        metadata = {**copy_of(text), "indexed": True, **_lifetime(op.ttl)}
+        metadata = {**common.copy_of(text), "indexed": True, **_lifetime(op.ttl)}
         now = time.time_ns() // 1000
         if list(fields) == [_WHOLE]:
             return Draft(uri, content=text, metadata=metadata, time=now)
@@ -276,10 +267,10 @@ class _Stored:
     def value(self, client: Client) -> dict[str, Any]:
         text = self.context.metadata.get("json") or self.context.content
         if not text:  # from a listing, and too long for it
-            try:
-                text = client.get(self.context.uri).content
-            except NotFound:  # deleted since
+            context = common.existing(client, self.context.uri)
+            if context is None:  # deleted since
                 return {}
+            text = context.content
         value: dict[str, Any] = json.loads(text.partition("\n")[0])
         return value
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from vikingd.client import Client, Context, InvalidField
+from vikingd.integrations import common
 from vikingd.integrations.asking import Mode, answers, check_mode
-from vikingd.integrations.common import extra
 
-with extra("llamaindex"):
+with common.extra("llamaindex"):
     from llama_index.core.base.base_retriever import BaseRetriever
     from llama_index.core.base.llms.types import ChatMessage, MessageRole
     from llama_index.core.memory import BaseMemoryBlock

@@ -14,17 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple, cast
 
 from vikingd.client import Client, Context, Draft, NotFound, RevisionDiffers
 from vikingd.client.batches import batches
-from vikingd.integrations.common import (
-    children,
-    copy_of,
-    delete,
-    directory_of,
-    encoded,
-    extra,
-    to_json,
-)
+from vikingd.integrations import common
 
-with extra("openai-agents"):
+with common.extra("openai-agents"):
     from agents.memory.session import SessionABC
     from agents.memory.session_settings import SessionSettings, resolve_session_limit
 
@@ -72,7 +64,7 @@ class VikingdSession(SessionABC):
         self.client = client
         self.session_id = session_id
         self.session_settings = session_settings or SessionSettings()
-        self.uri = f"{directory_of(uri)}/{encoded(session_id)}.session"
+        self.uri = f"{common.directory_of(uri)}/{common.encoded(session_id)}.session"
 
     async def get_items(self, limit: int | None = None) -> list[TResponseInputItem]:
         """Return the items in their order; with `limit` the newest ones only."""
@@ -112,8 +104,8 @@ class VikingdSession(SessionABC):
         return [self._item(context) for context in counted[-limit if limit else 0 :]]
 
     def _add(self, items: Sequence[TResponseInputItem]) -> None:
-        texts = [to_json(item, f"items[{i}]") for i, item in enumerate(items)]
-        drafts = [Draft("", content=text, metadata=copy_of(text)) for text in texts]
+        texts = [common.to_json(item, f"items[{i}]") for i, item in enumerate(items)]
+        drafts = [Draft("", content=text, metadata=common.copy_of(text)) for text in texts]
         for batch in batches(drafts, _MAX_ITEMS):
             self._change(partial(self._appended, batch))
 
@@ -139,7 +131,9 @@ class VikingdSession(SessionABC):
             popped, end = None, head.end
             while popped is None and end > head.first:
                 end -= 1
-                popped = self._get(self._file(end))  # None: somebody has deleted the file
+                popped = common.existing(
+                    self.client, self._file(end)
+                )  # None: somebody has deleted the file
             return [] if end == head.end else [self._moved(head, head.first, end)]
 
         self._change(plan)
@@ -155,8 +149,8 @@ class VikingdSession(SessionABC):
         head = self._change(
             lambda head: [] if head.first == head.end else [self._moved(head, head.end, head.end)]
         )
-        gone = [uri for uri in children(self.client, self.uri) if _number(uri) < head.end]
-        delete(self.client, gone)
+        gone = [uri for uri in common.children(self.client, self.uri) if _number(uri) < head.end]
+        common.delete(self.client, gone)
 
     def _change(self, plan: Callable[[_Head], list[Draft]]) -> _Head:
         """Write what `plan` returns for a head, if nobody else has changed it; return this head."""
@@ -175,7 +169,7 @@ class VikingdSession(SessionABC):
         return head
 
     def _head(self) -> _Head:
-        return _head_of(self._get(self.uri))
+        return _head_of(common.existing(self.client, self.uri))
 
     def _moved(self, head: _Head, first: int, end: int) -> Draft:
         """Return the directory with other numbers, on the condition that `head` holds."""
@@ -188,12 +182,6 @@ class VikingdSession(SessionABC):
 
     def _file(self, number: int) -> str:
         return f"{self.uri}/{number:0{_DIGITS}}.json"
-
-    def _get(self, uri: str) -> Context | None:
-        try:
-            return self.client.get(uri)
-        except NotFound:
-            return None
 
     def _listed(self) -> list[Context]:
         """Return the directory and its files by their numbers; nothing if there is no session."""

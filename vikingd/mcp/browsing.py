@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
@@ -11,12 +11,14 @@ from pydantic import Field
 from vikingd.client import AsyncClient, Context
 from vikingd.domain import uri as uris
 from vikingd.domain.text import one_line
-from vikingd.mcp.answers import Entry, FileContent, Listing
 from vikingd.mcp.arguments import MAX_INTEGER, MAX_URI, WHOLE, MaxTokens, Offset, Uri
 from vikingd.mcp.budget import ENVELOPE, beginning, cost, fill
+from vikingd.mcp.tool_answers import Entry, FileContent, Listing
 
 _ABSTRACT = 160  # characters of an abstract in a listing
 _RELATED = 5  # links of a file that are shown
+
+Item = TypeVar("Item")
 
 
 async def read(
@@ -83,7 +85,8 @@ async def list_(
     """Return what is in a directory."""
     contexts = client.list(uri) if depth == 1 else client.tree(uri, depth=depth)
     most = max_tokens // 4  # each entry takes more than four tokens
-    entries = [entry async for entry in _entries(contexts, uri, offset, most + 1)]
+    below = (one async for one in contexts if one.uri not in (uri, uri.rstrip("/")))
+    entries = [_entry(context) async for context in page_of(below, offset, most + 1)]
     abstracts = {entry.uri: entry.abstract for entry in entries}
     taken = fill(
         (entry.model_copy(update={"abstract": ""}) for entry in entries),
@@ -100,27 +103,18 @@ async def list_(
     return Listing(entries=taken, rest=rest)
 
 
-async def _entries(
-    contexts: AsyncIterator[Context], top: str, offset: int, most: int
-) -> AsyncIterator[Entry]:
-    """Yield `most` entries after `offset` of them, without the top itself."""
+async def page_of(items: AsyncIterator[Item], offset: int, most: int) -> AsyncIterator[Item]:
+    """Yield `most` items after `offset` of them."""
     number = 0
-    async for context in contexts:
-        if context.uri in (top, top.rstrip("/")):
-            continue
+    async for item in items:
         number += 1
-        if number <= offset:
-            continue
-        if number > offset + most:
+        if number > offset:
+            yield item
+        if number == offset + most:
             return
-        yield Entry(
-            uri=context.uri,
-            directory=context.is_directory,
-            abstract=_shown(context.title, context.abstract),
-        )
 
 
-def _shown(title: str, abstract: str) -> str:
-    """Return a line on a context."""
-    line = one_line(abstract or title)
-    return line if len(line) <= _ABSTRACT else f"{line[:_ABSTRACT].rstrip()}…"
+def _entry(context: Context) -> Entry:
+    line = one_line(context.abstract or context.title)
+    abstract = line if len(line) <= _ABSTRACT else f"{line[:_ABSTRACT].rstrip()}…"
+    return Entry(uri=context.uri, directory=context.is_directory, abstract=abstract)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container
+from collections.abc import Container
 
 from vikingd.client import AsyncClient, ClientError, NotFound
 from vikingd.client import client_errors as errors
@@ -29,6 +29,10 @@ _ADVICE: dict[type[ClientError], str] = {
     errors.StoreMismatch: _OF_THE_STORE,
     errors.StoreInUse: _OF_THE_STORE,
     errors.Corrupt: _OF_THE_STORE,
+    errors.Unauthenticated: (
+        "For the user: set VIKINGD_KEY_FILE to the file of a valid key for this MCP server, or "
+        "over HTTP send the key in the header Authorization: Bearer KEY."
+    ),
     errors.Internal: "This is a bug. Other arguments or another tool may work.",
 }
 """The remedy for an error whose message says the fault."""
@@ -50,9 +54,19 @@ async def explained(error: ClientError, client: AsyncClient, arguments: Containe
             for one in error.field_violations
         )
         return _sentence("; ".join(faults) or error.message)
-    special = _SPECIAL.get(type(error))
-    if special:
-        return special(error, client)
+    if isinstance(error, errors.Unreachable):
+        reason, hint = unreachable(error.message, client.address)
+        fault = f"No daemon answers at {client.address} ({reason})"
+        return _joined(fault, f"For the user: {hint}.")
+    if isinstance(error, errors.TimedOut | errors.DeadlinePassed):
+        waited = "in time" if client.timeout is None else f"within {client.timeout:g} seconds"
+        return (
+            f"The daemon gave no answer {waited}. Ask for less (a directory, fewer results), or "
+            "call again later; a write may have been done, so look before you repeat it."
+        )
+    if isinstance(error, errors.QuotaExceeded):
+        waiting = _waiting(error) or "Waiting does not help: tell the user."
+        return _joined(error.message, waiting)
     advice = next((_ADVICE[kind] for kind in type(error).__mro__ if kind in _ADVICE), "")
     return _joined(error.message, advice, _waiting(error))
 
@@ -83,42 +97,6 @@ def _argument(field: str, arguments: Container[str]) -> str:
             if known in arguments:
                 return known
     return names[-1] if names else field
-
-
-def _unreachable(error: ClientError, client: AsyncClient) -> str:
-    reason, hint = unreachable(error.message, client.address)
-    return _joined(f"No daemon answers at {client.address} ({reason})", f"For the user: {hint}.")
-
-
-def _timed_out(_: ClientError, client: AsyncClient) -> str:
-    waited = "in time" if client.timeout is None else f"within {client.timeout:g} seconds"
-    return (
-        f"The daemon gave no answer {waited}. Ask for less (a directory, fewer results), or call "
-        "again later; a write may have been done, so look before you repeat it."
-    )
-
-
-def _unauthenticated(error: ClientError, _: AsyncClient) -> str:
-    return _joined(
-        error.message,
-        "For the user: set VIKINGD_KEY_FILE to the file of a valid key for this MCP server, or "
-        "over HTTP send the key in the header Authorization: Bearer KEY.",
-    )
-
-
-def _quota(error: ClientError, _: AsyncClient) -> str:
-    if error.retry_after is not None:
-        return _joined(error.message, _waiting(error))
-    return _joined(error.message, "Waiting does not help: tell the user.")
-
-
-_SPECIAL: dict[type[ClientError], Callable[[ClientError, AsyncClient], str]] = {
-    errors.Unreachable: _unreachable,
-    errors.TimedOut: _timed_out,
-    errors.DeadlinePassed: _timed_out,
-    errors.Unauthenticated: _unauthenticated,
-    errors.QuotaExceeded: _quota,
-}
 
 
 def _waiting(error: ClientError) -> str:

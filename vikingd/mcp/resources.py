@@ -50,4 +50,4 @@ async def _content(uri: str, client: AsyncClient) -> str:
         context = await client.get(uri)
         if not context.is_directory:
             return context.content
-    return (await list_(client, uri, max_tokens=_LISTED)).text()
+    return str(await list_(client, uri, max_tokens=_LISTED))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Awaitable, Callable, Iterable
+from importlib import resources
 from typing import Any, TypeAlias
 
 from mcp.server.mcpserver import Context
@@ -15,12 +17,16 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from vikingd.client import AsyncClient, ClientError, Unsendable
 from vikingd.domain.errors import shortened
-from vikingd.mcp.answers import Answer
-from vikingd.mcp.descriptions import DESCRIPTIONS
 from vikingd.mcp.failures import explained
+from vikingd.mcp.tool_answers import Answer
 
 ClientOf: TypeAlias = Callable[[Context[Any, Any]], AsyncClient]
 """A function that returns the client for a request, with the key of its caller."""
+
+DESCRIPTIONS: dict[str, str] = tomllib.loads(
+    resources.files(__package__).joinpath("descriptions.toml").read_text("utf-8")
+)
+"""The descriptions of the tools by name."""
 
 _FAULTS = 5  # wrong arguments that an error names
 _SHOWN = 60  # characters of a wrong value in an error
@@ -92,7 +98,7 @@ class ClientTool(Tool):
                 "Other arguments or another tool may work."
             ) from error
         return CallToolResult(
-            content=[TextContent(type="text", text=answer.text())],
+            content=[TextContent(type="text", text=str(answer))],
             structured_content=answer.model_dump(mode="json", exclude_defaults=True),
         )
 

@@ -6,7 +6,7 @@ import asyncio
 import os
 import stat
 import threading
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Generic, TypeVar
@@ -24,29 +24,33 @@ _log = structlog.stdlib.get_logger("vikingd")
 Loaded = TypeVar("Loaded")
 
 
-class CertificateFiles(Generic[Loaded]):
+class CertificateFiles(ABC, Generic[Loaded]):
     """A certificate, its key and an authority of clients in PEM files, in the form of a server.
 
-    Files that cannot be used are logged once, and the certificate before them stays.
+    Each handshake looks whether the files have changed. Files that cannot be used are logged once,
+    and the certificate before them stays.
 
     Args:
         certificate, key, client_ca: the paths; "": there is no such file.
-        load: reads the files, and returns them in the form of the server. It raises ValueError if
-            they cannot be used.
 
     Raises:
         ValueError: the files cannot be used.
     """
 
-    def __init__(
-        self, certificate: str, key: str, client_ca: str, load: Callable[[], Loaded]
-    ) -> None:
-        self._certificate, self._key = certificate, key
+    def __init__(self, certificate: str, key: str, client_ca: str) -> None:
+        self._certificate, self._key, self._client_ca = certificate, key, client_ca
         self._paths = [path for path in (certificate, key, client_ca) if path]
-        self._load = load
         self._lock = threading.Lock()  # gRPC's threads ask
         self._seen = self._stamps()
         self._now, self._period = self._loaded()
+
+    @abstractmethod
+    def _load(self) -> Loaded:
+        """Read the files, and return them in the form of the server.
+
+        Raises:
+            ValueError: they cannot be used.
+        """
 
     def current(self) -> Loaded:
         """Return the certificate; it is loaded if the files have changed."""

@@ -160,7 +160,7 @@ class Metrics(Collector):
         self._families = [each for each in own if isinstance(each, _Counters | _Histograms)]
         self._engines: dict[Callable[[], int], Callable[[], tuple[int, int]]] = {}
         self._past_queries = (0, 0)  # (hits, misses) of closed engines
-        self._tenants = (0, 0)  # opened, closed
+        self._opened = self._closed = 0  # tenants
         self._queues: Callable[[], dict[str, tuple[int, int]]] | None = None
 
     # Recording
@@ -242,14 +242,12 @@ class Metrics(Collector):
     def tenant_opened(self) -> None:
         """Count a tenant that was opened."""
         with self._lock:
-            opened, closed = self._tenants
-            self._tenants = opened + 1, closed
+            self._opened += 1
 
     def tenant_closed(self) -> None:
         """Count a tenant that was closed."""
         with self._lock:
-            opened, closed = self._tenants
-            self._tenants = opened, closed + 1
+            self._closed += 1
 
     def follow_queues(self, queues: Callable[[], dict[str, tuple[int, int]]]) -> None:
         """Show (waiting calls, refused calls) of each queue by name."""
@@ -268,7 +266,7 @@ class Metrics(Collector):
             copies = [family.copied() for family in self._families]
             backlogs = list(self._engines)
             caches = [self._past_queries, *(cache() for cache in self._engines.values())]
-            opened, closed = self._tenants
+            opened, closed = self._opened, self._closed
         yield from (family.metric() for family in copies)
         if backlogs:
             hits, misses = map(sum, zip(*caches, strict=True))

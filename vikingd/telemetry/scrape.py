@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import ipaddress
 import os
 import re
 import socket
@@ -12,6 +11,8 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
+
+from vikingd.domain.addresses import Address
 
 Render = Callable[[str], tuple[str, bytes]]
 """The content type and the body for the value of an Accept header."""
@@ -132,9 +133,4 @@ def token_of(variable: str) -> str:
 def _is_loopback(host: str) -> bool:
     """Return whether a Host header names this machine by its loopback interface."""
     name = host.rpartition("]")[0].lstrip("[") if host.startswith("[") else host.partition(":")[0]
-    if name.lower() == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
+    return Address(name.lower()).is_local

@@ -17,7 +17,7 @@ from vikingd.wire.rights_table import check_operator
 
 
 class ManagedTenants(Protocol):
-    """The stores of the tenants; see `vikingd.daemon.tenants`."""
+    """The stores of the tenants; see `vikingd.daemon.open_tenants`."""
 
     def names(self) -> list[str]:
         """Return the names of all tenants."""

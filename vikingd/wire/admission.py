@@ -10,11 +10,11 @@ import grpc
 import structlog
 
 from vikingd.access.audit import Audit
-from vikingd.access.failures import Failures
 from vikingd.access.gate import Gate, Metadata
 from vikingd.access.keys import KeyStore
 from vikingd.access.peers import subjects_of
 from vikingd.access.quotas import Limits, Quotas, check_stored
+from vikingd.access.wrong_keys import Failures
 from vikingd.domain.errors import NotReadable, Overloaded, PermissionDenied, Unauthenticated
 from vikingd.domain.rights import CALLER, Caller
 from vikingd.engine import Engine
@@ -43,7 +43,7 @@ class OpenTenant(Protocol):
 
 
 class OpenTenants(Protocol):
-    """The tenants; see `vikingd.daemon.tenants`."""
+    """The tenants; see `vikingd.daemon.open_tenants`."""
 
     def use(self, name: str) -> AbstractAsyncContextManager[OpenTenant]:
         """Open a tenant for the time of a call."""

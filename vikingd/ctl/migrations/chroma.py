@@ -8,17 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
 from vikingd.client.importing import Item
-from vikingd.ctl.migrations.source import (
-    Asked,
-    Source,
-    checked,
-    fitted,
-    is_url,
-    missing,
-    name_of,
-    stopped,
-    valid,
-)
+from vikingd.ctl.migrations import source
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import InvalidField
@@ -32,11 +22,12 @@ if TYPE_CHECKING:
 DEFAULT = "viking://resources/chroma"
 _FILE = "chroma.sqlite3"
 _PAGE = 500  # records in one request
+_COLUMNS = ("documents", "metadatas", "uris", "embeddings")
 _ID = "chroma_id"
 _ADDRESS = "chroma_uri"
 
 
-def opened(asked: Asked) -> Source:
+def opened(asked: source.Asked) -> source.Source:
     """Open a persistent directory or a server of Chroma.
 
     Raises:
@@ -63,16 +54,16 @@ def opened(asked: Asked) -> Source:
     if asked.delete and len(asked.collections) > 1:
         raise InvalidField("delete", "takes one --collection, or all collections without it")
     below = uris.join(top, chosen[0].name) if len(asked.collections) == 1 else top
-    return Source(below, _read(asked, top, chosen, used), sum(counts) + len(chosen))
+    return source.Source(below, _read(asked, top, chosen, used), sum(counts) + len(chosen))
 
 
-def _client(asked: Asked) -> ClientAPI:
+def _client(asked: source.Asked) -> ClientAPI:
     try:
         import chromadb
     except ImportError:
-        raise missing("chromadb", "chroma") from None
+        raise source.missing("chromadb", "chroma") from None
     settings = chromadb.Settings(anonymized_telemetry=False)
-    if not is_url(asked.place):
+    if not source.is_url(asked.place):
         if not (Path(asked.place) / _FILE).is_file():
             raise InvalidField(
                 "path",
@@ -120,7 +111,7 @@ def _all(client: ClientAPI) -> Iterator[Collection]:
         yield client.get_collection(name, embedding_function=None)
 
 
-def _use_vectors(asked: Asked, collection: Collection, count: int) -> bool:
+def _use_vectors(asked: source.Asked, collection: Collection, count: int) -> bool:
     if not count:
         return False
     first = collection.get(limit=1, include=["embeddings"])["embeddings"]
@@ -139,14 +130,14 @@ def _model(collection: Collection) -> str:
 
 
 def _read(
-    asked: Asked, top: str, collections: list[Collection], used: list[bool]
+    asked: source.Asked, top: str, collections: list[Collection], used: list[bool]
 ) -> Iterator[Item]:
     tree = Tree()
     for collection, with_vectors in zip(collections, used, strict=True):
         directory = uris.join(top, collection.name)
         where = f"{asked.place}: {collection.name}"
-        metadata = fitted(collection.metadata or {}, asked.notes)
-        yield checked(
+        metadata = source.fitted(collection.metadata or {}, asked.notes)
+        yield source.checked(
             where,
             Draft(directory, is_directory=True, title=collection.name, metadata=metadata),
             tree,
@@ -162,31 +153,27 @@ def _read(
                 )
             except Exception as error:
                 reason = f"{where} cannot be read from record {offset:,} on: {error}"
-                raise stopped(reason) from None
+                raise source.stopped(reason) from None
             identifiers = page["ids"]
+            columns = [name for name in _COLUMNS if page.get(name) is not None]
             for i, identifier in enumerate(identifiers):
-                record = {key: page[key][i] for key in _columns(page)}
+                record = {key: page[key][i] for key in columns}
                 name = f"{where}: {identifier}"
-                uri = uris.join(directory, name_of(identifier))
+                uri = uris.join(directory, source.name_of(identifier))
                 try:
                     draft = _draft(asked, uri, identifier, record)
                 except InvalidField as error:
-                    yield Unreadable(name, str(error), valid(uri))
+                    yield Unreadable(name, str(error), source.valid(uri))
                 else:
-                    yield checked(name, draft, tree)
+                    yield source.checked(name, draft, tree)
             offset += len(identifiers)
             if len(identifiers) < _PAGE:
                 break
 
 
-def _columns(page: Mapping[str, Any]) -> list[str]:
-    names = ("documents", "metadatas", "uris", "embeddings")
-    return [name for name in names if page.get(name) is not None]
-
-
-def _draft(asked: Asked, uri: str, identifier: str, record: Mapping[str, Any]) -> Draft:
+def _draft(asked: source.Asked, uri: str, identifier: str, record: Mapping[str, Any]) -> Draft:
     content = record.get("documents") or ""
-    metadata = fitted(record.get("metadatas") or {}, asked.notes)
+    metadata = source.fitted(record.get("metadatas") or {}, asked.notes)
     own = {_ADDRESS: record.get("uris"), _ID: identifier if uris.name(uri) != identifier else None}
     for key, value in own.items():
         if value is not None and metadata.setdefault(key, value) != value:

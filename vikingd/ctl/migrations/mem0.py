@@ -14,11 +14,11 @@ from operator import attrgetter
 from typing import Any
 
 from vikingd.client.importing import Item
-from vikingd.ctl.migrations.source import Asked, Source, checked, fitted, name_of
+from vikingd.ctl.migrations import source
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft, Entry
 from vikingd.domain.errors import InvalidField
-from vikingd.ingest.files import Unreadable, microseconds
+from vikingd.ingest.files import Unreadable
 from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.passages import default_passages
 from vikingd.memory import entries
@@ -54,7 +54,7 @@ class _Memory:
         return Entry(time=self.updated_at or self.created_at, created_at=self.created_at)
 
 
-def opened(asked: Asked) -> Source:
+def opened(asked: source.Asked) -> source.Source:
     """Read an export of mem0.
 
     Raises:
@@ -88,10 +88,10 @@ def opened(asked: Asked) -> Source:
     if asked.delete and len(directories) > 1:
         raise InvalidField("delete", "needs an export of one user, or a URI")
     common = directories[0] if len(directories) == 1 else _above(directories)
-    return Source(top or common, _items(asked, memories, faulty), len(memories))
+    return source.Source(top or common, _items(asked, memories, faulty), len(memories))
 
 
-def _records(asked: Asked) -> list[Any]:
+def _records(asked: source.Asked) -> list[Any]:
     try:
         data = json.loads(read_regular(asked.place, _LARGEST))
     except OSError as error:
@@ -114,7 +114,7 @@ def _records(asked: Asked) -> list[Any]:
     return data
 
 
-def _memory(record: Any, top: str, asked: Asked) -> _Memory:
+def _memory(record: Any, top: str, asked: source.Asked) -> _Memory:
     if not isinstance(record, dict):
         raise InvalidField("memory", "is no JSON object")
     text, identifier = record.get("memory"), record.get("id")
@@ -140,9 +140,9 @@ def _memory(record: Any, top: str, asked: Asked) -> _Memory:
         text,
         top or _directory(record),
         str(category),
-        _time(record, "created_at"),
-        _time(record, "updated_at"),
-        fitted(more, asked.notes),
+        source.time_of(record.get("created_at"), "created_at"),
+        source.time_of(record.get("updated_at"), "updated_at"),
+        source.fitted(more, asked.notes),
     )
 
 
@@ -159,21 +159,15 @@ def _directory(record: Mapping[str, Any]) -> str:
         ) from None
 
 
-def _time(record: Mapping[str, Any], key: str) -> int | None:
-    value = record.get(key)
-    try:
-        return microseconds(str(value or ""))
-    except ValueError:
-        raise InvalidField(key, f"{value!r} is not ISO 8601") from None
-
-
 def _above(directories: Sequence[str]) -> str:
     """Return the deepest directory above all of these; the root for none."""
     above = [set(uris.ancestors(uri)) for uri in directories]
     return max(set.intersection(*above), key=len) if above else uris.ROOT
 
 
-def _items(asked: Asked, memories: list[_Memory], faulty: list[Unreadable]) -> Iterator[Item]:
+def _items(
+    asked: source.Asked, memories: list[_Memory], faulty: list[Unreadable]
+) -> Iterator[Item]:
     tree = Tree()
     yield from faulty
     files: dict[str, list[_Memory]] = defaultdict(list)
@@ -185,13 +179,13 @@ def _items(asked: Asked, memories: list[_Memory], faulty: list[Unreadable]) -> I
                 reason = "id: occurs twice, with another text or state"
                 yield Unreadable(f"{asked.place}: {memory.id}", reason)
             continue
-        path = uris.join(memory.directory, name_of(memory.category))
+        path = uris.join(memory.directory, source.name_of(memory.category))
         titles[path] = memory.category
         try:
             entries.added("", entries.check_text(memory.text), "", memory.category)
         except InvalidField:
             asked.notes.add("memories that cannot be an item of a list, each a file of its own")
-            yield _file(asked, memory, f"{path}/{name_of(memory.id)}.md", tree)
+            yield _file(asked, memory, f"{path}/{source.name_of(memory.id)}.md", tree)
         else:
             files[path].append(memory)
     for path, all_of_it in files.items():
@@ -200,20 +194,20 @@ def _items(asked: Asked, memories: list[_Memory], faulty: list[Unreadable]) -> I
             yield _list(asked, some, file_of(f"{path}.md", number), titles[path], tree)
 
 
-def _file(asked: Asked, memory: _Memory, uri: str, tree: Tree) -> Item:
+def _file(asked: source.Asked, memory: _Memory, uri: str, tree: Tree) -> Item:
     """Return a memory as a file of its own; its first passage has the times."""
     cut = list(default_passages(uri, memory.text))
     if cut:
         cut[0] = replace(cut[0], entry=memory.entry)
     draft = Draft(uri, content=memory.text, metadata=memory.more, passages=cut or None)
-    return checked(f"{asked.place}: {memory.id}", draft, tree)
+    return source.checked(f"{asked.place}: {memory.id}", draft, tree)
 
 
-def _list(asked: Asked, some: Sequence[_Memory], uri: str, title: str, tree: Tree) -> Item:
+def _list(asked: source.Asked, some: Sequence[_Memory], uri: str, title: str, tree: Tree) -> Item:
     """Return a file with a list of memories."""
     content = _content(some, title)
     stated = zip(default_passages(uri, content), some, strict=True)
-    return checked(
+    return source.checked(
         asked.place,
         Draft(
             uri,
@@ -240,7 +234,7 @@ def _content(some: Sequence[_Memory], title: str) -> str:
     return content
 
 
-def _common(some: Sequence[_Memory], asked: Asked) -> dict[str, Any]:
+def _common(some: Sequence[_Memory], asked: source.Asked) -> dict[str, Any]:
     """Return the values that all memories of a file have; a note tells of the others."""
     first = some[0].more
     common = {

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from vikingd.client.importing import Item
-from vikingd.ctl.migrations.source import Asked, Source, checked, fitted, is_url
+from vikingd.ctl.migrations import source
 from vikingd.ctl.migrations.workspace import Entry, Place, Server, Unavailable, opened_workspace
 from vikingd.domain import uri as uris
 from vikingd.domain.changes import Linked
@@ -29,7 +29,7 @@ from vikingd.domain.contexts import ContextType, Draft, Passage
 from vikingd.domain.contexts import Entry as Memory
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.abstracts import derive_title
-from vikingd.ingest.files import Unreadable, microseconds
+from vikingd.ingest.files import Unreadable
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.kinds import Kind, kind_of
@@ -39,10 +39,11 @@ from vikingd.ingest.prepare import is_shared
 _ABSTRACT, _OVERVIEW, _RELATIONS = ".abstract.md", ".overview.md", ".relations.json"
 _FIELDS = re.compile(r"\s*<!-- MEMORY_FIELDS\s*(\{.*\})\s*-->\s*\Z", re.DOTALL)
 _KINDS = ("memories", "resources", "skills")
+_TIMES = ("updated_at", "created_at")
 _DEFAULT = "default"  # the user of a server without users
 
 
-def opened(asked: Asked) -> Source:
+def opened(asked: source.Asked) -> source.Source:
     """Open a workspace or a server of OpenViking.
 
     Raises:
@@ -53,9 +54,11 @@ def opened(asked: Asked) -> Source:
     if asked.delete and not asked.uri:
         raise InvalidField("delete", "needs a URI")
     place: Place = (
-        Server(asked.place, asked.key) if is_url(asked.place) else opened_workspace(asked.place)
+        Server(asked.place, asked.key)
+        if source.is_url(asked.place)
+        else opened_workspace(asked.place)
     )
-    return Source(top, _Reading(place, asked, top).items(), place.count())
+    return source.Source(top, _Reading(place, asked, top).items(), place.count())
 
 
 def mapped(parts: Sequence[str]) -> str:
@@ -77,7 +80,7 @@ class _Reading:
     """One reading of a tree."""
 
     place: Place
-    asked: Asked
+    asked: source.Asked
     top: str
     tree: Tree = field(default_factory=Tree)
     links: list[Linked] = field(default_factory=list)
@@ -109,7 +112,8 @@ class _Reading:
             if entry.name.startswith("."):
                 continue
             if entry.is_directory:
-                if at or _may_hold(child):
+                # Some directories below these have a place here.
+                if at or (child[0] in ("user", "agent") and len(child) <= 2):
                     yield from self._directory(child)
                 else:
                     self.asked.notes.add(f"directories that have no place here, {_kind(child)}")
@@ -145,7 +149,7 @@ class _Reading:
             abstract=_body(texts.get(_ABSTRACT, "")),
             overview=_body(texts.get(_OVERVIEW, "")),
         )
-        item = checked(where, draft, self.tree)
+        item = source.checked(where, draft, self.tree)
         yield item
         if isinstance(item, Draft):
             self.given.add(uri)
@@ -171,23 +175,21 @@ class _Reading:
         if uris.context_type(uri) is ContextType.MEMORY:
             content, fields = _without_fields(content)
         try:
-            state = Memory(
-                time=_time(fields, "updated_at") or _time(fields, "created_at"),
-                created_at=_time(fields, "created_at"),
-            )
+            updated, created = (source.time_of(fields.get(key), key) for key in _TIMES)
+            state = Memory(time=updated or created, created_at=created)
         except InvalidField as error:
             return Unreadable(where, str(error), uri)
         cut: Sequence[Passage] = default_passages(uri, content)
         if state != Memory():
             cut = [replace(passage, entry=state) for passage in cut]
         stated = front_matter(content)[0] if kind_of(parts[-1]) is Kind.MARKDOWN else {}
-        item = checked(
+        item = source.checked(
             where,
             Draft(
                 uri,
                 content=content,
                 title=derive_title(content, parts[-1]),
-                metadata={**stated, **fitted(fields, self.asked.notes)},
+                metadata={**stated, **source.fitted(fields, self.asked.notes)},
                 passages=cut or None,
             ),
             self.tree,
@@ -195,11 +197,6 @@ class _Reading:
         if isinstance(item, Draft):
             self.given.add(item.uri)
         return item
-
-
-def _may_hold(parts: Sequence[str]) -> bool:
-    """Return True for a directory that has no place here, while some below it do."""
-    return parts[0] in ("user", "agent") and len(parts) <= 2
 
 
 def _kind(parts: Sequence[str]) -> str:
@@ -222,11 +219,3 @@ def _without_fields(content: str) -> tuple[str, dict[str, Any]]:
     except ValueError:
         return content, {}
     return f"{content[: found.start()]}\n", fields
-
-
-def _time(fields: Mapping[str, Any], key: str) -> int | None:
-    value = fields.get(key)
-    try:
-        return microseconds(str(value or ""))
-    except ValueError:
-        raise InvalidField(key, f"{value!r} is not ISO 8601") from None

@@ -9,20 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vikingd.client.importing import Item
-from vikingd.ctl.migrations.source import (
-    Asked,
-    Source,
-    checked,
-    fitted,
-    missing,
-    name_of,
-    valid,
-)
+from vikingd.ctl.migrations import source
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.uri import MAX_LEVELS
-from vikingd.ingest.files import Unreadable, microseconds, printable
+from vikingd.ingest.files import Unreadable, printable
 from vikingd.ingest.jsonl import Tree
 from vikingd.system.regular_files import check_regular
 from vikingd.system.walking import walk
@@ -53,7 +45,7 @@ class _Table:
     with_vectors: bool
 
 
-def opened(asked: Asked) -> Source:
+def opened(asked: source.Asked) -> source.Source:
     """Open a Parquet file, or all of a directory.
 
     Raises:
@@ -63,7 +55,7 @@ def opened(asked: Asked) -> Source:
     try:
         import pyarrow  # noqa: F401
     except ImportError:
-        raise missing("pyarrow", "parquet") from None
+        raise source.missing("pyarrow", "parquet") from None
     place = Path(asked.place)
     paths = _paths(asked, place) if place.is_dir() else [place]
     if not paths:
@@ -76,10 +68,10 @@ def opened(asked: Asked) -> Source:
         raise InvalidField("delete", "needs a URI")
     top = uris.parse(asked.uri or uris.ROOT)
     rows = sum(table.file.metadata.num_rows for table in tables)
-    return Source(top, _read(asked, top, tables), rows)
+    return source.Source(top, _read(asked, top, tables), rows)
 
 
-def _paths(asked: Asked, place: Path) -> list[Path]:
+def _paths(asked: source.Asked, place: Path) -> list[Path]:
     """Return the files below a directory, sorted."""
     paths = []
     for folder, folders, names in walk(place, MAX_LEVELS):
@@ -89,7 +81,7 @@ def _paths(asked: Asked, place: Path) -> list[Path]:
     return sorted(paths)
 
 
-def _table(asked: Asked, path: Path) -> _Table:
+def _table(asked: source.Asked, path: Path) -> _Table:
     from pyarrow import ArrowException
     from pyarrow.parquet import ParquetFile
 
@@ -137,7 +129,7 @@ def _dimension(file: ParquetFile, column: str) -> int:
     return 0
 
 
-def _read(asked: Asked, top: str, tables: Sequence[_Table]) -> Iterator[Item]:
+def _read(asked: source.Asked, top: str, tables: Sequence[_Table]) -> Iterator[Item]:
     from pyarrow import ArrowException
 
     tree = Tree()
@@ -160,14 +152,14 @@ def _read(asked: Asked, top: str, tables: Sequence[_Table]) -> Iterator[Item]:
 
 
 def _item(
-    asked: Asked, top: str, table: _Table, row: dict[str, Any], where: str, tree: Tree
+    asked: source.Asked, top: str, table: _Table, row: dict[str, Any], where: str, tree: Tree
 ) -> Item:
     uri = ""
     try:
         given = {field: row.pop(name, None) for field, name in table.columns.items()}
         uri, changed = _uri(top, given)
         text = _string(given, "text")
-        metadata = fitted(row, asked.notes)
+        metadata = source.fitted(row, asked.notes)
         if changed and metadata.setdefault("id", changed) != changed:
             asked.notes.add("rows with 'id' in their own metadata, which is kept")
         vector = given.get("vector")
@@ -184,8 +176,8 @@ def _item(
             time=_time(given.get("time")),
         )
     except (InvalidField, TypeError) as error:
-        return Unreadable(where, str(error), valid(uri))
-    return checked(where, draft, tree)
+        return Unreadable(where, str(error), source.valid(uri))
+    return source.checked(where, draft, tree)
 
 
 def _uri(top: str, given: Mapping[str, Any]) -> tuple[str, str]:
@@ -195,7 +187,7 @@ def _uri(top: str, given: Mapping[str, Any]) -> tuple[str, str]:
     identifier = given.get("id")
     if identifier is None or identifier == "":
         raise InvalidField("uri" if "uri" in given else "id", "is missing")
-    name = name_of(str(identifier))
+    name = source.name_of(str(identifier))
     return uris.join(top, name), str(identifier) if name != str(identifier) else ""
 
 
@@ -213,8 +205,5 @@ def _time(value: Any) -> int | None:
     if isinstance(value, date) and not isinstance(value, datetime):
         value = datetime.combine(value, time(), UTC)
     if value is None or isinstance(value, datetime | str):
-        try:
-            return microseconds(str(value or ""))
-        except ValueError:
-            raise InvalidField("time", f"{value!r} is not ISO 8601") from None
+        return source.time_of(value, "time")
     raise InvalidField("time", f"is a {type(value).__name__}; a timestamp or ISO 8601 is needed")

@@ -15,12 +15,12 @@ import grpc
 
 from vikingd.client.client_errors import ClientError
 from vikingd.client.importing import Item
+from vikingd.ctl.migrations.given_vectors import Vectors
 from vikingd.ctl.migrations.notes import Notes
-from vikingd.ctl.migrations.vectors import Vectors
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import InvalidField
-from vikingd.ingest.files import Unreadable
+from vikingd.ingest.files import Unreadable, microseconds
 from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.limits import MAX_EXACT
 from vikingd.ingest.prepare import check
@@ -102,6 +102,18 @@ def checked(where: str, draft: Draft, tree: Tree) -> Draft | Unreadable:
     except InvalidField as error:
         return Unreadable(where, str(error), valid(draft.uri))
     return draft
+
+
+def time_of(value: Any, field: str) -> int | None:
+    """Return a time in ISO 8601 in microseconds since the epoch; None if there is none.
+
+    Raises:
+        InvalidField: it is not ISO 8601.
+    """
+    try:
+        return microseconds(str(value or ""))
+    except ValueError:
+        raise InvalidField(field, f"{value!r} is not ISO 8601") from None
 
 
 def is_url(place: str) -> bool:

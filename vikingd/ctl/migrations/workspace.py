@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode
 from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -45,35 +45,12 @@ class Entry(NamedTuple):
     is_directory: bool
 
 
-class Place(Protocol):
-    """A tree of OpenViking; a path is a tuple of segments below viking://."""
-
-    def name(self, parts: Sequence[str]) -> str:
-        """Return the name of a path for the user."""
-
-    def entries(self, parts: Sequence[str]) -> list[Entry]:
-        """Return the children of a directory, hidden ones too.
-
-        Raises:
-            Unavailable: the directory cannot be read.
-            ClientError: nothing more can be read.
-        """
-
-    def text(self, parts: Sequence[str]) -> str:
-        """Return the content of a file.
-
-        Raises:
-            Unavailable: the file cannot be read, or is no text.
-            ClientError: nothing more can be read.
-        """
-
-    def count(self) -> int:
-        """Return an estimate of the number of contexts; 0: unknown."""
-
-
 @dataclass(slots=True)
 class Workspace:
-    """The directory of one account on disk."""
+    """The directory of one account on disk; a path is a tuple of segments below viking://.
+
+    The methods raise Unavailable for what cannot be read, or is no text.
+    """
 
     path: Path
 
@@ -112,6 +89,8 @@ class Workspace:
 @dataclass(slots=True)
 class Server:
     """The tree that a server shows to one user; `key` is its API key, "" for none.
+
+    The methods raise Unavailable for what cannot be read, and ClientError when nothing more can.
 
     Raises:
         InvalidField: no server of OpenViking answers.
@@ -188,6 +167,10 @@ class Server:
             return json.loads(body)["result"]
         except (ValueError, TypeError, KeyError):
             raise Unavailable("the answer is not that of OpenViking") from None
+
+
+Place = Workspace | Server
+"""A tree of OpenViking."""
 
 
 def opened_workspace(place: str) -> Workspace:

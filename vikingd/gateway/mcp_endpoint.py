@@ -12,9 +12,9 @@ from starlette.types import Message, Receive, Scope, Send
 
 from vikingd.client import AsyncClient
 from vikingd.gateway.callers import Callers
-from vikingd.gateway.calls import Calls
+from vikingd.gateway.daemon_calls import Calls
 from vikingd.gateway.rest import check_json
-from vikingd.mcp.server import PATH, http_app
+from vikingd.mcp.mcp_server import PATH, http_app
 
 __all__ = ["PATH", "Models"]
 
@@ -52,18 +52,9 @@ class Models:
         request = Request(scope, receive)
         check_json(request)
         async with self._calls.body(request) as (_, body):
-            await self._app(scope, _Replay(body, receive), send)
+            waiting: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
+            async def replay() -> Message:
+                return waiting.pop() if waiting else await receive()
 
-class _Replay:
-    """The messages for an application: the body that was read already, then those after it."""
-
-    def __init__(self, body: bytes, receive: Receive) -> None:
-        self._body: bytes | None = body
-        self._receive = receive
-
-    async def __call__(self) -> Message:
-        if self._body is None:
-            return await self._receive()
-        body, self._body = self._body, None
-        return {"type": "http.request", "body": body, "more_body": False}
+            await self._app(scope, replay, send)

@@ -19,10 +19,10 @@ from vikingd.client import (
     find_request,
     retrieve_request,
 )
+from vikingd.ctl import render
+from vikingd.ctl.command_session import Session
 from vikingd.ctl.output import Form
 from vikingd.ctl.reading import Target, Tokenizer, Where
-from vikingd.ctl.render import degraded_lines, milliseconds, passage_line
-from vikingd.ctl.session import Session
 from vikingd.pb.retrieval_pb2 import BuildContextResponse, Outcome, RetrieveResponse
 
 # The enums of the client, by their names on the command line.
@@ -148,10 +148,8 @@ def context(
 
 
 def _items_table(reply: RetrieveResponse, trace: bool) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("#", "score", *(("dense", "lexical") if trace else ())):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("passage", overflow="fold")
+    numbers = ("#", "score", *(("dense", "lexical") if trace else ()))
+    table = render.results_table(*numbers, "passage", right=len(numbers))
     for rank, item in enumerate(reply.items, 1):
         parts = (f"{item.trace.dense:.3f}", f"{item.trace.lexical:.3f}") if trace else ()
         place = f" #{item.passage}" if item.passage else ""
@@ -160,34 +158,34 @@ def _items_table(reply: RetrieveResponse, trace: bool) -> Table:
             str(rank),
             f"{item.score:.4f}",
             *parts,
-            Group(name, passage_line(item.section, item.text)),
+            Group(name, render.passage_line(item.section, item.text)),
         )
     return table
 
 
 def _items_footer(reply: RetrieveResponse) -> Text:
-    took = sum(map(milliseconds, reply.timings))
+    took = sum(map(render.milliseconds, reply.timings))
     count = f"{len(reply.items)} item{'' if len(reply.items) == 1 else 's'}"
     if not reply.items:
-        why = Outcome.Name(reply.outcome).removeprefix("OUTCOME_").lower().replace("_", " ")
+        why = render.value_name(Outcome, reply.outcome).replace("_", " ")
         count = f"no item: {why}"
     footer = Text(f"{count} · revision {reply.revision} · {took:.1f} ms", "dim")
     if reply.relaxed_clauses:
         footer.append(f"\nsearched without: {', '.join(reply.relaxed_clauses)}", "yellow")
     if reply.next_page_token:
         footer.append(f"\nmore: page token {reply.next_page_token}")
-    return footer.append_text(degraded_lines(reply.degraded))
+    return footer.append_text(render.degraded_lines(reply.degraded))
 
 
 def _sources(reply: BuildContextResponse) -> Text:
     tokens = f"{reply.used_tokens} of {reply.budget_tokens} tokens"
     if reply.approximate:
         tokens += " (estimated)"
-    took = sum(map(milliseconds, reply.timings))
+    took = sum(map(render.milliseconds, reply.timings))
     shown = Text(f"{tokens} · {reply.from_items} pieces · {took:.1f} ms", "dim")
     dropped = len(reply.dropped)
     if dropped:
         shown.append(f" · {dropped} dropped")
     for marker, uri in dict.fromkeys((one.marker, one.uri) for one in reply.citations):
         shown.append(f"\n{marker} {uri}" if marker != f"[{uri}]" else f"\n{uri}")
-    return shown.append_text(degraded_lines(reply.degraded))
+    return shown.append_text(render.degraded_lines(reply.degraded))

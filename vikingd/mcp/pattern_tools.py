@@ -11,9 +11,10 @@ from pydantic import Field
 
 from vikingd.client import DEFAULT_TIMEOUT, AsyncClient
 from vikingd.domain import uri as uris
-from vikingd.mcp.answers import Entry, FoundLine, FoundLines, Listing
 from vikingd.mcp.arguments import MaxTokens, Offset, Target
+from vikingd.mcp.browsing import page_of
 from vikingd.mcp.budget import fill
+from vikingd.mcp.tool_answers import Entry, FoundLine, FoundLines, Listing
 
 _PAGE = 10_000  # items of one page at most
 
@@ -110,15 +111,10 @@ async def _taken(
     One call of the daemon looks at a part of a large tree, so the time of all of them is bounded.
     """
     taken: list[Answered] = []
-    number = 0
     try:
         async with asyncio.timeout(client.timeout or DEFAULT_TIMEOUT):
-            async for item in found:
-                number += 1
-                if number > offset:
-                    taken.append(convert(item))
-                if len(taken) == most:
-                    break
+            async for item in page_of(found, offset, most):
+                taken.append(convert(item))  # noqa: PERF401  a timeout leaves them
     except TimeoutError:
         return taken, True
     return taken, False

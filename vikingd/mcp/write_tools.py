@@ -8,8 +8,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
 from vikingd.client import AsyncClient, Document, RevisionDiffers
-from vikingd.mcp.answers import Forgotten, Remembered, Written, note_of
 from vikingd.mcp.arguments import MAX_INTEGER, MAX_URI, WHOLE, MemoryType, Project
+from vikingd.mcp.tool_answers import Forgotten, Remembered, Written, note_of
 
 _SHOWN = 200  # characters of a forgotten memory
 

@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vikingd.domain.uri import ROOT
-from vikingd.gateway.calls import Calls
-from vikingd.gateway.errors import JSON, CallFailed, Fault
+from vikingd.gateway.daemon_calls import Calls
+from vikingd.gateway.http_errors import JSON, CallFailed, Fault
 from vikingd.gateway.queries import Query
 from vikingd.gateway.rest import fields_of, media_type
 from vikingd.gateway.rpcs import RPCS
@@ -37,22 +37,21 @@ class Contexts:
 
     async def get(self, request: Request) -> Response:
         """Read a context."""
-        query = Query(request)
-        timeout, revision = query.timeout(), query.one("min_revision")
-        query.end()
+        with Query(request) as query:
+            timeout, revision = query.timeout(), query.one("min_revision")
         fields = {"uri": _uri(request), "min_revision": revision}
         reply = await self._calls.send(request, _GET, fields, timeout, "context")
         etag = f'"{reply.message.context.revision}"'
-        if etag in _tags(request.headers.get("if-none-match", "")):
+        tags = request.headers.get("if-none-match", "").split(",")
+        if etag in (tag.strip().removeprefix("W/") for tag in tags):
             return Response(status_code=304, headers={"etag": etag})
         return Response(reply.json, headers={"etag": etag}, media_type=JSON)
 
     async def put(self, request: Request) -> Response:
         """Write a context, as JSON or as the text of a file."""
         kind, uri, revision = media_type(request), _uri(request), _expected(request)
-        query = Query(request)
-        timeout, waits = query.timeout(), query.flag("wait_for_vectors")
-        query.end()
+        with Query(request) as query:
+            timeout, waits = query.timeout(), query.flag("wait_for_vectors")
         if kind not in (JSON, *TEXTS):
             allowed = " or ".join((JSON, *TEXTS))
             raise Fault(415, f"the content-type must be {allowed}, not {kind or 'absent'}")
@@ -69,9 +68,8 @@ class Contexts:
     async def delete(self, request: Request) -> Response:
         """Remove a context with all below it."""
         revision = _expected(request)
-        query = Query(request)
-        timeout, may_miss = query.timeout(), query.flag("allow_missing")
-        query.end()
+        with Query(request) as query:
+            timeout, may_miss = query.timeout(), query.flag("allow_missing")
         fields: dict[str, Any] = {"uris": [_uri(request)], "allow_missing": may_miss}
         if revision is not None:
             fields["expected_revision"] = revision
@@ -115,10 +113,6 @@ def _expected(request: Request) -> str | None:
     if found is None:
         raise Fault(400, "must be one ETag that GET has returned", field="if-match")
     return found[1]
-
-
-def _tags(header: str) -> set[str]:
-    return {tag.strip().removeprefix("W/") for tag in header.split(",")}
 
 
 def _named(context: Any, uri: str, revision: str | None) -> Any:

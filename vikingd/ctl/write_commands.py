@@ -10,11 +10,26 @@ from rich.text import Text
 
 from vikingd.client import Document
 from vikingd.client.removing import delete_in_parts
+from vikingd.ctl import render
+from vikingd.ctl.command_session import OTHER, Session, text_of, usable
 from vikingd.ctl.reading import json_object
-from vikingd.ctl.session import Session, text_of, usable
 from vikingd.pb.contexts_pb2 import DeleteResponse, PutOutcome
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def confirm(question: str, *, needs_yes: str = "") -> None:
+    """Ask on a terminal, and exit unless the answer is yes.
+
+    Args:
+        question: the question.
+        needs_yes: the error without a terminal; "": the command goes on.
+    """
+    if not sys.stdin.isatty():
+        if needs_yes:
+            raise typer.BadParameter(needs_yes)
+    elif not typer.confirm(question, err=True):
+        raise typer.Exit(OTHER)
 
 
 def put(
@@ -70,7 +85,7 @@ def put(
             update_mask=None if is_whole else given,
         )
     reply = session.client.put([document])
-    outcome = PutOutcome.Name(reply.outcomes[0]).removeprefix("PUT_OUTCOME_").lower()
+    outcome = render.value_name(PutOutcome, reply.outcomes[0])
     session.show(reply, Text(f"{outcome} {uri} at revision {reply.revision}"))
 
 
@@ -97,12 +112,11 @@ def rm(
             continue
         if not recursive:
             raise typer.BadParameter(f"{uri} is a directory: -r removes it with all below it")
-        if yes or not next(session.client.list(uri), None):
-            continue
-        if not sys.stdin.isatty():
-            raise typer.BadParameter(f"{uri} is not empty: --yes removes it without asking")
-        if not typer.confirm(f"{uri} is not empty. Remove all of it?", err=True):
-            raise typer.Exit(1)
+        if not yes and next(session.client.list(uri), None):
+            confirm(
+                f"{uri} is not empty. Remove all of it?",
+                needs_yes=f"{uri} is not empty: --yes removes it without asking",
+            )
     removed = 0
     for reply in delete_in_parts(session.client, uris):
         removed += reply.deleted

@@ -48,13 +48,12 @@ def lines(*parts: str) -> str:
 
 
 class Answer(BaseModel):
-    """A result of a tool."""
+    """A result of a tool; `str` is its text form."""
 
     model_config = ConfigDict(frozen=True)
 
     @abstractmethod
-    def text(self) -> str:
-        """Return the answer as text."""
+    def __str__(self) -> str: ...
 
 
 class FoundPassage(BaseModel):
@@ -92,8 +91,7 @@ class FoundFiles(Answer):
     rest: str = Rest
     note: str = Note
 
-    def text(self) -> str:
-        """Return the results as text."""
+    def __str__(self) -> str:
         head = "Nothing was found."
         if self.results:
             head = f"{len(self.results)} results, best first; lines after | are stored text."
@@ -112,8 +110,7 @@ class RecalledMemory(BaseModel):
     date: str = Field(default="", description="The day when it was last said.")
     said: int = Field(default=1, description="How often it was said.")
 
-    def text(self) -> str:
-        """Return the memory as lines of text."""
+    def __str__(self) -> str:
         about = [f"memory {self.id}" if self.id else "file"]
         about += [self.date] if self.date else []
         about += [f"said {self.said} times"] if self.said > 1 else []
@@ -128,12 +125,11 @@ class RecalledMemories(Answer):
     rest: str = Rest
     note: str = Note
 
-    def text(self) -> str:
-        """Return the memories as text."""
+    def __str__(self) -> str:
         head = "Nothing is remembered that matches."
         if self.memories:
             head = f"{len(self.memories)} memories, best first; lines after | are stored text."
-        found = (memory.text() for memory in self.memories)
+        found = map(str, self.memories)
         return lines(head, *found, named(self.reason), self.rest, self.note)
 
 
@@ -152,8 +148,7 @@ class BuiltText(Answer):
     rest: str = Rest
     note: str = Note
 
-    def text(self) -> str:
-        """Return the text between fences, then the sources."""
+    def __str__(self) -> str:
         if not self.content:
             return lines("Nothing was found.", self.note)
         sources = (f"{source.marker} {named(source.uri)}" for source in self.sources)
@@ -174,8 +169,7 @@ class FileContent(Answer):
     related: list[str] = Field(default=[], description="URIs that are linked with it.")
     rest: str = Rest
 
-    def text(self) -> str:
-        """Return the content between fences."""
+    def __str__(self) -> str:
         end = self.offset + len(self.content)
         head = f"{named(self.uri)}, characters {self.offset} to {end} of {self.characters}"
         if self.directory:
@@ -193,8 +187,7 @@ class Entry(BaseModel):
     directory: bool = False
     abstract: str = ""
 
-    def text(self) -> str:
-        """Return the entry as lines of text; the URI of a directory ends with a slash."""
+    def __str__(self) -> str:
         slash = "/" if self.directory else ""
         return lines(f"- {named(self.uri)}{slash}", quoted(self.abstract, "  "))
 
@@ -205,12 +198,11 @@ class Listing(Answer):
     entries: list[Entry]
     rest: str = Rest
 
-    def text(self) -> str:
-        """Return the entries as text."""
+    def __str__(self) -> str:
         head = "There is nothing."
         if self.entries:
             head = f"{len(self.entries)} entries; a directory ends with /."
-        return lines(head, *(entry.text() for entry in self.entries), self.rest)
+        return lines(head, *map(str, self.entries), self.rest)
 
 
 class FoundLine(BaseModel):
@@ -227,8 +219,7 @@ class FoundLines(Answer):
     lines: list[FoundLine]
     rest: str = Rest
 
-    def text(self) -> str:
-        """Return the lines below their files."""
+    def __str__(self) -> str:
         head = "No line matches."
         if self.lines:
             head = (
@@ -251,8 +242,7 @@ class Remembered(Answer):
     near: str = Field(default="", description="The wording before, or one that may mean the same.")
     note: str = Note
 
-    def text(self) -> str:
-        """Return the outcome as text."""
+    def __str__(self) -> str:
         head = f"{self.outcome}: memory {self.id} in {named(self.uri)}"
         if self.near:
             before = self.outcome == "reinforced"
@@ -269,8 +259,7 @@ class Written(Answer):
         default=None, description="For the next write. Not set: others wrote after you, read it."
     )
 
-    def text(self) -> str:
-        """Return the outcome as text."""
+    def __str__(self) -> str:
         if self.revision is None:
             return f"{self.outcome}: {named(self.uri)}; others wrote after you, read it again"
         return f"{self.outcome}: {named(self.uri)} has revision {self.revision}"
@@ -282,8 +271,7 @@ class Forgotten(Answer):
     uris: list[str] = Field(default=[], description="The removed file.")
     memories: list[str] = Field(default=[], description="The removed memories.")
 
-    def text(self) -> str:
-        """Return what is gone as text."""
+    def __str__(self) -> str:
         removed = (f"removed {named(uri)}" for uri in self.uris)
         head = f"forgot {len(self.memories)} memories:" if self.memories else ""
         return lines(*removed, head, *map(quoted, self.memories))

@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from vikingd.gateway import json_form
 from vikingd.gateway.bodies import LARGE, Bodies, too_large
 from vikingd.gateway.callers import Caller, Callers
-from vikingd.gateway.errors import CallFailed
+from vikingd.gateway.http_errors import CallFailed
 from vikingd.gateway.rpcs import RPCS, Rpc
 from vikingd.gateway.upstream import Upstream
 from vikingd.pb.contexts_pb2 import ListRequest

@@ -23,7 +23,7 @@ from vikingd.client import DEFAULT_TIMEOUT, ClientError, Unsendable
 from vikingd.client.credentials import Credentials
 from vikingd.client.messages import MessageClient
 from vikingd.client.unreached import unreachable
-from vikingd.ctl.options import Common, declare
+from vikingd.ctl.options import Common, with_common
 from vikingd.ctl.output import (
     Form,
     escaped_json,
@@ -144,8 +144,7 @@ def connected(
         has_uris: the results have URIs, so that -o uri can print them.
     """
 
-    def run(ctx: typer.Context, **given: Any) -> None:
-        common = Common(**{name: given.pop(name) for name in shared}).over(ctx.obj)
+    def run(common: Common, **given: Any) -> None:
         with usable():
             common = common.over(Common.from_environment())
             form, credentials = common.form(), common.credentials()
@@ -155,8 +154,7 @@ def connected(
         with opened(address, timeout, form, credentials, other, quiet=common.quiet) as session:
             function(session, **given)
 
-    shared = declare(run, function)
-    return run
+    return with_common(run, function)
 
 
 @contextmanager

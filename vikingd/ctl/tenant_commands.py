@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from typing import Annotated
 
@@ -11,9 +10,9 @@ from rich.table import Table
 from rich.text import Text
 
 from vikingd.ctl import render
-from vikingd.ctl.keys import Limit, limits_of, limits_text
-from vikingd.ctl.session import OTHER, Session, connected
-from vikingd.ctl.writing import Yes
+from vikingd.ctl.command_session import Session, connected
+from vikingd.ctl.key_commands import Limit, limits_of, limits_text
+from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.pb import access_pb2
 
 app = typer.Typer(help="Manage tenants.", no_args_is_help=True)
@@ -77,10 +76,8 @@ def _delete(session: Session, name: _Name, yes: Yes = False) -> None:
     Example: vikingctl tenants delete acme
     """
     if not yes:
-        if not sys.stdin.isatty():
-            raise typer.BadParameter("a deletion needs --yes without a terminal")
-        if not typer.confirm(f"Delete all that the tenant {name} has?", err=True):
-            raise typer.Exit(OTHER)
+        needed = "a deletion needs --yes without a terminal"
+        confirm(f"Delete all that the tenant {name} has?", needs_yes=needed)
     reply = session.client.delete_tenant(name)
     removed = f"{reply.contexts:,} contexts, {render.size(reply.bytes)} and {reply.keys:,} keys"
     session.show(reply, Text(f"tenant {name} is deleted: {removed}"))
@@ -94,9 +91,7 @@ app.command("delete")(connected(_delete, deadline=None))
 
 
 def _table(tenants: Iterable[access_pb2.Tenant]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("tenant", "created", "state", "limits"):
-        table.add_column(heading)
+    table = Table("tenant", "created", "state", "limits", box=None, padding=(0, 2, 0, 0))
     for tenant in tenants:
         created = render.local_time(tenant.create_time) if tenant.HasField("create_time") else ""
         state = "open" if tenant.open else "closed"

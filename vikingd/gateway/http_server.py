@@ -7,6 +7,7 @@ import contextlib
 import logging
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Callable, Iterator
 
@@ -14,10 +15,10 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from vikingd import __version__
-from vikingd.config import Settings
-from vikingd.gateway import connections, listening
+from vikingd.config import Settings, usable
+from vikingd.gateway import connections, http_address
 from vikingd.gateway.app import application
-from vikingd.gateway.tls import Certificates
+from vikingd.gateway.https_certificates import HttpsCertificates
 from vikingd.system.platform import raise_file_limit
 
 _GRACE = 5  # seconds for running requests when the gateway stops
@@ -56,22 +57,27 @@ def run(
     sys.setswitchinterval(_SWITCH_INTERVAL)
     # The gateway itself logs what fails; uvicorn would add a line, and the traceback.
     logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
-    with listener or listening.listener(settings.gateway.address) as opened:
+    with listener or http_address.listener(settings.gateway.address) as opened:
         asyncio.run(_serve(settings, opened, started))
 
 
 async def _serve(
     settings: Settings, listener: socket.socket, started: Callable[[str], None]
 ) -> None:
-    listen = listening.taken(settings.gateway.address, listener)
-    certificates = Certificates(settings.tls) if listen.tls else None
+    listen = http_address.taken(settings.gateway.address, listener)
+    tls = settings.tls
+    with usable("tls"):
+        certificates = (
+            HttpsCertificates(tls.certificate, tls.key, tls.client_ca) if listen.tls else None
+        )
+        context = certificates.context() if certificates else None
     async with application(settings, listen) as app:
-        server = _Server(_configuration(app, certificates))
+        server = _Server(_configuration(app, context))
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, setattr, server, "should_exit", True)
         watch = asyncio.create_task(certificates.watch()) if certificates else None
-        url = listening.url(listen)
+        url = http_address.url(listen)
         print(f"vikingd {__version__} gateway on {url}", flush=True)
         started(url)
         await server.serve([listener])
@@ -79,7 +85,7 @@ async def _serve(
             watch.cancel()
 
 
-def _configuration(app: ASGIApp, certificates: Certificates | None) -> uvicorn.Config:
+def _configuration(app: ASGIApp, context: ssl.SSLContext | None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=connections.Connection,
@@ -91,7 +97,7 @@ def _configuration(app: ASGIApp, certificates: Certificates | None) -> uvicorn.C
         loop="none",
         proxy_headers=False,
         server_header=False,
-        ssl_context_factory=(lambda *_: certificates.context) if certificates else None,
+        ssl_context_factory=(lambda *_: context) if context else None,
         timeout_graceful_shutdown=_GRACE,
         timeout_keep_alive=_NEVER,  # the deadline of the next head comes first
         ws="none",

@@ -11,8 +11,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from vikingd.ctl.render import local_time
-from vikingd.ctl.session import Session, connected
+from vikingd.ctl import render
+from vikingd.ctl.command_session import Session, connected
 from vikingd.pb import access_pb2
 
 _UNITS = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
@@ -112,7 +112,7 @@ def _rotate(
     """
     reply = session.client.rotate_key(key, grace=duration(grace, "--grace"))
     session.show(reply, Text(reply.secret))
-    until = local_time(reply.old_expire_time)
+    until = render.local_time(reply.old_expire_time)
     session.note(f"key {reply.key.id}: the old secret is valid until {until}", "dim")
 
 
@@ -149,12 +149,11 @@ def limits_text(limits: access_pb2.Limits) -> str:
 
 
 def _table(keys: Iterable[access_pb2.Key]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0))
-    for heading in ("key", "user", "rights", "created", "last use", "state", "note"):
-        table.add_column(heading)
+    headings = ("key", "user", "rights", "created", "last use", "state", "note")
+    table = Table(*headings, box=None, padding=(0, 2, 0, 0))
     for key in keys:
         rights = "operator" if key.operator else " ".join(map(_grant, key.grants))
-        used = local_time(key.last_use_time) if key.HasField("last_use_time") else "never"
+        used = render.local_time(key.last_use_time) if key.HasField("last_use_time") else "never"
         table.add_row(
             *map(
                 Text,
@@ -162,7 +161,7 @@ def _table(keys: Iterable[access_pb2.Key]) -> Table:
                     key.id,
                     key.user,
                     " ".join((rights, limits_text(key.limits))).strip(),
-                    local_time(key.create_time),
+                    render.local_time(key.create_time),
                     used,
                     _state(key),
                     " ".join((key.note, key.certificate_subject)).strip(),
@@ -173,13 +172,12 @@ def _table(keys: Iterable[access_pb2.Key]) -> Table:
 
 
 def _grant(grant: access_pb2.Grant) -> str:
-    right = access_pb2.Right.Name(grant.right).removeprefix("RIGHT_").lower()
-    return f"{right}:{grant.uri_prefix}"
+    return f"{render.value_name(access_pb2.Right, grant.right)}:{grant.uri_prefix}"
 
 
 def _state(key: access_pb2.Key) -> str:
     if key.HasField("revoke_time"):
-        return f"revoked {local_time(key.revoke_time)}"
+        return f"revoked {render.local_time(key.revoke_time)}"
     if key.HasField("expire_time"):
-        return f"until {local_time(key.expire_time)}"
+        return f"until {render.local_time(key.expire_time)}"
     return "valid"

@@ -23,7 +23,8 @@ def listener(address: Address) -> socket.socket:
     try:
         made = socket.create_server((address.host, address.port), family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise OSError(f"cannot listen on {_shown(address)}: {error.strerror}") from None
+        shown = url(address) if address.tls else address
+        raise OSError(f"cannot listen on {shown}: {error.strerror}") from None
     # Connections inherit it. asyncio sets it only if the socket was made with the protocol TCP.
     made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return made
@@ -55,7 +56,3 @@ def plain(addresses: Iterable[Address]) -> Address:
         "gateway.daemon: name the address of the daemon, or let it listen on a loopback address or "
         "a unix socket, too"
     )
-
-
-def _shown(address: Address) -> str:
-    return url(address) if address.tls else str(address)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.text import Text
 from rich.tree import Tree
 
-from vikingd.ctl.render import add_by_uri, by_score, milliseconds, timings_line, type_name
+from vikingd.ctl import render
 from vikingd.domain import uri as uris
 from vikingd.domain.find import StopReason
 from vikingd.pb import retrieval_pb2
@@ -42,16 +42,15 @@ def formula(parts: retrieval_pb2.ScoreParts) -> str:
 
 def trace_tree(reply: retrieval_pb2.FindResponse, target: str = "") -> Tree:
     """Return the trace of a Find as a tree, from its scope to its results."""
-    method = retrieval_pb2.Method.Name(reply.trace.method).removeprefix("METHOD_")
-    method = method.lower().replace("_", "-")
+    method = render.value_name(retrieval_pb2.Method, reply.trace.method).replace("_", "-")
     tree = Tree(Text(f"{method} over {target or uris.ROOT}", "bold"), guide_style="dim")
     _add_walk(tree, reply.trace)
     if reply.HasField("rerank"):
         add_rerank(tree, reply.rerank)
     results = tree.add(f"results: {reply.total}")
-    for match in by_score(reply):
+    for match in render.by_score(reply):
         results.add(Text(match.uri, "bold", overflow="fold")).add(formula(match.parts))
-    tree.add(timings_line(reply.timings))
+    tree.add(render.timings_line(reply.timings))
     return tree
 
 
@@ -68,22 +67,22 @@ def search_tree(query: str, reply: retrieval_pb2.SearchResponse) -> Tree:
         hits = found.add(f"found: {len(result.hits)}")
         for hit in result.hits:
             hits.add(Text(f"{hit.score:.3f}  {hit.uri}", overflow="fold"))
-        found.add(timings_line(result.timings))
+        found.add(render.timings_line(result.timings))
     merged = tree.add(
         f"merge: {reply.total} of {sum(len(r.hits) for r in reply.query_results)}, "
         "each once, with its best score"
     )
-    for match in by_score(reply):
+    for match in render.by_score(reply):
         below = merged.add(Text(f"{match.score:.3f}  {match.uri}", "bold", overflow="fold"))
         if match.HasField("parts"):
             below.add(formula(match.parts))
-    tree.add(timings_line(reply.timings))
+    tree.add(render.timings_line(reply.timings))
     return tree
 
 
 def add_plan(tree: Tree, plan: retrieval_pb2.QueryPlan) -> None:
     """Add the plan and its source."""
-    source = retrieval_pb2.PlanSource.Name(plan.source).removeprefix("PLAN_SOURCE_").lower()
+    source = render.value_name(retrieval_pb2.PlanSource, plan.source)
     by = f"plan by {plan.model or source}" if source == "model" else f"plan: {source}"
     node = tree.add(Text(f"{by}; {plan.reason}" if plan.reason else by, overflow="fold"))
     for query in plan.queries:
@@ -95,7 +94,7 @@ def add_plan(tree: Tree, plan: retrieval_pb2.QueryPlan) -> None:
 
 def add_rerank(tree: Tree, rerank: retrieval_pb2.Rerank) -> None:
     """Add the calls of the reranker."""
-    status = retrieval_pb2.RerankStatus.Name(rerank.status).removeprefix("RERANK_STATUS_").lower()
+    status = render.value_name(retrieval_pb2.RerankStatus, rerank.status)
     about = "; ".join(filter(None, (f"rerank: {status}", rerank.model, rerank.reason)))
     node = tree.add(Text(about, "yellow" if status == "failed" else "", overflow="fold"))
     for one in rerank.rounds:
@@ -106,12 +105,14 @@ def add_rerank(tree: Tree, rerank: retrieval_pb2.Rerank) -> None:
             "left out": one.left_out,
         }
         counts = "".join(f", {count:,} {name}" for name, count in rest.items() if count)
-        node.add(f"{what}; {one.documents:,} abstracts read{counts}; {milliseconds(one):.1f} ms")
+        node.add(
+            f"{what}; {one.documents:,} abstracts read{counts}; {render.milliseconds(one):.1f} ms"
+        )
 
 
 def typed(query: retrieval_pb2.TypedQuery) -> str:
     """Return a query of a plan with its type."""
-    return f"{type_name(query.context_type) or 'everything'}: {query.query}"
+    return f"{render.type_name(query.context_type) or 'everything'}: {query.query}"
 
 
 def _add_walk(tree: Tree, trace: retrieval_pb2.FindTrace) -> None:
@@ -187,7 +188,7 @@ def _add_directories(tree: Tree, trace: retrieval_pb2.FindTrace) -> None:
         title += f": {trace.opened:,} opened in {trace.rounds} rounds"
     if len(trace.directories) > len(shown):
         title += f", the first {len(shown)} of {len(trace.directories)} (--json has all)"
-    add_by_uri(tree.add(title), {d.uri: _directory(d) for d in shown})
+    render.add_by_uri(tree.add(title), {d.uri: _directory(d) for d in shown})
 
 
 def _directory(directory: retrieval_pb2.TracedDirectory) -> Text:

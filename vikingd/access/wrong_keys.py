@@ -6,7 +6,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from ipaddress import ip_address, ip_network
+from math import inf
 
 from vikingd.access.peers import address_of
 
@@ -24,14 +26,12 @@ _REPORT_EVERY = 60.0  # seconds
 _MAX_ADDRESS = 64  # characters
 
 
+@dataclass(slots=True)
 class _Address:
-    __slots__ = ("at", "failures", "reported_at", "unreported")
-
-    def __init__(self, now: float) -> None:
-        self.at = now
-        self.failures = 0.0
-        self.unreported = 0
-        self.reported_at = -float("inf")
+    at: float
+    failures: float = 0.0
+    unreported: int = 0
+    reported_at: float = -inf
 
 
 class Failures:

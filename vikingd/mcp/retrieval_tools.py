@@ -21,30 +21,7 @@ from vikingd.client import (
     SessionMessage,
     find_request,
 )
-from vikingd.mcp.answers import (
-    BuiltText,
-    FoundFile,
-    FoundFiles,
-    FoundPassage,
-    RecalledMemories,
-    RecalledMemory,
-    Source,
-    lines,
-    named,
-    note_of,
-)
-from vikingd.mcp.arguments import (
-    MAX_QUERY,
-    MAX_URI,
-    Kind,
-    Kinds,
-    Limit,
-    MaxTokens,
-    Message,
-    Project,
-    Query,
-    Target,
-)
+from vikingd.mcp import arguments, tool_answers
 from vikingd.mcp.budget import ENVELOPE, beginning, cost, fill, tokens
 
 _ABSTRACT = 400  # characters of an abstract in a result
@@ -54,34 +31,41 @@ _SAID = 60  # characters of an abstract that show whether a passage begins with 
 
 async def find(
     client: AsyncClient,
-    query: Query,
-    target_uri: Target = "",
-    types: Kinds = [],  # noqa: B006  pydantic copies it
-    limit: Limit = 10,
-    max_tokens: MaxTokens = 2000,
-) -> FoundFiles:
+    query: arguments.Query,
+    target_uri: arguments.Target = "",
+    types: arguments.Kinds = [],  # noqa: B006  pydantic copies it
+    limit: arguments.Limit = 10,
+    max_tokens: arguments.MaxTokens = 2000,
+) -> tool_answers.FoundFiles:
     """Return the files that match a question, with their best passages."""
     found = await client.find(
         query, target_uri=target_uri, context_types=_types(types), limit=limit
     )
     results, rest = _fitted(tuple(found), max_tokens)
-    return FoundFiles(results=results, rest=rest, note=note_of(found.degraded))
+    return tool_answers.FoundFiles(
+        results=results, rest=rest, note=tool_answers.note_of(found.degraded)
+    )
 
 
 async def search(
     client: AsyncClient,
     query: Annotated[
-        str, Field(min_length=1, max_length=MAX_QUERY, description="The task or the last request.")
+        str,
+        Field(
+            min_length=1,
+            max_length=arguments.MAX_QUERY,
+            description="The task or the last request.",
+        ),
     ],
     messages: Annotated[
-        list[Message],
+        list[arguments.Message],
         Field(max_length=20, description="The last messages before it, the oldest first."),
     ] = [],  # noqa: B006
-    target_uri: Target = "",
-    types: Kinds = [],  # noqa: B006
-    limit: Limit = 10,
-    max_tokens: MaxTokens = 2000,
-) -> FoundFiles:
+    target_uri: arguments.Target = "",
+    types: arguments.Kinds = [],  # noqa: B006
+    limit: arguments.Limit = 10,
+    max_tokens: arguments.MaxTokens = 2000,
+) -> tool_answers.FoundFiles:
     """Return the files that a task needs, given the conversation before it."""
     session = Session(messages=[SessionMessage(one.role, one.content) for one in messages])
     found = await client.search(
@@ -96,30 +80,32 @@ async def search(
     unread = ""
     if messages and found.query_plan.source is PlanSource.RULES:
         unread = f"The messages were not read ({found.query_plan.reason}): say it all in the query."
-    return FoundFiles(
+    return tool_answers.FoundFiles(
         results=results,
         queries=[] if queries == [query] else queries,
         rest=rest,
-        note=lines(unread, note_of(found.degraded)),
+        note=tool_answers.lines(unread, tool_answers.note_of(found.degraded)),
     )
 
 
-_KINDS: dict[ContextType, Kind] = {
+_KINDS: dict[ContextType, arguments.Kind] = {
     ContextType.MEMORY: "memory",
     ContextType.RESOURCE: "resource",
     ContextType.SKILL: "skill",
 }
 
 
-def _types(names: Iterable[Kind]) -> list[ContextType]:
+def _types(names: Iterable[arguments.Kind]) -> list[ContextType]:
     return [kind for kind, name in _KINDS.items() if name in names]
 
 
-def _fitted(matches: tuple[MatchedContext, ...], max_tokens: int) -> tuple[list[FoundFile], str]:
+def _fitted(
+    matches: tuple[MatchedContext, ...], max_tokens: int
+) -> tuple[list[tool_answers.FoundFile], str]:
     """Return the results that fit, and the note on the rest."""
     by_uri = {match.uri: match for match in matches}
 
-    def with_passages(result: FoundFile, most: int) -> FoundFile:
+    def with_passages(result: tool_answers.FoundFile, most: int) -> tool_answers.FoundFile:
         return _result(by_uri[result.uri], most)
 
     taken = fill(
@@ -135,18 +121,19 @@ def _fitted(matches: tuple[MatchedContext, ...], max_tokens: int) -> tuple[list[
     return taken, ""
 
 
-def _result(match: MatchedContext, passages: int) -> FoundFile:
+def _result(match: MatchedContext, passages: int) -> tool_answers.FoundFile:
     """Return a match with at most so many passages."""
     shown = match.passages[:passages]
     start = _letters(match.abstract)[:_SAID]
     repeated = any(start in _letters(passage.text) for passage in shown)
-    return FoundFile(
+    return tool_answers.FoundFile(
         uri=match.uri,
         type=_KINDS[match.context_type],
         score=round(match.score, 3),
         abstract="" if repeated else _shortened(match.abstract),
         passages=[
-            FoundPassage(offset=one.start, section=one.section, content=one.text) for one in shown
+            tool_answers.FoundPassage(offset=one.start, section=one.section, content=one.text)
+            for one in shown
         ],
     )
 
@@ -160,16 +147,16 @@ def _shortened(abstract: str) -> str:
     return abstract if len(abstract) <= _ABSTRACT else f"{abstract[:_ABSTRACT].rstrip()}…"
 
 
-def recalling(*, counted: bool) -> Callable[..., Awaitable[RecalledMemories]]:
+def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.RecalledMemories]]:
     """Return the tool `recall`; not `counted`: a recall changes no counter of its memories."""
 
     async def recall(
         client: AsyncClient,
-        query: Query,
-        project: Project = "",
-        limit: Limit = 20,
-        max_tokens: MaxTokens = 1500,
-    ) -> RecalledMemories:
+        query: arguments.Query,
+        project: arguments.Project = "",
+        limit: arguments.Limit = 20,
+        max_tokens: arguments.MaxTokens = 1500,
+    ) -> tool_answers.RecalledMemories:
         """Return the memories that matter for a question."""
         recalled = await client.recall(
             query,
@@ -188,18 +175,18 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[RecalledMemories]]:
         # The daemon ends a list that has room for no other memory.
         is_cut |= len(memories) < min(recalled.candidates, limit)
         left = len(memories) - len(taken)
-        return RecalledMemories(
+        return tool_answers.RecalledMemories(
             memories=taken,
             reason=recalled.reason,
             rest="There is more: raise max_tokens." if left or is_cut else "",
-            note=note_of(recalled.degraded),
+            note=tool_answers.note_of(recalled.degraded),
         )
 
     return recall
 
 
-def _memory(memory: Memory) -> RecalledMemory:
-    return RecalledMemory(
+def _memory(memory: Memory) -> tool_answers.RecalledMemory:
+    return tool_answers.RecalledMemory(
         id=memory.id,
         content=memory.content,
         uri=memory.uri,
@@ -212,27 +199,27 @@ def _memory(memory: Memory) -> RecalledMemory:
 async def build_context(
     client: AsyncClient,
     query: Annotated[
-        str, Field(max_length=MAX_QUERY, description="The question. Empty: uris are given.")
+        str,
+        Field(max_length=arguments.MAX_QUERY, description="The question. Empty: uris are given."),
     ] = "",
     uris: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=MAX_URI)]],
+        list[Annotated[str, Field(min_length=1, max_length=arguments.MAX_URI)]],
         Field(max_length=100, description="In place of a query: whole files, the best first."),
     ] = [],  # noqa: B006
-    target_uri: Target = "",
-    max_tokens: MaxTokens = 4000,
-) -> BuiltText:
+    target_uri: arguments.Target = "",
+    max_tokens: arguments.MaxTokens = 4000,
+) -> tool_answers.BuiltText:
     """Return one text with sources, out of the passages for a question or of whole files."""
     if bool(query) == bool(uris):
         raise ToolError("Give a query or uris, one of them.")
     if uris and target_uri:
         raise ToolError("target_uri goes with a query, not with uris.")
     asked = max_tokens - ENVELOPE
+    files = max(20, max_tokens // 200)  # each gives some 300 tokens, and often more
     while True:
         built = await client.build_context(
             uris=uris or None,
-            find=find_request(query, target_uri=target_uri, limit=_files(max_tokens))
-            if query
-            else None,
+            find=find_request(query, target_uri=target_uri, limit=files) if query else None,
             max_tokens=asked,
             reserve_tokens=0,
         )
@@ -244,22 +231,17 @@ async def build_context(
         asked = min(asked - beside, asked * 3 // 4)
 
 
-def _files(max_tokens: int) -> int:
-    """Return how many files to look at; each gives some 300 tokens, and often more."""
-    return max(20, max_tokens // 200)
-
-
 _LEAST = 50
 """Tokens. A built text is not asked to be shorter."""
 
 
-def _built(built: BuiltContext) -> BuiltText:
+def _built(built: BuiltContext) -> tool_answers.BuiltText:
     left = sum(piece.reason is DropReason.BUDGET for piece in built.dropped)
     gone = [piece.uri for piece in built.dropped if piece.reason is DropReason.GONE][:_GONE]
-    missing = f"Not there: {', '.join(map(named, gone))}." if gone else ""
-    return BuiltText(
+    missing = f"Not there: {', '.join(map(tool_answers.named, gone))}." if gone else ""
+    return tool_answers.BuiltText(
         content=built.text,
-        sources=[Source(marker=one.marker, uri=one.uri) for one in built.citations],
+        sources=[tool_answers.Source(marker=one.marker, uri=one.uri) for one in built.citations],
         rest=f"{left} more passages have no room: raise max_tokens." if left else "",
-        note=lines(missing, note_of(built.degraded)),
+        note=tool_answers.lines(missing, tool_answers.note_of(built.degraded)),
     )

@@ -9,11 +9,11 @@ import typer
 from rich.text import Text
 
 from vikingd.client import NodeKind
+from vikingd.ctl.command_session import OTHER, Session
 from vikingd.ctl.output import Form, value_of
 from vikingd.ctl.reading import Kinds, Limit, first, types_of
-from vikingd.ctl.session import OTHER, Session
 from vikingd.domain import uri as uris
-from vikingd.pb.contexts_pb2 import GlobEntry, GlobResponse, GrepMatch
+from vikingd.pb.contexts_pb2 import GlobResponse, GrepMatch
 
 NodeName = StrEnum("NodeName", ["FILE", "DIRECTORY"])
 
@@ -109,17 +109,14 @@ def glob(
         return
     count = 0
     for count, entry in enumerate(shown, 1):  # noqa: B007
-        session.write(f"{_name(entry)}\n")
+        slash = "/" if entry.is_directory and entry.uri != uris.ROOT else ""
+        session.write(f"{entry.uri}{slash}\n")
     _end(count)
 
 
 def _end(count: int) -> None:
     if not count:
         raise typer.Exit(OTHER)
-
-
-def _name(entry: GlobEntry) -> str:
-    return entry.uri + "/" * (entry.is_directory and entry.uri != uris.ROOT)
 
 
 def _match_line(match: GrepMatch) -> Text:

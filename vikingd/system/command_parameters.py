@@ -1,0 +1,20 @@
+"""The parameters of a command that typer reads from its signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from inspect import Parameter, Signature, signature
+from typing import Any
+
+
+def parameters_of(function: Callable[..., Any]) -> list[Parameter]:
+    """Return the parameters of a function, without `**more`; their annotations are evaluated."""
+    found = signature(function, eval_str=True).parameters.values()
+    return [one for one in found if one.kind is not Parameter.VAR_KEYWORD]
+
+
+def declare(command: Callable[..., Any], parameters: Iterable[Parameter]) -> None:
+    """Give a command these parameters; it takes them by name."""
+    given = [one.replace(kind=Parameter.KEYWORD_ONLY) for one in parameters]
+    command.__signature__ = Signature(given)  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in given}
