@@ -439,3 +439,21 @@ def test_a_store_of_a_schema_that_cannot_be_is_damage(tmp_path: Path) -> None:
             db.execute(f"PRAGMA user_version = {version}")
         with pytest.raises(StoreDamaged, match="schema"):
             Store(tmp_path, model="m", dimension=2)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UPDATE meta SET value = 'two' WHERE key = 'store.revision'",
+        "UPDATE meta SET value = 7 WHERE key = 'store.id'",
+        "UPDATE meta SET value = '[[1' WHERE key = 'history.epochs'",
+    ],
+    ids=["revision", "id", "epochs"],
+)
+def test_a_history_that_cannot_be_read_is_damage(tmp_path: Path, sql: str) -> None:
+    """A value of another type in the history is damage, and no error of Python."""
+    with opened(tmp_path) as store:
+        put(store, file(GUIDE, "one"))
+    edited(tmp_path, sql)
+    with pytest.raises(StoreDamaged, match="its history cannot be read"), opened(tmp_path):
+        pass

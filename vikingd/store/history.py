@@ -13,6 +13,7 @@ import secrets
 from typing import NamedTuple
 
 from vikingd.store.connection import Connection
+from vikingd.store.damage import store_damaged
 
 _EPOCHS = "history.epochs"
 _MAX_EPOCHS = 1000  # that are kept; a point in an older epoch is not used, and proves no loss
@@ -85,14 +86,24 @@ class History(NamedTuple):
 
 
 def history_of(db: Connection) -> History | None:
-    """Return the history in a database; None if there is no store in it."""
+    """Return the history in a database; None if there is no store in it.
+
+    Raises:
+        StoreDamaged: it cannot be read.
+    """
     state = db.get_meta("store.id", "store.revision", _EPOCHS)
     if "store.revision" not in state:
         return None
-    epochs = tuple(
-        (str(epoch), int(first)) for epoch, first in json.loads(state.get(_EPOCHS, "[]"))
-    )
-    return History(state.get("store.id", ""), epochs, state["store.revision"])
+    store, revision = state.get("store.id", ""), state["store.revision"]
+    try:
+        epochs = tuple(
+            (str(epoch), int(first)) for epoch, first in json.loads(state.get(_EPOCHS, "[]"))
+        )
+    except (ValueError, TypeError) as error:
+        raise store_damaged("its history cannot be read") from error
+    if type(store) is not str or type(revision) is not int:
+        raise store_damaged("its history cannot be read")
+    return History(store, epochs, revision)
 
 
 def begin_epoch(db: Connection, history: History | None) -> History:

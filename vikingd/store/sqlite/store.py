@@ -345,10 +345,7 @@ def _history(database: Path, floor: int) -> History | None:
         (version,) = db.execute("PRAGMA user_version").fetchone()
         if not version and db.execute("SELECT 1 FROM sqlite_master").fetchone():
             raise store_damaged("it has tables of another program, or lost its schema's number")
-        try:
-            known = history_of(db) if version else None
-        except (ValueError, TypeError) as error:
-            raise store_damaged("its history cannot be read") from error
+        known = history_of(db) if version else None
     if known is not None:
         _check_log(database, known, floor)
     return known
@@ -383,7 +380,7 @@ def _check_log(database: Path, known: History, floor: int) -> None:
                 "SELECT count(*) FROM sqlite_master WHERE name = 'meta'"
             ).fetchone()
             alone = history_of(db) if is_made else None
-    except (sqlite3.Error, ValueError, TypeError):
+    except (sqlite3.Error, StoreDamaged):
         return  # without its log a database may be torn, or may have no table yet
     found = alone.revision if alone is not None else 0
     is_other = alone is not None and not known.follows(alone)
