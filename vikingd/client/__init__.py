@@ -114,7 +114,7 @@ from vikingd.client.status import (
 from vikingd.client.values import vector_bytes
 from vikingd.client.writing import PutSummary
 from vikingd.domain.answers import Degradation, DegradationReason
-from vikingd.domain.changes import PutOutcome
+from vikingd.domain.changes import PutOutcome, PutRefusal
 from vikingd.domain.contexts import ContextType, Entry, Passage, Relation
 from vikingd.domain.extract import ExtractSource, MemoryKind
 from vikingd.domain.find import (
@@ -224,6 +224,7 @@ __all__ = [
     "PermissionDenied",
     "PlanSource",
     "PutOutcome",
+    "PutRefusal",
     "PutResult",
     "PutSummary",
     "QueryHit",

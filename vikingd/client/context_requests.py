@@ -21,7 +21,10 @@ def kinds_of(context_types: Many[ContextType]) -> list[contexts_pb2.ContextType.
 
 
 def put(
-    contexts: Given | Iterable[Given], *, wait_for_vectors: bool = False
+    contexts: Given | Iterable[Given],
+    *,
+    wait_for_vectors: bool = False,
+    partial_success: bool = False,
 ) -> contexts_pb2.PutRequest:
     """Write new or existing contexts, or some of their fields. A call writes all or nothing.
 
@@ -30,6 +33,8 @@ def put(
             alone. A text needs a URI, so a str is refused: `add` takes texts. `update_mask` names
             the fields to write, and `expected_revision` is the revision that the context must have.
         wait_for_vectors: wait until the contexts are found by meaning too, not by text alone.
+        partial_success: write all contexts that can be written; the result names the others, each
+            with the reason.
     """
     one = isinstance(contexts, (str, bytes, Mapping, *DOCUMENTS))
     several: Iterable[Any] = [contexts] if one else contexts  # type: ignore[assignment]
@@ -41,6 +46,7 @@ def put(
             for i, given in enumerate(several)
         ],
         wait_for_vectors=wait_for_vectors,
+        partial_success=partial_success,
     )
 
 

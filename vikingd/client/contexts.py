@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from vikingd.domain.changes import PutOutcome
+from vikingd.domain.changes import PutOutcome, PutRefusal
 from vikingd.domain.contexts import ContextType, Relation
 
 
@@ -79,10 +79,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class PutResult:
-    """Outcomes in the order of the contexts; the changes are visible from `revision` on."""
+    """Outcomes in the order of the contexts; the changes are visible from `revision` on.
+
+    With `partial_success`, `refusals` has the reason of each refused context.
+    """
 
     revision: int
     outcomes: tuple[PutOutcome, ...]
+    refusals: tuple[PutRefusal, ...]
 
 
 @dataclass(frozen=True, slots=True)
