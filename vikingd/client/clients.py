@@ -103,9 +103,9 @@ class Client(Connection, BlockingResults):
     def put_many(self, documents: Iterable[Given], *, progress: Progress = False) -> PutSummary:
         """Writes any number of documents, in batches.
 
-        The daemon writes each batch at once. A refused document is in `failed` of the summary, and
-        the others are written. After an error the earlier batches stay; a repetition of the call
-        leaves them unchanged.
+        The daemon writes each batch at once. A document that cannot be sent or is refused is in
+        `failed` of the summary, and the others are written. After an error the earlier batches
+        stay; a repetition of the call leaves them unchanged.
 
         Args:
             documents: Documents, or dicts with their fields, each URI once.
@@ -432,7 +432,7 @@ def _import(
     """Import files; `cancelled` ends the import, and Ctrl-C ends it with KeyboardInterrupt."""
     Path(path).stat()  # raises if the path does not exist
     try:
-        top, items = items_of(Path(path), uri, delete=delete)
+        top, items, _ = items_of(Path(path), uri, delete=delete)
     except errors.InvalidField as error:
         violation = FieldViolation(error.field, error.description)
         raise InvalidField(

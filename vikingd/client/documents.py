@@ -92,16 +92,20 @@ def message_of(given: Any, name: str) -> contexts_pb2.ContextInput:
 
     Raises:
         TypeError: it is no document.
+        ValueError: no message can hold it.
     """
-    if isinstance(given, contexts_pb2.ContextInput):
+    return context_input(document_of(given, name))
+
+
+def document_of(given: Any, name: str) -> Document | Draft | contexts_pb2.ContextInput:
+    """Return a document that may be given as a dict; see `message_of`."""
+    if isinstance(given, DOCUMENTS):
         return given
-    if isinstance(given, (Document, Draft)):
-        return context_input(given)
     if isinstance(given, Mapping):
         if "uri" not in given:
             raise TypeError(f"{name} is a dict without 'uri'; {_WANTED}")
         try:
-            return context_input(Document(**given))
+            return Document(**given)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from None
     raise document_expected(name, given)
@@ -117,8 +121,15 @@ def document_expected(name: str, given: object) -> TypeError:
     return TypeError(f"{name} is {described(given)}; {_WANTED}")
 
 
-def context_input(draft: Document | Draft) -> contexts_pb2.ContextInput:
-    """Return a document as a message for Put."""
+def context_input(draft: Document | Draft | contexts_pb2.ContextInput) -> contexts_pb2.ContextInput:
+    """Return a document as a message for Put.
+
+    Raises:
+        TypeError: a value of the metadata is not JSON.
+        ValueError: no message can hold a value.
+    """
+    if isinstance(draft, contexts_pb2.ContextInput):
+        return draft
     mask = draft.update_mask
     return contexts_pb2.ContextInput(
         uri=draft.uri,
