@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import chain, islice
-
-import numpy as np
+from collections.abc import Callable, Sequence
 
 from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.products import products
 from vikingd.ingest import prepare
 from vikingd.ingest.masks import fields_of
 from vikingd.pb import contexts_pb2
@@ -64,7 +60,6 @@ class PutReader:
         check_any(request.contexts, "contexts")
         self._contexts = request.contexts
         self._dimension = dimension
-        self._units = _unit_vectors(request.contexts, dimension)
         self._seen: dict[str, int] = {}
 
     def draft(self, i: int) -> Draft:
@@ -75,7 +70,7 @@ class PutReader:
         """
         dimension = self._dimension
         try:
-            draft = _draft(self._contexts[i], self._unit(i))
+            draft = _draft(self._contexts[i], self._unit)
             if (first := self._seen.setdefault(draft.uri, i)) != i:
                 raise InvalidField("uri", f"{draft.uri} is contexts[{first}] already")
         except InvalidField:
@@ -83,48 +78,13 @@ class PutReader:
             raise
         return draft
 
-    def _unit(self, i: int) -> Callable[[bytes, str], bytes]:
-        """Return a function for the vectors of a context, in their order: each at unit length."""
-        units = None if self._units is None else iter(self._units[i])
-
-        def unit(raw: bytes, field: str) -> bytes:
-            if not raw:
-                return b""
-            if units is not None:
-                return next(units)
-            vector = unit_vector(raw, self._dimension, field)
-            self._dimension = len(vector)
-            return vector.astype("<f4", copy=False).tobytes()
-
-        return unit
-
-
-def _unit_vectors(
-    contexts: Iterable[contexts_pb2.ContextInput], dimension: int | None
-) -> list[list[bytes]] | None:
-    """Return the vectors of each context at unit length, in the order in which `_draft` reads them.
-
-    None when one of them is faulty: which one is only found when they are looked at one by one.
-    """
-    raw = [
-        [vector for vector in (*(p.vector for p in one.passages), one.vector) if vector]
-        for one in contexts
-    ]
-    every = list(chain.from_iterable(raw))
-    size = len(every[0]) if every else 0
-    if size % 4 or dimension not in (None, size // 4) or any(len(v) != size for v in every):
-        return None
-    if not every:
-        return raw
-    vectors = np.frombuffer(bytearray().join(every), dtype="<f4").reshape(-1, size // 4)
-    norms = np.sqrt(products(vectors, vectors))
-    if not (np.isfinite(norms) & (norms > 0)).all():
-        return None
-    units = np.empty_like(vectors)
-    np.divide(vectors, norms[:, None], out=units, dtype=np.float64, casting="same_kind")
-    joined = units.tobytes()
-    cut = (joined[at : at + size] for at in range(0, len(joined), size))
-    return [list(islice(cut, len(of_one))) for of_one in raw]
+    def _unit(self, raw: bytes, field: str) -> bytes:
+        """Return a vector at unit length; the first one sets the dimension for the others."""
+        if not raw:
+            return b""
+        vector = unit_vector(raw, self._dimension, field)
+        self._dimension = len(vector)
+        return vector.astype("<f4", copy=False).tobytes()
 
 
 def _draft(context: contexts_pb2.ContextInput, unit: Callable[[bytes, str], bytes]) -> Draft:
