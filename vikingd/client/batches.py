@@ -8,14 +8,14 @@ from typing import TypeVar
 
 import grpc
 
-from vikingd.client.documents import Document, context_input, message_of
+from vikingd.client.documents import Document, context_input
 from vikingd.client.errors import ClientError, Unsendable, sendable
 from vikingd.client.steps import Call, Steps
 from vikingd.domain.changes import PutOutcome
 from vikingd.domain.contexts import Draft
 from vikingd.pb.contexts_pb2 import ContextInput
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Document | Draft | ContextInput)
 
 MAX_COUNT = 100  # contexts in a batch; with small batches, reading and writing overlap
 MAX_BYTES = 3 << 20  # below the daemon's limits.max_message_bytes
@@ -47,16 +47,11 @@ class Sent:
 
 
 def batches(contexts: Iterable[T], count: int = MAX_COUNT) -> Iterator[list[T]]:
-    """Yield batches of at most `count` contexts and MAX_BYTES, or of one larger context.
-
-    Args:
-        contexts: documents in any form that Put takes.
-        count: the most contexts in a batch.
-    """
+    """Yield batches of at most `count` contexts and MAX_BYTES, or of one larger context."""
     batch: list[T] = []
     size = 0
     for context in contexts:
-        more = message_of(context, "context").ByteSize()
+        more = context_input(context).ByteSize()
         if batch and (len(batch) == count or size + more > MAX_BYTES):
             yield batch
             batch, size = [], 0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from vikingd.client.choices import Many, flat, many_of, one_of
-from vikingd.client.documents import DOCUMENTS, Given, document_expected, message_of
+from vikingd.client.documents import DOCUMENTS, Given, context_input, document_expected, document_of
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.patterns import NodeKind
 from vikingd.pb import contexts_pb2
@@ -42,7 +42,7 @@ def put(
         raise document_expected("contexts", several)
     return contexts_pb2.PutRequest(
         contexts=[
-            message_of(given, "contexts" if one else f"contexts[{i}]")
+            context_input(document_of(given, "contexts" if one else f"contexts[{i}]"))
             for i, given in enumerate(several)
         ],
         wait_for_vectors=wait_for_vectors,

@@ -83,8 +83,8 @@ Given: TypeAlias = Document | Draft | contexts_pb2.ContextInput | Mapping[str, A
 DOCUMENTS = (Document, Draft, contexts_pb2.ContextInput)
 
 
-def message_of(given: Any, name: str) -> contexts_pb2.ContextInput:
-    """Return a document as a message for Put.
+def document_of(given: Any, name: str) -> Document | Draft | contexts_pb2.ContextInput:
+    """Return a document of a call, which may be a dict.
 
     Args:
         given: the document.
@@ -92,13 +92,8 @@ def message_of(given: Any, name: str) -> contexts_pb2.ContextInput:
 
     Raises:
         TypeError: it is no document.
-        ValueError: no message can hold it.
+        ValueError: a field of the dict cannot be used.
     """
-    return context_input(document_of(given, name))
-
-
-def document_of(given: Any, name: str) -> Document | Draft | contexts_pb2.ContextInput:
-    """Return a document that may be given as a dict; see `message_of`."""
     if isinstance(given, DOCUMENTS):
         return given
     if isinstance(given, Mapping):
