@@ -40,6 +40,7 @@ from vikingd.client.contexts import (
     MoveResult,
     PutResult,
 )
+from vikingd.client.document_writes import PutSummary
 from vikingd.client.documents import Document, context_input
 from vikingd.client.errors import (
     AlreadyExists,
@@ -112,7 +113,6 @@ from vikingd.client.status import (
     VerifyReport,
 )
 from vikingd.client.values import vector_bytes
-from vikingd.client.writing import PutSummary
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.changes import PutOutcome, PutRefusal
 from vikingd.domain.contexts import ContextType, Entry, Passage, Relation

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 
-from vikingd.client import writing
+from vikingd.client import document_writes
 from vikingd.client.calls import checked
 from vikingd.client.committing import Commit
 from vikingd.client.connection import AsyncConnection, Connection
 from vikingd.client.contexts import AddResult, PutResult
+from vikingd.client.document_writes import Progress, PutSummary
 from vikingd.client.documents import Given
 from vikingd.client.errors import FieldViolation, InvalidField
 from vikingd.client.extracted import ExtractResult
@@ -28,7 +29,6 @@ from vikingd.client.methods import AwaitedResults, BlockingResults
 from vikingd.client.session import Session
 from vikingd.client.steps import arun, run
 from vikingd.client.values import When
-from vikingd.client.writing import Progress, PutSummary
 from vikingd.domain import errors
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Client(Connection, BlockingResults):
             TypeError: an argument has a wrong type.
             ClientError: the daemon refuses the text.
         """
-        return run(self, writing.add(text, at, title, metadata, time, wait_for_vectors))
+        return run(self, document_writes.add(text, at, title, metadata, time, wait_for_vectors))
 
     @checked
     def put_many(self, documents: Iterable[Given], *, progress: Progress = False) -> PutSummary:
@@ -116,9 +116,9 @@ class Client(Connection, BlockingResults):
             TypeError: something is no document.
             ClientError: the daemon cannot be reached, or refuses the calls.
         """
-        writing.check_documents(documents)
-        with writing.advancing(progress, documents) as advance:
-            return run(self, writing.put_many(documents, PutSummary(), advance))
+        document_writes.check_documents(documents)
+        with document_writes.advancing(progress, documents) as advance:
+            return run(self, document_writes.put_many(documents, PutSummary(), advance))
 
     @checked
     def update(
@@ -158,12 +158,12 @@ class Client(Connection, BlockingResults):
             "time": time,
             "vector": vector,
         }
-        return run(self, writing.update(uri, expected_revision, fields))
+        return run(self, document_writes.update(uri, expected_revision, fields))
 
     @checked
     def exists(self, uri: str) -> bool:
         """Returns True if there is a file or directory that the caller may read."""
-        return run(self, writing.exists(uri))
+        return run(self, document_writes.exists(uri))
 
     @checked
     def memories(self, *, user: str = "", project: str = "", kind: str = "") -> Memories:
@@ -283,7 +283,9 @@ class AsyncClient(AsyncConnection, AwaitedResults):
         wait_for_vectors: bool = False,
     ) -> AddResult:
         """Writes one text; see Client.add."""
-        return await arun(self, writing.add(text, at, title, metadata, time, wait_for_vectors))
+        return await arun(
+            self, document_writes.add(text, at, title, metadata, time, wait_for_vectors)
+        )
 
     @checked
     async def put_many(
@@ -293,9 +295,9 @@ class AsyncClient(AsyncConnection, AwaitedResults):
 
         `documents` is read on the event loop, and a `progress` function is called there.
         """
-        writing.check_documents(documents)
-        with writing.advancing(progress, documents) as advance:
-            return await arun(self, writing.put_many(documents, PutSummary(), advance))
+        document_writes.check_documents(documents)
+        with document_writes.advancing(progress, documents) as advance:
+            return await arun(self, document_writes.put_many(documents, PutSummary(), advance))
 
     @checked
     async def update(
@@ -321,12 +323,12 @@ class AsyncClient(AsyncConnection, AwaitedResults):
             "time": time,
             "vector": vector,
         }
-        return await arun(self, writing.update(uri, expected_revision, fields))
+        return await arun(self, document_writes.update(uri, expected_revision, fields))
 
     @checked
     async def exists(self, uri: str) -> bool:
         """Returns True if there is a file or directory that the caller may read."""
-        return await arun(self, writing.exists(uri))
+        return await arun(self, document_writes.exists(uri))
 
     @checked
     def memories(self, *, user: str = "", project: str = "", kind: str = "") -> AsyncMemories:
