@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from itertools import pairwise
@@ -23,6 +24,7 @@ from tests.patience import eventually
 from vikingd.client import batches
 from vikingd.client.importing import Importer
 from vikingd.client.messages import MessageClient
+from vikingd.client.watching import Watched
 from vikingd.ctl import demo, main, progress
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.ingest.files import Unreadable
@@ -84,6 +86,34 @@ def test_an_import_sends_what_changed_and_nothing_else(
     edited = _import(ctl, str(docs), top)
     assert (edited["created"], edited["updated"], edited["unchanged"]) == (0, 1, 4)
     assert "Another." in client.get(f"{top}/guide/two.md").context.content
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_an_import_lists_each_directory_once(
+    ctl: Ctl, client: MessageClient, docs: Path, monkeypatch: pytest.MonkeyPatch, watched: bool
+) -> None:
+    """One walk finds the files, their number for the progress, and the state that is watched."""
+    listed: Counter[Path] = Counter()
+    counts: list[int] = []
+    scan = os.scandir
+
+    def scandir(path: Any) -> Any:
+        listed[Path(path)] += 1
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    if watched:
+        summary = next(
+            iter(Watched(client, docs, "viking://resources/docs", counted=counts.append))
+        )
+        assert summary.created == 5
+        assert counts == [6]
+    else:
+        _import(ctl, str(docs), "viking://resources/docs")
+    assert {path: n for path, n in listed.items() if path.is_relative_to(docs)} == {
+        docs: 1,
+        docs / "guide": 1,
+    }
 
 
 def test_an_import_of_which_nothing_can_be_read_fails(ctl: Ctl, docs: Path) -> None:
