@@ -1,4 +1,4 @@
-"""The decoding of requests into queries and drafts, and errors that name the field."""
+"""The decoding of requests into queries, and errors that name the field."""
 
 from __future__ import annotations
 
