@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from vikingd.client import (
     InvalidField,
     MemoryEntry,
     NotFound,
+    Passage,
     PutOutcome,
     RevisionDiffers,
     Unreachable,
@@ -90,6 +92,76 @@ def test_many_documents_are_written_in_batches(typed: Client) -> None:
     again = typed.put_many([*many(229), Document(f"{NOTES}0229.md", "new")])
     assert (again.updated, again.unchanged, again.failed) == (1, 229, [])
     assert typed.put_many([]).revision == 0
+
+
+def nested(levels: int) -> dict[str, Any]:
+    """Return an object within objects."""
+    inner: dict[str, Any] = {}
+    for _ in range(levels):
+        inner = {"in": inner}
+    return inner
+
+
+BAD = f"{NOTES}bad.md"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Document(BAD, "half \ud83d pair"),
+        Document(f"{NOTES}\ud83d.md", "x"),
+        Document(BAD, "x", metadata={"id": 2**60}),
+        Document(BAD, "x", metadata={"\udc00": 1}),
+        Document(BAD, "x", metadata={"when": {1, 2}}),
+        Document(BAD, "x", metadata=nested(35)),
+        Document(BAD, "x", metadata=nested(80)),
+        Document(BAD, "x", metadata=nested(3000)),
+        Document(BAD, "x", metadata={"n": float("nan")}),
+        {"uri": BAD, "content": "x", "time": 10**30},
+        Document(BAD, "x", expected_revision=-1),
+        Document(BAD, "x", expected_revision=7),
+        Document(BAD, title="x", update_mask="title"),
+        Document(BAD, "x", update_mask="titles"),
+        Document(BAD, "x", vector=b"123"),
+        Document(BAD, "x" * (2 << 20) + "x"),
+        Document(BAD, "x" * (5 << 20)),
+        Document(BAD, "x" * 5000, passages=[Passage("", i, i + 1) for i in range(4097)]),
+        Document(f"{NOTES}{'x' * 1100}.md", "x"),
+        {"uri": BAD, "time": "yesterday"},
+        {"uri": f"{BAD}/", "content": "x"},
+    ],
+    ids=range(21),
+)
+def test_a_document_that_cannot_be_written_fails_alone(
+    typed: Client, bad: Document | dict[str, Any]
+) -> None:
+    """A document that no request can hold, or that the daemon refuses, is listed; others stay."""
+    good = list(many(4))
+    summary = typed.put_many([*good[:2], bad, *good[2:]])
+    (failure,) = summary.failed
+    assert failure.uri == (bad["uri"] if isinstance(bad, dict) else bad.uri)
+    assert failure.reason
+    assert "contexts[" not in failure.reason
+    assert (summary.created, len(list(typed.list(NOTES)))) == (4, 4)
+
+
+def test_a_put_may_write_what_it_can(typed: Client) -> None:
+    """Without partial_success nothing is written; with it, the result names what was refused."""
+    documents = [*many(2), Document("viking://nowhere/x.md", "x"), Document(BAD, title="\0")]
+    with pytest.raises(InvalidField) as caught:
+        typed.put(documents)
+    assert caught.value.field_violations[0].field == "contexts[2].uri"
+    assert not typed.exists(NOTES)
+    result = typed.put(documents, partial_success=True)
+    refused = [PutOutcome.REFUSED] * 2
+    assert result.outcomes == (PutOutcome.CREATED, PutOutcome.CREATED, *refused)
+    assert [(one.index, one.reason, one.field) for one in result.refusals] == [
+        (2, "INVALID_FIELD", "uri"),
+        (3, "INVALID_FIELD", "title"),
+    ]
+    assert result.refusals[1].message == "has a NUL character"
+    assert result.revision == typed.stats().revision
+    assert typed.put(documents[2:], partial_success=True).outcomes == tuple(refused)
 
 
 def test_what_is_no_document_ends_put_many(typed: Client) -> None:

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from itertools import pairwise
@@ -23,8 +24,9 @@ from tests.patience import eventually
 from vikingd.client import batches
 from vikingd.client.importing import Importer
 from vikingd.client.messages import MessageClient
+from vikingd.client.watching import Watched
 from vikingd.ctl import demo, main, progress
-from vikingd.domain.contexts import Draft
+from vikingd.domain.contexts import Draft, Passage
 from vikingd.ingest.files import Unreadable
 from vikingd.pb import contexts_pb2
 from vikingd.pb.retrieval_pb2 import BatchFindResponse
@@ -84,6 +86,34 @@ def test_an_import_sends_what_changed_and_nothing_else(
     edited = _import(ctl, str(docs), top)
     assert (edited["created"], edited["updated"], edited["unchanged"]) == (0, 1, 4)
     assert "Another." in client.get(f"{top}/guide/two.md").context.content
+
+
+@pytest.mark.parametrize("watched", [False, True])
+def test_an_import_lists_each_directory_once(
+    ctl: Ctl, client: MessageClient, docs: Path, monkeypatch: pytest.MonkeyPatch, watched: bool
+) -> None:
+    """One walk finds the files, their number for the progress, and the state that is watched."""
+    listed: Counter[Path] = Counter()
+    counts: list[int] = []
+    scan = os.scandir
+
+    def scandir(path: Any) -> Any:
+        listed[Path(path)] += 1
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    if watched:
+        summary = next(
+            iter(Watched(client, docs, "viking://resources/docs", counted=counts.append))
+        )
+        assert summary.created == 5
+        assert counts == [6]
+    else:
+        _import(ctl, str(docs), "viking://resources/docs")
+    assert {path: n for path, n in listed.items() if path.is_relative_to(docs)} == {
+        docs: 1,
+        docs / "guide": 1,
+    }
 
 
 def test_an_import_of_which_nothing_can_be_read_fails(ctl: Ctl, docs: Path) -> None:
@@ -211,15 +241,62 @@ def test_json_lines_delete_only_what_is_surely_gone(
     ]
 
 
-def test_one_refused_context_does_not_spoil_its_batch(client: MessageClient) -> None:
-    """A refused context fails alone, and the rest of its batch is imported."""
-    drafts = [Draft(f"viking://resources/{i}.md", content="x") for i in range(20)]
-    drafts[7] = Draft("viking://resources/7.md", vector=b"123")
-    importer = Importer(client, "viking://resources")
+class Counted:
+    """A client that counts its puts."""
+
+    def __init__(self, client: MessageClient) -> None:
+        self.puts = 0
+        self._client = client
+
+    def put(self, *arguments: Any, **named: Any) -> Any:
+        """Write contexts."""
+        self.puts += 1
+        return self._client.put(*arguments, **named)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+
+def test_refused_contexts_do_not_spoil_their_batch(client: MessageClient) -> None:
+    """Refused contexts fail alone, each with its reason, and no other is sent again for them."""
+    top = "viking://resources"
+    client.put([Draft(f"{top}/13.md", is_directory=True)])
+    drafts = [Draft(f"{top}/{i}.md", content="x") for i in range(20)]
+    drafts[7] = Draft(f"{top}/7.md", vector=b"123")
+    drafts[9] = Draft(f"{top}/9.md", title="x" * 1025)
+    counted: Any = Counted(client)
+    importer = Importer(counted, top, stored=tuple)  # as if 13.md came during the import
     advanced: list[int] = []
     importer.run([*drafts, Unreadable("pic.png", "is binary")], advanced.append)
-    assert [failure.uri for failure in importer.summary.failed] == ["viking://resources/7.md"]
-    assert (importer.summary.created, sum(advanced)) == (19, 21)
+    failed = {failure.uri: failure.reason for failure in importer.summary.failed}
+    assert failed == {
+        f"{top}/7.md": "vector: has 3 bytes, which are not whole float32 numbers",
+        f"{top}/9.md": "title: has 1,025 bytes, at most 1,024 are allowed",
+        f"{top}/13.md": failed.get(f"{top}/13.md"),
+    }
+    assert failed[f"{top}/13.md"].startswith("uri: is a directory; write a file below it")
+    assert (importer.summary.created, sum(advanced), importer.error) == (17, 21, None)
+    assert counted.puts == 1
+
+
+@pytest.mark.parametrize("refused", [(0,), (6, 7), (19,), tuple(range(20))])
+def test_a_batch_that_is_refused_whole_is_sent_in_halves(
+    client: MessageClient, refused: tuple[int, ...]
+) -> None:
+    """A context that a request may not have at all is found, and the others are written."""
+    top = f"viking://resources/halves{len(refused)}{refused[0]}"
+    passages = [Passage("", i, i + 1) for i in range(4097)]
+    drafts = [
+        Draft(f"{top}/{i}.md", content="x" * 5000, passages=passages if i in refused else None)
+        for i in range(20)
+    ]
+    importer = Importer(client, top)
+    importer.run(drafts, lambda _: None)
+    assert [one.uri for one in importer.summary.failed] == [f"{top}/{i}.md" for i in refused]
+    assert {one.reason for one in importer.summary.failed} == {
+        "passages: has more than 4,096 entries, the limit; send fewer at once"
+    }
+    assert (importer.summary.created, importer.error) == (20 - len(refused), None)
 
 
 def test_ctrl_c_leaves_what_is_in_and_the_next_import_goes_on(

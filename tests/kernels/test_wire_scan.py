@@ -278,8 +278,11 @@ def test_each_message_has_counts_of_its_own() -> None:
     assert caught.value.field == "contexts[1].passages"
 
 
-BOUNDED_BY_THE_MESSAGE = {"SearchSession.summary", "SessionMessage.content"}
-"""Fields that have no limit of their own."""
+OF_ONE_CONTEXT = {f"ContextInput.{name}" for name in ("abstract", "content", "overview", "title")}
+"""Fields that are checked after the parsing: a Put may refuse one context and write the others."""
+
+BOUNDED_BY_THE_MESSAGE = {"SearchSession.summary", "SessionMessage.content", *OF_ONE_CONTEXT}
+"""Fields that have no limit of their own before they are parsed."""
 
 
 def test_every_field_that_can_be_long_has_a_limit_in_the_table() -> None:

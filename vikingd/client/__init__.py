@@ -114,9 +114,8 @@ from vikingd.client.results import (
 from vikingd.client.retrieval_calls import find as find_request
 from vikingd.client.retrieval_calls import retrieve as retrieve_request
 from vikingd.client.values import vector_bytes
-from vikingd.client.writing import PutSummary
 from vikingd.domain.answers import Degradation, DegradationReason
-from vikingd.domain.changes import PutOutcome
+from vikingd.domain.changes import PutOutcome, PutRefusal
 from vikingd.domain.contexts import ContextType, Entry, Passage, Relation
 from vikingd.domain.extract import ExtractSource, MemoryKind
 from vikingd.domain.find import (
@@ -162,7 +161,8 @@ __all__ = [
     "Limits", "LinkResult", "MatchedContext", "MatchedPassage", "Memories", "Memory", "MemoryEntry",
     "MemoryKind", "MemoryState", "Method", "Mode", "MoveResult", "NodeKind", "NotFound",
     "OptimizeResult", "Outcome", "Overloaded", "Passage", "PermissionDenied", "PlanSource",
-    "PutOutcome", "PutResult", "PutSummary", "QueryHit", "QueryPlan", "QueryResult", "QueueStats",
+    "PutOutcome", "PutRefusal", "PutResult", "PutSummary", "QueryHit", "QueryPlan", "QueryResult",
+    "QueueStats",
     "QuotaExceeded", "ReadOnly", "RecallPath", "RecallResult", "ReembedResult", "RefusedMemory",
     "ReinforceResult", "Relation", "RememberOutcome", "RememberResult", "Rerank", "RerankRound",
     "RerankStatus", "RetrieveResult", "RetrievedItem", "RevisionDiffers", "RevisionNotReached",

@@ -1,24 +1,24 @@
-"""Batches of contexts for Put, and their repetition without the contexts that are refused."""
+"""Batches of contexts for Put, of which the daemon writes all that it does not refuse."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 import grpc
 
-from vikingd.client.client_errors import ClientError
-from vikingd.client.documents import message_of
+from vikingd.client.client_errors import ClientError, Unsendable, sendable
+from vikingd.client.documents import Document, context_input
 from vikingd.client.steps import Call, Steps
+from vikingd.domain.changes import PutOutcome
+from vikingd.domain.contexts import Draft
 from vikingd.pb.contexts_pb2 import ContextInput
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Document | Draft | ContextInput)
 
 MAX_COUNT = 100  # contexts in a batch; with small batches, reading and writing overlap
 MAX_BYTES = 3 << 20  # below the daemon's limits.max_message_bytes
-_FAULTY = re.compile(r"contexts\[(\d+)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +47,11 @@ class Sent:
 
 
 def batches(contexts: Iterable[T], count: int = MAX_COUNT) -> Iterator[list[T]]:
-    """Yield batches of at most `count` contexts and MAX_BYTES, or of one larger context.
-
-    Args:
-        contexts: documents in any form that Put takes.
-        count: the most contexts in a batch.
-    """
+    """Yield batches of at most `count` contexts and MAX_BYTES, or of one larger context."""
     batch: list[T] = []
     size = 0
     for context in contexts:
-        more = message_of(context, "context").ByteSize()
+        more = context_input(context).ByteSize()
         if batch and (len(batch) == count or size + more > MAX_BYTES):
             yield batch
             batch, size = [], 0
@@ -66,48 +61,58 @@ def batches(contexts: Iterable[T], count: int = MAX_COUNT) -> Iterator[list[T]]:
         yield batch
 
 
-def put_in_parts(contexts: list[ContextInput]) -> Steps[Sent]:
-    """Send a batch. If the daemon refuses a context, send the others again without it.
+def encoded(
+    document: Document | Draft | ContextInput, failed: list[Failure]
+) -> ContextInput | None:
+    """Return a document as a message; if no message can hold it, add it to `failed`."""
+    try:
+        with sendable():
+            return context_input(document)
+    except (Unsendable, TypeError, RecursionError) as error:
+        failed.append(Failure(document.uri, str(error)))
+        return None
 
-    A batch that is too large for one request is sent in two parts.
+
+def put_in_parts(contexts: list[ContextInput]) -> Steps[Sent]:
+    """Send a batch. The daemon writes what it can, and names the contexts that it refuses.
+
+    A batch that is refused as a whole, for its size or for one of its contexts, is sent in halves.
     """
     sent = Sent()
     unsent = [contexts]
     while unsent:
         part = unsent.pop()
         try:
-            reply = yield Call("put", (part,))
+            reply = yield Call("put", (part,), {"partial_success": True})
         except ClientError as error:
-            at = _faulty(error)
-            if at is not None:
-                # Its place in this request tells the caller nothing.
-                reason = _FAULTY.sub("", error.message, 1).lstrip(".: ")
-                sent.failed.append(Failure(part[at].uri, reason))
-                if len(part) > 1:
-                    unsent.append(part[:at] + part[at + 1 :])
-            elif len(part) > 1 and _is_too_much(error):
+            is_of_contexts = _is_of_contexts(error)
+            if is_of_contexts and len(part) > 1:
                 half = len(part) // 2
                 unsent += [part[half:], part[:half]]
-            else:
-                sent.failed += [Failure(context.uri, error.message) for context in part]
-                if not _is_too_much(error):
-                    sent.error = sent.error or error
+                continue
+            # The place in this request tells the caller nothing.
+            reason = error.message.removeprefix("contexts[0]").lstrip(".: ")
+            sent.failed += [Failure(context.uri, reason) for context in part]
+            if not is_of_contexts:
+                sent.error = sent.error or error
         else:
-            sent.revision = max(sent.revision, reply.revision)
-            sent.written += zip((one.uri for one in part), reply.outcomes, strict=True)
+            sent.failed += [
+                Failure(part[one.index].uri, ": ".join(filter(None, (one.field, one.message))))
+                for one in reply.refusals
+            ]
+            written = [
+                (context.uri, outcome)
+                for context, outcome in zip(part, reply.outcomes, strict=True)
+                if outcome != PutOutcome.REFUSED
+            ]
+            if written:
+                sent.written += written
+                sent.revision = max(sent.revision, reply.revision)
     return sent
 
 
-def _is_too_much(error: ClientError) -> bool:
-    """Return True if the batch is too large, so that its parts may succeed."""
+def _is_of_contexts(error: ClientError) -> bool:
+    """Return True if the request is too large or has an invalid context: a part may succeed."""
     if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
         return not error.reason  # gRPC refused the size of the message
-    return any(violation.field == "contexts" for violation in error.field_violations)
-
-
-def _faulty(error: ClientError) -> int | None:
-    """Return the index of the refused context; None if the error names none."""
-    for violation in error.field_violations:
-        if found := _FAULTY.match(violation.field):
-            return int(found[1])
-    return None
+    return any(violation.field.startswith("contexts") for violation in error.field_violations)

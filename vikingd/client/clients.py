@@ -244,7 +244,7 @@ def _import(
     """Import files; `cancelled` ends the import, and Ctrl-C ends it with KeyboardInterrupt."""
     Path(path).stat()  # raises if the path does not exist
     try:
-        top, items = items_of(Path(path), uri, delete=delete)
+        top, items, _ = items_of(Path(path), uri, delete=delete)
     except errors.InvalidField as error:
         violation = FieldViolation(error.field, error.description)
         raise InvalidField(

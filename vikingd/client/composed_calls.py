@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from vikingd.client import writing
+from vikingd.client import document_writes
 from vikingd.client.context_calls import AddResult, PutResult
+from vikingd.client.document_writes import PutSummary
 from vikingd.client.methods import composed
-from vikingd.client.writing import PutSummary
 
 if TYPE_CHECKING:
+    from vikingd.client.document_writes import Progress
     from vikingd.client.documents import Given
     from vikingd.client.steps import Steps
     from vikingd.client.values import Vector, When
-    from vikingd.client.writing import Progress
 
 
 @composed(AddResult)
@@ -43,16 +43,16 @@ def add(
         TypeError: an argument has a wrong type.
         ClientError: the daemon refuses the text.
     """
-    return writing.add(text, at, title, metadata, time, wait_for_vectors)
+    return document_writes.add(text, at, title, metadata, time, wait_for_vectors)
 
 
 @composed(PutSummary)
 def put_many(documents: Iterable[Given], *, progress: Progress = False) -> Steps[PutSummary]:
     """Write any number of documents, in batches.
 
-    The daemon writes each batch at once. A refused document is in `failed` of the summary, and
-    the others are written. After an error the earlier batches stay; a repetition of the call
-    leaves them unchanged. AsyncClient reads `documents` and calls `progress` on the event loop.
+    The daemon writes each batch at once. A document that cannot be sent or is refused is in
+    `failed` of the summary, and the others are written. After an error the earlier batches stay;
+    a repetition of the call leaves them unchanged. AsyncClient reads `documents` and calls `progress` on the event loop.
 
     Args:
         documents: Documents, or dicts with their fields, each URI once.
@@ -63,9 +63,9 @@ def put_many(documents: Iterable[Given], *, progress: Progress = False) -> Steps
         TypeError: something is no document.
         ClientError: the daemon cannot be reached, or refuses the calls.
     """
-    writing.check_documents(documents)
-    with writing.advancing(progress, documents) as advance:
-        return (yield from writing.put_many(documents, PutSummary(), advance))
+    document_writes.check_documents(documents)
+    with document_writes.advancing(progress, documents) as advance:
+        return (yield from document_writes.put_many(documents, PutSummary(), advance))
 
 
 @composed(PutResult)
@@ -105,10 +105,10 @@ def update(
         "time": time,
         "vector": vector,
     }
-    return writing.update(uri, expected_revision, fields)
+    return document_writes.update(uri, expected_revision, fields)
 
 
 @composed(bool)
 def exists(uri: str) -> Steps[bool]:
     """Return True if there is a file or directory that the caller may read."""
-    return writing.exists(uri)
+    return document_writes.exists(uri)

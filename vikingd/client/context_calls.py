@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from vikingd.client.documents import DOCUMENTS, Given, document_expected, message_of
+from vikingd.client.documents import DOCUMENTS, Given, context_input, document_expected, document_of
 from vikingd.client.methods import If, method, pages
 from vikingd.client.values import Many, flat, many_of, one_of
-from vikingd.domain.changes import PutOutcome
+from vikingd.domain.changes import PutOutcome, PutRefusal
 from vikingd.domain.contexts import ContextType, Relation
 from vikingd.domain.patterns import GlobEntry, GrepMatch, NodeKind
 from vikingd.pb import contexts_pb2
@@ -88,10 +88,14 @@ class Context:
 
 @dataclass(frozen=True, slots=True)
 class PutResult:
-    """Outcomes in the order of the contexts; the changes are visible from `revision` on."""
+    """Outcomes in the order of the contexts; the changes are visible from `revision` on.
+
+    With `partial_success`, `refusals` has the reason of each refused context.
+    """
 
     revision: int
     outcomes: tuple[PutOutcome, ...]
+    refusals: tuple[PutRefusal, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +140,10 @@ class LinkResult:
     ),
 )
 def put(
-    contexts: Given | Iterable[Given], *, wait_for_vectors: bool = False
+    contexts: Given | Iterable[Given],
+    *,
+    wait_for_vectors: bool = False,
+    partial_success: bool = False,
 ) -> contexts_pb2.PutRequest:
     """Write new or existing contexts, or some of their fields. A call writes all or nothing.
 
@@ -145,6 +152,8 @@ def put(
             alone. A text needs a URI, so a str is refused: `add` takes texts. `update_mask` names
             the fields to write, and `expected_revision` is the revision that the context must have.
         wait_for_vectors: wait until the contexts are found by meaning too, not by text alone.
+        partial_success: write all contexts that can be written; the result names the others, each
+            with the reason.
     """
     one = isinstance(contexts, (str, bytes, Mapping, *DOCUMENTS))
     several: Iterable[Any] = [contexts] if one else contexts  # type: ignore[assignment]
@@ -152,10 +161,11 @@ def put(
         raise document_expected("contexts", several)
     return contexts_pb2.PutRequest(
         contexts=[
-            message_of(given, "contexts" if one else f"contexts[{i}]")
+            context_input(document_of(given, "contexts" if one else f"contexts[{i}]"))
             for i, given in enumerate(several)
         ],
         wait_for_vectors=wait_for_vectors,
+        partial_success=partial_success,
     )
 
 

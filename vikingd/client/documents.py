@@ -83,8 +83,8 @@ Given: TypeAlias = Document | Draft | contexts_pb2.ContextInput | Mapping[str, A
 DOCUMENTS = (Document, Draft, contexts_pb2.ContextInput)
 
 
-def message_of(given: Any, name: str) -> contexts_pb2.ContextInput:
-    """Return a document as a message for Put.
+def document_of(given: Any, name: str) -> Document | Draft | contexts_pb2.ContextInput:
+    """Return a document of a call, which may be a dict.
 
     Args:
         given: the document.
@@ -92,16 +92,15 @@ def message_of(given: Any, name: str) -> contexts_pb2.ContextInput:
 
     Raises:
         TypeError: it is no document.
+        ValueError: a field of the dict cannot be used.
     """
-    if isinstance(given, contexts_pb2.ContextInput):
+    if isinstance(given, DOCUMENTS):
         return given
-    if isinstance(given, (Document, Draft)):
-        return context_input(given)
     if isinstance(given, Mapping):
         if "uri" not in given:
             raise TypeError(f"{name} is a dict without 'uri'; {_WANTED}")
         try:
-            return context_input(Document(**given))
+            return Document(**given)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from None
     raise document_expected(name, given)
@@ -117,8 +116,15 @@ def document_expected(name: str, given: object) -> TypeError:
     return TypeError(f"{name} is {described(given)}; {_WANTED}")
 
 
-def context_input(draft: Document | Draft) -> contexts_pb2.ContextInput:
-    """Return a document as a message for Put."""
+def context_input(draft: Document | Draft | contexts_pb2.ContextInput) -> contexts_pb2.ContextInput:
+    """Return a document as a message for Put.
+
+    Raises:
+        TypeError: a value of the metadata is not JSON.
+        ValueError: no message can hold a value.
+    """
+    if isinstance(draft, contexts_pb2.ContextInput):
+        return draft
     mask = draft.update_mask
     return contexts_pb2.ContextInput(
         uri=draft.uri,

@@ -9,15 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import TypeAlias
 
 import grpc
 
-from vikingd.client.batches import Failure, Sent, batches, put_in_parts
+from vikingd.client.batches import Failure, Sent, batches, encoded, put_in_parts
 from vikingd.client.client_errors import ClientError, NotFound
-from vikingd.client.documents import context_input
 from vikingd.client.interrupts import held_back
 from vikingd.client.messages import MessageClient
 from vikingd.client.removing import MAX_DELETES, delete_in_parts, outermost
@@ -28,9 +26,10 @@ from vikingd.domain.changes import Linked
 from vikingd.domain.contexts import Draft, Entry
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import without_layout
-from vikingd.ingest.files import Unreadable, read_tree
+from vikingd.ingest.file_tree import uri_of_a_context
+from vikingd.ingest.files import Unreadable, find_files, read_files
 from vikingd.ingest.frontmatter import fault
-from vikingd.ingest.jsonl import is_jsonl, read_jsonl
+from vikingd.ingest.jsonl import count_lines, is_jsonl, read_jsonl
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.masks import ALL
 from vikingd.ingest.written import is_written
@@ -141,7 +140,7 @@ class Importer:
                     if len(self._pending) == IN_FLIGHT:
                         self._collect(wait(self._pending, return_when=FIRST_COMPLETED).done)
                     with held_back():
-                        self._pending.add(pool.submit(self._put, batch))
+                        self._pending.add(pool.submit(run, self._client, put_in_parts(batch)))
                 self._collect(wait(self._pending).done)
                 self._check_cancelled()
                 if self._delete:
@@ -177,19 +176,43 @@ class Importer:
             if isinstance(item, Linked):
                 self._links.append(item)
                 continue
+            message = None
             if isinstance(item, Draft):
-                if not item.metadata and (reason := _fault(item)):
-                    self.summary.as_text.append(Failure(item.uri, reason))
-                draft = self._with_news(item) if item.uri in self._present else item
-                if self._must_send(draft):
-                    # A file that has become empty must be empty in the store too.
-                    if not draft.content and draft.uri in self._present:
-                        draft = replace(draft, update_mask=[ALL])
-                    yield context_input(draft)
-                    continue
+                message = self._compared(item)
             else:
                 self.summary.unreadable.append(item)
-            self._advance(1)
+            if message is None:
+                self._advance(1)
+            else:
+                yield message
+
+    def _compared(self, draft: Draft) -> ContextInput | None:
+        """Return the message of a draft that the store lacks; None if there is nothing to send."""
+        summary = self.summary
+        if not draft.metadata and (reason := _fault(draft)):
+            summary.as_text.append(Failure(draft.uri, reason))
+        if not uris.is_within(draft.uri, self._top):
+            summary.failed.append(Failure(draft.uri, f"is not below {self._top}"))
+            return None
+        self._seen.add(draft.uri)
+        if not self._makes_way(draft):
+            return None
+        present = self._present.get(draft.uri)
+        if present:
+            draft = self._with_news(draft)
+            has_news = any(passage.entry for passage in draft.passages or ())
+            if not has_news and is_written(draft, present.content_hash, present.time):
+                summary.unchanged += 1
+                return None
+        if summary.dry_run:
+            summary.planned.append(("update" if present else "create", draft.uri))
+            summary.updated += present is not None
+            summary.created += present is None
+            return None
+        if present and not draft.content:
+            # A file that has become empty must be empty in the store too.
+            draft = replace(draft, update_mask=[ALL])
+        return encoded(draft, summary.failed)
 
     def _with_news(self, draft: Draft) -> Draft:
         """Return the draft without the memory states that the store already has.
@@ -215,28 +238,6 @@ class Importer:
                 one = replace(one, entry=None if more == replace(old, id=0) else more)
             passages.append(one)
         return replace(draft, passages=tuple(passages))
-
-    def _must_send(self, draft: Draft) -> bool:
-        summary = self.summary
-        if not uris.is_within(draft.uri, self._top):
-            summary.failed.append(Failure(draft.uri, f"is not below {self._top}"))
-            return False
-        self._seen.add(draft.uri)
-        if not self._makes_way(draft):
-            return False
-        present = self._present.get(draft.uri)
-        has_news = any(passage.entry for passage in draft.passages or ())
-        if present and not has_news and is_written(draft, present.content_hash, present.time):
-            summary.unchanged += 1
-            return False
-        if not summary.dry_run:
-            return True
-        summary.planned.append(("update" if present else "create", draft.uri))
-        if present:
-            summary.updated += 1
-        else:
-            summary.created += 1
-        return False
 
     def _makes_way(self, draft: Draft) -> bool:
         """Return True if no context of the other kind is in the way; `delete` removes it."""
@@ -296,9 +297,6 @@ class Importer:
                 self.summary.linked += 1
                 self.summary.revision = max(self.summary.revision, reply.revision)
 
-    def _put(self, contexts: list[ContextInput]) -> Sent:
-        return run(self._client, put_in_parts(contexts))
-
     def _collect(self, done: set[Future[Sent]]) -> None:
         self._pending -= done
         results = [future.result() for future in done]
@@ -324,8 +322,8 @@ class Importer:
                 summary.updated += 1
 
 
-def items_of(path: Path, uri: str, *, delete: bool) -> tuple[str, Iterator[Item]]:
-    """Return the top URI and the items of an import from `path` to `uri`.
+def items_of(path: Path, uri: str, *, delete: bool) -> tuple[str, Iterator[Item], int]:
+    """Return the top URI and the items of an import from `path` to `uri`, and about their number.
 
     Raises:
         InvalidField: `uri`, `path` or `delete` is invalid; the error names it.
@@ -337,15 +335,11 @@ def items_of(path: Path, uri: str, *, delete: bool) -> tuple[str, Iterator[Item]
         raise InvalidField("delete", "needs a directory or JSON lines, and a URI")
     top = uris.parse(uri or uris.ROOT)
     if lines:
-        return top, _read_lines(path, top)
-    try:
-        items = read_tree(path, uri)
-    except InvalidField as error:
-        raise InvalidField("path", str(error)) from None
+        return top, _read_lines(path, top), count_lines(path)
+    tree = find_files(path, uri)
     if path.is_file():
-        only = next(items)
-        return only.uri or top, chain([only], items)  # No other context is compared.
-    return top, items
+        top = uri_of_a_context(tree.uri) or top  # no other context is compared
+    return top, read_files(tree), len(tree.stamps)
 
 
 def _read_lines(path: Path, top: str) -> Iterator[Item]:

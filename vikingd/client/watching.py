@@ -25,15 +25,9 @@ from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
-from vikingd.ingest.files import (
-    Unchanged,
-    Unreadable,
-    former_sidecar,
-    read_file,
-    read_level,
-    uri_of_a_context,
-)
-from vikingd.ingest.folder import Difference, Folder, Stamp, has_vanished, remembered
+from vikingd.ingest.file_tree import Stamp, uri_of_a_context
+from vikingd.ingest.files import Unchanged, Unreadable, former_sidecar, read_directory, read_file
+from vikingd.ingest.folder import Difference, Folder, has_vanished, remembered
 from vikingd.ingest.formats.reader import Documents
 from vikingd.ingest.jsonl import is_jsonl
 from vikingd.pb.contexts_pb2 import Context
@@ -66,6 +60,7 @@ class Watched:
         path: a directory.
         uri: the URI of the directory.
         delete: the first import removes the contexts below `uri` without a file.
+        counted: called before the first import with about the number of its contexts.
         advance: called during the first import with the number of contexts just finished.
         waiting: called with the error when the daemon fails, and with None when it works again.
         cancelled: an event that ends the watching.
@@ -84,6 +79,7 @@ class Watched:
         uri: str,
         *,
         delete: bool = False,
+        counted: Callable[[int], None] = lambda _: None,
         advance: Callable[[int], None] = lambda _: None,
         waiting: Callable[[ClientError | None], None] = lambda _: None,
         cancelled: threading.Event | None = None,
@@ -104,6 +100,7 @@ class Watched:
         self._client = client if client.timeout else client.with_timeout(_DEADLINE)
         self._folder = Folder(path, uris.parse(uri))
         self._delete = delete
+        self._counted = counted
         self._advance = advance
         self._waiting = waiting
         self._cancelled = cancelled or threading.Event()
@@ -186,7 +183,9 @@ class Watched:
             found = folder.compare(named, read)
             took = time.monotonic() - started
             self._sweep_at = started + (_SOON if found.created else max(_SWEEP, took * _SHARE))
-            if not (found or is_first):
+            if is_first:
+                self._counted(len(found.now))
+            elif not found:
                 return None
             moved, revision = self._move(found)
             importer = Importer(
@@ -244,25 +243,21 @@ class Watched:
         """Yield the drafts of what changed, in the order of a plain import."""
         folder = self._folder
 
-        def file(path: Path, _: str) -> Iterable[Draft | Unreadable | Unchanged]:
-            name = path.relative_to(folder.path).as_posix()
-            entry = found.now.get(name)
-            if entry is None:  # it is newer than the comparison; the next one has it, or misses it
-                found.now[name.rpartition("/")[0]].is_unsure = True
-                return ()
-            if name not in found.files:
+        def file(path: str) -> Iterable[Draft | Unreadable | Unchanged]:
+            entry = found.now[path]
+            if path not in found.files:
                 return entry.items
-            items = found.ready.pop(name, None) or read(name)
+            items = found.ready.pop(path, None) or read(path)
             remembered(entry, items)
             if any(isinstance(item, Draft) for item in items):
-                folder.stored.add(name)
+                folder.stored.add(path)
             return items
 
         if is_first:
             yield from former_sidecar(folder.path)
         for directory in found.directories:
             uri = folder.uri_of(directory)
-            for item in read_level(folder.path / directory, uri, file):
+            for item in read_directory(found.tree, directory, file):
                 if isinstance(item, Unchanged):
                     continue
                 if isinstance(item, Draft) and item.uri == uri:

@@ -43,7 +43,7 @@ _LONG = {"deadline": None}
 
 _PLACES = {
     "demo": _Place(_START, "demo.demo"),
-    "import": _Place(_START, "importing.import_", _LONG),
+    "import": _Place(_START, "import_command.import_", _LONG),
     "export": _Place(_START, "exporting.export", {}),
     "mcp": _Place(_START, "mcp.mcp"),
     "completion": _Place(_START, "completing.completion"),

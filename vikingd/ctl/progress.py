@@ -35,6 +35,10 @@ class Meter:
         self._task = None if bar is None else bar.add_task(what, total=1.0, figures="")
         self._began = self._said = time.monotonic()
 
+    def expect(self, total: int) -> None:
+        """Set the number of all pieces."""
+        self.update(self.done, total)
+
     def advance(self, count: int) -> None:
         """Add `count` to the finished pieces."""
         self.update(self.done + count)

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from vikingd.domain.contexts import Entry
+from vikingd.domain.errors import InvalidField, VikingError
 
 
 class PutOutcome(IntEnum):
@@ -16,6 +17,31 @@ class PutOutcome(IntEnum):
     CREATED = 1
     UPDATED = 2
     UNCHANGED = 3
+    REFUSED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PutRefusal:
+    """The reason why a context of a batch was not written.
+
+    Attributes:
+        index: the index of the context in the batch.
+        reason: the reason of the error, such as "INVALID_FIELD".
+        field: the path of the invalid field within the context; "" for the whole context.
+        message: an explanation for people, without the field.
+    """
+
+    index: int
+    reason: str
+    field: str
+    message: str
+
+    @classmethod
+    def of(cls, index: int, error: VikingError) -> PutRefusal:
+        """Return the refusal of a context for an error."""
+        if isinstance(error, InvalidField):
+            return cls(index, error.reason, error.field, error.description)
+        return cls(index, error.reason, "", str(error))
 
 
 class Waiting(NamedTuple):
@@ -122,6 +148,7 @@ class Committed:
 
     revision: int  # the first that has the write
     outcomes: tuple[PutOutcome, ...] = ()
+    refusals: tuple[PutRefusal, ...] = ()  # of a put that writes all other contexts
     count: int = 0
     text_ids: tuple[int, ...] = ()  # texts of a put that wait for their vector
     entries: tuple[Entry, ...] = ()  # states of memories after a reinforcement

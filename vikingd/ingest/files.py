@@ -5,11 +5,10 @@ from __future__ import annotations
 import codecs
 import json
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
@@ -24,6 +23,7 @@ from vikingd.ingest.abstracts import (
     shorten,
     stated_abstract,
 )
+from vikingd.ingest.file_tree import TOP, FileTree, uri_of_a_context
 from vikingd.ingest.formats.document import Document, Failed
 from vikingd.ingest.formats.reader import Documents, Limits
 from vikingd.ingest.frontmatter import front_matter, with_front_matter
@@ -33,9 +33,6 @@ from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
 from vikingd.ingest.written import as_put
 from vikingd.system.regular_files import open_regular, read_regular
-
-SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
-"""Directories that are left out, besides hidden ones."""
 
 DESCRIBING = ("README.md", "readme.md", "index.md", "SKILL.md")
 """The files that describe their directory, the first one that exists."""
@@ -73,28 +70,52 @@ T = TypeVar("T", bound=Read)
 def read_tree(
     path: Path, root_uri: str, limits: Limits | None = None
 ) -> Iterator[Draft | Unreadable]:
-    """Read a directory with all below it, or one file, as checked drafts.
+    """Read a directory with all below it, or one file, as checked drafts; see `read_files`.
 
-    Order: a directory, its files by name, then its subdirectories by name. Hidden files and
-    directories, SKIPPED_DIRECTORIES and directories without readable files are left out. Symbolic
-    links are reported and not followed. A typed root or a directory above one is a draft only if a
-    README describes it, since many imports share it.
+    Raises:
+        InvalidField: `root_uri` is no valid URI.
+    """
+    return read_files(find_files(path, root_uri), limits)
+
+
+def find_files(path: Path, root_uri: str) -> FileTree:
+    """Find the files of an import.
 
     `root_uri` is the URI of `path`. A single file goes below it if it ends in "/" or can only be a
     directory.
-
-    PDF and the like become Markdown in a child process with `limits`. It ends with the iterator. A
-    draft is followed by an Unreadable for each part of its file that is missing in the text.
 
     Raises:
         InvalidField: `root_uri` is no valid URI.
     """
     uri = uris.parse(root_uri)
     if path.is_dir():
-        return chain(former_sidecar(path), _closing(Documents(limits), path, uri, _read_directory))
+        return FileTree.of_directory(path, uri)
     if root_uri.endswith("/") or is_shared(uri):
         uri = uris.join(uri, path.name)
-    return _closing(Documents(limits), path, uri, read_file)
+    return FileTree.of_file(path, uri)
+
+
+def read_files(tree: FileTree, limits: Limits | None = None) -> Iterator[Draft | Unreadable]:
+    """Read the files of a tree as checked drafts.
+
+    Order: a directory, its files by name, then its subdirectories by name. Symbolic links are
+    reported. Directories without readable files are left out. A typed root or a directory above one
+    is a draft only if a README describes it, since many imports share it.
+
+    PDF and the like become Markdown in a child process with `limits`. It ends with the iterator. A
+    draft is followed by an Unreadable for each part of its file that is missing in the text.
+    """
+    if tree.stamps[TOP].is_directory:
+        yield from former_sidecar(tree.path)
+    with Documents(limits) as documents:
+        if not tree.stamps[TOP].is_directory:
+            yield from read_file(tree.path, tree.uri, documents)
+        for directory in tree.directories():
+            yield from read_directory(
+                tree,
+                directory,
+                lambda below: read_file(tree.path / below, tree.uri_of(below), documents),
+            )
 
 
 def file_text(context: Context) -> str:
@@ -149,16 +170,6 @@ def printable(path: Path) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(path))
 
 
-def _closing(
-    documents: Documents,
-    path: Path,
-    uri: str,
-    read: Callable[[Path, str, Documents], Iterator[Draft | Unreadable]],
-) -> Iterator[Draft | Unreadable]:
-    with documents:
-        yield from read(path, uri, documents)
-
-
 def former_sidecar(directory: Path) -> Iterator[Unreadable]:
     """Report the sidecar of a former export."""
     sidecar = directory / _FORMER_SIDECAR
@@ -170,64 +181,43 @@ def former_sidecar(directory: Path) -> Iterator[Unreadable]:
         )
 
 
-def _read_directory(path: Path, uri: str, documents: Documents) -> Iterator[Draft | Unreadable]:
-    subdirectories = yield from read_level(path, uri, partial(read_file, documents=documents))
-    for subdirectory in subdirectories:
-        yield from _read_directory(subdirectory, uris.join(uri, subdirectory.name), documents)
-
-
-def read_level(
-    path: Path, uri: str, read: Callable[[Path, str], Iterable[T]]
-) -> Generator[T | Draft | Unreadable, None, list[Path]]:
-    """Read a directory and its files without its subdirectories, which it returns.
+def read_directory(
+    tree: FileTree, directory: str, read: Callable[[str], Iterable[T]]
+) -> Iterator[T | Draft | Unreadable]:
+    """Read a directory of a tree and its files, without its subdirectories.
 
     Args:
-        path: the directory.
-        uri: the URI of the directory.
-        read: reads a file with a path and a URI, as `read_file` does.
+        tree: the tree.
+        directory: the path of the directory in the tree.
+        read: reads a file by its path in the tree.
     """
+    path, uri = tree.path / directory, tree.uri_of(directory)
     try:
         uris.parse(uri)
-        wanted = wanted_entries(path)
     except InvalidField as error:
         yield Unreadable(printable(path), str(error))
-        return []
-    except OSError as error:
-        yield Unreadable(printable(path), error.strerror or str(error), uri)
-        return []
-    for entry in wanted:
-        if entry.is_symlink():
-            at = uri_of_a_context(uris.join(uri, entry.name))
-            yield Unreadable(printable(path / entry.name), "is a symbolic link", at)
-    wanted = [entry for entry in wanted if not entry.is_symlink()]
-    subdirectories = [path / entry.name for entry in wanted if entry.is_dir()]
-    files = (path / entry.name for entry in wanted if not entry.is_dir())
-    drafts = chain.from_iterable(read(file, uris.join(uri, file.name)) for file in files)
+        return
+    if fault := tree.faults.get(directory):
+        yield Unreadable(printable(path), fault, uri)
+        return
+    entries = tree.entries(directory)
+    for link in entries:
+        if tree.stamps[link].is_link:
+            at = uri_of_a_context(tree.uri_of(link))
+            yield Unreadable(printable(tree.path / link), "is a symbolic link", at)
+    stamps = [(entry, tree.stamps[entry]) for entry in entries]
+    files = (entry for entry, stamp in stamps if not (stamp.is_directory or stamp.is_link))
+    drafts = chain.from_iterable(map(read, files))
     first = list(islice(drafts, _LISTED))
     title, abstract = _description(path)
     if not abstract and not is_shared(uri):
-        can_be = (d for d in subdirectories if uri_of_a_context(uris.join(uri, d.name)))
+        below = (entry for entry, stamp in stamps if stamp.is_directory)
+        can_be = (tree.path / entry for entry in below if uri_of_a_context(tree.uri_of(entry)))
         abstract = _listing(first, can_be)
     if abstract:
         yield _checked(Draft(uri, is_directory=True, title=title, abstract=abstract), path)
     yield from first
     yield from drafts
-    return subdirectories
-
-
-def wanted_entries(directory: Path) -> list[os.DirEntry[str]]:
-    """Return the entries of a directory that an import reads, by name.
-
-    Raises:
-        OSError: the directory cannot be read.
-    """
-    with os.scandir(directory) as entries:
-        return sorted(filter(_is_wanted, entries), key=lambda entry: entry.name)
-
-
-def _is_wanted(entry: os.DirEntry[str]) -> bool:
-    is_skipped = entry.name in SKIPPED_DIRECTORIES and entry.is_dir()
-    return not (entry.name.startswith(".") or is_skipped)
 
 
 def _description(directory: Path) -> tuple[str, str]:
@@ -338,11 +328,3 @@ def _checked(draft: Draft, path: Path) -> Draft | Unreadable:
         return check(draft)
     except InvalidField as error:
         return Unreadable(printable(path), str(error), "" if error.field == "uri" else draft.uri)
-
-
-def uri_of_a_context(uri: str) -> str:
-    """Return the URI, "" if no context can have it."""
-    try:
-        return uris.parse(uri)
-    except InvalidField:
-        return ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import stat
@@ -10,46 +9,21 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
-from vikingd.ingest.files import (
-    DESCRIBING,
-    SKIPPED_DIRECTORIES,
-    Read,
-    Unchanged,
-    Unreadable,
-    uri_of_a_context,
-    wanted_entries,
-)
+from vikingd.ingest.file_tree import SKIPPED_DIRECTORIES, TOP, VANISHED, FileTree, Stamp
+from vikingd.ingest.files import DESCRIBING, Read, Unchanged, Unreadable
 from vikingd.ingest.kinds import are_alike
 
 T = TypeVar("T")
 
-_TOP = ""
-_VANISHED = {os.strerror(errno.ENOENT), os.strerror(errno.ENOTDIR)}
 _SETTLED = 100_000_000  # nanoseconds; a file system's clock may tick this seldom
 
 
 class Replaced(OSError):
     """The directory itself was removed, renamed or replaced by another one."""
-
-
-class Stamp(NamedTuple):
-    """The state of an entry on disk. Of a directory, size and times are 0."""
-
-    mode: int
-    device: int
-    inode: int
-    size: int
-    modified: int
-    changed: int
-
-    @property
-    def is_directory(self) -> bool:
-        """True for a directory, False for a file of any kind and for a symbolic link."""
-        return stat.S_ISDIR(self.mode)
 
 
 @dataclass(slots=True)
@@ -79,6 +53,7 @@ class Difference:
     """The difference between two states of a directory.
 
     Attributes:
+        tree: the directory as it is now.
         before, now: the states; equal files have one entry.
         files: the files to read.
         directories: the directories to read, parents before children.
@@ -89,6 +64,7 @@ class Difference:
         ready: the drafts of files that were read for a comparison.
     """
 
+    tree: FileTree
     before: Entries
     now: Entries
     files: set[str] = field(default_factory=set)
@@ -133,7 +109,7 @@ class Folder:
         self.uri = uri
         self.known: Entries = {}
         self.stored: set[str] = set()
-        self._top = _stamp(path.stat())
+        self._top = Stamp.of(path.stat())
 
     def uri_of(self, path: str) -> str:
         """Return the URI of a path below the directory."""
@@ -155,7 +131,7 @@ class Folder:
             below = os.path.relpath(path, top)
             parts = below.split(os.sep)
             if below == os.curdir:
-                found.add(_TOP)
+                found.add(TOP)
             elif not (
                 any(part.startswith(".") for part in parts)
                 or any(part in SKIPPED_DIRECTORIES for part in parts[:-1])
@@ -178,11 +154,11 @@ class Folder:
             Replaced: the directory is no longer there.
             OSError: the directory cannot be read.
         """
-        stamps = self._walk()
-        if stamps.keys() != self.known.keys():
-            stamps = self._walk()  # a rename during the first walk can hide a file from it
-        now = {path: self._entry(path, stamp) for path, stamp in stamps.items()}
-        found = Difference(dict(self.known), now)
+        tree = self._walk()
+        if self.known and tree.stamps.keys() != self.known.keys():
+            tree = self._walk()  # a rename during the first walk can hide a file from it
+        now = {path: self._entry(path, stamp) for path, stamp in tree.stamps.items()}
+        found = Difference(tree, dict(self.known), now)
         gone = {p for p, entry in self.known.items() if not _is_same_kind(entry, now.get(p))}
         new = {p for p, entry in now.items() if not _is_same_kind(entry, self.known.get(p))}
         found.gone = gone
@@ -196,9 +172,9 @@ class Folder:
         directories = changed - found.files
         # A named entry that is in neither state came and went, and may have been read meanwhile.
         for path in changed | gone | set(named):
-            if path != _TOP:
+            if path != TOP:
                 directories.add(_parent(path))
-                if _name(path) in DESCRIBING and _parent(path) != _TOP:
+                if _name(path) in DESCRIBING and _parent(path) != TOP:
                     directories.add(_parent(_parent(path)))
         found.directories = sorted(
             (d for d in directories if d in now and now[d].stamp.is_directory), key=_order
@@ -213,37 +189,20 @@ class Folder:
         known = self.known.get(path)
         return known if known and known.stamp == stamp else Entry(stamp)
 
-    def _walk(self) -> dict[str, Stamp]:
+    def _walk(self) -> FileTree:
         try:
-            top = _stamp(self.path.stat())
+            tree = FileTree.of_directory(self.path, self.uri)
         except (FileNotFoundError, NotADirectoryError):
             raise Replaced(f"{self.path} is no longer there") from None
+        top = tree.stamps[TOP]
         if (top.device, top.inode) != (self._top.device, self._top.inode):
             raise Replaced(f"{self.path} was replaced by another directory")
-        return {_TOP: top, **dict(self._below(_TOP))}
-
-    def _below(self, directory: str) -> Iterator[tuple[str, Stamp]]:
-        try:
-            entries = wanted_entries(self.path / directory)
-        except (FileNotFoundError, NotADirectoryError):
-            return  # it was just removed
-        except OSError:
-            # Nobody knows if the files below are still there.
-            yield from (
-                (path, entry.stamp)
-                for path, entry in self.known.items()
-                if path != directory and _is_within(path, directory)
-            )
-            return
-        for entry in entries:
-            path = f"{directory}/{entry.name}" if directory else entry.name
-            try:
-                stamp = _stamp(entry.stat(follow_symlinks=False))
-            except OSError:
-                continue  # it was just removed
-            yield path, stamp
-            if stamp.is_directory and uri_of_a_context(self.uri_of(path)):
-                yield from self._below(path)
+        for directory, fault in tree.faults.items():
+            if fault not in VANISHED:  # nobody knows if the files below are still there
+                for path, entry in self.known.items():
+                    if _is_within(path, directory):
+                        tree.stamps.setdefault(path, entry.stamp)
+        return tree
 
     def _find_moves(
         self, found: Difference, read: Callable[[str], list[Draft | Unreadable]]
@@ -320,7 +279,7 @@ def remembered(entry: Entry, items: Iterable[Read]) -> None:
 
 def has_vanished(item: Read) -> bool:
     """Return True for a file or directory that was removed before it was read."""
-    return isinstance(item, Unreadable) and item.reason in _VANISHED
+    return isinstance(item, Unreadable) and item.reason in VANISHED
 
 
 def digest_of(items: Iterable[Read]) -> bytes:
@@ -329,13 +288,6 @@ def digest_of(items: Iterable[Read]) -> bytes:
         if isinstance(item, Draft) and item.content:
             return hashlib.sha256(item.content.encode()).digest()
     return b""
-
-
-def _stamp(found: os.stat_result) -> Stamp:
-    place = found.st_mode, found.st_dev, found.st_ino
-    if stat.S_ISDIR(found.st_mode):
-        return Stamp(*place, 0, 0, 0)
-    return Stamp(*place, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _identity(entry: Entry) -> tuple[int, ...]:

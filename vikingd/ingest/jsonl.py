@@ -30,6 +30,7 @@ _DIRECTORIES, _DOCUMENTS = "directories.jsonl", "documents.jsonl"
 _FIELDS = ("uri", "text", "title", "abstract", "time")
 
 _MOST = 8 << 30  # bytes of a file
+_HEAD = 1 << 20  # bytes from which the number of lines is estimated
 _LONGEST = 32 << 20  # bytes of a line; a content has 2 MiB, and escapes take up to six times that
 
 _MAX_NUMBER = (1 << 63) - 1
@@ -59,6 +60,20 @@ def is_jsonl(path: Path) -> bool:
         return path.suffix == ".jsonl"
     documents = path / _DOCUMENTS
     return documents.is_file() and not documents.is_symlink()
+
+
+def count_lines(path: Path) -> int:
+    """Estimate the number of lines that `read_jsonl` reads, from the beginnings of the files."""
+    return sum(map(_estimated, path.glob("*.jsonl") if path.is_dir() else [path]))
+
+
+def _estimated(file: Path) -> int:
+    try:
+        with open_regular(file) as lines:
+            head, size = lines.read(_HEAD), os.fstat(lines.fileno()).st_size
+    except OSError:
+        return 0  # the reading tells of it
+    return head.count(b"\n") * size // max(1, len(head))
 
 
 def read_jsonl(path: Path) -> Iterator[Draft | Unreadable | Linked]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,6 +21,8 @@ MAX_HEADING = 120
 _MAX_STEPS = 1 << 17  # of the parser for one text, which take one to three seconds
 _FREE_STEPS = 1024  # for any text; a document takes less than one step for seven characters
 _WIDE = 256  # characters of a line that cost as much as a step
+
+_SHORT = 8192  # characters of a text whose tokens are kept until the next one
 
 _MAX_INLINE = 4096
 _MAX_BRACKETS = 256  # of inline text: the parser looks for the end of each in all that follows
@@ -224,9 +226,19 @@ def _section(path: Sequence[tuple[int, str]]) -> str:
 
 
 def _tokens(text: str) -> list[Token]:
-    """Return the tokens of a text; time and memory are linear in its length."""
+    """Return the tokens of a text; time and memory are linear in its length.
+
+    The title, the abstract and the passages of a short file come from one parse.
+    """
+    return _tokens_of_last(text) if len(text) <= _SHORT else _tokens_of(text)
+
+
+def _tokens_of(text: str) -> list[Token]:
     parser, _ = _parsers()
     return parser.parse(text, {"steps": min(_FREE_STEPS + len(text) // 2, _MAX_STEPS)})
+
+
+_tokens_of_last = lru_cache(1)(_tokens_of)
 
 
 def _parse(content: str, start: int) -> tuple[list[Token], list[int]]:

@@ -99,15 +99,6 @@ def check(draft: Draft, field: str = "") -> Draft:
     return draft if uri == draft.uri else replace(draft, uri=uri)
 
 
-def check_passage_count(count: int, field: str) -> None:
-    """Raise InvalidField for more passages than a file may have."""
-    if count > MAX_PASSAGES:
-        raise InvalidField(
-            field,
-            f"are {count:,}, at most {MAX_PASSAGES:,} are allowed: split the file into several",
-        )
-
-
 def _head(draft: Draft, abstract: str) -> Text:
     text = text_to_index(draft.title, "", abstract).strip()
     return Text(0, "", 0, 0, text, script_of(text), draft.vector)
@@ -149,7 +140,12 @@ def _check_vector(vector: bytes, field: str) -> None:
 
 def check_passages(passages: Sequence[Passage], length: int, field: str) -> None:
     """Raise InvalidField, naming the passage, for passages that do not fit a content."""
-    check_passage_count(len(passages), field)
+    count = len(passages)
+    if count > MAX_PASSAGES:
+        raise InvalidField(
+            field,
+            f"are {count:,}, at most {MAX_PASSAGES:,} are allowed: split the file into several",
+        )
     previous, together = -1, 0
     for i, passage in enumerate(passages):
         here = f"{field}[{i}]"

@@ -27,7 +27,7 @@ from google.protobuf import struct_pb2 as google_dot_protobuf_dot_struct__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"viking/retrieval/v1/contexts.proto\x12\x13viking.retrieval.v1\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"x\n\x07Passage\x12\x0f\n\x07section\x18\x01 \x01(\t\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0b\n\x03\x65nd\x18\x03 \x01(\r\x12\x0e\n\x06vector\x18\x04 \x01(\x0c\x12\x30\n\x06memory\x18\x05 \x01(\x0b\x32 .viking.retrieval.v1.MemoryState\"\xa1\x01\n\x0bMemoryState\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x15\n\rreinforcement\x18\x02 \x01(\x04\x12\x14\n\x0c\x61\x63\x63\x65ss_count\x18\x03 \x01(\x04\x12(\n\x04time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xf1\x02\n\x0c\x43ontextInput\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x14\n\x0cis_directory\x18\x02 \x01(\x08\x12\x10\n\x08\x61\x62stract\x18\x03 \x01(\t\x12\x10\n\x08overview\x18\x04 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x05 \x01(\t\x12\r\n\x05title\x18\x06 \x01(\t\x12)\n\x08metadata\x18\x07 \x01(\x0b\x32\x17.google.protobuf.Struct\x12.\n\x08passages\x18\x08 \x03(\x0b\x32\x1c.viking.retrieval.v1.Passage\x12\x0e\n\x06vector\x18\t \x01(\x0c\x12(\n\x04time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_mask\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x1e\n\x11\x65xpected_revision\x18\x0c \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"\x96\x04\n\x07\x43ontext\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x36\n\x0c\x63ontext_type\x18\x02 \x01(\x0e\x32 .viking.retrieval.v1.ContextType\x12\x14\n\x0cis_directory\x18\x03 \x01(\x08\x12\x10\n\x08\x61\x62stract\x18\x04 \x01(\t\x12\x10\n\x08overview\x18\x05 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x06 \x01(\t\x12\r\n\x05title\x18\x07 \x01(\t\x12)\n\x08metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.Struct\x12.\n\x08passages\x18\t \x03(\x0b\x32\x1c.viking.retrieval.v1.Passage\x12(\n\x04time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rreinforcement\x18\r \x01(\x04\x12\x14\n\x0c\x61\x63\x63\x65ss_count\x18\x0e \x01(\x04\x12\x14\n\x0c\x63ontent_hash\x18\x0f \x01(\x0c\x12\x10\n\x08revision\x18\x10 \x01(\x04\x12\x30\n\trelations\x18\x11 \x03(\x0b\x32\x1d.viking.retrieval.v1.Relation\"9\n\x08Relation\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x10\n\x08\x61\x62stract\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"[\n\nPutRequest\x12\x33\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32!.viking.retrieval.v1.ContextInput\x12\x18\n\x10wait_for_vectors\x18\x02 \x01(\x08\"R\n\x0bPutResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x31\n\x08outcomes\x18\x02 \x03(\x0e\x32\x1f.viking.retrieval.v1.PutOutcome\"j\n\rDeleteRequest\x12\x0c\n\x04uris\x18\x01 \x03(\t\x12\x15\n\rallow_missing\x18\x02 \x01(\x08\x12\x1e\n\x11\x65xpected_revision\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"3\n\x0e\x44\x65leteResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x0f\n\x07\x64\x65leted\x18\x02 \x01(\x04\"p\n\x0bMoveRequest\x12\x12\n\nsource_uri\x18\x01 \x01(\t\x12\x17\n\x0f\x64\x65stination_uri\x18\x02 \x01(\t\x12\x1e\n\x11\x65xpected_revision\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"/\n\x0cMoveResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\r\n\x05moved\x18\x02 \x01(\x04\"/\n\nGetRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x14\n\x0cmin_revision\x18\x02 \x01(\x04\"<\n\x0bGetResponse\x12-\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1c.viking.retrieval.v1.Context\"W\n\x0bListRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x14\n\x0cmin_revision\x18\x04 \x01(\x04\"W\n\x0cListResponse\x12.\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32\x1c.viking.retrieval.v1.Context\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"f\n\x0bTreeRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\r\n\x05\x64\x65pth\x18\x02 \x01(\r\x12\x11\n\tpage_size\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x14\n\x0cmin_revision\x18\x05 \x01(\x04\"W\n\x0cTreeResponse\x12.\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32\x1c.viking.retrieval.v1.Context\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x9c\x01\n\x0bGlobRequest\x12\x0f\n\x07pattern\x18\x01 \x01(\t\x12\x12\n\ntarget_uri\x18\x02 \x01(\t\x12+\n\x04kind\x18\x03 \x01(\x0e\x32\x1d.viking.retrieval.v1.NodeKind\x12\x11\n\tpage_size\x18\x04 \x01(\r\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\x14\n\x0cmin_revision\x18\x06 \x01(\x04\"f\n\tGlobEntry\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x36\n\x0c\x63ontext_type\x18\x02 \x01(\x0e\x32 .viking.retrieval.v1.ContextType\x12\x14\n\x0cis_directory\x18\x03 \x01(\x08\"X\n\x0cGlobResponse\x12/\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1e.viking.retrieval.v1.GlobEntry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xf9\x01\n\x0bGrepRequest\x12\x0f\n\x07pattern\x18\x01 \x01(\t\x12\x12\n\ntarget_uri\x18\x02 \x01(\t\x12\x18\n\x10\x63\x61se_insensitive\x18\x03 \x01(\x08\x12\x0f\n\x07literal\x18\x04 \x01(\x08\x12\x0c\n\x04glob\x18\x05 \x01(\t\x12\x37\n\rcontext_types\x18\x06 \x03(\x0e\x32 .viking.retrieval.v1.ContextType\x12\x16\n\x0ewith_abstracts\x18\x07 \x01(\x08\x12\x11\n\tpage_size\x18\x08 \x01(\r\x12\x12\n\npage_token\x18\t \x01(\t\x12\x14\n\x0cmin_revision\x18\n \x01(\x04\"\x84\x01\n\tGrepMatch\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\r\x12\x0c\n\x04line\x18\x03 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x04 \x01(\r\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\r\n\x05start\x18\x06 \x01(\r\x12\x0b\n\x03\x65nd\x18\x07 \x01(\r\x12\x13\n\x0bline_length\x18\x08 \x01(\r\"\x9a\x01\n\x0cGrepResponse\x12/\n\x07matches\x18\x01 \x03(\x0b\x32\x1e.viking.retrieval.v1.GrepMatch\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x16\n\x0esearched_files\x18\x03 \x01(\r\x12\x16\n\x0esearched_bytes\x18\x04 \x01(\x04\x12\x10\n\x08revision\x18\x05 \x01(\x04\"=\n\x0bLinkRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x11\n\tother_uri\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\" \n\x0cLinkResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"/\n\rUnlinkRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x11\n\tother_uri\x18\x02 \x01(\t\"\"\n\x0eUnlinkResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04*w\n\x0b\x43ontextType\x12\x1c\n\x18\x43ONTEXT_TYPE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x43ONTEXT_TYPE_MEMORY\x10\x01\x12\x19\n\x15\x43ONTEXT_TYPE_RESOURCE\x10\x02\x12\x16\n\x12\x43ONTEXT_TYPE_SKILL\x10\x03*v\n\nPutOutcome\x12\x1b\n\x17PUT_OUTCOME_UNSPECIFIED\x10\x00\x12\x17\n\x13PUT_OUTCOME_CREATED\x10\x01\x12\x17\n\x13PUT_OUTCOME_UPDATED\x10\x02\x12\x19\n\x15PUT_OUTCOME_UNCHANGED\x10\x03*R\n\x08NodeKind\x12\x19\n\x15NODE_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0eNODE_KIND_FILE\x10\x01\x12\x17\n\x13NODE_KIND_DIRECTORY\x10\x02\x32\x92\x06\n\x08\x43ontexts\x12H\n\x03Put\x12\x1f.viking.retrieval.v1.PutRequest\x1a .viking.retrieval.v1.PutResponse\x12Q\n\x06\x44\x65lete\x12\".viking.retrieval.v1.DeleteRequest\x1a#.viking.retrieval.v1.DeleteResponse\x12K\n\x04Move\x12 .viking.retrieval.v1.MoveRequest\x1a!.viking.retrieval.v1.MoveResponse\x12H\n\x03Get\x12\x1f.viking.retrieval.v1.GetRequest\x1a .viking.retrieval.v1.GetResponse\x12K\n\x04List\x12 .viking.retrieval.v1.ListRequest\x1a!.viking.retrieval.v1.ListResponse\x12K\n\x04Tree\x12 .viking.retrieval.v1.TreeRequest\x1a!.viking.retrieval.v1.TreeResponse\x12K\n\x04Glob\x12 .viking.retrieval.v1.GlobRequest\x1a!.viking.retrieval.v1.GlobResponse\x12K\n\x04Grep\x12 .viking.retrieval.v1.GrepRequest\x1a!.viking.retrieval.v1.GrepResponse\x12K\n\x04Link\x12 .viking.retrieval.v1.LinkRequest\x1a!.viking.retrieval.v1.LinkResponse\x12Q\n\x06Unlink\x12\".viking.retrieval.v1.UnlinkRequest\x1a#.viking.retrieval.v1.UnlinkResponseBN\n\x13viking.retrieval.v1P\x01Z\x1fviking/retrieval/v1;retrievalv1\xaa\x02\x13Viking.Retrieval.V1b\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\"viking/retrieval/v1/contexts.proto\x12\x13viking.retrieval.v1\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"x\n\x07Passage\x12\x0f\n\x07section\x18\x01 \x01(\t\x12\r\n\x05start\x18\x02 \x01(\r\x12\x0b\n\x03\x65nd\x18\x03 \x01(\r\x12\x0e\n\x06vector\x18\x04 \x01(\x0c\x12\x30\n\x06memory\x18\x05 \x01(\x0b\x32 .viking.retrieval.v1.MemoryState\"\xa1\x01\n\x0bMemoryState\x12\n\n\x02id\x18\x01 \x01(\x04\x12\x15\n\rreinforcement\x18\x02 \x01(\x04\x12\x14\n\x0c\x61\x63\x63\x65ss_count\x18\x03 \x01(\x04\x12(\n\x04time\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xf1\x02\n\x0c\x43ontextInput\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x14\n\x0cis_directory\x18\x02 \x01(\x08\x12\x10\n\x08\x61\x62stract\x18\x03 \x01(\t\x12\x10\n\x08overview\x18\x04 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x05 \x01(\t\x12\r\n\x05title\x18\x06 \x01(\t\x12)\n\x08metadata\x18\x07 \x01(\x0b\x32\x17.google.protobuf.Struct\x12.\n\x08passages\x18\x08 \x03(\x0b\x32\x1c.viking.retrieval.v1.Passage\x12\x0e\n\x06vector\x18\t \x01(\x0c\x12(\n\x04time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_mask\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.FieldMask\x12\x1e\n\x11\x65xpected_revision\x18\x0c \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"\x96\x04\n\x07\x43ontext\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x36\n\x0c\x63ontext_type\x18\x02 \x01(\x0e\x32 .viking.retrieval.v1.ContextType\x12\x14\n\x0cis_directory\x18\x03 \x01(\x08\x12\x10\n\x08\x61\x62stract\x18\x04 \x01(\t\x12\x10\n\x08overview\x18\x05 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x06 \x01(\t\x12\r\n\x05title\x18\x07 \x01(\t\x12)\n\x08metadata\x18\x08 \x01(\x0b\x32\x17.google.protobuf.Struct\x12.\n\x08passages\x18\t \x03(\x0b\x32\x1c.viking.retrieval.v1.Passage\x12(\n\x04time\x18\n \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0b\x63reate_time\x18\x0b \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x0c \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x15\n\rreinforcement\x18\r \x01(\x04\x12\x14\n\x0c\x61\x63\x63\x65ss_count\x18\x0e \x01(\x04\x12\x14\n\x0c\x63ontent_hash\x18\x0f \x01(\x0c\x12\x10\n\x08revision\x18\x10 \x01(\x04\x12\x30\n\trelations\x18\x11 \x03(\x0b\x32\x1d.viking.retrieval.v1.Relation\"9\n\x08Relation\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x10\n\x08\x61\x62stract\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\"K\n\nPutRefusal\x12\r\n\x05index\x18\x01 \x01(\r\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\r\n\x05\x66ield\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"t\n\nPutRequest\x12\x33\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32!.viking.retrieval.v1.ContextInput\x12\x18\n\x10wait_for_vectors\x18\x02 \x01(\x08\x12\x17\n\x0fpartial_success\x18\x03 \x01(\x08\"\x85\x01\n\x0bPutResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x31\n\x08outcomes\x18\x02 \x03(\x0e\x32\x1f.viking.retrieval.v1.PutOutcome\x12\x31\n\x08refusals\x18\x03 \x03(\x0b\x32\x1f.viking.retrieval.v1.PutRefusal\"j\n\rDeleteRequest\x12\x0c\n\x04uris\x18\x01 \x03(\t\x12\x15\n\rallow_missing\x18\x02 \x01(\x08\x12\x1e\n\x11\x65xpected_revision\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"3\n\x0e\x44\x65leteResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\x0f\n\x07\x64\x65leted\x18\x02 \x01(\x04\"p\n\x0bMoveRequest\x12\x12\n\nsource_uri\x18\x01 \x01(\t\x12\x17\n\x0f\x64\x65stination_uri\x18\x02 \x01(\t\x12\x1e\n\x11\x65xpected_revision\x18\x03 \x01(\x04H\x00\x88\x01\x01\x42\x14\n\x12_expected_revision\"/\n\x0cMoveResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\x12\r\n\x05moved\x18\x02 \x01(\x04\"/\n\nGetRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x14\n\x0cmin_revision\x18\x02 \x01(\x04\"<\n\x0bGetResponse\x12-\n\x07\x63ontext\x18\x01 \x01(\x0b\x32\x1c.viking.retrieval.v1.Context\"W\n\x0bListRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x11\n\tpage_size\x18\x02 \x01(\r\x12\x12\n\npage_token\x18\x03 \x01(\t\x12\x14\n\x0cmin_revision\x18\x04 \x01(\x04\"W\n\x0cListResponse\x12.\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32\x1c.viking.retrieval.v1.Context\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"f\n\x0bTreeRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\r\n\x05\x64\x65pth\x18\x02 \x01(\r\x12\x11\n\tpage_size\x18\x03 \x01(\r\x12\x12\n\npage_token\x18\x04 \x01(\t\x12\x14\n\x0cmin_revision\x18\x05 \x01(\x04\"W\n\x0cTreeResponse\x12.\n\x08\x63ontexts\x18\x01 \x03(\x0b\x32\x1c.viking.retrieval.v1.Context\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\x9c\x01\n\x0bGlobRequest\x12\x0f\n\x07pattern\x18\x01 \x01(\t\x12\x12\n\ntarget_uri\x18\x02 \x01(\t\x12+\n\x04kind\x18\x03 \x01(\x0e\x32\x1d.viking.retrieval.v1.NodeKind\x12\x11\n\tpage_size\x18\x04 \x01(\r\x12\x12\n\npage_token\x18\x05 \x01(\t\x12\x14\n\x0cmin_revision\x18\x06 \x01(\x04\"f\n\tGlobEntry\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x36\n\x0c\x63ontext_type\x18\x02 \x01(\x0e\x32 .viking.retrieval.v1.ContextType\x12\x14\n\x0cis_directory\x18\x03 \x01(\x08\"X\n\x0cGlobResponse\x12/\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x1e.viking.retrieval.v1.GlobEntry\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\"\xf9\x01\n\x0bGrepRequest\x12\x0f\n\x07pattern\x18\x01 \x01(\t\x12\x12\n\ntarget_uri\x18\x02 \x01(\t\x12\x18\n\x10\x63\x61se_insensitive\x18\x03 \x01(\x08\x12\x0f\n\x07literal\x18\x04 \x01(\x08\x12\x0c\n\x04glob\x18\x05 \x01(\t\x12\x37\n\rcontext_types\x18\x06 \x03(\x0e\x32 .viking.retrieval.v1.ContextType\x12\x16\n\x0ewith_abstracts\x18\x07 \x01(\x08\x12\x11\n\tpage_size\x18\x08 \x01(\r\x12\x12\n\npage_token\x18\t \x01(\t\x12\x14\n\x0cmin_revision\x18\n \x01(\x04\"\x84\x01\n\tGrepMatch\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\r\n\x05level\x18\x02 \x01(\r\x12\x0c\n\x04line\x18\x03 \x01(\r\x12\x0e\n\x06\x63olumn\x18\x04 \x01(\r\x12\x0c\n\x04text\x18\x05 \x01(\t\x12\r\n\x05start\x18\x06 \x01(\r\x12\x0b\n\x03\x65nd\x18\x07 \x01(\r\x12\x13\n\x0bline_length\x18\x08 \x01(\r\"\x9a\x01\n\x0cGrepResponse\x12/\n\x07matches\x18\x01 \x03(\x0b\x32\x1e.viking.retrieval.v1.GrepMatch\x12\x17\n\x0fnext_page_token\x18\x02 \x01(\t\x12\x16\n\x0esearched_files\x18\x03 \x01(\r\x12\x16\n\x0esearched_bytes\x18\x04 \x01(\x04\x12\x10\n\x08revision\x18\x05 \x01(\x04\"=\n\x0bLinkRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x11\n\tother_uri\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\" \n\x0cLinkResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04\"/\n\rUnlinkRequest\x12\x0b\n\x03uri\x18\x01 \x01(\t\x12\x11\n\tother_uri\x18\x02 \x01(\t\"\"\n\x0eUnlinkResponse\x12\x10\n\x08revision\x18\x01 \x01(\x04*w\n\x0b\x43ontextType\x12\x1c\n\x18\x43ONTEXT_TYPE_UNSPECIFIED\x10\x00\x12\x17\n\x13\x43ONTEXT_TYPE_MEMORY\x10\x01\x12\x19\n\x15\x43ONTEXT_TYPE_RESOURCE\x10\x02\x12\x16\n\x12\x43ONTEXT_TYPE_SKILL\x10\x03*\x8f\x01\n\nPutOutcome\x12\x1b\n\x17PUT_OUTCOME_UNSPECIFIED\x10\x00\x12\x17\n\x13PUT_OUTCOME_CREATED\x10\x01\x12\x17\n\x13PUT_OUTCOME_UPDATED\x10\x02\x12\x19\n\x15PUT_OUTCOME_UNCHANGED\x10\x03\x12\x17\n\x13PUT_OUTCOME_REFUSED\x10\x04*R\n\x08NodeKind\x12\x19\n\x15NODE_KIND_UNSPECIFIED\x10\x00\x12\x12\n\x0eNODE_KIND_FILE\x10\x01\x12\x17\n\x13NODE_KIND_DIRECTORY\x10\x02\x32\x92\x06\n\x08\x43ontexts\x12H\n\x03Put\x12\x1f.viking.retrieval.v1.PutRequest\x1a .viking.retrieval.v1.PutResponse\x12Q\n\x06\x44\x65lete\x12\".viking.retrieval.v1.DeleteRequest\x1a#.viking.retrieval.v1.DeleteResponse\x12K\n\x04Move\x12 .viking.retrieval.v1.MoveRequest\x1a!.viking.retrieval.v1.MoveResponse\x12H\n\x03Get\x12\x1f.viking.retrieval.v1.GetRequest\x1a .viking.retrieval.v1.GetResponse\x12K\n\x04List\x12 .viking.retrieval.v1.ListRequest\x1a!.viking.retrieval.v1.ListResponse\x12K\n\x04Tree\x12 .viking.retrieval.v1.TreeRequest\x1a!.viking.retrieval.v1.TreeResponse\x12K\n\x04Glob\x12 .viking.retrieval.v1.GlobRequest\x1a!.viking.retrieval.v1.GlobResponse\x12K\n\x04Grep\x12 .viking.retrieval.v1.GrepRequest\x1a!.viking.retrieval.v1.GrepResponse\x12K\n\x04Link\x12 .viking.retrieval.v1.LinkRequest\x1a!.viking.retrieval.v1.LinkResponse\x12Q\n\x06Unlink\x12\".viking.retrieval.v1.UnlinkRequest\x1a#.viking.retrieval.v1.UnlinkResponseBN\n\x13viking.retrieval.v1P\x01Z\x1fviking/retrieval/v1;retrievalv1\xaa\x02\x13Viking.Retrieval.V1b\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,12 +35,12 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'viking.retrieval.v1.context
 if not _descriptor._USE_C_DESCRIPTORS:
   _globals['DESCRIPTOR']._loaded_options = None
   _globals['DESCRIPTOR']._serialized_options = b'\n\023viking.retrieval.v1P\001Z\037viking/retrieval/v1;retrievalv1\252\002\023Viking.Retrieval.V1'
-  _globals['_CONTEXTTYPE']._serialized_start=3472
-  _globals['_CONTEXTTYPE']._serialized_end=3591
-  _globals['_PUTOUTCOME']._serialized_start=3593
-  _globals['_PUTOUTCOME']._serialized_end=3711
-  _globals['_NODEKIND']._serialized_start=3713
-  _globals['_NODEKIND']._serialized_end=3795
+  _globals['_CONTEXTTYPE']._serialized_start=3626
+  _globals['_CONTEXTTYPE']._serialized_end=3745
+  _globals['_PUTOUTCOME']._serialized_start=3748
+  _globals['_PUTOUTCOME']._serialized_end=3891
+  _globals['_NODEKIND']._serialized_start=3893
+  _globals['_NODEKIND']._serialized_end=3975
   _globals['_PASSAGE']._serialized_start=156
   _globals['_PASSAGE']._serialized_end=276
   _globals['_MEMORYSTATE']._serialized_start=279
@@ -51,50 +51,52 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_CONTEXT']._serialized_end=1349
   _globals['_RELATION']._serialized_start=1351
   _globals['_RELATION']._serialized_end=1408
-  _globals['_PUTREQUEST']._serialized_start=1410
-  _globals['_PUTREQUEST']._serialized_end=1501
-  _globals['_PUTRESPONSE']._serialized_start=1503
-  _globals['_PUTRESPONSE']._serialized_end=1585
-  _globals['_DELETEREQUEST']._serialized_start=1587
-  _globals['_DELETEREQUEST']._serialized_end=1693
-  _globals['_DELETERESPONSE']._serialized_start=1695
-  _globals['_DELETERESPONSE']._serialized_end=1746
-  _globals['_MOVEREQUEST']._serialized_start=1748
-  _globals['_MOVEREQUEST']._serialized_end=1860
-  _globals['_MOVERESPONSE']._serialized_start=1862
-  _globals['_MOVERESPONSE']._serialized_end=1909
-  _globals['_GETREQUEST']._serialized_start=1911
-  _globals['_GETREQUEST']._serialized_end=1958
-  _globals['_GETRESPONSE']._serialized_start=1960
-  _globals['_GETRESPONSE']._serialized_end=2020
-  _globals['_LISTREQUEST']._serialized_start=2022
-  _globals['_LISTREQUEST']._serialized_end=2109
-  _globals['_LISTRESPONSE']._serialized_start=2111
-  _globals['_LISTRESPONSE']._serialized_end=2198
-  _globals['_TREEREQUEST']._serialized_start=2200
-  _globals['_TREEREQUEST']._serialized_end=2302
-  _globals['_TREERESPONSE']._serialized_start=2304
-  _globals['_TREERESPONSE']._serialized_end=2391
-  _globals['_GLOBREQUEST']._serialized_start=2394
-  _globals['_GLOBREQUEST']._serialized_end=2550
-  _globals['_GLOBENTRY']._serialized_start=2552
-  _globals['_GLOBENTRY']._serialized_end=2654
-  _globals['_GLOBRESPONSE']._serialized_start=2656
-  _globals['_GLOBRESPONSE']._serialized_end=2744
-  _globals['_GREPREQUEST']._serialized_start=2747
-  _globals['_GREPREQUEST']._serialized_end=2996
-  _globals['_GREPMATCH']._serialized_start=2999
-  _globals['_GREPMATCH']._serialized_end=3131
-  _globals['_GREPRESPONSE']._serialized_start=3134
-  _globals['_GREPRESPONSE']._serialized_end=3288
-  _globals['_LINKREQUEST']._serialized_start=3290
-  _globals['_LINKREQUEST']._serialized_end=3351
-  _globals['_LINKRESPONSE']._serialized_start=3353
-  _globals['_LINKRESPONSE']._serialized_end=3385
-  _globals['_UNLINKREQUEST']._serialized_start=3387
-  _globals['_UNLINKREQUEST']._serialized_end=3434
-  _globals['_UNLINKRESPONSE']._serialized_start=3436
-  _globals['_UNLINKRESPONSE']._serialized_end=3470
-  _globals['_CONTEXTS']._serialized_start=3798
-  _globals['_CONTEXTS']._serialized_end=4584
+  _globals['_PUTREFUSAL']._serialized_start=1410
+  _globals['_PUTREFUSAL']._serialized_end=1485
+  _globals['_PUTREQUEST']._serialized_start=1487
+  _globals['_PUTREQUEST']._serialized_end=1603
+  _globals['_PUTRESPONSE']._serialized_start=1606
+  _globals['_PUTRESPONSE']._serialized_end=1739
+  _globals['_DELETEREQUEST']._serialized_start=1741
+  _globals['_DELETEREQUEST']._serialized_end=1847
+  _globals['_DELETERESPONSE']._serialized_start=1849
+  _globals['_DELETERESPONSE']._serialized_end=1900
+  _globals['_MOVEREQUEST']._serialized_start=1902
+  _globals['_MOVEREQUEST']._serialized_end=2014
+  _globals['_MOVERESPONSE']._serialized_start=2016
+  _globals['_MOVERESPONSE']._serialized_end=2063
+  _globals['_GETREQUEST']._serialized_start=2065
+  _globals['_GETREQUEST']._serialized_end=2112
+  _globals['_GETRESPONSE']._serialized_start=2114
+  _globals['_GETRESPONSE']._serialized_end=2174
+  _globals['_LISTREQUEST']._serialized_start=2176
+  _globals['_LISTREQUEST']._serialized_end=2263
+  _globals['_LISTRESPONSE']._serialized_start=2265
+  _globals['_LISTRESPONSE']._serialized_end=2352
+  _globals['_TREEREQUEST']._serialized_start=2354
+  _globals['_TREEREQUEST']._serialized_end=2456
+  _globals['_TREERESPONSE']._serialized_start=2458
+  _globals['_TREERESPONSE']._serialized_end=2545
+  _globals['_GLOBREQUEST']._serialized_start=2548
+  _globals['_GLOBREQUEST']._serialized_end=2704
+  _globals['_GLOBENTRY']._serialized_start=2706
+  _globals['_GLOBENTRY']._serialized_end=2808
+  _globals['_GLOBRESPONSE']._serialized_start=2810
+  _globals['_GLOBRESPONSE']._serialized_end=2898
+  _globals['_GREPREQUEST']._serialized_start=2901
+  _globals['_GREPREQUEST']._serialized_end=3150
+  _globals['_GREPMATCH']._serialized_start=3153
+  _globals['_GREPMATCH']._serialized_end=3285
+  _globals['_GREPRESPONSE']._serialized_start=3288
+  _globals['_GREPRESPONSE']._serialized_end=3442
+  _globals['_LINKREQUEST']._serialized_start=3444
+  _globals['_LINKREQUEST']._serialized_end=3505
+  _globals['_LINKRESPONSE']._serialized_start=3507
+  _globals['_LINKRESPONSE']._serialized_end=3539
+  _globals['_UNLINKREQUEST']._serialized_start=3541
+  _globals['_UNLINKREQUEST']._serialized_end=3588
+  _globals['_UNLINKRESPONSE']._serialized_start=3590
+  _globals['_UNLINKRESPONSE']._serialized_end=3624
+  _globals['_CONTEXTS']._serialized_start=3978
+  _globals['_CONTEXTS']._serialized_end=4764
 # @@protoc_insertion_point(module_scope)

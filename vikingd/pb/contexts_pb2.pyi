@@ -72,6 +72,8 @@ class _PutOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_PutOutcome
     """The context existed and was changed."""
     PUT_OUTCOME_UNCHANGED: _PutOutcome.ValueType  # 3
     """The context existed with the same fields; nothing was written."""
+    PUT_OUTCOME_REFUSED: _PutOutcome.ValueType  # 4
+    """Only with partial_success: the context was refused; PutResponse.refusals has the reason."""
 
 class PutOutcome(_PutOutcome, metaclass=_PutOutcomeEnumTypeWrapper):
     """The outcome of a Put for one context."""
@@ -84,6 +86,8 @@ PUT_OUTCOME_UPDATED: PutOutcome.ValueType  # 2
 """The context existed and was changed."""
 PUT_OUTCOME_UNCHANGED: PutOutcome.ValueType  # 3
 """The context existed with the same fields; nothing was written."""
+PUT_OUTCOME_REFUSED: PutOutcome.ValueType  # 4
+"""Only with partial_success: the context was refused; PutResponse.refusals has the reason."""
 Global___PutOutcome: _TypeAlias = PutOutcome  # noqa: Y015
 
 class _NodeKind:
@@ -250,9 +254,9 @@ class ContextInput(_message.Message):
     """
     expected_revision: _builtins.int
     """Write only if Context.revision has this value. 0: only if the context does not exist. Otherwise
-    ABORTED, and nothing of the batch is written. Unset: any revision. Get returns the revision of
-    the context; PutResponse.revision is another number. A directory has a revision of its own,
-    independent of its contents.
+    ABORTED, and nothing of the batch is written, unless it has partial_success. Unset: any revision.
+    Get returns the revision of the context; PutResponse.revision is another number. A directory has
+    a revision of its own, independent of its contents.
     """
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
@@ -440,17 +444,64 @@ class Relation(_message.Message):
 Global___Relation: _TypeAlias = Relation  # noqa: Y015
 
 @_typing.final
+class PutRefusal(_message.Message):
+    """The reason why a context of a batch was not written."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    INDEX_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    FIELD_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    index: _builtins.int
+    """The index of the context in the request, from 0."""
+    reason: _builtins.str
+    """The reason that the call would have failed with, as in ErrorInfo.reason: INVALID_FIELD, NOT_FOUND
+    or REVISION_DIFFERS.
+    """
+    field: _builtins.str
+    """With INVALID_FIELD the path of the field within the context, such as "metadata.id", at most
+    800 bytes. Empty: the context as a whole, or another reason.
+    """
+    message: _builtins.str
+    """An explanation for people, without the field, at most 800 bytes."""
+    def __init__(
+        self,
+        *,
+        index: _builtins.int = ...,
+        reason: _builtins.str = ...,
+        field: _builtins.str = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["field", b"field", "index", b"index", "message", b"message", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PutRefusal: _TypeAlias = PutRefusal  # noqa: Y015
+
+@_typing.final
 class PutRequest(_message.Message):
-    """Writes a batch, all or nothing."""
+    """Writes a batch: all or nothing, or with partial_success all contexts that can be written."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     CONTEXTS_FIELD_NUMBER: _builtins.int
     WAIT_FOR_VECTORS_FIELD_NUMBER: _builtins.int
+    PARTIAL_SUCCESS_FIELD_NUMBER: _builtins.int
     wait_for_vectors: _builtins.bool
     """Wait until the contexts are found by meaning too, within the deadline of the call. The write
     itself holds even if the deadline passes. False: answer as soon as they are on disk and found by
     their text.
+    """
+    partial_success: _builtins.bool
+    """True: a context that is invalid, is missing despite its update_mask, or has another revision than
+    its expected_revision is refused alone, and the others are written together. The call succeeds,
+    even if all contexts are refused. A repeated URI is refused from its second context on. What is
+    checked before the contexts are looked at still fails the whole call, and nothing is written: the
+    rights of the caller, quotas, and the limits of the message, of passages and of metadata values.
+    False: one such context fails the call, and nothing is written.
     """
     @_builtins.property
     def contexts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextInput]:
@@ -465,10 +516,11 @@ class PutRequest(_message.Message):
         *,
         contexts: _abc.Iterable[Global___ContextInput] | None = ...,
         wait_for_vectors: _builtins.bool = ...,
+        partial_success: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["contexts", b"contexts", "wait_for_vectors", b"wait_for_vectors"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["contexts", b"contexts", "partial_success", b"partial_success", "wait_for_vectors", b"wait_for_vectors"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -482,21 +534,27 @@ class PutResponse(_message.Message):
 
     REVISION_FIELD_NUMBER: _builtins.int
     OUTCOMES_FIELD_NUMBER: _builtins.int
+    REFUSALS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """The batch is visible from this revision on; with wait_for_vectors, its vectors too."""
     @_builtins.property
     def outcomes(self) -> _containers.RepeatedScalarFieldContainer[Global___PutOutcome.ValueType]:
         """The outcome for each context, in the order of the request."""
 
+    @_builtins.property
+    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___PutRefusal]:
+        """The refused contexts, in the order of the request. Empty without partial_success."""
+
     def __init__(
         self,
         *,
         revision: _builtins.int = ...,
         outcomes: _abc.Iterable[Global___PutOutcome.ValueType] | None = ...,
+        refusals: _abc.Iterable[Global___PutRefusal] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcomes", b"outcomes", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcomes", b"outcomes", "refusals", b"refusals", "revision", b"revision"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -92,7 +92,8 @@ class ContextsServicer(object):
     """
 
     def Put(self, request, context):
-        """Writes new or existing contexts, or some of their fields. A call writes all or nothing.
+        """Writes new or existing contexts, or some of their fields: all or nothing, or with partial_success
+        all that can be written.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

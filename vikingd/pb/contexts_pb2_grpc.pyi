@@ -34,7 +34,9 @@ class ContextsStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ContextsAsyncStub: ...
     Put: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.PutRequest, _contexts_pb2.PutResponse]
-    """Writes new or existing contexts, or some of their fields. A call writes all or nothing."""
+    """Writes new or existing contexts, or some of their fields: all or nothing, or with partial_success
+    all that can be written.
+    """
     Delete: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.DeleteRequest, _contexts_pb2.DeleteResponse]
     """Removes contexts with all below them."""
     Move: _grpc.UnaryUnaryMultiCallable[_contexts_pb2.MoveRequest, _contexts_pb2.MoveResponse]
@@ -60,7 +62,9 @@ class ContextsAsyncStub(ContextsStub):
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Put: _aio.UnaryUnaryMultiCallable[_contexts_pb2.PutRequest, _contexts_pb2.PutResponse]  # type: ignore[assignment]
-    """Writes new or existing contexts, or some of their fields. A call writes all or nothing."""
+    """Writes new or existing contexts, or some of their fields: all or nothing, or with partial_success
+    all that can be written.
+    """
     Delete: _aio.UnaryUnaryMultiCallable[_contexts_pb2.DeleteRequest, _contexts_pb2.DeleteResponse]  # type: ignore[assignment]
     """Removes contexts with all below them."""
     Move: _aio.UnaryUnaryMultiCallable[_contexts_pb2.MoveRequest, _contexts_pb2.MoveResponse]  # type: ignore[assignment]
@@ -89,7 +93,9 @@ class ContextsServicer(metaclass=_abc_1.ABCMeta):
         request: _contexts_pb2.PutRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_contexts_pb2.PutResponse, _abc.Awaitable[_contexts_pb2.PutResponse]]:
-        """Writes new or existing contexts, or some of their fields. A call writes all or nothing."""
+        """Writes new or existing contexts, or some of their fields: all or nothing, or with partial_success
+        all that can be written.
+        """
 
     @_abc_1.abstractmethod
     def Delete(

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from vikingd.domain.changes import Committed, Once
+from vikingd.domain.changes import Committed, Once, PutRefusal
 from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import TooLarge
 from vikingd.domain.rights import LOCAL, Caller
@@ -101,8 +101,13 @@ class WritableStore(Reads):
     def origin(self) -> tuple[str, str]:
         """The store and the epoch of the last commit of this process."""
 
-    def put(self, contexts: Sequence[Prepared | Masked]) -> Future[Committed]:
+    def put(
+        self, contexts: Sequence[Prepared | Masked | PutRefusal], *, partial: bool = False
+    ) -> Future[Committed]:
         """Write contexts, all or none, and make the missing directories above them.
+
+        With `partial`, some may be refused already, and those with one of the first three errors
+        are refused too; the others are written.
 
         Fails with:
             InvalidField: a URI belongs to the other kind of node, is below a file or occurs twice;
@@ -111,7 +116,7 @@ class WritableStore(Reads):
             RevisionDiffers: a context has another revision than its draft expects.
             TooLarge: the contexts are too many for one call.
         """
-        uris = [context.draft.uri for context in contexts]
+        uris = [one.draft.uri for one in contexts if not isinstance(one, PutRefusal)]
         size = sum(map(_size, contexts))
         if size > MAX_PUT and len(contexts) > 1:
             refused: Future[Committed] = Future()
@@ -126,7 +131,10 @@ class WritableStore(Reads):
             )
             return refused
         return self._writer.submit(
-            lambda work: put(work, contexts), weight=len(contexts), uris=uris, size=size
+            lambda work: put(work, contexts, partial=partial),
+            weight=len(contexts),
+            uris=uris,
+            size=size,
         )
 
     def delete(
@@ -292,7 +300,9 @@ class WritableStore(Reads):
         """Finish the submitted writes, then release the store; a second call does nothing."""
 
 
-def _size(context: Prepared | Masked) -> int:
+def _size(context: Prepared | Masked | PutRefusal) -> int:
+    if isinstance(context, PutRefusal):
+        return 1
     if isinstance(context, Masked):
         return 1 + len(context.cut or ()) + len(context.draft.content) // CHARACTERS
     return 1 + len(context.texts) + sum(len(text.text) for text in context.texts) // CHARACTERS

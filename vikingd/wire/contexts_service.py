@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from google.protobuf.message import Message
 
@@ -22,6 +21,7 @@ from vikingd.wire import weigh
 from vikingd.wire.call_pools import CallContext, CallDeadline, Threads, wait_for_vectors
 from vikingd.wire.messages import decode, encode
 from vikingd.wire.messages import pattern_messages as patterns
+from vikingd.wire.messages.put_request import check_vectors_given
 from vikingd.wire.preparing import Preparing
 
 
@@ -37,19 +37,19 @@ class ContextsService:
     async def Put(
         self, request: contexts_pb2.PutRequest, context: CallContext
     ) -> contexts_pb2.PutResponse:
-        """Write contexts, all or none."""
+        """Write contexts: all or none, or with `partial_success` all that are not refused."""
         deadline = CallDeadline(context)
         prepared = await self._preparing.contexts(request, self._engine.store.dimension, deadline)
         if request.wait_for_vectors and self._engine.embedding.query_embedder is None:
-            decode.check_vectors_given(prepared)
+            check_vectors_given(prepared)
         deadline.left()
-        done = await self._writes.result(self._engine.writable_store.put(prepared))
+        store = self._engine.writable_store
+        done = await self._writes.result(store.put(prepared, partial=request.partial_success))
         revision = done.revision
         if request.wait_for_vectors:
             embedded = await wait_for_vectors(self._engine, self._threads, done.text_ids, deadline)
             revision = max(revision, embedded)
-        outcomes: Any = done.outcomes  # the same numbers
-        return contexts_pb2.PutResponse(revision=revision, outcomes=outcomes)
+        return encode.put_response(done, revision)
 
     async def Delete(
         self, request: contexts_pb2.DeleteRequest, context: CallContext

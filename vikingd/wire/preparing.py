@@ -5,18 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
-from vikingd.domain.contexts import Draft, Prepared
+from vikingd.domain.changes import PutRefusal
+from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import InvalidField, Overloaded
 from vikingd.ingest import prepare
 from vikingd.ingest.masks import Masked
 from vikingd.pb import contexts_pb2
 from vikingd.wire.call_pools import CallDeadline, Pool, Threads
-from vikingd.wire.messages import decode
+from vikingd.wire.messages.put_request import PutReader, put_size
 
 INLINE_SIZE = 4 << 10
-"""The size of a put, see `decode.put_size`, up to which the event loop prepares it."""
+"""The size of a put, see `put_size`, up to which the event loop prepares it."""
 
 SMALL_SIZE = 64 << 10
 """The size of a put up to which it has its own thread and waits for no larger one."""
@@ -69,40 +69,54 @@ class Preparing:
 
     async def contexts(
         self, request: contexts_pb2.PutRequest, dimension: int | None, deadline: CallDeadline
-    ) -> list[Prepared | Masked]:
-        """Return the contexts of a put, checked and cut into texts.
+    ) -> list[Prepared | Masked | PutRefusal]:
+        """Return the contexts of a put, checked and cut into texts, or refused if that is allowed.
 
         Raises:
             InvalidField: naming the field as in the proto.
             DeadlinePassed: the deadline passed during the preparation.
             Overloaded: too many puts wait.
         """
-        size = decode.put_size(request)
-        prepared: list[Prepared | Masked] = []
-        work = partial(do_slice, decode.put_drafts(request, dimension), deadline, prepared)
+        size = put_size(request)
+        batch = PutBatch(request, dimension)
         if size <= INLINE_SIZE:
-            while not work():
+            while not batch.do_slice(deadline):
                 pass
-            return prepared
+            return batch.contexts
         lane = self._small if size <= SMALL_SIZE else self._large
         with lane.place(request.ByteSize()):
-            while not await lane.pool.run(deadline, work):
+            while not await lane.pool.run(deadline, batch.do_slice, deadline):
                 pass
-        return prepared
+        return batch.contexts
 
 
-def do_slice(
-    drafts: Iterator[Draft], deadline: CallDeadline, prepared: list[Prepared | Masked]
-) -> bool:
-    """Prepare at least one context, until the slice ends; return whether all are done."""
-    until = time.thread_time() + _SLICE
-    for draft in drafts:
-        deadline.left()
+class PutBatch:
+    """The contexts of a put, prepared one after the other, in `contexts`.
+
+    With `partial_success` a context at fault becomes a refusal, else its fault is raised.
+    """
+
+    def __init__(self, request: contexts_pb2.PutRequest, dimension: int | None) -> None:
+        self.contexts: list[Prepared | Masked | PutRefusal] = []
+        self._reader = PutReader(request, dimension)
+        self._count = len(request.contexts)
+        self._is_partial = request.partial_success
+
+    def do_slice(self, deadline: CallDeadline) -> bool:
+        """Prepare at least one context, until the slice ends; return whether all are done."""
+        until = time.thread_time() + _SLICE
+        while (i := len(self.contexts)) < self._count:
+            deadline.left()
+            self.contexts.append(self._prepared(i))
+            if time.thread_time() >= until:
+                return False
+        return True
+
+    def _prepared(self, i: int) -> Prepared | Masked | PutRefusal:
         try:
-            one = prepare.prepare(draft) if draft.update_mask is None else Masked.of(draft)
+            draft = self._reader.draft(i)
+            return prepare.prepare(draft) if draft.update_mask is None else Masked.of(draft)
         except InvalidField as error:
-            raise error.below(f"contexts[{len(prepared)}]") from None
-        prepared.append(one)
-        if time.thread_time() >= until:
-            return False
-    return True
+            if self._is_partial:
+                return PutRefusal.of(i, error)
+            raise error.below(f"contexts[{i}]") from None

@@ -17,11 +17,9 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.patterns import MAX_GLOB_BYTES, MAX_PATTERN_BYTES
 from vikingd.domain.retrieve import MAX_BOOSTS
 from vikingd.index.metadata.where import MAX_CLAUSES, MAX_PATH
-from vikingd.ingest.abstracts import MAX_TITLE_BYTES
 from vikingd.ingest.limits import MAX_METADATA_BYTES
 from vikingd.ingest.markdown import MAX_HEADING
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES
-from vikingd.ingest.prepare import MAX_ABSTRACT_BYTES, MAX_CONTENT_BYTES, MAX_OVERVIEW_BYTES
 from vikingd.memory.entries import MAX_TEXT_CHARACTERS
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
@@ -109,12 +107,12 @@ TABLE: Final[Mapping[str, Most]] = {
     "PutTenantRequest.name": _NAME,
     "RevokeKeyRequest.id": _NAME,
     "RotateKeyRequest.id": _NAME,
-    "ContextInput.abstract": Most(bytes=MAX_ABSTRACT_BYTES),
-    "ContextInput.content": Most(bytes=MAX_CONTENT_BYTES),
+    "ContextInput.abstract": _MESSAGE_ALONE,
+    "ContextInput.content": _MESSAGE_ALONE,
     "ContextInput.metadata": Most(bytes=_STRUCT * MAX_METADATA_BYTES),
-    "ContextInput.overview": Most(bytes=MAX_OVERVIEW_BYTES),
+    "ContextInput.overview": _MESSAGE_ALONE,
     "ContextInput.passages": Most(MAX_PASSAGES, of_count="passages"),
-    "ContextInput.title": Most(bytes=MAX_TITLE_BYTES),
+    "ContextInput.title": _MESSAGE_ALONE,
     "ContextItems.items": Most(MAX_ITEMS),
     "ContextUris.uris": Most(MAX_ITEMS, uris.MAX_BYTES),
     "DeleteRequest.uris": Most(MAX_BATCH, uris.MAX_BYTES),

@@ -89,15 +89,15 @@ def status_of(error: BaseException) -> grpc.Status:
     if isinstance(error, _OF_OPERATORS) and not CALLER.get().is_operator:
         message, info = _ASK_AN_OPERATOR, ErrorInfo(reason=error.reason)
     elif code is not _Code.INTERNAL and isinstance(error, errors.VikingError):
-        message = _short(str(error))
-        metadata = {name: _short(value) for name, value in error.metadata.items()}
+        message = shown(str(error))
+        metadata = {name: shown(value) for name, value in error.metadata.items()}
         info = ErrorInfo(reason=error.reason, metadata=metadata)
     info.domain = DOMAIN
     status = Status(code=code.value[0], message=message)
     status.details.add().Pack(info)
     if isinstance(error, errors.InvalidField):
         violation = BadRequest.FieldViolation(
-            field=_short(error.field), description=_short(error.description)
+            field=shown(error.field), description=shown(error.description)
         )
         status.details.add().Pack(BadRequest(field_violations=[violation]))
     retry_after = getattr(error, "retry_after", None)
@@ -115,7 +115,7 @@ def status_of(error: BaseException) -> grpc.Status:
     return cast("grpc.Status", sent)
 
 
-def _short(text: str) -> str:
-    """Return at most MAX_BYTES of a text."""
+def shown(text: str) -> str:
+    """Return at most MAX_BYTES of a text of an error."""
     data = text.encode("utf-8", "replace")
     return text if len(data) <= MAX_BYTES else f"{data[:MAX_BYTES].decode(errors='ignore')}…"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from vikingd.domain.changes import (
     AllLinks,
@@ -11,6 +11,7 @@ from vikingd.domain.changes import (
     IndexedText,
     Linked,
     PutOutcome,
+    PutRefusal,
     Unlinked,
     Upsert,
 )
@@ -22,7 +23,7 @@ from vikingd.domain.checksums import (
     vector_checksum,
 )
 from vikingd.domain.contexts import Draft, Prepared
-from vikingd.domain.errors import InvalidField, NotFound
+from vikingd.domain.errors import InvalidField, NotFound, RevisionDiffers, VikingError
 from vikingd.domain.text import text_to_index
 from vikingd.domain.uri import ROOT, parent
 from vikingd.ingest.masks import Masked
@@ -38,57 +39,107 @@ UPDATE contexts SET revision = ?, content_hash = ?, time = ?, updated_at = ?, ti
     abstract = ?, metadata = ?, overview = ?, content = ?, checksum = ?, content_checksum = ?
 WHERE id = ?
 """
+_OF_CONTEXTS = (InvalidField, NotFound, RevisionDiffers)
+"""The errors of a single context. They come before any of it is written."""
+
 _LINK = "SELECT reason, created_at, checksum FROM links WHERE a = ? AND b = ?"
 
 
-def put(work: Transaction, contexts: Sequence[Prepared | Masked]) -> Committed:
-    """Write contexts, if all have their expected revisions; see `write`."""
-    work.look_up(context.draft.uri for context in contexts)
-    for context in contexts:
-        work.check_revision(context.draft.uri, context.draft.expected_revision)
-    return write(
-        work, [_complete(work, context, f"contexts[{i}]") for i, context in enumerate(contexts)]
-    )
+def put(
+    work: Transaction, contexts: Sequence[Prepared | Masked | PutRefusal], *, partial: bool = False
+) -> Committed:
+    """Write contexts that have their expected revisions: all of them, or all but the refused ones.
+
+    With `partial`, a context that cannot be written is refused before any of it is written.
+    """
+    batch = _Batch(partial=partial)
+    work.look_up(one.draft.uri for one in contexts if not isinstance(one, PutRefusal))
+    complete: dict[int, Prepared] = {}
+    for i, one in enumerate(contexts):
+        if isinstance(one, PutRefusal):
+            batch.refused[i] = one
+            continue
+        try:
+            complete[i] = _complete(work, one)
+        except _OF_CONTEXTS as error:
+            batch.refuse(i, error)
+    return _write(work, complete, batch)
 
 
 def write(work: Transaction, contexts: Sequence[Prepared]) -> Committed:
     """Write complete contexts, and make the missing directories above them."""
-    uris = [context.draft.uri for context in contexts]
-    if len(set(uris)) < len(uris):
-        i = next(i for i, uri in enumerate(uris) if uri in uris[:i])
-        raise InvalidField(f"contexts[{i}].uri", "occurs twice in the batch")
-    work.look_up(uris)
-    stored = {uri: old for uri in uris if (old := work.find(uri))}
-    before = _before(work, contexts, stored) if stored else {}
-    outcomes = [PutOutcome.UNCHANGED] * len(contexts)
+    return _write(work, dict(enumerate(contexts)), _Batch(partial=False))
+
+
+class _Batch:
+    """The refused contexts of a batch by their index; only a partial one has some."""
+
+    def __init__(self, *, partial: bool) -> None:
+        self.refused: dict[int, PutRefusal] = {}
+        self._partial = partial
+
+    def refuse(self, i: int, error: VikingError) -> None:
+        """Refuse the context with this index; a batch that is not partial fails."""
+        if self._partial:
+            self.refused[i] = PutRefusal.of(i, error)
+        elif isinstance(error, InvalidField):
+            raise error.below(f"contexts[{i}]") from None
+        else:
+            raise error
+
+
+def _write(work: Transaction, contexts: Mapping[int, Prepared], batch: _Batch) -> Committed:
+    """Write complete contexts, given by their index in the batch."""
+    uris = {i: context.draft.uri for i, context in contexts.items()}
+    work.look_up(uris.values())
+    stored = {uri: old for uri in uris.values() if (old := work.find(uri))}
+    before = _before(work, stored.values()) if stored else {}
+    outcomes: dict[int, PutOutcome] = {}
     unchanged: list[int] = []
     waiting: list[int] = []
+    seen: set[str] = set()
     # Sorted by URI, a directory comes before its content.
-    for i in sorted(range(len(uris)), key=uris.__getitem__):
-        context, draft, field = contexts[i], contexts[i].draft, f"contexts[{i}]"
+    for i in sorted(uris, key=uris.__getitem__):
+        context, draft, dimension = contexts[i], contexts[i].draft, work.dimension
         old = stored.get(draft.uri)
-        _check_vectors(work, context, field)
-        if old is None:
-            upsert = _insert(work, context, make_directory(work, parent(draft.uri), f"{field}.uri"))
-            outcomes[i] = PutOutcome.CREATED
-        elif old.is_directory != draft.is_directory:
-            raise InvalidField(
-                f"{field}.uri",
-                f"is a directory; write a file below it, such as {draft.uri}/tea.md, or delete it "
-                "first"
-                if old.is_directory
-                else "is a file; delete it before you write a directory",
-            )
-        elif _is_unchanged(work, context, old, before[old.id]):
-            unchanged.append(old.id)
+        try:
+            if draft.uri in seen:
+                raise InvalidField("uri", "occurs twice in the batch")
+            seen.add(draft.uri)
+            _check_vectors(work, context)
+            if old is None:
+                upsert = _insert(work, context, make_directory(work, parent(draft.uri), "uri"))
+                outcomes[i] = PutOutcome.CREATED
+            elif old.is_directory != draft.is_directory:
+                raise InvalidField(
+                    "uri",
+                    f"is a directory; write a file below it, such as {draft.uri}/tea.md, or delete "
+                    "it first"
+                    if old.is_directory
+                    else "is a file; delete it before you write a directory",
+                )
+            elif _is_unchanged(work, context, old, before[old.id]):
+                unchanged.append(old.id)
+                outcomes[i] = PutOutcome.UNCHANGED
+                continue
+            else:
+                upsert = _update(work, context, old, before[old.id])
+                outcomes[i] = PutOutcome.UPDATED
+        except _OF_CONTEXTS as error:
+            batch.refuse(i, error)
+            work.dimension = dimension
             continue
-        else:
-            upsert = _update(work, context, old, before[old.id])
-            outcomes[i] = PutOutcome.UPDATED
         waiting.extend([t.text_id for t in upsert.texts if t.embeddable and not t.vector])
     if unchanged:
         waiting.extend(_waiting(work, unchanged))
-    return Committed(work.revision, outcomes=tuple(outcomes), text_ids=tuple(waiting))
+    refused = batch.refused
+    outcomes.update(dict.fromkeys(refused, PutOutcome.REFUSED))
+    return Committed(
+        work.revision,
+        outcomes=tuple(outcomes[i] for i in sorted(outcomes)),
+        refusals=tuple(refused[i] for i in sorted(refused)),
+        text_ids=tuple(waiting),
+    )
 
 
 def make_directory(work: Transaction, uri: str, field: str) -> int:
@@ -140,34 +191,30 @@ def unlink(work: Transaction, uri: str, other: str) -> Committed:
     return Committed(work.revision)
 
 
-def _complete(work: Transaction, context: Prepared | Masked, field: str) -> Prepared:
+def _complete(work: Transaction, context: Prepared | Masked) -> Prepared:
     """Return the complete context to write, given the stored one."""
     draft = context.draft
+    work.check_revision(draft.uri, draft.expected_revision)
     if isinstance(context, Masked):
-        try:
-            db = work.use_tables()
-            check_context(db, work.get(draft.uri).id)
-            return context.merged(read_context(db, draft.uri))
-        except InvalidField as error:
-            raise error.below(field) from None
+        db = work.use_tables()
+        check_context(db, work.get(draft.uri).id)
+        return context.merged(read_context(db, draft.uri))
     old = work.find(draft.uri)
     if old and not (old.is_directory or draft.is_directory or draft.content):
         sql = "SELECT length(content) FROM contexts WHERE id = ?"
         (length,) = work.use_tables().execute(sql, (old.id,)).fetchone()
         if length:
             raise InvalidField(
-                f"{field}.content",
+                "content",
                 f"is empty, but {draft.uri} has a content of {length:,} characters; name the "
                 "fields to write in update_mask, and `content` too to empty the file",
             )
     return context
 
 
-def _before(
-    work: Transaction, contexts: Sequence[Prepared], stored: Mapping[str, StoredContext]
-) -> dict[int, Upsert | None]:
+def _before(work: Transaction, stored: Iterable[StoredContext]) -> dict[int, Upsert | None]:
     """Return the stored contexts with their texts, by id; None for a damaged one."""
-    ids = [old.id for context in contexts if (old := stored.get(context.draft.uri))]
+    ids = [old.id for old in stored]
     before: dict[int, Upsert | None] = dict.fromkeys(ids)
     damaged: set[str] = set()
 
@@ -191,15 +238,14 @@ def _waiting(work: Transaction, context_ids: Sequence[int]) -> list[int]:
     return [text_id for (text_id,) in rows]
 
 
-def _check_vectors(work: Transaction, context: Prepared, field: str) -> None:
+def _check_vectors(work: Transaction, context: Prepared) -> None:
     """Check the vectors of a draft; the error names the field of the wrong one."""
     for text in context.texts:
         if text.vector:
             passages = context.draft.passages
             j = text.ordinal - 1
             of_passage = passages is not None and 0 <= j < len(passages) and passages[j].vector
-            name = f"passages[{j}].vector" if of_passage else "vector"
-            work.check_vector(text.vector, f"{field}.{name}")
+            work.check_vector(text.vector, f"passages[{j}].vector" if of_passage else "vector")
 
 
 def _is_unchanged(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Callable, Iterator, Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from enum import IntEnum
 from typing import Any, TypeVar
 
@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 from numpy.typing import NDArray
 
 from vikingd.domain import uri as uris
-from vikingd.domain.contexts import MAX_COUNTER, ContextType, Draft, Entry, Passage, Prepared
+from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find import (
     DEFAULT_LIMIT,
@@ -24,11 +24,10 @@ from vikingd.domain.find import (
     Levels,
     Method,
 )
-from vikingd.domain.products import product, products
+from vikingd.domain.products import product
 from vikingd.domain.search import SearchMode
 from vikingd.ingest import prepare
 from vikingd.ingest.limits import check_number
-from vikingd.ingest.masks import Masked, fields_of
 from vikingd.pb import contexts_pb2, retrieval_pb2
 from vikingd.wire.request_limits import MAX_QUERY_BYTES
 
@@ -36,7 +35,6 @@ MAX_DIRECTORIES = 65_536
 DEFAULT_PAGE = 1000
 MAX_PAGE = 10_000
 
-_LINE, _CELL = 64, 4  # characters of prose that are parsed and cut as fast as one of Markdown's
 _NAMED = 64  # characters of a key in the path of each value below it
 
 _T = TypeVar("_T")
@@ -137,50 +135,6 @@ def delete_uris(request: contexts_pb2.DeleteRequest) -> list[str]:
     return [uris.parse(uri, f"uris[{i}]") for i, uri in enumerate(request.uris)]
 
 
-def put_drafts(request: contexts_pb2.PutRequest, dimension: int | None) -> Iterator[Draft]:
-    """Yield the contexts of a batch, each checked when its turn comes.
-
-    `dimension` None is taken from the first vector.
-    """
-    check_any(request.contexts, "contexts")
-    for i, context in enumerate(request.contexts):  # before the first look at any of them
-        prepare.check_passage_count(len(context.passages), f"contexts[{i}].passages")
-    seen: dict[str, int] = {}
-    unit = _to_unit(request, dimension)
-    for i, context in enumerate(request.contexts):
-        try:
-            draft = _draft(context, unit)
-        except InvalidField as error:
-            raise error.below(f"contexts[{i}]") from None
-        if (first := seen.setdefault(draft.uri, i)) != i:
-            raise InvalidField(f"contexts[{i}].uri", f"{draft.uri} is contexts[{first}] already")
-        yield draft
-
-
-def put_size(request: contexts_pb2.PutRequest) -> int:
-    """Estimate the work of a batch: contents, metadata and passages.
-
-    In characters of a text in few lines: one of many short lines takes a parser far longer.
-    """
-    return sum(
-        _text_size(context.content) + context.metadata.ByteSize() + len(context.passages)
-        for context in request.contexts
-    )
-
-
-def _text_size(text: str) -> int:
-    lines = text.count("\n") + text.count("\r") + 1
-    cells = lines * text.count("|")  # at most: a row has all columns of its table, however short
-    return len(text) + _LINE * lines + _CELL * cells
-
-
-def check_vectors_given(contexts: Sequence[Prepared | Masked]) -> None:
-    """Refuse to wait for vectors when there is no embedder."""
-    whole = [context for context in contexts if isinstance(context, Prepared)]
-    if any(text.text and not text.vector for context in whole for text in context.texts):
-        raise InvalidField("wait_for_vectors", "there is no embedder to make the missing vectors")
-
-
 def page(page_size: int, page_token: str, uri: str) -> tuple[int, str]:
     """Return (limit, after) for the store.
 
@@ -228,100 +182,11 @@ def unit_vector(raw: bytes, dimension: int | None, field: str) -> Vector:
     return unit
 
 
-def _unit_vectors(
-    request: contexts_pb2.PutRequest, dimension: int | None
-) -> Iterator[bytes] | None:
-    """Yield all vectors of a batch at unit length, in the order in which `_draft` reads them.
-
-    None when one of them is faulty: which one is only found when they are looked at one by one.
-    """
-    raw = [
-        vector
-        for context in request.contexts
-        for vector in (*(p.vector for p in context.passages), context.vector)
-        if vector
-    ]
-    size = len(raw[0]) if raw else 0
-    if size % 4 or dimension not in (None, size // 4) or any(len(v) != size for v in raw):
-        return None
-    if not raw:
-        return iter(())
-    vectors = np.frombuffer(bytearray().join(raw), dtype="<f4").reshape(-1, size // 4)
-    norms = np.sqrt(products(vectors, vectors))
-    if not (np.isfinite(norms) & (norms > 0)).all():
-        return None
-    units = np.empty_like(vectors)
-    np.divide(vectors, norms[:, None], out=units, dtype=np.float64, casting="same_kind")
-    joined = units.tobytes()
-    return (joined[at : at + size] for at in range(0, len(joined), size))
-
-
-def _to_unit(
-    request: contexts_pb2.PutRequest, dimension: int | None
-) -> Callable[[bytes, str], bytes]:
-    """Return a function for the vectors of a batch, in their order: each at unit length."""
-    units = _unit_vectors(request, dimension)
-
-    def unit(raw: bytes, field: str) -> bytes:
-        nonlocal dimension
-        if not raw:
-            return b""
-        if units is not None:
-            return next(units)
-        vector = unit_vector(raw, dimension, field)
-        dimension = len(vector)
-        return vector.astype("<f4", copy=False).tobytes()
-
-    return unit
-
-
-def _draft(context: contexts_pb2.ContextInput, unit: Callable[[bytes, str], bytes]) -> Draft:
-    draft = Draft(
-        uri=context.uri,
-        is_directory=context.is_directory,
-        abstract=context.abstract,
-        overview=context.overview,
-        content=context.content,
-        title=context.title,
-        metadata=given(context, "metadata", json_object) or {},
-        passages=[
-            Passage(
-                p.section,
-                p.start,
-                p.end,
-                unit(p.vector, f"passages[{i}].vector"),
-                _entry(p.memory, f"passages[{i}].memory") if p.HasField("memory") else None,
-            )
-            for i, p in enumerate(context.passages)
-        ]
-        or None,
-        vector=unit(context.vector, "vector"),
-        time=given(context, "time", microseconds),
-        update_mask=given(context, "update_mask", lambda mask, name: fields_of(mask.paths, name)),
-        expected_revision=expected_revision(context),
-    )
-    return prepare.check(draft)
-
-
 def expected_revision(
     message: contexts_pb2.ContextInput | contexts_pb2.MoveRequest | contexts_pb2.DeleteRequest,
 ) -> int | None:
     """Return the revision that a context must have; None: any."""
     return message.expected_revision if message.HasField("expected_revision") else None
-
-
-def _entry(state: contexts_pb2.MemoryState, field: str) -> Entry:
-    """Return the given state of a memory; the store assigns its id."""
-    for name in ("reinforcement", "access_count"):
-        if (value := getattr(state, name)) > MAX_COUNTER:
-            raise InvalidField(f"{field}.{name}", f"is {value:,}, at most {MAX_COUNTER:,}")
-    return Entry(
-        0,
-        state.reinforcement,
-        state.access_count,
-        given(state, "time", microseconds, f"{field}."),
-        given(state, "create_time", microseconds, f"{field}."),
-    )
 
 
 def microseconds(time: timestamp_pb2.Timestamp, field: str) -> int:

@@ -11,11 +11,13 @@ from google.protobuf import duration_pb2, timestamp_pb2
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, ReplyBudget, Stage, seconds_of
+from vikingd.domain.changes import Committed
 from vikingd.domain.contexts import Context
 from vikingd.engine import EngineStats
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
 from vikingd.telemetry.metrics import Metrics
+from vikingd.wire.status_errors import shown
 
 _NOT_TOLD = "the embedder has a fault, which an operator sees"
 
@@ -81,6 +83,16 @@ def context(found: Context) -> contexts_pb2.Context:
     for relation in found.relations:
         message.relations.add(uri=relation.uri, abstract=relation.abstract, reason=relation.reason)
     return message
+
+
+def put_response(done: Committed, revision: int) -> contexts_pb2.PutResponse:
+    """Return the reply to a Put, which is visible from a revision on."""
+    outcomes: Any = done.outcomes  # the same numbers
+    reply = contexts_pb2.PutResponse(revision=revision, outcomes=outcomes)
+    for one in done.refusals:
+        field, message = shown(one.field), shown(one.message)
+        reply.refusals.add(index=one.index, reason=one.reason, field=field, message=message)
+    return reply
 
 
 class Page:

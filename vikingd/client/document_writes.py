@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from vikingd.client.argument_checks import described
-from vikingd.client.batches import Failure, Sent, batches, put_in_parts
+from vikingd.client.batches import Failure, Sent, batches, encoded, put_in_parts
 from vikingd.client.client_errors import NotFound
 from vikingd.client.context_calls import AddResult, PutResult
-from vikingd.client.documents import DOCUMENTS, Document, Given, document_expected, message_of
+from vikingd.client.documents import DOCUMENTS, Document, Given, document_expected, document_of
 from vikingd.client.steps import Call, Steps
 from vikingd.client.values import When
 from vikingd.domain.changes import PutOutcome
@@ -34,7 +34,7 @@ class PutSummary:
 
     Attributes:
         created, updated, unchanged: the number of documents with this outcome.
-        failed: the documents that the daemon refused, each with the reason.
+        failed: the documents that were not written, each with the reason.
         revision: the first revision with all changes; 0 if nothing was written.
         seconds: the duration.
     """
@@ -121,18 +121,27 @@ def put_many(
 def _messages(
     documents: Iterable[Given], summary: PutSummary, advance: Callable[[int], None]
 ) -> Iterator[ContextInput]:
-    """Yield the messages of documents; a URI that is given again fails."""
+    """Yield the messages of documents; one that no message holds, or is given again, fails."""
+    failed = summary.failed
     seen: set[str] = set()
     for i, given in enumerate(documents):
-        message = message_of(given, f"documents[{i}]")
-        if message.uri in seen:
-            summary.failed.append(
-                Failure(message.uri, f"documents[{i}] has the URI of an earlier one")
-            )
+        name = f"documents[{i}]"
+        message = None
+        try:
+            document = document_of(given, name)
+        except ValueError as error:
+            assert isinstance(given, Mapping)  # the other forms are documents already
+            failed.append(Failure(given["uri"], str(error)))
+        else:
+            if document.uri in seen:
+                failed.append(Failure(document.uri, f"{name} has the URI of an earlier one"))
+            else:
+                message = encoded(document, failed)
+        if message is None:
             advance(1)
-            continue
-        seen.add(message.uri)
-        yield message
+        else:
+            seen.add(message.uri)
+            yield message
 
 
 def check_documents(documents: Any) -> None:

@@ -27,16 +27,11 @@ from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.render import snippet
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import clean
-from vikingd.domain.uri import MAX_LEVELS
-from vikingd.ingest.files import SKIPPED_DIRECTORIES
 from vikingd.ingest.jsonl import is_jsonl
-from vikingd.system.regular_files import open_regular
-from vikingd.system.walking import walk
 
 _ENDS = {"done": "the text is in after", "interrupted": "stopped after", "failed": "failed after"}
 _OPTIONS = {"uri": "URI", "path": "PATH"}  # by field; the others are --FIELD
 _SOURCE_KEY = "VIKINGCTL_SOURCE_KEY"
-_HEAD = 1 << 20  # bytes
 _SHOWN = 500  # characters of a name or a reason, which may come from a file
 
 
@@ -166,9 +161,7 @@ def _check_options(asked: Asked, vectors: Choice) -> None:
 def _files(asked: Asked, vectors: Choice) -> Source:
     """Open the files at a path."""
     _check_options(asked, vectors)
-    path = Path(asked.place)
-    top, items = items_of(path, asked.uri, delete=asked.delete)
-    return Source(top, items, _count(path))
+    return Source(*items_of(Path(asked.place), asked.uri, delete=asked.delete))
 
 
 def _check_watch(session: Session, place: str, source: Program | None, *, dry_run: bool) -> None:
@@ -193,14 +186,14 @@ def _watch(session: Session, asked: Asked) -> None:
     Raises:
         InvalidField: the arguments do not fit.
     """
-    path = Path(asked.place)
-    with meter(session, "text", _count(path)) as shown:
+    with meter(session, "text", 0) as shown:
         try:
             watched = Watched(
                 session.client,
-                path,
+                Path(asked.place),
                 asked.uri,
                 delete=asked.delete,
+                counted=shown.expect,
                 advance=shown.advance,
                 waiting=partial(_tell_waiting, session),
             )
@@ -258,31 +251,6 @@ def _report_batch(session: Session, summary: ImportSummary) -> None:
     if counts and not session.quiet:
         session.out.print(f"{counts}: revision {summary.revision}")
     _list_faults(session, summary)
-
-
-def _count(path: Path) -> int:
-    """Estimate the number of drafts."""
-    if is_jsonl(path):
-        return sum(map(_lines, path.glob("*.jsonl") if path.is_dir() else [path]))
-    if not path.is_dir():
-        return 1
-    count = 0
-    for _, directories, names in walk(path, MAX_LEVELS):
-        directories[:] = [
-            d for d in directories if not d.startswith(".") and d not in SKIPPED_DIRECTORIES
-        ]
-        count += 1 + sum(not name.startswith(".") for name in names)
-    return count
-
-
-def _lines(path: Path) -> int:
-    """Estimate the number of lines of a file from its beginning."""
-    try:
-        with open_regular(path) as file:
-            head, size = file.read(_HEAD), os.fstat(file.fileno()).st_size
-    except OSError:
-        return 0  # the import tells of it
-    return head.count(b"\n") * size // max(1, len(head))
 
 
 def _value(summary: ImportSummary, notes: Sequence[str] = ()) -> dict[str, Any]:

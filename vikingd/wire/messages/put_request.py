@@ -1,0 +1,129 @@
+"""A Put to drafts, context by context: a fault of one says nothing of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
+from vikingd.domain.errors import InvalidField
+from vikingd.ingest import prepare
+from vikingd.ingest.masks import fields_of
+from vikingd.pb import contexts_pb2
+from vikingd.wire.messages.decode import (
+    check_any,
+    expected_revision,
+    given,
+    json_object,
+    microseconds,
+    unit_vector,
+)
+
+_LINE, _CELL = 64, 4  # characters of prose that are parsed and cut as fast as one of Markdown's
+
+
+def put_size(request: contexts_pb2.PutRequest) -> int:
+    """Estimate the work of a batch: contents, metadata and passages.
+
+    In characters of a text in few lines: one of many short lines takes a parser far longer.
+    """
+    return sum(
+        _text_size(context.content) + context.metadata.ByteSize() + len(context.passages)
+        for context in request.contexts
+    )
+
+
+def _text_size(text: str) -> int:
+    lines = text.count("\n") + text.count("\r") + 1
+    cells = lines * text.count("|")  # at most: a row has all columns of its table, however short
+    return len(text) + _LINE * lines + _CELL * cells
+
+
+def check_vectors_given(contexts: Sequence[object]) -> None:
+    """Refuse to wait for vectors when there is no embedder."""
+    whole = [context for context in contexts if isinstance(context, Prepared)]
+    if any(text.text and not text.vector for context in whole for text in context.texts):
+        raise InvalidField("wait_for_vectors", "there is no embedder to make the missing vectors")
+
+
+class PutReader:
+    """The drafts of a batch, each read and checked when its turn comes.
+
+    Args:
+        request: the batch.
+        dimension: numbers in a vector of the store; None: as in the first vector of the batch.
+
+    Raises:
+        InvalidField: the batch is empty.
+    """
+
+    def __init__(self, request: contexts_pb2.PutRequest, dimension: int | None) -> None:
+        check_any(request.contexts, "contexts")
+        self._contexts = request.contexts
+        self._dimension = dimension
+        self._seen: dict[str, int] = {}
+
+    def draft(self, i: int) -> Draft:
+        """Return the checked draft of a context.
+
+        Raises:
+            InvalidField: naming the field of the context.
+        """
+        dimension = self._dimension
+        try:
+            draft = _draft(self._contexts[i], self._unit)
+            if (first := self._seen.setdefault(draft.uri, i)) != i:
+                raise InvalidField("uri", f"{draft.uri} is contexts[{first}] already")
+        except InvalidField:
+            self._dimension = dimension
+            raise
+        return draft
+
+    def _unit(self, raw: bytes, field: str) -> bytes:
+        """Return a vector at unit length; the first one sets the dimension for the others."""
+        if not raw:
+            return b""
+        vector = unit_vector(raw, self._dimension, field)
+        self._dimension = len(vector)
+        return vector.astype("<f4", copy=False).tobytes()
+
+
+def _draft(context: contexts_pb2.ContextInput, unit: Callable[[bytes, str], bytes]) -> Draft:
+    draft = Draft(
+        uri=context.uri,
+        is_directory=context.is_directory,
+        abstract=context.abstract,
+        overview=context.overview,
+        content=context.content,
+        title=context.title,
+        metadata=given(context, "metadata", json_object) or {},
+        passages=[
+            Passage(
+                p.section,
+                p.start,
+                p.end,
+                unit(p.vector, f"passages[{i}].vector"),
+                _entry(p.memory, f"passages[{i}].memory") if p.HasField("memory") else None,
+            )
+            for i, p in enumerate(context.passages)
+        ]
+        or None,
+        vector=unit(context.vector, "vector"),
+        time=given(context, "time", microseconds),
+        update_mask=given(context, "update_mask", lambda mask, name: fields_of(mask.paths, name)),
+        expected_revision=expected_revision(context),
+    )
+    return prepare.check(draft)
+
+
+def _entry(state: contexts_pb2.MemoryState, field: str) -> Entry:
+    """Return the given state of a memory; the store assigns its id."""
+    for name in ("reinforcement", "access_count"):
+        if (value := getattr(state, name)) > MAX_COUNTER:
+            raise InvalidField(f"{field}.{name}", f"is {value:,}, at most {MAX_COUNTER:,}")
+    return Entry(
+        0,
+        state.reinforcement,
+        state.access_count,
+        given(state, "time", microseconds, f"{field}."),
+        given(state, "create_time", microseconds, f"{field}."),
+    )
