@@ -41,7 +41,7 @@ def source(tmp_path: Path) -> Path:
 def pinned(source: Path) -> Tree:
     """Return the tree of Hexo with the files of this source as its version."""
     files = sorted(p.relative_to(source).as_posix() for p in source.rglob("*.md"))
-    return replace(HEXO, sha256=digest_of(source, files))
+    return replace(HEXO, sha256=digest_of(source, files), left_out=frozenset({"test"}))
 
 
 def test_questions_are_whole() -> None:
