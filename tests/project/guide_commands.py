@@ -260,6 +260,10 @@ DEEP: dict[str, str] = {
 """Commands in a shell that take more of it."""
 
 ELSEWHERE: dict[str, tuple[str, str]] = {
+    _BENCH + "documentation SOURCES DIR": (
+        "tests/answer/test_documentation_set.py",
+        "documentation.main([",
+    ),
     "vikingctl import PATH URI --watch": ("tests/client/test_watch.py", '"--watch"'),
     "vikingctl import --watch": ("tests/client/test_watch.py", '"--watch"'),
     "vikingctl import ./docs viking://resources/docs --watch": (
