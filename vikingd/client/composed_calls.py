@@ -52,7 +52,8 @@ def put_many(documents: Iterable[Given], *, progress: Progress = False) -> Steps
 
     The daemon writes each batch at once. A document that cannot be sent or is refused is in
     `failed` of the summary, and the others are written. After an error the earlier batches stay;
-    a repetition of the call leaves them unchanged. AsyncClient reads `documents` and calls `progress` on the event loop.
+    a repetition of the call leaves them unchanged. AsyncClient reads `documents` and calls
+    `progress` on the event loop.
 
     Args:
         documents: Documents, or dicts with their fields, each URI once.
