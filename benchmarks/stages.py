@@ -156,7 +156,7 @@ class Served:
     async def cases(self) -> dict[str, tuple[Call, list[bytes]]]:
         """Return each case by name: the function that answers, and the requests."""
         from vikingd.client import find_request, retrieve_request
-        from vikingd.domain.retrieve import Mode
+        from vikingd.domain.retrieve_query import Mode
 
         find, retrieve = await self.call(FIND), await self.call(RETRIEVE)
         everywhere = self.tree.queries(QUERIES)

@@ -14,8 +14,8 @@ from viking_kernels.scope import tail_directories
 
 from benchmarks import data
 from vikingd.domain import uri as uris
-from vikingd.domain.changes import IndexedText, Upsert
 from vikingd.domain.contexts import Draft
+from vikingd.domain.store_changes import IndexedText, Upsert
 from vikingd.domain.text import LATIN
 from vikingd.index.index import Index
 from vikingd.index.lexicon import tokens

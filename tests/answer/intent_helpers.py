@@ -10,7 +10,13 @@ from typing import Any, TypeVar
 
 from tests.scripted import Reply, Request, ScriptedServer
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, SessionMessage, TypedQuery
+from vikingd.domain.search_query import (
+    PlanSource,
+    QueryPlan,
+    SearchSession,
+    SessionMessage,
+    TypedQuery,
+)
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.intent.planner import Planner
 

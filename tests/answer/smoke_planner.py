@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from vikingd.domain.search import PlanSource, SearchSession, SessionMessage
+from vikingd.domain.search_query import PlanSource, SearchSession, SessionMessage
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.intent.planner import Planner
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.tiers import examples
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.search import SearchSession, SessionMessage, TypedQuery
+from vikingd.domain.search_query import SearchSession, SessionMessage, TypedQuery
 from vikingd.models.chat.chat_question import PROMPT
 from vikingd.models.intent.query_plan import SYSTEM, Answer, Garbage, question, read_answer
 

@@ -10,7 +10,13 @@ import pytest
 from tests.answer.intent_helpers import PLANNED, Asked, completion, in_turn, planned
 from tests.scripted import Reply
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, SessionMessage, TypedQuery
+from vikingd.domain.search_query import (
+    PlanSource,
+    QueryPlan,
+    SearchSession,
+    SessionMessage,
+    TypedQuery,
+)
 from vikingd.models.chat.chat_question import PROMPT
 
 PROMPT_FILE = files("vikingd.models.intent").joinpath(PROMPT).read_bytes().decode()

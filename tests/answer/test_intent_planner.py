@@ -29,7 +29,7 @@ from tests.answer.intent_helpers import (
 )
 from tests.scripted import Reply, Request, ScriptedServer
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.search import QueryPlan, SearchSession, TypedQuery
+from vikingd.domain.search_query import QueryPlan, SearchSession, TypedQuery
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.intent.planner import Planner
 from vikingd.models.intent.query_plan import RESPONSE_FORMAT
@@ -89,7 +89,7 @@ def test_without_a_model_rules_plan_and_its_client_is_not_loaded() -> None:
     code = (
         "import asyncio, sys\n"
         "from vikingd.models.intent.planner import Planner, PlannerSettings\n"
-        "from vikingd.domain.search import SearchSession\n"
+        "from vikingd.domain.search_query import SearchSession\n"
         "plan = Planner(PlannerSettings()).plan('thanks!', SearchSession('s' * 30_001), 1.0)\n"
         "print(asyncio.run(plan))\n"
         "assert 'openai' not in sys.modules\n"

@@ -23,7 +23,7 @@ from tests.answer.intent_helpers import (
     planned,
 )
 from tests.scripted import Reply, Request
-from vikingd.domain.search import QueryPlan
+from vikingd.domain.search_query import QueryPlan
 from vikingd.models.http.circuit_breaker import FAILURES, Breaker
 from vikingd.models.intent.planner import Planner
 

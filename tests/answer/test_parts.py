@@ -13,7 +13,7 @@ from tests import tiers
 from tests.answer.parts_helpers import AREAS, ONE_FILE, REQUESTS, Asker, Store, fill, reader
 from tests.index.find_helpers import find
 from tests.wire.wire_helpers import to_struct
-from vikingd.domain.find import FindQuery
+from vikingd.domain.find_query import FindQuery
 from vikingd.domain.rights import LOCAL, Caller
 from vikingd.pb import retrieval_pb2 as pb
 

@@ -22,7 +22,7 @@ from vikingd.client import Levels, Method
 from vikingd.client.client_errors import InvalidField as ClientInvalidField
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import MAX_RELATIONS, ContextType, Draft, Prepared
-from vikingd.domain.find import FindQuery
+from vikingd.domain.find_query import FindQuery
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings

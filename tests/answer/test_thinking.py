@@ -13,7 +13,7 @@ from vikingd.client import (
 )
 from vikingd.client.messages import MessageClient
 from vikingd.domain import uri as uris
-from vikingd.domain.find import StopReason
+from vikingd.domain.find_query import StopReason
 
 
 def test_start_points_are_read_first_then_the_children_of_each_round(house: House) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.index.find_helpers import Answer, find
 from vikingd.domain.contexts import Draft
-from vikingd.domain.find import FindQuery, Method
+from vikingd.domain.find_query import FindQuery, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare

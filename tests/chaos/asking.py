@@ -32,8 +32,8 @@ from vikingd.domain.errors import (
     Unauthenticated,
     VikingError,
 )
-from vikingd.domain.find import FindQuery, Levels, Method
-from vikingd.domain.retrieve import Mode, RetrieveQuery, Rrf
+from vikingd.domain.find_query import FindQuery, Levels, Method
+from vikingd.domain.retrieve_query import Mode, RetrieveQuery, Rrf
 from vikingd.domain.rights import Right
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings

@@ -32,7 +32,7 @@ from vikingd.client import (
 from vikingd.client.methods import Method
 from vikingd.client.replies import read
 from vikingd.client.rpc_methods import Methods
-from vikingd.domain.find import Levels
+from vikingd.domain.find_query import Levels
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 REPLIES: dict[type[Any], Message] = {

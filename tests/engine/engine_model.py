@@ -21,7 +21,7 @@ from tests.postgres_servers import Server
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Prepared, Relation
 from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound
-from vikingd.domain.find import FindQuery, Levels, Method
+from vikingd.domain.find_query import FindQuery, Levels, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot

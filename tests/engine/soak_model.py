@@ -26,11 +26,11 @@ from tests.engine.engine_model import (
 )
 from tests.index.find_helpers import find
 from vikingd.domain import uri as uris
-from vikingd.domain.changes import Waiting
 from vikingd.domain.contexts import Draft, Entry, Prepared, Text
 from vikingd.domain.errors import NotFound
-from vikingd.domain.find import FindQuery, Levels, Method
-from vikingd.domain.retrieve import Rrf
+from vikingd.domain.find_query import FindQuery, Levels, Method
+from vikingd.domain.retrieve_query import Rrf
+from vikingd.domain.store_changes import Waiting
 from vikingd.engine import Engine
 from vikingd.ingest.prepare import prepare
 from vikingd.memory.entries import clean as entry_text

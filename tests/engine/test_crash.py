@@ -18,7 +18,7 @@ import pytest
 from tests.index.find_helpers import find
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import NotFound
-from vikingd.domain.find import FindQuery
+from vikingd.domain.find_query import FindQuery
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare

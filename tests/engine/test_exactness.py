@@ -17,7 +17,7 @@ from benchmarks.stored import read_store
 from tests.index.find_helpers import find
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft, Passage, Prepared
-from vikingd.domain.find import FindQuery, Levels, Method
+from vikingd.domain.find_query import FindQuery, Levels, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.files import read_tree
 from vikingd.ingest.prepare import check, prepare

@@ -11,8 +11,8 @@ from vikingd.answer.find_answer import find as find_hits
 from vikingd.answer.find_hits import FindHits
 from vikingd.answer.retrieve_answer import retrieve
 from vikingd.domain.answers import UNBOUNDED, ReplyBudget, Stage
-from vikingd.domain.find import FindQuery, FindTrace
-from vikingd.domain.retrieve import RetrieveQuery
+from vikingd.domain.find_query import FindQuery, FindTrace
+from vikingd.domain.retrieve_query import RetrieveQuery
 from vikingd.domain.rights import LOCAL, Caller
 from vikingd.engine import Engine
 from vikingd.index.snapshot import Snapshot

@@ -22,13 +22,13 @@ from tests.index.find_helpers import find
 from tests.kernels.trees import linked_with
 from tests.tiers import examples
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget
-from vikingd.domain.changes import Committed, IndexedText, Upsert
 from vikingd.domain.contexts import MAX_RELATIONS, Draft, Passage, Relation
-from vikingd.domain.find import FindQuery
+from vikingd.domain.find_query import FindQuery
+from vikingd.domain.store_changes import Committed, IndexedText, Upsert
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.compaction import compacted
 from vikingd.index.contents import Contents, Strings
-from vikingd.index.segment.arrays import empty
+from vikingd.index.segment.segment_arrays import empty
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
 from vikingd.ingest.prepare import prepare

@@ -17,8 +17,8 @@ from vikingd.domain.errors import StoreDamaged
 from vikingd.engine import Engine
 from vikingd.store import history
 from vikingd.store.sqlite import identity
-from vikingd.store.sqlite import reader as readers
-from vikingd.store.sqlite.store import Store
+from vikingd.store.sqlite import sqlite_reader as readers
+from vikingd.store.sqlite.sqlite_store import Store
 
 
 def put_back(copy: Path, path: Path) -> None:

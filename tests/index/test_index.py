@@ -16,8 +16,8 @@ from tests.kernels import naive
 from tests.kernels.naive import files_below, walk
 from tests.kernels.trees import Shape, World, build, check_contents, search, shapes
 from tests.tiers import examples
-from vikingd.domain.changes import Filled, IndexedText, Remove, Upsert
 from vikingd.domain.errors import Corrupt
+from vikingd.domain.store_changes import Filled, IndexedText, Remove, Upsert
 from vikingd.domain.text import LATIN
 from vikingd.index.index import Index
 from vikingd.index.lexicon.tokens import term_hash

@@ -21,8 +21,8 @@ from vikingd.client import ClientError
 from vikingd.domain.errors import Corrupt
 from vikingd.engine import Engine
 from vikingd.index.segment import disk as bases
-from vikingd.index.segment import files
-from vikingd.index.segment.arrays import FIELDS, GROWING
+from vikingd.index.segment import segment_files as files
+from vikingd.index.segment.segment_arrays import FIELDS, GROWING
 from vikingd.system.sealed_files import seal, unseal
 
 ARRAYS = tuple(f"{name}.bin" for name in sorted(FIELDS.keys() | GROWING.keys()))

@@ -13,11 +13,11 @@ import pytest
 
 from tests.index.find_helpers import find
 from vikingd.domain.contexts import Draft
-from vikingd.domain.find import FindQuery, Method
+from vikingd.domain.find_query import FindQuery, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index import ivf
 from vikingd.index.ivf import InvertedFile
-from vikingd.index.segment import files
+from vikingd.index.segment import segment_files as files
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings

@@ -33,7 +33,7 @@ from vikingd.client import (
 from vikingd.client.messages import MessageClient
 from vikingd.client.methods import Stubs
 from vikingd.domain.errors import NotFound
-from vikingd.domain.find import FindQuery
+from vikingd.domain.find_query import FindQuery
 from vikingd.engine import Engine
 from vikingd.index import old_bases
 from vikingd.index.snapshot import Snapshot

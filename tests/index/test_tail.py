@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from viking_kernels.arrays import DIRECTORIES, FILES, I64, SCRIPTS, TEXTS, U64, decode_file
 
-from vikingd.domain.changes import IndexedText, Remove, Upsert
+from vikingd.domain.store_changes import IndexedText, Remove, Upsert
 from vikingd.index.compaction import compacted
-from vikingd.index.lexicon import postings
+from vikingd.index.lexicon import tail_postings as postings
 from vikingd.index.lexicon.vocabulary import Vocabulary
 from vikingd.index.metadata.columns import Columns
-from vikingd.index.segment.arrays import GROWING, empty
 from vikingd.index.segment.disk import Base, load, save
 from vikingd.index.segment.manifest import Manifest
+from vikingd.index.segment.segment_arrays import GROWING, empty
 from vikingd.index.tail.tail import Tail
 
 ROOT = "viking://resources"

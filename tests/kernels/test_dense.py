@@ -19,7 +19,7 @@ from tests.kernels.flat_helpers import base_of
 from tests.kernels.naive import texts_below, walk
 from tests.kernels.trees import LARGE, World, build, compared, shapes
 from tests.tiers import examples
-from vikingd.domain.changes import Remove
+from vikingd.domain.store_changes import Remove
 
 NO_AXIS = np.zeros(128, np.float32)  # nothing is coded in int4
 some = examples(50)

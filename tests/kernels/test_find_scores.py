@@ -19,7 +19,7 @@ from tests.kernels import naive
 from tests.kernels.naive import files_below, walk
 from tests.kernels.trees import LARGE, World, asked, build, room, search, shapes, terms_of
 from tests.tiers import examples
-from vikingd.domain.changes import Remove
+from vikingd.domain.store_changes import Remove
 from vikingd.index.snapshot import Snapshot
 
 few = examples(30)

@@ -11,7 +11,7 @@ from viking_kernels._jit import njit
 
 from tests.kernels import naive
 from tests.tiers import examples
-from vikingd.domain.products import product, products
+from vikingd.domain.vector_products import product, products
 
 some = examples(50)
 

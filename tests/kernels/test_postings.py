@@ -14,7 +14,8 @@ from viking_kernels import words
 
 from tests.kernels import naive
 from tests.tiers import examples
-from vikingd.index.lexicon import postings, tokens, vocabulary
+from vikingd.index.lexicon import tail_postings as postings
+from vikingd.index.lexicon import tokens, vocabulary
 from vikingd.index.lexicon.vocabulary import Vocabulary
 
 some = examples(50)

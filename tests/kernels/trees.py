@@ -27,8 +27,8 @@ from viking_kernels.arrays import (
 
 from tests.kernels.naive import Directory, File, Query, Text, files_below, walk
 from vikingd.domain import uri as uris
-from vikingd.domain.changes import Change, Filled, IndexedText, Remove, Upsert
 from vikingd.domain.contexts import Relation
+from vikingd.domain.store_changes import Change, Filled, IndexedText, Remove, Upsert
 from vikingd.domain.text import HAN, LATIN, NONE, script_of
 from vikingd.index.index import Index
 from vikingd.index.lexicon import tokens

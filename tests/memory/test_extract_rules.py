@@ -8,7 +8,7 @@ import time
 import pytest
 
 from vikingd.domain.extract import MAX_MEMORIES, MemoryKind
-from vikingd.domain.search import SessionMessage
+from vikingd.domain.search_query import SessionMessage
 from vikingd.memory.relations import Relation, relation_of
 from vikingd.memory.statements import MAX_READ, proposals, statements
 from vikingd.memory.third_person import third_person

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.extracted import Attack, read_attacks
 from vikingd.domain.extract import MemoryKind, Proposal
-from vikingd.domain.search import SessionMessage
+from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.text import without_invisible
 from vikingd.memory.own_words import LEFT_OUT, own_words
 from vikingd.memory_calls.evidence import Evidence

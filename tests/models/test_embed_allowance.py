@@ -15,7 +15,7 @@ from vikingd.engine import Engine, EngineSettings
 from vikingd.engine.allowance import DailyAllowance
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed import backlog_worker as worker
-from vikingd.store.sqlite.schema import DATABASE
+from vikingd.store.sqlite.sqlite_schema import DATABASE
 
 DAY = 86_400
 NOON = 20_000 * DAY + DAY / 2

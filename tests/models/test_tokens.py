@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from vikingd.domain.changes import IndexedText
+from vikingd.domain.store_changes import IndexedText
 from vikingd.domain.text import script_of
 from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.tokens import encode, heading_of, query_terms, term_hash, terms

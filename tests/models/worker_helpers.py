@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
-from vikingd.domain.changes import Waiting
+from vikingd.domain.store_changes import Waiting
 from vikingd.models.embed.backlog_worker import BacklogWorker
 from vikingd.models.embed.backlogs import Allowance
 from vikingd.models.embed.embed_settings import EmbedSettings

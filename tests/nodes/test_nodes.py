@@ -22,9 +22,9 @@ from vikingd.domain.errors import StoreAway, StoreMismatch, VikingError
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
-from vikingd.store.postgres.database import Database
-from vikingd.store.postgres.faults import without_password
-from vikingd.store.postgres.store import PostgresStore
+from vikingd.store.postgres.postgres_database import Database
+from vikingd.store.postgres.postgres_faults import without_password
+from vikingd.store.postgres.postgres_store import PostgresStore
 from vikingd.wire.sessions import SessionCall
 
 pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")

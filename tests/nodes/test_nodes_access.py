@@ -26,9 +26,9 @@ from vikingd.domain.errors import StoreAway, StoreMismatch
 from vikingd.domain.errors import Unauthenticated as Refused
 from vikingd.domain.rights import Grant, Right
 from vikingd.store.postgres.access import AccessTables
-from vikingd.store.postgres.database import Database
-from vikingd.store.postgres.store import PostgresStore
-from vikingd.store.postgres.tenants import SharedTenants
+from vikingd.store.postgres.postgres_database import Database
+from vikingd.store.postgres.postgres_store import PostgresStore
+from vikingd.store.postgres.postgres_tenants import SharedTenants
 
 pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
 

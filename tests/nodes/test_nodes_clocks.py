@@ -11,9 +11,9 @@ import pytest
 from tests.patience import eventually
 from tests.postgres_servers import LEFT_OUT, Server, shared_store
 from tests.store.write_helpers import NOTES, put
-from vikingd.domain.changes import Once
 from vikingd.domain.contexts import Draft
-from vikingd.store.postgres.database import Database
+from vikingd.domain.store_changes import Once
+from vikingd.store.postgres.postgres_database import Database
 
 pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
 

@@ -24,9 +24,9 @@ from vikingd.domain.errors import StoreFailed, StoreMismatch
 from vikingd.engine import Engine, EngineSettings
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store import Store
-from vikingd.store.sqlite import reader as store_reader
-from vikingd.store.sqlite.reader import StoreReader
-from vikingd.store.sqlite.schema import MIGRATIONS
+from vikingd.store.sqlite import sqlite_reader as store_reader
+from vikingd.store.sqlite.sqlite_reader import StoreReader
+from vikingd.store.sqlite.sqlite_schema import MIGRATIONS
 
 SERVING = health_pb2.HealthCheckResponse.SERVING
 NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING

@@ -29,7 +29,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.pb.contexts_pb2 import GetRequest
 from vikingd.pb.contexts_pb2_grpc import ContextsStub
 from vikingd.store.history import History, Point
-from vikingd.store.sqlite.schema import DATABASE
+from vikingd.store.sqlite.sqlite_schema import DATABASE
 from vikingd.wire.sessions import _check, points_of, text_of
 
 HELD = "from vikingd.store.sqlite import reader\nreader._INTERVAL = 3600.0"

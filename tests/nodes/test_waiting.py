@@ -15,14 +15,14 @@ import pytest
 
 from tests.patience import SECONDS, eventually
 from vikingd.answer.deadline import wait_for_revision
-from vikingd.domain.changes import Change
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import DeadlinePassed, RevisionNotReached, Stopping
+from vikingd.domain.store_changes import Change
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import Index
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
-from vikingd.store.sqlite.store import Store
+from vikingd.store.sqlite.sqlite_store import Store
 from vikingd.wire.call_pools import CallDeadline, Threads, wait_for_vectors
 
 FAR = 1 << 40

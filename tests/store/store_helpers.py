@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from vikingd.domain.changes import (
+from vikingd.domain.contexts import Context, Draft, Passage, Prepared, Text
+from vikingd.domain.store_changes import (
     AllLinks,
     Change,
     Committed,
@@ -20,11 +21,10 @@ from vikingd.domain.changes import (
     Unlinked,
     Upsert,
 )
-from vikingd.domain.contexts import Context, Draft, Passage, Prepared, Text
 from vikingd.domain.text import script_of, text_to_index
 from vikingd.domain.uri import is_within
 from vikingd.store import Store
-from vikingd.store.sqlite.schema import DATABASE, connect
+from vikingd.store.sqlite.sqlite_schema import DATABASE, connect
 
 DOCS = "viking://resources/docs"
 GUIDE = f"{DOCS}/guide.md"

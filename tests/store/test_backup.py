@@ -26,8 +26,8 @@ from vikingd.ctl.backing_up import fetch, remove_older
 from vikingd.domain.backup_file import CHUNK
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreInUse, StoreMismatch
 from vikingd.store.sqlite.backup import restore_into, verify_backup
-from vikingd.store.sqlite.schema import DATABASE
-from vikingd.store.sqlite.store import Store
+from vikingd.store.sqlite.sqlite_schema import DATABASE
+from vikingd.store.sqlite.sqlite_store import Store
 
 Ctl = Callable[..., tuple[int, str, str]]
 

@@ -13,8 +13,8 @@ from tests.store.write_helpers import DOCS, NOTES, TEA, put
 from vikingd.client import Client, ClientError, RevisionDiffers
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
-from vikingd.domain.changes import PutOutcome
 from vikingd.domain.contexts import Draft
+from vikingd.domain.store_changes import PutOutcome
 from vikingd.ingest.prepare import prepare
 from vikingd.store import Store
 

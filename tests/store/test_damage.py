@@ -33,7 +33,7 @@ from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store import Store
 from vikingd.store.damage import Damage
-from vikingd.store.sqlite.schema import DATABASE, MIGRATIONS
+from vikingd.store.sqlite.sqlite_schema import DATABASE, MIGRATIONS
 
 PAGE = 4096
 
@@ -395,7 +395,7 @@ def test_no_damage_of_any_file_is_an_error_that_nobody_wrote(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
 ) -> None:
     """Random damage to the database, its log or its shared memory raises only domain errors."""
-    monkeypatch.setattr("vikingd.store.sqlite.faults._MAX_SECONDS", 1.0)
+    monkeypatch.setattr("vikingd.store.sqlite.sqlite_faults._MAX_SECONDS", 1.0)
     settings = EngineSettings(tmp_path / "live", EmbedSettings(provider="none"))
     with closing(Engine(settings)) as engine:
         for n in range(30):

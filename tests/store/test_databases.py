@@ -11,9 +11,9 @@ import pytest
 from tests.postgres_servers import LEFT_OUT, Server, shared_store
 from tests.store.store_helpers import DOCS, file
 from vikingd.domain.errors import StoreAway, StoreMismatch
-from vikingd.store.postgres.connection import connect
-from vikingd.store.postgres.database import Database
-from vikingd.store.postgres.schema import MIGRATIONS
+from vikingd.store.postgres.postgres_connection import connect
+from vikingd.store.postgres.postgres_database import Database
+from vikingd.store.postgres.postgres_schema import MIGRATIONS
 
 pytestmark = pytest.mark.skipif(LEFT_OUT, reason="TEST_POSTGRES=0")
 

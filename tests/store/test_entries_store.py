@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from tests.store.store_helpers import file
-from vikingd.domain.changes import Committed, PutOutcome
 from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage
 from vikingd.domain.errors import NotFound
+from vikingd.domain.store_changes import Committed, PutOutcome
 from vikingd.domain.uri import ancestors, parent
 from vikingd.engine import Engine, EngineSettings
 from vikingd.memory.accesses import Accesses
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store import Store
-from vikingd.store.sqlite.schema import MIGRATIONS, connect
+from vikingd.store.sqlite.sqlite_schema import MIGRATIONS, connect
 
 pytestmark = pytest.mark.stores
 

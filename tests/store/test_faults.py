@@ -22,9 +22,9 @@ from tests.nodes.reader_helpers import note, serving, uris
 from vikingd import client as clients
 from vikingd.client import Internal
 from vikingd.daemon import warm
-from vikingd.domain.changes import Change, Upsert
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Corrupt, DiskFull, StoreDamaged, StoreFailed
+from vikingd.domain.store_changes import Change, Upsert
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
 from vikingd.index.tail.tail import Tail
@@ -34,7 +34,7 @@ from vikingd.models.embed.e5_file import E5File
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store.damage import Damage
 from vikingd.store.reads import Reads
-from vikingd.store.sqlite.database import SqliteReads
+from vikingd.store.sqlite.sqlite_database import SqliteReads
 
 ROOT = "viking://resources"
 

@@ -19,7 +19,7 @@ from vikingd.domain.uri import ROOT
 from vikingd.engine import Engine, EngineSettings
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
-from vikingd.store.sqlite.schema import DATABASE
+from vikingd.store.sqlite.sqlite_schema import DATABASE
 
 ROUNDS = int(os.environ.get("TEST_FLIPS", "150"))
 NONE = EmbedSettings(provider="none")

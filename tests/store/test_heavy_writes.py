@@ -302,7 +302,7 @@ def test_vectors_of_a_large_subtree_are_dropped_in_parts(
     store.start(
         lambda changes, _revision: changed.extend(getattr(change, "uri", "") for change in changes)
     )
-    monkeypatch.setattr("vikingd.store.writes.vectors._MOST_VECTORS", 5)
+    monkeypatch.setattr("vikingd.store.writes.vector_writes._MOST_VECTORS", 5)
     one = b"\0\0\x80?\0\0\0\0"  # of length 1
     files = [file(f"{TOP}/{i}", "a\nb\n", vector=one) for i in range(9)]
     store.put([directory(TOP, abstract="all", vector=one), *files]).result()

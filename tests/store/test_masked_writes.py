@@ -16,8 +16,8 @@ from tests.tiers import examples
 from vikingd.client import Client, InvalidField, NotFound, RevisionDiffers
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
-from vikingd.domain.changes import PutOutcome
 from vikingd.domain.contexts import Draft, Entry, Passage
+from vikingd.domain.store_changes import PutOutcome
 from vikingd.ingest.masks import FIELDS
 from vikingd.ingest.prepare import prepare
 from vikingd.ingest.written import as_put

@@ -10,8 +10,8 @@ import pytest
 from tests.store.store_helpers import CREATED, TWO, UPDATED, vector
 from tests.store.write_helpers import DOCS, NOTES, TEA, put
 from vikingd.domain import errors
-from vikingd.domain.changes import Committed, PutOutcome, PutRefusal
 from vikingd.domain.contexts import Draft, Prepared
+from vikingd.domain.store_changes import Committed, PutOutcome, PutRefusal
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
 from vikingd.store import Store

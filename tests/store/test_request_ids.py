@@ -17,12 +17,12 @@ from vikingd.client import (
 )
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
-from vikingd.domain.changes import Once
 from vikingd.domain.contexts import Draft
+from vikingd.domain.store_changes import Once
 from vikingd.pb import memories_pb2
 from vikingd.store import Store
-from vikingd.store.sqlite.schema import MIGRATIONS, connect
-from vikingd.store.writes import memories
+from vikingd.store.sqlite.sqlite_schema import MIGRATIONS, connect
+from vikingd.store.writes import memory_writes as memories
 
 pytestmark = pytest.mark.stores
 

@@ -26,10 +26,10 @@ from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.store.copying import copy
-from vikingd.store.places import opened_source, opened_target
-from vikingd.store.postgres.connection import PostgresConnection, connect
-from vikingd.store.reads.changes import all_damage
-from vikingd.store.sqlite.schema import DATABASE
+from vikingd.store.postgres.postgres_connection import PostgresConnection, connect
+from vikingd.store.reads.change_reads import all_damage
+from vikingd.store.sqlite.sqlite_schema import DATABASE
+from vikingd.store.store_places import opened_source, opened_target
 from vikingd.store.writing import WritableStore
 
 pytestmark = pytest.mark.stores

@@ -21,9 +21,9 @@ from tests.store.store_helpers import Mirror, file, log_kept, opened, put, scann
 from vikingd.access.keys_schema import connect as connect_keys
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store import Store
-from vikingd.store.reads.changes import all_damage
+from vikingd.store.reads.change_reads import all_damage
 from vikingd.store.sqlite import space
-from vikingd.store.sqlite.schema import DATABASE, connect
+from vikingd.store.sqlite.sqlite_schema import DATABASE, connect
 
 DOCS = "viking://resources/docs"
 LARGE = 40_000  # characters, in pages of their own

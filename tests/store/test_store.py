@@ -24,9 +24,9 @@ from tests.store.store_helpers import (
     uris,
     vectors,
 )
-from vikingd.domain.changes import Committed, Filled, Remove
 from vikingd.domain.contexts import Context, Draft, Passage, Prepared, Relation, Text
 from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound, VikingError
+from vikingd.domain.store_changes import Committed, Filled, Remove
 from vikingd.domain.uri import ROOT
 from vikingd.store import Store
 

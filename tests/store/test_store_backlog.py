@@ -9,7 +9,7 @@ import pytest
 
 from tests.store.store_helpers import DOCS, ONE, TWO, WITHOUT_DIGESTS, file, opened, put, scanned
 from vikingd.store import Store
-from vikingd.store.sqlite.schema import DATABASE, connect
+from vikingd.store.sqlite.sqlite_schema import DATABASE, connect
 
 pytestmark = pytest.mark.stores
 

@@ -14,8 +14,8 @@ import pytest
 
 from tests.patience import eventually
 from tests.store.store_helpers import DOCS, GUIDE, ONE, TWO, Mirror, file, opened, put, scanned
-from vikingd.domain.changes import Change
 from vikingd.domain.errors import Corrupt, InvalidField, NotFound, Stopping, VikingError
+from vikingd.domain.store_changes import Change
 from vikingd.domain.uri import ROOT
 from vikingd.store import Store
 

@@ -16,7 +16,7 @@ import pytest
 from tests.patience import eventually
 from tests.store.store_helpers import DOCS, file, opened, put, uris
 from vikingd.domain.errors import StoreDamaged
-from vikingd.store.sqlite.schema import DATABASE
+from vikingd.store.sqlite.sqlite_schema import DATABASE
 from vikingd.system import sealed_files as sealed
 from vikingd.system.log_frames import broken_frame
 from vikingd.system.marks import Mark, MarkFile

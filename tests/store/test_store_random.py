@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.store.store_helpers import Mirror, directory, file, linked, scanned, vector
-from vikingd.domain.changes import Committed
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import (
     AlreadyExists,
@@ -22,10 +21,11 @@ from vikingd.domain.errors import (
     RevisionDiffers,
     VikingError,
 )
+from vikingd.domain.store_changes import Committed
 from vikingd.domain.uri import ROOT, ancestors, is_within
 from vikingd.ingest.masks import Masked
 from vikingd.store import Store
-from vikingd.store.reads.changes import all_damage
+from vikingd.store.reads.change_reads import all_damage
 
 TOPS = ("viking://resources", "viking://user/memories")
 # "!" and "." sort before "/", so names like "a!" come between a directory and its contents.

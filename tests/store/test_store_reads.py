@@ -28,7 +28,6 @@ from tests.store.store_helpers import (
     uris,
 )
 from vikingd.domain.answers import UNBOUNDED, ReplyBudget
-from vikingd.domain.changes import Filled, Remove
 from vikingd.domain.contexts import Context, Passage
 from vikingd.domain.errors import (
     Corrupt,
@@ -40,9 +39,10 @@ from vikingd.domain.errors import (
     StoreMismatch,
     TooLarge,
 )
+from vikingd.domain.store_changes import Filled, Remove
 from vikingd.domain.uri import ROOT
 from vikingd.store import Store, StoreCounts, page_token
-from vikingd.store.sqlite import schema
+from vikingd.store.sqlite import sqlite_schema as schema
 
 pytestmark = pytest.mark.stores
 

@@ -20,10 +20,10 @@ from vikingd.access.records import NewKey
 from vikingd.access.shared_keys import SharedKeys
 from vikingd.domain.errors import NotFound, StoreAway, Unauthenticated
 from vikingd.store.postgres.access import AccessTables
-from vikingd.store.postgres.connection import PostgresConnection, connect
-from vikingd.store.postgres.database import Database
-from vikingd.store.postgres.store import PostgresStore
-from vikingd.store.postgres.tenants import SharedTenants
+from vikingd.store.postgres.postgres_connection import PostgresConnection, connect
+from vikingd.store.postgres.postgres_database import Database
+from vikingd.store.postgres.postgres_store import PostgresStore
+from vikingd.store.postgres.postgres_tenants import SharedTenants
 
 pytestmark = [
     pytest.mark.deep,

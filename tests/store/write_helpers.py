@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tests.store.store_helpers import vector
-from vikingd.domain.changes import Committed
 from vikingd.domain.contexts import Context, Draft
+from vikingd.domain.store_changes import Committed
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
 from vikingd.store import Store

@@ -17,12 +17,12 @@ from vikingd.answer.find_hits import FindHits
 from vikingd.answer.retrieve_answer import RetrieveHits, retrieve
 from vikingd.answer.shown_texts import name_of, shown
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, Stage, size_of
-from vikingd.domain.changes import IndexedText, Upsert
 from vikingd.domain.contexts import ContextType, Draft, Passage
 from vikingd.domain.errors import VikingError
-from vikingd.domain.find import FindQuery, Levels
-from vikingd.domain.retrieve import Mode, RetrieveQuery
+from vikingd.domain.find_query import FindQuery, Levels
+from vikingd.domain.retrieve_query import Mode, RetrieveQuery
 from vikingd.domain.rights import LOCAL
+from vikingd.domain.store_changes import IndexedText, Upsert
 from vikingd.domain.text import LATIN
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.index import Index

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from vikingd.domain.contexts import Draft
-from vikingd.domain.find import FindQuery
-from vikingd.domain.retrieve import Mode, RetrieveQuery
+from vikingd.domain.find_query import FindQuery
+from vikingd.domain.retrieve_query import Mode, RetrieveQuery
 from vikingd.domain.rights import LOCAL
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.lexicon.tokens import query_terms

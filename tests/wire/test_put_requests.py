@@ -12,9 +12,9 @@ import pytest
 
 from tests.wire.wire_helpers import FILE, floats, to_struct
 from vikingd.domain import errors
-from vikingd.domain.changes import PutRefusal
 from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.store_changes import PutRefusal
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
 from vikingd.pb import contexts_pb2

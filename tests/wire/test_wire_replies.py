@@ -22,7 +22,7 @@ from vikingd.domain import errors
 from vikingd.domain.answers import UNBOUNDED, Degradation, DegradationReason, Stage, seconds_of
 from vikingd.domain.contexts import Context, Draft, Relation
 from vikingd.domain.errors import InvalidField, VikingError
-from vikingd.domain.find import (
+from vikingd.domain.find_query import (
     FindTrace,
     Method,
     ScoreParts,

@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from tests.wire.wire_helpers import floats, to_struct
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.find import FindQuery, Levels, Method
+from vikingd.domain.find_query import FindQuery, Levels, Method
 from vikingd.pb import (
     memories_pb2,
     retrieval_pb2,

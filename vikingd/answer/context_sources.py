@@ -21,9 +21,9 @@ from vikingd.context.prompt_parts import Piece
 from vikingd.domain import pace
 from vikingd.domain.answers import MESSAGE_BYTES, Degraded, ReplyBudget, Stage, size_of
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.find import FindQuery
+from vikingd.domain.find_query import FindQuery
 from vikingd.domain.hidden import marked
-from vikingd.domain.retrieve import Include, RetrieveQuery
+from vikingd.domain.retrieve_query import Include, RetrieveQuery
 from vikingd.domain.rights import CALLER, Caller, Right
 from vikingd.engine import Engine
 from vikingd.models.rerank.rerankers import Rerankers

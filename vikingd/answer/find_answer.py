@@ -30,7 +30,7 @@ from vikingd.answer.scored_scope import (
 )
 from vikingd.domain.answers import Stage
 from vikingd.domain.contexts import ABSTRACT, PASSAGE
-from vikingd.domain.find import Levels, Method, ScoreParts
+from vikingd.domain.find_query import Levels, Method, ScoreParts
 from vikingd.plan.find_plan import FindPlan, FindScope
 
 _UNMATCHED = ScoreParts(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from vikingd.answer.find_trace import merged_trace
 from vikingd.domain.answers import Degraded, Stage
 from vikingd.domain.contexts import Relation
-from vikingd.domain.find import FindTrace, Method, Rerank, ScoreParts
+from vikingd.domain.find_query import FindTrace, Method, Rerank, ScoreParts
 from vikingd.index.snapshot import Snapshot
 from vikingd.plan.find_plan import FindPlan
 

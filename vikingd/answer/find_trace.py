@@ -12,7 +12,7 @@ from viking_kernels.arrays import DIRECTORIES, FILES, TEXTS
 from viking_kernels.scope import row_at
 
 from vikingd.answer.scored_scope import DirectoryScores, Scored, directory_parts
-from vikingd.domain.find import (
+from vikingd.domain.find_query import (
     FindTrace,
     Method,
     StopReason,

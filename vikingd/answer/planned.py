@@ -20,8 +20,8 @@ from vikingd.answer.retrieve_answer import (
 )
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.errors import EmbedderFailed, InvalidField
-from vikingd.domain.find import FindQuery
-from vikingd.domain.retrieve import Mode, RetrieveQuery
+from vikingd.domain.find_query import FindQuery
+from vikingd.domain.retrieve_query import Mode, RetrieveQuery
 from vikingd.domain.rights import CALLER
 from vikingd.engine import Engine
 from vikingd.plan.find_plan import FindPlan, compile_find

@@ -9,7 +9,7 @@ import numpy as np
 from viking_kernels.arrays import F32, F64, I32
 from viking_kernels.fusion import rrf
 
-from vikingd.domain.products import products
+from vikingd.domain.vector_products import products
 
 
 @dataclass(frozen=True, slots=True)

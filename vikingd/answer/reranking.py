@@ -12,7 +12,7 @@ from vikingd.answer.find_answer import find
 from vikingd.answer.find_hits import FindHits, merged
 from vikingd.answer.thinking import Walk
 from vikingd.domain.answers import Stage, seconds_of
-from vikingd.domain.find import Rerank, RerankStatus
+from vikingd.domain.find_query import Rerank, RerankStatus
 from vikingd.models.rerank.reranker_protocol import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.plan.find_plan import FindPlan

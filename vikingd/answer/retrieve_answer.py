@@ -24,7 +24,7 @@ from vikingd.answer.text_ranking import (
 )
 from vikingd.domain import pace
 from vikingd.domain.answers import Degraded, Stage
-from vikingd.domain.retrieve import ItemTrace, Mode, Outcome, RetrieveQuery, Rrf
+from vikingd.domain.retrieve_query import ItemTrace, Mode, Outcome, RetrieveQuery, Rrf
 from vikingd.index.snapshot import Snapshot
 from vikingd.plan.retrieve_plan import RetrievePlan, TextScope
 

@@ -8,7 +8,7 @@ from viking_kernels import find as kernel
 from viking_kernels.arrays import F32, U8, Scratch, Terms
 from viking_kernels.scope import place
 
-from vikingd.domain.find import ScoreParts
+from vikingd.domain.find_query import ScoreParts
 from vikingd.index.snapshot import Snapshot
 from vikingd.plan.find_plan import FindScope
 

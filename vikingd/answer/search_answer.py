@@ -15,9 +15,9 @@ from vikingd.answer.reranking import find_all
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.find import FindQuery, Rerank, RerankStatus
+from vikingd.domain.find_query import FindQuery, Rerank, RerankStatus
 from vikingd.domain.rights import CALLER, Caller, Right
-from vikingd.domain.search import PlanSource, QueryPlan, SearchQuery, TypedQuery
+from vikingd.domain.search_query import PlanSource, QueryPlan, SearchQuery, TypedQuery
 from vikingd.engine import Engine
 from vikingd.index.snapshot import Snapshot
 from vikingd.models.intent.planner import Planner

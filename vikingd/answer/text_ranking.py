@@ -14,7 +14,7 @@ from viking_kernels.scope import tail_directories
 from vikingd.answer.ranked_lists import RankedList
 from vikingd.answer.scored_scope import keep_scratch, take_scratch
 from vikingd.answer.shown_texts import name_of
-from vikingd.domain.retrieve import Rrf
+from vikingd.domain.retrieve_query import Rrf
 from vikingd.plan.retrieve_plan import TextScope
 
 DEEPER = 4

@@ -29,7 +29,7 @@ from vikingd.answer.scored_scope import (
     take_scratch,
 )
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
-from vikingd.domain.find import (
+from vikingd.domain.find_query import (
     MAX_THINKING_LIMIT,
     FindTrace,
     Levels,

@@ -13,8 +13,8 @@ from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, size_of
 from vikingd.domain.patterns import ABSTRACT, CONTENT, GrepMatch, GrepQuery, Position
 from vikingd.store.reads import Reads
-from vikingd.store.reads.contexts import AFTER
-from vikingd.store.reads.walk import Node, Walk
+from vikingd.store.reads.context_reads import AFTER
+from vikingd.store.reads.tree_walk import Node, Walk
 
 _AT_ONCE = 100  # files whose texts one query reads
 

@@ -12,7 +12,7 @@ from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, size_of
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.patterns import GlobEntry, GlobQuery, NodeKind
 from vikingd.store.reads import Reads
-from vikingd.store.reads.contexts import AFTER
+from vikingd.store.reads.context_reads import AFTER
 
 
 class GlobPage(NamedTuple):

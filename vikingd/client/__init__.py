@@ -115,10 +115,9 @@ from vikingd.client.retrieval_calls import find as find_request
 from vikingd.client.retrieval_calls import retrieve as retrieve_request
 from vikingd.client.values import vector_bytes
 from vikingd.domain.answers import Degradation, DegradationReason
-from vikingd.domain.changes import PutOutcome, PutRefusal
 from vikingd.domain.contexts import ContextType, Entry, Passage, Relation
 from vikingd.domain.extract import ExtractSource, MemoryKind
-from vikingd.domain.find import (
+from vikingd.domain.find_query import (
     FindTrace,
     Levels,
     Method,
@@ -130,9 +129,9 @@ from vikingd.domain.find import (
 )
 from vikingd.domain.patterns import GlobEntry, GrepMatch, NodeKind
 from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason, RecallPath
-from vikingd.domain.retrieve import Boost, Include, ItemTrace, Mode, Outcome, Rrf, WeightedSum
+from vikingd.domain.retrieve_query import Boost, Include, ItemTrace, Mode, Outcome, Rrf, WeightedSum
 from vikingd.domain.rights import Right
-from vikingd.domain.search import (
+from vikingd.domain.search_query import (
     PlanSource,
     QueryPlan,
     SearchMode,
@@ -140,6 +139,7 @@ from vikingd.domain.search import (
     SessionMessage,
     TypedQuery,
 )
+from vikingd.domain.store_changes import PutOutcome, PutRefusal
 from vikingd.ingest.files import Unreadable
 from vikingd.memory.model import Remembered as RememberOutcome
 from vikingd.memory.model import SalienceParts

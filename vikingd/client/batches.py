@@ -11,8 +11,8 @@ import grpc
 from vikingd.client.client_errors import ClientError, Unsendable, sendable
 from vikingd.client.documents import Document, context_input
 from vikingd.client.steps import Call, Steps
-from vikingd.domain.changes import PutOutcome
 from vikingd.domain.contexts import Draft
+from vikingd.domain.store_changes import PutOutcome
 from vikingd.pb.contexts_pb2 import ContextInput
 
 T = TypeVar("T", bound=Document | Draft | ContextInput)

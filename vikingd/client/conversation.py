@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from vikingd.domain.search import SessionMessage
+from vikingd.domain.search_query import SessionMessage
 from vikingd.system.regular_files import read_regular
 
 _LARGEST = 64 << 20  # bytes of a file

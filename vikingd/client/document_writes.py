@@ -17,7 +17,7 @@ from vikingd.client.context_calls import AddResult, PutResult
 from vikingd.client.documents import DOCUMENTS, Document, Given, document_expected, document_of
 from vikingd.client.steps import Call, Steps
 from vikingd.client.values import When
-from vikingd.domain.changes import PutOutcome
+from vikingd.domain.store_changes import PutOutcome
 from vikingd.pb.contexts_pb2 import ContextInput
 
 Progress: TypeAlias = bool | Callable[[int], None]

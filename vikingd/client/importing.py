@@ -22,9 +22,9 @@ from vikingd.client.removing import MAX_DELETES, delete_in_parts, outermost
 from vikingd.client.replies import entry_of, micros
 from vikingd.client.steps import run
 from vikingd.domain import uri as uris
-from vikingd.domain.changes import Linked
 from vikingd.domain.contexts import Draft, Entry
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.store_changes import Linked
 from vikingd.domain.text import without_layout
 from vikingd.ingest.file_tree import uri_of_a_context
 from vikingd.ingest.files import Unreadable, find_files, read_files

@@ -27,8 +27,8 @@ from vikingd.client.values import (
 from vikingd.domain.answers import Degraded
 from vikingd.domain.extract import ExtractSource, MemoryKind
 from vikingd.domain.prompt import RecallPath
-from vikingd.domain.retrieve import Rrf, WeightedSum
-from vikingd.domain.search import SearchSession
+from vikingd.domain.retrieve_query import Rrf, WeightedSum
+from vikingd.domain.search_query import SearchSession
 from vikingd.memory.model import Remembered as RememberOutcome
 from vikingd.memory.model import SalienceParts
 from vikingd.pb import memories_pb2

@@ -19,7 +19,7 @@ from vikingd.client.conversation import Session
 from vikingd.client.memory_calls import ExtractResult
 from vikingd.client.steps import Call, Steps
 from vikingd.domain.extract import ExtractSource
-from vikingd.domain.search import SearchSession
+from vikingd.domain.search_query import SearchSession
 
 _NEW_MESSAGES = 200  # of one call; a commit of more makes several calls
 _CONTEXT = 10  # messages before the new ones that a call has too

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, 
 
 from vikingd.domain.answers import Degraded
 from vikingd.domain.contexts import ContextType, Relation
-from vikingd.domain.find import FindTrace, RerankStatus, ScoreParts
+from vikingd.domain.find_query import FindTrace, RerankStatus, ScoreParts
 from vikingd.domain.prompt import DropReason
-from vikingd.domain.retrieve import ItemTrace, Outcome
-from vikingd.domain.search import QueryPlan, TypedQuery
+from vikingd.domain.retrieve_query import ItemTrace, Outcome
+from vikingd.domain.search_query import QueryPlan, TypedQuery
 
 if TYPE_CHECKING:
     import pandas

@@ -32,10 +32,10 @@ from vikingd.client.values import (
     vector_bytes,
 )
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.find import Levels, Method
+from vikingd.domain.find_query import Levels, Method
 from vikingd.domain.prompt import CitationStyle, ContextOrder
-from vikingd.domain.retrieve import Boost, Include, Mode, Rrf, WeightedSum
-from vikingd.domain.search import SearchMode, SearchSession
+from vikingd.domain.retrieve_query import Boost, Include, Mode, Rrf, WeightedSum
+from vikingd.domain.search_query import SearchMode, SearchSession
 from vikingd.pb import retrieval_pb2
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from google.protobuf import struct_pb2, timestamp_pb2
 
 from vikingd.client.argument_checks import described, wrong_type
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.retrieve import Rrf, WeightedSum
+from vikingd.domain.retrieve_query import Rrf, WeightedSum
 from vikingd.ingest.limits import check_number
 from vikingd.pb import memories_pb2, retrieval_pb2
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from vikingd.client.conversation import Session
-    from vikingd.domain.search import SearchSession, SessionMessage
+    from vikingd.domain.search_query import SearchSession, SessionMessage
 
     class Array(Protocol):
         """An array of numpy, whose type is no Buffer before Python 3.12."""

@@ -48,7 +48,7 @@ def copy_(
     began = time.monotonic()
     try:
         from vikingd.store.copying import copy, differences
-        from vikingd.store.places import opened_source, opened_target
+        from vikingd.store.store_places import opened_source, opened_target
 
         with meter(session, "rows", 0) as shown, opened_source(source, of) as one:
             if verify:

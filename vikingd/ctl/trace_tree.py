@@ -9,7 +9,7 @@ from rich.tree import Tree
 
 from vikingd.ctl import render
 from vikingd.domain import uri as uris
-from vikingd.domain.find import StopReason
+from vikingd.domain.find_query import StopReason
 from vikingd.pb import retrieval_pb2
 
 _STOPPED: dict[int, str] = {

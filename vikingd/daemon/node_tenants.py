@@ -12,7 +12,7 @@ from vikingd.domain.tenants import check_tenant_name, missing
 from vikingd.models.embed.provider import Provider
 
 if TYPE_CHECKING:
-    from vikingd.store.postgres.database import Database
+    from vikingd.store.postgres.postgres_database import Database
 
 
 class NodeTenants:
@@ -27,7 +27,7 @@ class NodeTenants:
     """
 
     def __init__(self, data: Path, database: Database, provider: Provider) -> None:
-        from vikingd.store.postgres.tenants import SharedTenants  # it needs an extra
+        from vikingd.store.postgres.postgres_tenants import SharedTenants  # it needs an extra
 
         self._root = data / TENANTS
         self._tenants = SharedTenants(database, provider.model, provider.dimension)

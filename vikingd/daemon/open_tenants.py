@@ -21,7 +21,7 @@ from vikingd.domain import errors
 from vikingd.domain.rights import DEFAULT_TENANT
 from vikingd.domain.tenants import TenantSettings, missing
 from vikingd.engine import Engine, EngineSettings, EngineStats, Shared
-from vikingd.store.shared import SharedStore
+from vikingd.store.shared_store import SharedStore
 from vikingd.system.platform import trim
 from vikingd.system.private_files import keep_private
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from vikingd.domain.errors import AlreadyExists, StoreMismatch
 from vikingd.domain.tenants import check_tenant_name, is_tenant_name, missing
-from vikingd.store.sqlite.database import contexts_in
-from vikingd.store.sqlite.schema import DATABASE
+from vikingd.store.sqlite.sqlite_database import contexts_in
+from vikingd.store.sqlite.sqlite_schema import DATABASE
 from vikingd.system.sealed_files import sync
 from vikingd.system.walking import walk
 

@@ -23,7 +23,7 @@ from viking_kernels.salience import rank
 from viking_kernels.scope import place, row_at, tail_directories
 
 from vikingd.context import tokenizers
-from vikingd.domain.changes import Change, Filled, IndexedText, Remove, Upsert
+from vikingd.domain.store_changes import Change, Filled, IndexedText, Remove, Upsert
 from vikingd.domain.text import LATIN
 from vikingd.index.index import Index
 from vikingd.index.lexicon.tokens import query_terms

@@ -1,7 +1,7 @@
 """The engine: the store, its index and the embedder, opened together and kept in step."""
 
 from vikingd.engine.engine import Engine, EngineStats, VerifyReport
-from vikingd.engine.opening import EngineSettings
 from vikingd.engine.shared import Shared
+from vikingd.engine.store_opening import EngineSettings
 
 __all__ = ["Engine", "EngineSettings", "EngineStats", "Shared", "VerifyReport"]

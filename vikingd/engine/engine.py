@@ -10,7 +10,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from threading import Condition
 
-from vikingd.domain.changes import Change, Committed, Upsert
 from vikingd.domain.errors import (
     Corrupt,
     InvalidField,
@@ -19,12 +18,13 @@ from vikingd.domain.errors import (
     Stopping,
     StoreAway,
 )
+from vikingd.domain.store_changes import Change, Committed, Upsert
 from vikingd.engine.allowance import EmbeddingLimit
 from vikingd.engine.embedding import EmbedderStats, Embedding
 from vikingd.engine.following import follower_of, show_nothing
-from vikingd.engine.opening import EngineSettings, Progress, open_index, open_store
 from vikingd.engine.shared import Shared
 from vikingd.engine.splitting import split_memories
+from vikingd.engine.store_opening import EngineSettings, Progress, open_index, open_store
 from vikingd.index.index import IndexState
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import MAX_PROBLEMS, Comparison
@@ -32,8 +32,8 @@ from vikingd.memory.accesses import Accesses
 from vikingd.store.damage import Damage
 from vikingd.store.history import Point
 from vikingd.store.reads import StoreCounts
-from vikingd.store.shared import SharedStore
-from vikingd.store.sqlite.reader import StoreReader
+from vikingd.store.shared_store import SharedStore
+from vikingd.store.sqlite.sqlite_reader import StoreReader
 from vikingd.store.writing import WritableStore
 
 _MAX_ATTEMPTS = 5000  # of `Engine.verify`, to find index and store at the same revision

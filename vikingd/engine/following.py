@@ -7,14 +7,14 @@ import threading
 import time
 from contextlib import suppress
 
-from vikingd.domain.changes import Change
 from vikingd.domain.errors import Corrupt, DiskFull, StoreAway
-from vikingd.engine.opening import Progress
+from vikingd.domain.store_changes import Change
+from vikingd.engine.store_opening import Progress
 from vikingd.index.index import Index
 from vikingd.store.damage import Damage, store_damaged
 from vikingd.store.history import Point
-from vikingd.store.shared import SharedStore
-from vikingd.store.sqlite.reader import StoreReader
+from vikingd.store.shared_store import SharedStore
+from vikingd.store.sqlite.sqlite_reader import StoreReader
 from vikingd.store.writing import WritableStore
 
 _SCAN_BATCH = 2000  # contexts that are indexed at a time

@@ -9,17 +9,17 @@ import numpy as np
 from viking_kernels.arrays import F32, SCRIPTS
 
 from vikingd.domain.errors import DiskFull, EmbedderFailed
-from vikingd.engine.opening import Progress
+from vikingd.engine.store_opening import Progress
 from vikingd.models.embed.backlogs import Backlogs
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.provider_choice import open_provider
 from vikingd.models.embed.script_priors import prior_means
-from vikingd.store.sqlite.reader import StoreReader
+from vikingd.store.sqlite.sqlite_reader import StoreReader
 from vikingd.store.writing import WritableStore
 from vikingd.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
-    from vikingd.store.postgres.database import Database
+    from vikingd.store.postgres.postgres_database import Database
 
 
 class Shared:
@@ -105,6 +105,6 @@ class Shared:
 
 
 def _open_database(url: str) -> Database:
-    from vikingd.store.postgres.database import Database  # it needs an extra
+    from vikingd.store.postgres.postgres_database import Database  # it needs an extra
 
     return Database(url)

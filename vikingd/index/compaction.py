@@ -25,9 +25,9 @@ from viking_kernels.quantize import int4_axis, int4_room, quantize_int4
 
 from vikingd.index.growth import gathered
 from vikingd.index.lexicon import tokens
-from vikingd.index.lexicon.postings import as_one
+from vikingd.index.lexicon.tail_postings import as_one
 from vikingd.index.metadata.columns import Columns
-from vikingd.index.segment.arrays import Segment, quantized
+from vikingd.index.segment.segment_arrays import Segment, quantized
 from vikingd.index.snapshot import Snapshot
 
 _Arrays = dict[str, npt.NDArray[Any]]

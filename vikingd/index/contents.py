@@ -15,10 +15,10 @@ from viking_kernels.arrays import I32, I64, U8, Node, is_file
 
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget
-from vikingd.domain.changes import IndexedText
+from vikingd.domain.store_changes import IndexedText
 from vikingd.index.growth import gathered
 from vikingd.index.lexicon import tokens
-from vikingd.index.segment.arrays import Segment
+from vikingd.index.segment.segment_arrays import Segment
 
 _CHUNK = 1 << 20
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from viking_kernels.arrays import F32
 
-from vikingd.domain.changes import Change, Filled, Upsert
 from vikingd.domain.errors import Corrupt, DiskFull
+from vikingd.domain.store_changes import Change, Filled, Upsert
 from vikingd.index.compaction import compacted
 from vikingd.index.compaction_worker import CompactionWorker
 from vikingd.index.ivf import InvertedFile
@@ -22,10 +22,10 @@ from vikingd.index.lexicon.vocabulary import Vocabulary
 from vikingd.index.metadata.columns import Columns
 from vikingd.index.old_bases import OldBases
 from vikingd.index.segment import disk as bases
-from vikingd.index.segment.arrays import Segment, empty, widened
 from vikingd.index.segment.disk import Base
-from vikingd.index.segment.files import Files
 from vikingd.index.segment.manifest import Manifest
+from vikingd.index.segment.segment_arrays import Segment, empty, widened
+from vikingd.index.segment.segment_files import Files
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tail.tail import Tail

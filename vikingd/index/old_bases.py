@@ -10,7 +10,7 @@ import gc
 import logging
 import weakref
 
-from vikingd.index.segment.arrays import Segment
+from vikingd.index.segment.segment_arrays import Segment
 
 MOST = 4
 """Old bases that calls may need. With more of them, garbage is collected, then the log tells."""

@@ -12,7 +12,7 @@ from viking_kernels.quantize import from_int4
 from viking_kernels.rotation import rotate
 
 from vikingd.domain import uri as uris
-from vikingd.domain.changes import IndexedText, Linked, Upsert
+from vikingd.domain.store_changes import IndexedText, Linked, Upsert
 from vikingd.index.compaction import compacted
 from vikingd.index.contents import Names
 from vikingd.index.lexicon import tokens

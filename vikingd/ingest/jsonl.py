@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from vikingd.domain import uri as uris
-from vikingd.domain.changes import Linked
 from vikingd.domain.contexts import Context, ContextType, Draft, Entry, Passage
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.store_changes import Linked
 from vikingd.domain.text import without_layout
 from vikingd.ingest.files import Unreadable, iso, microseconds, printable
 from vikingd.ingest.limits import as_sent

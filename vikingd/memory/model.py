@@ -11,7 +11,7 @@ from vikingd.domain.answers import Degraded, Stage
 from vikingd.domain.contexts import Entry, Prepared
 from vikingd.domain.errors import NotFound
 from vikingd.domain.prompt import RecallPath
-from vikingd.domain.retrieve import Rrf, WeightedSum
+from vikingd.domain.retrieve_query import Rrf, WeightedSum
 from vikingd.domain.rights import LOCAL, Caller, Right
 from vikingd.domain.text import SECTION_SEPARATOR
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vikingd.domain.products import products
+from vikingd.domain.vector_products import products
 from vikingd.memory import entries
 from vikingd.memory.model import MemoryFile, Rewritten, StoredEntry, is_earlier
 from vikingd.memory.numbered_files import MOST_CHARACTERS, MOST_ENTRIES, file_of, number_of

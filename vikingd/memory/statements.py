@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 
 from vikingd.domain import pace
 from vikingd.domain.extract import MAX_MEMORIES, MemoryKind, Proposal
-from vikingd.domain.search import SessionMessage
+from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, one_line
 from vikingd.memory.own_words import LEFT_OUT, own_words
 from vikingd.memory.statement_rules import RULES

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from vikingd.domain import pace
 from vikingd.domain.extract import MemoryKind, Proposal
-from vikingd.domain.search import SessionMessage
+from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, normalized
 from vikingd.index.lexicon.tokens import terms
 from vikingd.memory.own_words import LEFT_OUT, own_words

@@ -13,7 +13,6 @@ from vikingd.answer.deadline import Deadline, Threads
 from vikingd.answer.query_vector import embed_in_share
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
-from vikingd.domain.changes import Committed, Once
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.domain.extract import (
     MAX_MEMORIES,
@@ -24,9 +23,10 @@ from vikingd.domain.extract import (
     Proposal,
     Refusal,
 )
-from vikingd.domain.products import product
 from vikingd.domain.rights import Right
-from vikingd.domain.search import SearchSession, SessionMessage
+from vikingd.domain.search_query import SearchSession, SessionMessage
+from vikingd.domain.store_changes import Committed, Once
+from vikingd.domain.vector_products import product
 from vikingd.engine import Engine
 from vikingd.memory import entries, places, statements
 from vikingd.memory.change import Changing, FileChanged, NoPlace, Noting

@@ -35,7 +35,7 @@ from vikingd.domain.answers import (
 from vikingd.domain.contexts import Entry
 from vikingd.domain.errors import RevisionNotReached, StoreAway
 from vikingd.domain.prompt import RecallPath
-from vikingd.domain.retrieve import RetrieveQuery, Rrf
+from vikingd.domain.retrieve_query import RetrieveQuery, Rrf
 from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import (

@@ -9,8 +9,8 @@ from typing import TypeVar
 from vikingd.answer.deadline import Deadline, FutureBridge, Threads
 from vikingd.answer.query_vector import embed_in_share, embedder_failed
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
-from vikingd.domain.changes import Committed, Once
 from vikingd.domain.errors import EmbedderFailed, InvalidField
+from vikingd.domain.store_changes import Committed, Once
 from vikingd.engine import Engine
 from vikingd.memory import same
 from vikingd.memory.remember import Remembering, SimilarityThreshold

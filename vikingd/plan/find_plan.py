@@ -13,7 +13,7 @@ from viking_kernels.arrays import DIRECTORIES, I32, TEXTS, U8, Terms
 from viking_kernels.bm25 import postings
 
 from vikingd.domain.answers import Degraded
-from vikingd.domain.find import MAX_PASSAGES_SHOWN, FindQuery, Levels, Method
+from vikingd.domain.find_query import MAX_PASSAGES_SHOWN, FindQuery, Levels, Method
 from vikingd.domain.rights import Caller
 from vikingd.domain.text import NONE
 from vikingd.engine import Engine

@@ -16,11 +16,11 @@ from viking_kernels.arrays import F32, I64, TEXTS, U8, RawQuery, Scope, is_file
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField, NotFound
-from vikingd.domain.find import FindQuery
-from vikingd.domain.products import products
-from vikingd.domain.retrieve import RetrieveQuery
+from vikingd.domain.find_query import FindQuery
+from vikingd.domain.retrieve_query import RetrieveQuery
 from vikingd.domain.rights import Caller
 from vikingd.domain.text import NONE, script_of
+from vikingd.domain.vector_products import products
 from vikingd.index.lexicon.tokens import QueryTerms, query_terms
 from vikingd.index.metadata import where as filters
 from vikingd.index.snapshot import Snapshot

@@ -12,7 +12,7 @@ from viking_kernels.arrays import U8
 
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.retrieve import Boost, Mode, RetrieveQuery, Rrf
+from vikingd.domain.retrieve_query import Boost, Mode, RetrieveQuery, Rrf
 from vikingd.domain.rights import Caller
 from vikingd.engine import Engine
 from vikingd.index.metadata import where as filters

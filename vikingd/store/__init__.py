@@ -1,7 +1,7 @@
 """The durable store: contexts, texts, vectors and links in SQLite; one writer, group commit."""
 
 from vikingd.store.reads import StoreCounts, page_token
-from vikingd.store.sqlite.reader import StoreReader
-from vikingd.store.sqlite.store import Store
+from vikingd.store.sqlite.sqlite_reader import StoreReader
+from vikingd.store.sqlite.sqlite_store import Store
 
 __all__ = ["Store", "StoreCounts", "StoreReader", "page_token"]

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from vikingd.domain.changes import IndexedText, Linked, Upsert
 from vikingd.domain.checksums import checksum
 from vikingd.domain.contexts import Entry
+from vikingd.domain.store_changes import IndexedText, Linked, Upsert
 from vikingd.domain.text import text_to_index
 from vikingd.memory.model import MemoryFile, StoredEntry
 from vikingd.store.checked import Checked, decoded, read_checked

@@ -16,8 +16,8 @@ from itertools import chain
 from queue import Empty, Queue, SimpleQueue
 from typing import NamedTuple, TypeVar
 
-from vikingd.domain.changes import Change, Committed
 from vikingd.domain.errors import Corrupt, DiskFull, Overloaded, Stopping, StoreDamaged, VikingError
+from vikingd.domain.store_changes import Change, Committed
 from vikingd.store.connection import Connection
 from vikingd.store.damage import RowDamaged
 from vikingd.store.writes.transaction import Ids, Transaction

@@ -7,19 +7,19 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 
-from vikingd.domain.changes import Committed, Once, PutRefusal
 from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import TooLarge
 from vikingd.domain.rights import LOCAL, Caller
+from vikingd.domain.store_changes import Committed, Once, PutRefusal
 from vikingd.ingest.masks import Masked
 from vikingd.memory.series import Rewrite
 from vikingd.store.history import History, Point
 from vikingd.store.reads import Reads
 from vikingd.store.writer import OnCommit, Writer
-from vikingd.store.writes.contexts import link, put, unlink
-from vikingd.store.writes.memories import reinforce, rewrite, rewrite_holders, run_once, touch
+from vikingd.store.writes.context_writes import link, put, unlink
+from vikingd.store.writes.memory_writes import reinforce, rewrite, rewrite_holders, run_once, touch
 from vikingd.store.writes.subtrees import CHARACTERS, delete, move, remove_empty
-from vikingd.store.writes.vectors import drop_damaged, drop_vectors, fill
+from vikingd.store.writes.vector_writes import drop_damaged, drop_vectors, fill
 
 MAX_PUT = 65_536
 """Contexts, passages and long texts that one call writes, see CHARACTERS."""

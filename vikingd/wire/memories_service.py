@@ -6,7 +6,7 @@ from vikingd.answer.deadline import FutureBridge
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.config import Settings
 from vikingd.domain.answers import Stage
-from vikingd.domain.changes import Committed
+from vikingd.domain.store_changes import Committed
 from vikingd.engine import Engine
 from vikingd.memory.model import RecallResult
 from vikingd.memory_calls.forget import Forgetter

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from vikingd.domain.changes import PutRefusal
 from vikingd.domain.contexts import Prepared
 from vikingd.domain.errors import InvalidField, Overloaded
+from vikingd.domain.store_changes import PutRefusal
 from vikingd.ingest import prepare
 from vikingd.ingest.masks import Masked
 from vikingd.pb import contexts_pb2

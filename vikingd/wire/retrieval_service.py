@@ -24,9 +24,9 @@ from vikingd.config import Settings
 from vikingd.domain import pace
 from vikingd.domain.answers import Degradation, Stage
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.retrieve import Include
+from vikingd.domain.retrieve_query import Include
 from vikingd.domain.rights import CALLER
-from vikingd.domain.search import SearchMode
+from vikingd.domain.search_query import SearchMode
 from vikingd.engine import Engine
 from vikingd.pb import retrieval_pb2
 from vikingd.plan.find_plan import compile_find

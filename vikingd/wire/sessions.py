@@ -20,7 +20,7 @@ from vikingd.answer.deadline import Deadline, ending_before
 from vikingd.domain.errors import HistoryLost, InvalidField, RevisionNotReached, StoreAway
 from vikingd.engine import Engine
 from vikingd.store.history import History, Point
-from vikingd.store.shared import SharedStore
+from vikingd.store.shared_store import SharedStore
 from vikingd.store.writing import WritableStore
 
 KEY = "vikingd-point"

@@ -24,10 +24,10 @@ from vikingd.client.importing import Item
 from vikingd.ctl.migrations import source
 from vikingd.ctl.migrations.workspace import Entry, Place, Server, Unavailable, opened_workspace
 from vikingd.domain import uri as uris
-from vikingd.domain.changes import Linked
 from vikingd.domain.contexts import ContextType, Draft, Passage
 from vikingd.domain.contexts import Entry as Memory
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.store_changes import Linked
 from vikingd.ingest.abstracts import derive_title
 from vikingd.ingest.files import Unreadable
 from vikingd.ingest.frontmatter import front_matter

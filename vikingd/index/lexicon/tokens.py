@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import Stemmer
 
-from vikingd.domain.changes import IndexedText
+from vikingd.domain.store_changes import IndexedText
 from vikingd.domain.text import CJK_CHARS, lazy, normalized
 
 VERSION: int = 3

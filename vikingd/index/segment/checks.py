@@ -14,7 +14,7 @@ from viking_kernels.arrays import NEVER, SCRIPTS
 from viking_kernels.rotation import rotated_size
 
 from vikingd.domain.errors import Corrupt
-from vikingd.index.segment.arrays import FIELDS, GROWING, GrowingArrays, Numbering, Segment
+from vikingd.index.segment.segment_arrays import FIELDS, GROWING, GrowingArrays, Numbering, Segment
 
 _Array = npt.NDArray[Any]
 _BLOCK = 1 << 20  # postings that are checked at a time

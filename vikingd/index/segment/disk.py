@@ -17,9 +17,15 @@ from vikingd.index import ivf
 from vikingd.index.ivf import InvertedFile
 from vikingd.index.metadata.columns import Columns
 from vikingd.index.segment import checks, manifest
-from vikingd.index.segment.arrays import FIELDS, GROWING, GrowingArrays, Segment, growing_of
-from vikingd.index.segment.files import Files, read_checked, record_of, size_on_disk, write_array
 from vikingd.index.segment.manifest import Listing, Manifest
+from vikingd.index.segment.segment_arrays import FIELDS, GROWING, GrowingArrays, Segment, growing_of
+from vikingd.index.segment.segment_files import (
+    Files,
+    read_checked,
+    record_of,
+    size_on_disk,
+    write_array,
+)
 from vikingd.system.regular_files import read_text
 from vikingd.system.sealed_files import replace_durably, sync
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from vikingd.domain.errors import Corrupt
 from vikingd.index.lexicon import tokens
-from vikingd.index.segment.files import ArrayRecord, FileRecord
+from vikingd.index.segment.segment_files import ArrayRecord, FileRecord
 from vikingd.system.sealed_files import seal, unseal
 
 FILE = "manifest.json"

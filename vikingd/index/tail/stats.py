@@ -11,7 +11,7 @@ from viking_kernels import changes as kernels
 from viking_kernels.arrays import F32, I32, I64, SubtreeStats
 
 from vikingd.index.growth import gathered, grown
-from vikingd.index.segment.arrays import GrowingArrays, Segment
+from vikingd.index.segment.segment_arrays import GrowingArrays, Segment
 from vikingd.index.snapshot import Snapshot
 
 

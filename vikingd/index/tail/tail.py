@@ -21,19 +21,27 @@ from viking_kernels.arrays import (
 )
 
 from vikingd.domain import uri as uris
-from vikingd.domain.changes import Change, Filled, IndexedText, Linked, Remove, Unlinked, Upsert
 from vikingd.domain.errors import Corrupt
+from vikingd.domain.store_changes import (
+    Change,
+    Filled,
+    IndexedText,
+    Linked,
+    Remove,
+    Unlinked,
+    Upsert,
+)
 from vikingd.index.contents import Contents, Names
 from vikingd.index.lexicon import tokens
-from vikingd.index.lexicon.postings import TermWriter
+from vikingd.index.lexicon.tail_postings import TermWriter
 from vikingd.index.lexicon.vocabulary import Vocabulary
 from vikingd.index.metadata.columns import Columns
-from vikingd.index.segment.arrays import Sizes, growing_of
 from vikingd.index.segment.disk import Base
+from vikingd.index.segment.segment_arrays import Sizes, growing_of
 from vikingd.index.snapshot import Links, Snapshot
-from vikingd.index.tail.rows import Rows
 from vikingd.index.tail.stats import Delta, StatsWriter
-from vikingd.index.tail.vectors import TailVectors
+from vikingd.index.tail.tail_rows import Rows
+from vikingd.index.tail.tail_vectors import TailVectors
 
 
 class Tail:

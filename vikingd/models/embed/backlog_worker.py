@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from vikingd.domain.changes import Waiting
 from vikingd.domain.errors import EmbedderFailed
+from vikingd.domain.store_changes import Waiting
 from vikingd.models.embed.backlogs import Allowance, Backlogs, Store
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.embedding_process import Reply

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Protocol
 
-from vikingd.domain.changes import Waiting
+from vikingd.domain.store_changes import Waiting
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.embedding_process import DocumentEmbedder
 

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from vikingd.domain.extract import Extracted, ExtractSource, Proposal
-from vikingd.domain.search import SearchSession, SessionMessage
+from vikingd.domain.search_query import SearchSession, SessionMessage
 from vikingd.memory.statements import MAX_READ
 from vikingd.models.chat.chat_model import ChatModel, NotAnswered
 from vikingd.models.extract.memory_proposals import Known, question, reader

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vikingd.domain.extract import MAX_MEMORIES, MemoryKind, Proposal, Refusal
-from vikingd.domain.search import SearchSession
+from vikingd.domain.search_query import SearchSession
 from vikingd.domain.text import without_invisible
 from vikingd.models.chat.chat_question import (
     MAX_MESSAGE_CHARS,

@@ -6,7 +6,7 @@ The rules read the query after NFKC. A plan quotes it unchanged.
 from __future__ import annotations
 
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.search import TypedQuery
+from vikingd.domain.search_query import TypedQuery
 from vikingd.domain.text import normalized
 from vikingd.models.intent import plan_words as words
 

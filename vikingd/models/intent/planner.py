@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.search import PlanSource, QueryPlan, SearchSession, TypedQuery
+from vikingd.domain.search_query import PlanSource, QueryPlan, SearchSession, TypedQuery
 from vikingd.models.chat.chat_model import ChatModel, NotAnswered
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.intent import plan_rules

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.search import SearchSession, TypedQuery
+from vikingd.domain.search_query import SearchSession, TypedQuery
 from vikingd.models.chat.chat_question import (
     MAX_MESSAGE_CHARS,
     MAX_SUMMARY_CHARS,

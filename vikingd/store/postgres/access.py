@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import psycopg
 from psycopg.rows import TupleRow
 
-from vikingd.store.postgres.connection import PostgresConnection
-from vikingd.store.postgres.database import Database, timeline_of
-from vikingd.store.postgres.faults import domain_errors
 from vikingd.store.postgres.listening import CHANNEL, Subscription
+from vikingd.store.postgres.postgres_connection import PostgresConnection
+from vikingd.store.postgres.postgres_database import Database, timeline_of
+from vikingd.store.postgres.postgres_faults import domain_errors
 
 _KEPT = 10_000  # changes that nodes may still have to follow
 _WHAT = "the keys in the database do not work"

@@ -12,8 +12,8 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from vikingd.domain.errors import StoreAway
-from vikingd.store.postgres.connection import connect
-from vikingd.store.postgres.faults import without_password
+from vikingd.store.postgres.postgres_connection import connect
+from vikingd.store.postgres.postgres_faults import without_password
 
 CHANNEL = "vikingd"
 """The channel that tells of commits: "TENANT REVISION", or " CHANGE" for keys and limits."""

@@ -1,12 +1,12 @@
 """The reads of a store; every answer is from one revision."""
 
 from vikingd.store.reads.backlog import BacklogReads
-from vikingd.store.reads.changes import ChangeReads
-from vikingd.store.reads.contexts import ContextReads, page_token
-from vikingd.store.reads.database import StoreCounts
+from vikingd.store.reads.change_reads import ChangeReads
+from vikingd.store.reads.context_reads import ContextReads, page_token
 from vikingd.store.reads.empties import EmptyReads
-from vikingd.store.reads.memories import MemoryReads
-from vikingd.store.reads.walk import WalkReads
+from vikingd.store.reads.memory_reads import MemoryReads
+from vikingd.store.reads.store_reads import StoreCounts
+from vikingd.store.reads.tree_walk import WalkReads
 
 __all__ = ["Reads", "StoreCounts", "page_token"]
 

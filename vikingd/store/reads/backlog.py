@@ -6,12 +6,12 @@ import json
 from collections.abc import Sequence
 from hashlib import blake2b
 
-from vikingd.domain.changes import Backlog, Waiting
+from vikingd.domain.store_changes import Backlog, Waiting
 from vikingd.domain.text import HAN, HANGUL, KANA
 from vikingd.domain.uri import user_of
 from vikingd.store.checked import vector_damage
 from vikingd.store.connection import Connection
-from vikingd.store.reads.database import DatabaseReads, revision_of
+from vikingd.store.reads.store_reads import DatabaseReads, revision_of
 from vikingd.store.rows import text_of
 
 _DROPPED = "vectors.dropped"  # counts the calls that invalidated digests

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from vikingd.domain.errors import StoreInUse
-from vikingd.store.sqlite.faults import NO_ROOM
+from vikingd.store.sqlite.sqlite_faults import NO_ROOM
 from vikingd.system import platform
 from vikingd.system.open_files import status_of
 from vikingd.system.regular_files import descriptor_of

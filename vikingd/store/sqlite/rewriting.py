@@ -10,8 +10,8 @@ from contextlib import closing
 from pathlib import Path
 
 from vikingd.store.connection import Connection
-from vikingd.store.sqlite.faults import quick_check
-from vikingd.store.sqlite.schema import connect
+from vikingd.store.sqlite.sqlite_faults import quick_check
+from vikingd.store.sqlite.sqlite_schema import connect
 from vikingd.system.sealed_files import sync
 
 SPARE = 16 << 20

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from itertools import count
 
-from vikingd.store.sqlite.committing import SqliteCommitting
+from vikingd.store.sqlite.sqlite_committing import SqliteCommitting
 from vikingd.store.writer import Writer
 from vikingd.system.processes import let_finds_go_first
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from vikingd.domain.changes import Committed, Remove
 from vikingd.domain.contexts import ContextType, Entry
 from vikingd.domain.errors import AlreadyExists, InvalidField, TooLarge
+from vikingd.domain.store_changes import Committed, Remove
 from vikingd.domain.uri import ROOT, context_type, is_within, parent, parse, subtree_bounds
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage
 from vikingd.store.reads.empties import EMPTY_DIRECTORY, IS_EMPTY
 from vikingd.store.rows import links, refuse, upserts
-from vikingd.store.writes.contexts import make_directory
-from vikingd.store.writes.entries import add_entry
+from vikingd.store.writes.context_writes import make_directory
+from vikingd.store.writes.entry_writes import add_entry
 from vikingd.store.writes.placing import IS_PAIR, SET_CHECKSUM, Place, checksums_after
 from vikingd.store.writes.transaction import Transaction
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NamedTuple
 
-from vikingd.domain.changes import AllLinks, Change, Linked, Unlinked
 from vikingd.domain.checksums import CONTENT, CONTEXT, ENTRY, TEXT
 from vikingd.domain.errors import InvalidField, NotFound, RevisionDiffers
+from vikingd.domain.store_changes import AllLinks, Change, Linked, Unlinked
 from vikingd.domain.uri import parent
 from vikingd.store.connection import Connection, LastIds
 

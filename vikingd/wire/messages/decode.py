@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.find import (
+from vikingd.domain.find_query import (
     DEFAULT_LIMIT,
     MAX_LIMIT,
     MAX_THINKING_LIMIT,
@@ -24,8 +24,8 @@ from vikingd.domain.find import (
     Levels,
     Method,
 )
-from vikingd.domain.products import product
-from vikingd.domain.search import SearchMode
+from vikingd.domain.search_query import SearchMode
+from vikingd.domain.vector_products import product
 from vikingd.ingest import prepare
 from vikingd.ingest.limits import check_number
 from vikingd.pb import contexts_pb2, retrieval_pb2

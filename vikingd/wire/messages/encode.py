@@ -11,8 +11,8 @@ from google.protobuf import duration_pb2, timestamp_pb2
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, ReplyBudget, Stage, seconds_of
-from vikingd.domain.changes import Committed
 from vikingd.domain.contexts import Context
+from vikingd.domain.store_changes import Committed
 from vikingd.engine import EngineStats
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token

@@ -16,12 +16,12 @@ from vikingd.context import tokenizers
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, Degraded, ReplyBudget, Stage
-from vikingd.domain.changes import Committed, Once
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.prompt import RecallPath
-from vikingd.domain.retrieve import WeightedSum
+from vikingd.domain.retrieve_query import WeightedSum
 from vikingd.domain.rights import Caller, Right
+from vikingd.domain.store_changes import Committed, Once
 from vikingd.engine import Engine
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.memory import entries, places

@@ -13,7 +13,7 @@ from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.shown_texts import name_of, shown, vector_of
 from vikingd.domain import pace
 from vikingd.domain.answers import ReplyBudget, Stage, size_of, too_large
-from vikingd.domain.retrieve import Include
+from vikingd.domain.retrieve_query import Include
 from vikingd.pb import retrieval_pb2
 from vikingd.wire.messages.encode import add_timings, degraded, fields_of
 from vikingd.wire.messages.encoded_results import ITEM, EncodedResults

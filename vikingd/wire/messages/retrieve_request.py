@@ -9,7 +9,7 @@ from typing import Any
 
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.retrieve import (
+from vikingd.domain.retrieve_query import (
     MAX_BOOST,
     MAX_TOP_K,
     RRF_K,

@@ -9,7 +9,7 @@ from vikingd.answer.find_hits import FindHits
 from vikingd.answer.search_answer import SearchHits, merged
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.search import SearchQuery, SearchSession, SessionMessage
+from vikingd.domain.search_query import SearchQuery, SearchSession, SessionMessage
 from vikingd.pb import retrieval_pb2
 from vikingd.wire.messages import decode, encode, find_reply
 from vikingd.wire.messages.encoded_results import Encoded, EncodedResults

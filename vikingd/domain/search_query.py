@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.find import FindQuery
+from vikingd.domain.find_query import FindQuery
 
 
 class SearchMode(IntEnum):

@@ -18,7 +18,7 @@ from psycopg.types.numeric import Int8Dumper
 
 from vikingd.domain.errors import StoreMismatch
 from vikingd.store.connection import LastIds
-from vikingd.store.postgres.faults import Unconfirmed, is_away, unknown
+from vikingd.store.postgres.postgres_faults import Unconfirmed, is_away, unknown
 
 _STATE = {
     "store.id": "store",

@@ -6,10 +6,10 @@ import secrets
 
 from vikingd.domain.tenants import missing
 from vikingd.store.history import begin_epoch, history_of
-from vikingd.store.postgres.connection import PostgresConnection
-from vikingd.store.postgres.database import Database, timeline_of
-from vikingd.store.postgres.faults import domain_errors
 from vikingd.store.postgres.listening import CHANNEL
+from vikingd.store.postgres.postgres_connection import PostgresConnection
+from vikingd.store.postgres.postgres_database import Database, timeline_of
+from vikingd.store.postgres.postgres_faults import domain_errors
 from vikingd.store.state import make_root
 
 SIZE = """

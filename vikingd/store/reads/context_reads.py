@@ -15,7 +15,7 @@ from vikingd.domain.errors import InvalidField, NotFound, TooLarge
 from vikingd.domain.uri import ROOT, subtree_bounds
 from vikingd.store.connection import Connection, Rows
 from vikingd.store.damage import Damage, shown
-from vikingd.store.reads.database import DatabaseReads
+from vikingd.store.reads.store_reads import DatabaseReads
 from vikingd.store.rows import check_context, metadata_of
 
 _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, updated_at,

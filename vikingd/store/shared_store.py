@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import NamedTuple
 
-from vikingd.domain.changes import Change
+from vikingd.domain.store_changes import Change
 from vikingd.store.history import Point
-from vikingd.store.reads.changes import Found
+from vikingd.store.reads.change_reads import Found
 from vikingd.store.writing import WritableStore
 
 

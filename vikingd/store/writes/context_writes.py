@@ -5,16 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from vikingd.domain.changes import (
-    AllLinks,
-    Committed,
-    IndexedText,
-    Linked,
-    PutOutcome,
-    PutRefusal,
-    Unlinked,
-    Upsert,
-)
 from vikingd.domain.checksums import (
     checksum,
     content_checksum,
@@ -24,14 +14,24 @@ from vikingd.domain.checksums import (
 )
 from vikingd.domain.contexts import Draft, Prepared
 from vikingd.domain.errors import InvalidField, NotFound, RevisionDiffers, VikingError
+from vikingd.domain.store_changes import (
+    AllLinks,
+    Committed,
+    IndexedText,
+    Linked,
+    PutOutcome,
+    PutRefusal,
+    Unlinked,
+    Upsert,
+)
 from vikingd.domain.text import text_to_index
 from vikingd.domain.uri import ROOT, parent
 from vikingd.ingest.masks import Masked
 from vikingd.store.damage import Damage, store_damaged
-from vikingd.store.reads.contexts import read_context
+from vikingd.store.reads.context_reads import read_context
 from vikingd.store.reads.empties import EMPTY_DIRECTORY
 from vikingd.store.rows import check_context, links, memory_file, upserts
-from vikingd.store.writes.entries import are_known, holds_memories, write_entries
+from vikingd.store.writes.entry_writes import are_known, holds_memories, write_entries
 from vikingd.store.writes.transaction import Row, StoredContext, Transaction
 
 _UPDATE_CONTEXT = """

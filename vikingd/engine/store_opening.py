@@ -17,13 +17,13 @@ from vikingd.index.settings import IndexSettings
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.provider import Provider
 from vikingd.store.history import Point
-from vikingd.store.sqlite.reader import StoreReader
-from vikingd.store.sqlite.schema import CACHE_KIB
-from vikingd.store.sqlite.store import Store
+from vikingd.store.sqlite.sqlite_reader import StoreReader
+from vikingd.store.sqlite.sqlite_schema import CACHE_KIB
+from vikingd.store.sqlite.sqlite_store import Store
 from vikingd.store.writing import WritableStore
 
 if TYPE_CHECKING:
-    from vikingd.store.postgres.database import Database
+    from vikingd.store.postgres.postgres_database import Database
 
 Progress = Callable[[str], None]
 """Shows a step of a long start to the user."""
@@ -63,7 +63,7 @@ def open_store(
             settings.path, model=model, dimension=dimension, is_one_of_many=settings.small
         )
     if database is not None:
-        from vikingd.store.postgres.store import PostgresStore  # it needs an extra
+        from vikingd.store.postgres.postgres_store import PostgresStore  # it needs an extra
 
         settings.path.mkdir(mode=0o700, parents=True, exist_ok=True)
         return PostgresStore(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from vikingd.domain.changes import AllLinks, Change, Filled, Linked, Remove, Upsert
 from vikingd.domain.errors import Corrupt
+from vikingd.domain.store_changes import AllLinks, Change, Filled, Linked, Remove, Upsert
 from vikingd.domain.uri import ROOT, ancestors, parent
 from vikingd.store.checked import Checked, vector_damage
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage, store_damaged
-from vikingd.store.reads.database import DatabaseReads, revision_of
+from vikingd.store.reads.store_reads import DatabaseReads, revision_of
 from vikingd.store.rows import links, sound_contexts, upsert_of, upserts
 
 Found = Callable[[Damage], object]

@@ -16,10 +16,10 @@ from vikingd.domain.errors import StoreAway, StoreMismatch
 from vikingd.domain.tenants import missing
 from vikingd.store.connection import LastIds
 from vikingd.store.history import begin_epoch, history_of
-from vikingd.store.postgres.connection import PostgresConnection, commit, wait_for_standby
-from vikingd.store.postgres.database import Database, WriteConnection, timeline_of
-from vikingd.store.postgres.faults import Unconfirmed, away, is_away, unknown
 from vikingd.store.postgres.listening import CHANNEL
+from vikingd.store.postgres.postgres_connection import PostgresConnection, commit, wait_for_standby
+from vikingd.store.postgres.postgres_database import Database, WriteConnection, timeline_of
+from vikingd.store.postgres.postgres_faults import Unconfirmed, away, is_away, unknown
 from vikingd.store.writer import Begun, Committing
 from vikingd.store.writes.transaction import Ids
 

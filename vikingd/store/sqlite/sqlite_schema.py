@@ -10,7 +10,7 @@ from urllib.parse import quote
 from vikingd.domain.errors import StoreMismatch
 from vikingd.store.adding_checksums import add_checksums
 from vikingd.store.damage import store_damaged
-from vikingd.store.sqlite.connection import SqliteConnection
+from vikingd.store.sqlite.sqlite_connection import SqliteConnection
 from vikingd.system.regular_files import check_regular
 
 DATABASE = "store.sqlite3"

@@ -18,10 +18,10 @@ from psycopg.rows import TupleRow
 from psycopg_pool import ConnectionPool
 
 from vikingd.domain.errors import StoreAway
-from vikingd.store.postgres.connection import arguments, connect, set_up
-from vikingd.store.postgres.faults import away, domain_errors, is_away, without_password
 from vikingd.store.postgres.listening import Listener, Subscription
-from vikingd.store.postgres.schema import migrate
+from vikingd.store.postgres.postgres_connection import arguments, connect, set_up
+from vikingd.store.postgres.postgres_faults import away, domain_errors, is_away, without_password
+from vikingd.store.postgres.postgres_schema import migrate
 
 _READS = 16  # connections, at most
 _WRITES = 16  # connections, at most; each is in use for the time of a transaction

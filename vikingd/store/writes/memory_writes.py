@@ -7,18 +7,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from vikingd.domain.changes import Committed, Once
 from vikingd.domain.contexts import MAX_COUNTER, ContextType, Entry
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.rights import Caller, Right
+from vikingd.domain.store_changes import Committed, Once
 from vikingd.domain.uri import context_type
 from vikingd.memory.model import Rewritten, check_ids
 from vikingd.memory.series import Rewrite
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage
-from vikingd.store.series import series
-from vikingd.store.writes.contexts import write
-from vikingd.store.writes.entries import change_entries
+from vikingd.store.series_files import series
+from vikingd.store.writes.context_writes import write
+from vikingd.store.writes.entry_writes import change_entries
 from vikingd.store.writes.subtrees import delete
 from vikingd.store.writes.transaction import Transaction
 

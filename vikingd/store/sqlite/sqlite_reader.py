@@ -13,9 +13,9 @@ from pathlib import Path
 from vikingd.domain.errors import StoreMismatch
 from vikingd.store.history import History, Point, history_of
 from vikingd.store.sqlite import identity
-from vikingd.store.sqlite.database import SqliteReads
-from vikingd.store.sqlite.faults import domain_errors
-from vikingd.store.sqlite.schema import DATABASE, MIGRATIONS, connect
+from vikingd.store.sqlite.sqlite_database import SqliteReads
+from vikingd.store.sqlite.sqlite_faults import domain_errors
+from vikingd.store.sqlite.sqlite_schema import DATABASE, MIGRATIONS, connect
 from vikingd.store.state import describe_model, fits
 
 _INTERVAL = 0.01  # seconds between two checks for commits

@@ -9,21 +9,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from vikingd.domain.changes import Waiting
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.store_changes import Waiting
 from vikingd.domain.tenants import missing
 from vikingd.store.connection import Connection
 from vikingd.store.copies import Backup
 from vikingd.store.history import History, Point, history_of
-from vikingd.store.postgres.committing import PostgresCommitting
-from vikingd.store.postgres.connection import PostgresConnection
-from vikingd.store.postgres.database import Database
-from vikingd.store.postgres.faults import domain_errors, to_domain_error
 from vikingd.store.postgres.listening import Subscription
-from vikingd.store.postgres.tenants import SIZE, SharedTenants
+from vikingd.store.postgres.postgres_committing import PostgresCommitting
+from vikingd.store.postgres.postgres_connection import PostgresConnection
+from vikingd.store.postgres.postgres_database import Database
+from vikingd.store.postgres.postgres_faults import domain_errors, to_domain_error
+from vikingd.store.postgres.postgres_tenants import SIZE, SharedTenants
 from vikingd.store.reads import Reads
-from vikingd.store.reads.changes import Found
-from vikingd.store.shared import News, SharedStore
+from vikingd.store.reads.change_reads import Found
+from vikingd.store.shared_store import News, SharedStore
 from vikingd.store.state import adopt
 from vikingd.store.writer import OnCommit, Writer
 

@@ -9,22 +9,22 @@ from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 
-from vikingd.domain.changes import Change
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreInUse, VikingError
+from vikingd.domain.store_changes import Change
 from vikingd.store.connection import Connection
 from vikingd.store.damage import REMEDY, RowDamaged, store_damaged
 from vikingd.store.history import History, Point, begin_epoch, history_of
 from vikingd.store.sqlite import identity
 from vikingd.store.sqlite.backup import check_restored, remove_leftovers
 from vikingd.store.sqlite.check import Check
-from vikingd.store.sqlite.committing import SqliteCommitting
-from vikingd.store.sqlite.connection import SqliteConnection
-from vikingd.store.sqlite.database import SqliteReads
 from vikingd.store.sqlite.directory import Reserve, hold_lock
-from vikingd.store.sqlite.faults import domain_errors, to_domain_error
 from vikingd.store.sqlite.rewriting import convert
-from vikingd.store.sqlite.schema import CACHE_KIB, DATABASE, connect, migrate
 from vikingd.store.sqlite.space import Space
+from vikingd.store.sqlite.sqlite_committing import SqliteCommitting
+from vikingd.store.sqlite.sqlite_connection import SqliteConnection
+from vikingd.store.sqlite.sqlite_database import SqliteReads
+from vikingd.store.sqlite.sqlite_faults import domain_errors, to_domain_error
+from vikingd.store.sqlite.sqlite_schema import CACHE_KIB, DATABASE, connect, migrate
 from vikingd.store.state import CLEAN, adopt
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writing import WritableStore

@@ -11,11 +11,11 @@ from vikingd.domain.errors import AlreadyExists, NotFound
 from vikingd.domain.tenants import check_tenant_name
 from vikingd.store.copying import TABLES, State, new_identity
 from vikingd.store.damage import Damage
-from vikingd.store.postgres.connection import PostgresConnection, connect, decoded
-from vikingd.store.postgres.database import timeline_of
-from vikingd.store.postgres.faults import domain_errors
-from vikingd.store.postgres.schema import migrate
-from vikingd.store.reads.changes import all_damage
+from vikingd.store.postgres.postgres_connection import PostgresConnection, connect, decoded
+from vikingd.store.postgres.postgres_database import timeline_of
+from vikingd.store.postgres.postgres_faults import domain_errors
+from vikingd.store.postgres.postgres_schema import migrate
+from vikingd.store.reads.change_reads import all_damage
 
 _BATCH = 200  # rows that are fetched at a time; each may have some MB
 _INSERT = """

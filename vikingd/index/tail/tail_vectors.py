@@ -12,7 +12,7 @@ from viking_kernels.quantize import int4_room, quantize_int4
 
 from vikingd.domain.errors import Corrupt
 from vikingd.index.growth import gathered, grown
-from vikingd.index.segment.arrays import Segment, quantized
+from vikingd.index.segment.segment_arrays import Segment, quantized
 
 _Array = npt.NDArray[Any]
 

@@ -7,9 +7,9 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from vikingd.domain.changes import Upsert
 from vikingd.domain.checksums import ENTRY, checksum
 from vikingd.domain.contexts import ContextType, Draft, Entry, Prepared
+from vikingd.domain.store_changes import Upsert
 from vikingd.domain.text import without_layout
 from vikingd.domain.uri import context_type
 from vikingd.memory.model import StoredEntry
