@@ -441,6 +441,15 @@ def test_a_store_of_a_schema_that_cannot_be_is_damage(tmp_path: Path) -> None:
             Store(tmp_path, model="m", dimension=2)
 
 
+@pytest.mark.parametrize("sql", ["DELETE FROM meta WHERE", "UPDATE meta SET value = 'two' WHERE"])
+def test_a_missing_last_id_is_damage(tmp_path: Path, sql: str) -> None:
+    """A store without the last id of its entries, or with a text there, is refused as damaged."""
+    Store(tmp_path, model="m", dimension=2).close()
+    edited(tmp_path, f"{sql} key = 'entries.last'")
+    with pytest.raises(StoreDamaged, match=r"no valid entries\.last"):
+        Store(tmp_path, model="m", dimension=2)
+
+
 @pytest.mark.parametrize(
     "sql",
     [

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from vikingd.store.connection import LastIds
+from vikingd.store.damage import store_damaged
 
 _own: dict[str, str] = {}  # statements by their shared form; there are some hundred of them
 
@@ -49,9 +50,15 @@ class SqliteConnection(sqlite3.Connection):
         self.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
     def last_ids(self) -> LastIds:
-        """Return the last ids."""
+        """Return the last ids.
+
+        Raises:
+            StoreDamaged: that of the entries is missing.
+        """
         last = dict(self.execute("SELECT name, seq FROM sqlite_sequence"))
-        entry = self.get_meta("entries.last")["entries.last"]
+        entry = self.get_meta("entries.last").get("entries.last")
+        if type(entry) is not int:
+            raise store_damaged("its table meta has no valid entries.last")
         return LastIds(last.get("contexts", 0), last.get("texts", 0), entry)
 
 
