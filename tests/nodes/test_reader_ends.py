@@ -63,7 +63,7 @@ def unreadable(store: Path) -> None:
 def test_a_reader_ends_when_its_store_cannot_be_read_for_long(tmp_path: Path) -> None:
     """A reader that cannot read its store for long ends with code 1 and the reason on stderr."""
     Store(tmp_path, model="none", dimension=None).close()
-    less = "from vikingd.store.sqlite import reader; reader._PATIENCE = 0.5"
+    less = "from vikingd.store.sqlite import sqlite_reader; sqlite_reader._PATIENCE = 0.5"
     with serving(tmp_path, "--reader", changed=less) as reader:
         unreadable(tmp_path)
         code, err = reader.ended()

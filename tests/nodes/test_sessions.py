@@ -32,10 +32,10 @@ from vikingd.store.history import History, Point
 from vikingd.store.sqlite.sqlite_schema import DATABASE
 from vikingd.wire.sessions import _check, points_of, text_of
 
-HELD = "from vikingd.store.sqlite import reader\nreader._INTERVAL = 3600.0"
+HELD = "from vikingd.store.sqlite import sqlite_reader\nsqlite_reader._INTERVAL = 3600.0"
 """Code of a reader that follows no commit after its start."""
 
-SLOW = "from vikingd.store.sqlite import reader\nreader._INTERVAL = 0.3"
+SLOW = "from vikingd.store.sqlite import sqlite_reader\nsqlite_reader._INTERVAL = 0.3"
 PLENTY = 60.0  # seconds
 
 
