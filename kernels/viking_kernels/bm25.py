@@ -33,9 +33,9 @@ from viking_kernels.arrays import (
     Terms,
     Texts,
 )
-from viking_kernels.lanes import GROUP
 from viking_kernels.scope import directory_inside, place, row_at
 from viking_kernels.select import lowest, mask_above
+from viking_kernels.simd_scores import GROUP
 from viking_kernels.texts import script_mismatch
 
 K1 = 1.2

@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from viking_kernels import lanes, simd
+from viking_kernels import simd
+from viking_kernels import simd_scores as lanes
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
     F32,

@@ -24,9 +24,9 @@ from viking_kernels.arrays import (
     Texts,
 )
 from viking_kernels.bm25 import idf, lower_bound, norm_of, postings
-from viking_kernels.lanes import GROUP, POSTINGS, gains
 from viking_kernels.scope import directory_inside, place
 from viking_kernels.select import keep_best, lowest, mask_above
+from viking_kernels.simd_scores import GROUP, POSTINGS, gains
 
 _WINDOW = 16384  # texts whose scores fit into the first caches, a multiple of GROUP
 _LOOK_UP = 16  # postings that are added in about the time of one lookup

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from viking_kernels import lanes, simd
+from viking_kernels import simd
+from viking_kernels import simd_scores as lanes
 from viking_kernels._jit import inlined
 from viking_kernels.arrays import F32, I8, I32, U8
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels import lanes
+from viking_kernels import simd_scores as lanes
 from viking_kernels._jit import njit
 from viking_kernels.arrays import F32, F64
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from viking_kernels import lanes
+from viking_kernels import simd_scores as lanes
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import F32, I8, Int4
 from viking_kernels.rotation import rotate, rotated_size

@@ -6,7 +6,7 @@ import numpy as np
 
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import F32, F64, I32, I64
-from viking_kernels.lanes import GROUP, trailing_zeros, which_above
+from viking_kernels.simd_scores import GROUP, trailing_zeros, which_above
 
 _BELOW_ZERO = np.float32(-1e-30)  # scores are at least 0; a negative one stands for none
 

@@ -29,10 +29,10 @@ from viking_kernels.arrays import (
 from viking_kernels.bounds import bound_scores
 from viking_kernels.dense import cosine_upper_bound, parts_of_code, prepare
 from viking_kernels.flat import is_allowed, is_inside
-from viking_kernels.lanes import GROUP
 from viking_kernels.scope import place, tail_directories
 from viking_kernels.select import keep_best, lowest, mask_above, push_smallest
 from viking_kernels.simd import prefetch
+from viking_kernels.simd_scores import GROUP
 from viking_kernels.texts import script_mismatch, text_score
 
 _AHEAD = 8  # rows by which codes are fetched ahead

@@ -14,7 +14,7 @@ from tests.tiers import examples
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search_query import SearchSession, SessionMessage, TypedQuery
 from vikingd.models.chat.chat_question import PROMPT
-from vikingd.models.intent.query_plan import SYSTEM, Answer, Garbage, question, read_answer
+from vikingd.models.intent.planner_question import SYSTEM, Answer, Garbage, question, read_answer
 
 MEMORY, RESOURCE, SKILL = ContextType.MEMORY, ContextType.RESOURCE, ContextType.SKILL
 

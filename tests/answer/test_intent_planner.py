@@ -32,7 +32,7 @@ from vikingd.domain.contexts import ContextType
 from vikingd.domain.search_query import QueryPlan, SearchSession, TypedQuery
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.intent.planner import Planner
-from vikingd.models.intent.query_plan import RESPONSE_FORMAT
+from vikingd.models.intent.planner_question import RESPONSE_FORMAT
 
 # The source of a plan
 

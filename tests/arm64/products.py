@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 
 import numpy as np
-from viking_kernels import dense, int4, lanes, simd
+from viking_kernels import dense, int4, simd
+from viking_kernels import simd_scores as lanes
 from viking_kernels._jit import njit
 
 from tests.kernels import naive

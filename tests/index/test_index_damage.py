@@ -104,7 +104,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def _answers(engine: Engine) -> object:
     snapshot = engine.snapshot
     columns = snapshot.file_columns
-    from vikingd.index.metadata.where import parse
+    from vikingd.index.metadata.metadata_filters import parse
 
     return (
         numbers(engine),

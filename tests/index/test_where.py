@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tests.tiers import examples
 from vikingd.domain.errors import Corrupt, InvalidField
 from vikingd.index.metadata.columns import Columns
-from vikingd.index.metadata.where import MAX_PATH, parse
+from vikingd.index.metadata.metadata_filters import MAX_PATH, parse
 
 # --- the plain evaluation -----------------------------------------------------------------------
 

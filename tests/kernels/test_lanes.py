@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from viking_kernels import lanes
+from viking_kernels import simd_scores as lanes
 from viking_kernels._jit import njit
 
 from tests.kernels import naive

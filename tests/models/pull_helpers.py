@@ -12,13 +12,13 @@ import pytest
 from tests.models.hub_server import HubServer
 from tests.models.onnx_embed_helpers import assert_same
 from tests.models.onnx_helpers import NUMBERS, directory, model, tokens, twin
-from vikingd.models import registry
+from vikingd.models import pinned_models as registry
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.onnx import OnnxModel
 from vikingd.models.embed.provider_choice import open_provider
 from vikingd.models.hub import protocol
 from vikingd.models.hub.cache import cache_directory
-from vikingd.models.registry import PinnedFile, PinnedModel
+from vikingd.models.pinned_models import PinnedFile, PinnedModel
 
 Ctl = Callable[..., tuple[int, str, str]]
 

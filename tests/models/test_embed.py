@@ -18,9 +18,9 @@ import pytest
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.domain.text import OTHER, SCRIPTS, script_of
 from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.prior_centroids import PRIOR_SENTENCES, prior_means
 from vikingd.models.embed.provider import Provider, clean, unit_rows
 from vikingd.models.embed.provider_choice import open_provider
-from vikingd.models.embed.script_priors import PRIOR_SENTENCES, prior_means
 
 
 @pytest.fixture(scope="module")

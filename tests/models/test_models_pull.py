@@ -38,7 +38,7 @@ from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.hub.cache import cache_directory
 from vikingd.models.hub.pull import pull_pinned
 from vikingd.models.model_files import GRAPHS, TOKENIZER
-from vikingd.models.registry import MODELS
+from vikingd.models.pinned_models import MODELS
 
 SHARED = "from huggingface_hub import hf_hub_download, constants"
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from vikingd.answer.deadline import Runner
 from vikingd.answer.find_hits import FindHits
-from vikingd.answer.planned import planned_find, planned_retrieve
+from vikingd.answer.query_planning import planned_find, planned_retrieve
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import find_all
 from vikingd.answer.retrieve_answer import RetrieveHits

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from viking_kernels.arrays import F32
 
-from vikingd.answer.listing import Listed, list_files
+from vikingd.answer.filtered_files import Listed, list_files
 from vikingd.answer.ranked_lists import Places, RankedList, diverse, fused, places_in
 from vikingd.answer.shown_texts import key_of, name_of, vector_of
 from vikingd.answer.text_ranking import (

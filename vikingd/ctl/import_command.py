@@ -21,7 +21,7 @@ from vikingd.client.watching import Watched
 from vikingd.ctl.command_session import INTERRUPTED, OTHER, Session
 from vikingd.ctl.migrations.given_vectors import Choice, Vectors
 from vikingd.ctl.migrations.source import Asked, Source
-from vikingd.ctl.migrations.source_programs import Program, columns_of, opened
+from vikingd.ctl.migrations.source_choice import Program, columns_of, opened
 from vikingd.ctl.output import Form, escaped_json
 from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.ctl.render import snippet

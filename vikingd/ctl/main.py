@@ -20,9 +20,9 @@ from vikingd.ctl.command_session import (
     connected,
     escape_what_cannot_be_encoded,
 )
-from vikingd.ctl.completing import prepare_completion
 from vikingd.ctl.options import Common
 from vikingd.ctl.output import Form, escaped_json, is_structured
+from vikingd.ctl.shell_completion import prepare_completion
 from vikingd.system.command_parameters import declare, parameters_of
 
 _START, _ASK, _MEMORIES = "Start", "Ask", "Memories"
@@ -46,7 +46,7 @@ _PLACES = {
     "import": _Place(_START, "import_command.import_", _LONG),
     "export": _Place(_START, "exporting.export", {}),
     "mcp": _Place(_START, "mcp.mcp"),
-    "completion": _Place(_START, "completing.completion"),
+    "completion": _Place(_START, "shell_completion.completion"),
     "find": _Place(_ASK, "reading.find", _URIS),
     "search": _Place(_ASK, "reading.search", _URIS),
     "retrieve": _Place(_ASK, "passage_commands.retrieve", _URIS),

@@ -16,7 +16,7 @@ from vikingd.ctl.output import Form
 from vikingd.ctl.progress import Meter, meter
 from vikingd.models.hub.cache import MAIN, is_present, snapshot_of
 from vikingd.models.hub.hub_errors import HubAway, HubFailed, HubRefused, NotOnHub
-from vikingd.models.registry import MODELS, PinnedModel, check_name
+from vikingd.models.pinned_models import MODELS, PinnedModel, check_name
 
 _MEGABYTE = 1_000_000
 _CODES = {

@@ -22,8 +22,8 @@ from vikingd.domain.store_changes import Change, Committed, Upsert
 from vikingd.engine.allowance import EmbeddingLimit
 from vikingd.engine.embedding import EmbedderStats, Embedding
 from vikingd.engine.following import follower_of, show_nothing
+from vikingd.engine.memory_file_migration import split_memories
 from vikingd.engine.shared import Shared
-from vikingd.engine.splitting import split_memories
 from vikingd.engine.store_opening import EngineSettings, Progress, open_index, open_store
 from vikingd.index.index import IndexState
 from vikingd.index.snapshot import Snapshot

@@ -12,8 +12,8 @@ from vikingd.domain.errors import DiskFull, EmbedderFailed
 from vikingd.engine.store_opening import Progress
 from vikingd.models.embed.backlogs import Backlogs
 from vikingd.models.embed.embed_settings import EmbedSettings
+from vikingd.models.embed.prior_centroids import prior_means
 from vikingd.models.embed.provider_choice import open_provider
-from vikingd.models.embed.script_priors import prior_means
 from vikingd.store.sqlite.sqlite_reader import StoreReader
 from vikingd.store.writing import WritableStore
 from vikingd.telemetry.metrics import Metrics

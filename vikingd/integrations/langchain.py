@@ -21,8 +21,8 @@ from vikingd.client import (
 )
 from vikingd.client.batches import batches
 from vikingd.integrations import common
-from vikingd.integrations.asking import Mode as Asked
-from vikingd.integrations.asking import answers, check_mode
+from vikingd.integrations.retriever_queries import Mode as Asked
+from vikingd.integrations.retriever_queries import answers, check_mode
 
 with common.extra("langchain"):
     from langchain_core.callbacks import CallbackManagerForRetrieverRun

@@ -9,7 +9,7 @@ from typing import Any
 
 from vikingd.client import Client, Context, InvalidField
 from vikingd.integrations import common
-from vikingd.integrations.asking import Mode, answers, check_mode
+from vikingd.integrations.retriever_queries import Mode, answers, check_mode
 
 with common.extra("llamaindex"):
     from llama_index.core.base.base_retriever import BaseRetriever

@@ -22,7 +22,7 @@ from vikingd.domain.rights import Caller
 from vikingd.domain.text import NONE, script_of
 from vikingd.domain.vector_products import products
 from vikingd.index.lexicon.tokens import QueryTerms, query_terms
-from vikingd.index.metadata import where as filters
+from vikingd.index.metadata import metadata_filters as filters
 from vikingd.index.snapshot import Snapshot
 
 _LIGHT_TEXTS = 20_000  # are scored in less time than a thread takes to start the work

@@ -15,7 +15,7 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.retrieve_query import Boost, Mode, RetrieveQuery, Rrf
 from vikingd.domain.rights import Caller
 from vikingd.engine import Engine
-from vikingd.index.metadata import where as filters
+from vikingd.index.metadata import metadata_filters as filters
 from vikingd.index.snapshot import Snapshot
 from vikingd.plan.query_scope import LIGHT_LIMIT, QueryScope, are_light, parts_of
 

@@ -16,7 +16,7 @@ from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.patterns import MAX_GLOB_BYTES, MAX_PATTERN_BYTES
 from vikingd.domain.retrieve_query import MAX_BOOSTS
-from vikingd.index.metadata.where import MAX_CLAUSES, MAX_PATH
+from vikingd.index.metadata.metadata_filters import MAX_CLAUSES, MAX_PATH
 from vikingd.ingest.limits import MAX_METADATA_BYTES
 from vikingd.ingest.markdown import MAX_HEADING
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES

@@ -15,7 +15,7 @@ from vikingd.answer.context_sources import Source, below, built, sources_of
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.find_answer import find
 from vikingd.answer.find_hits import FindHits
-from vikingd.answer.planned import planned_find, planned_retrieve
+from vikingd.answer.query_planning import planned_find, planned_retrieve
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import find_all
 from vikingd.answer.retrieve_answer import RetrieveHits

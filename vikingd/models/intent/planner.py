@@ -9,7 +9,7 @@ from vikingd.domain.search_query import PlanSource, QueryPlan, SearchSession, Ty
 from vikingd.models.chat.chat_model import ChatModel, NotAnswered
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.intent import plan_rules
-from vikingd.models.intent.query_plan import question, read_answer
+from vikingd.models.intent.planner_question import question, read_answer
 
 
 class Planner:

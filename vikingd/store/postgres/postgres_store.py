@@ -24,7 +24,7 @@ from vikingd.store.postgres.postgres_tenants import SIZE, SharedTenants
 from vikingd.store.reads import Reads
 from vikingd.store.reads.change_reads import Found
 from vikingd.store.shared_store import News, SharedStore
-from vikingd.store.state import adopt
+from vikingd.store.store_meta import adopt
 from vikingd.store.writer import OnCommit, Writer
 
 _READ = "the store could not be read"

@@ -10,7 +10,7 @@ from vikingd.store.postgres.listening import CHANNEL
 from vikingd.store.postgres.postgres_connection import PostgresConnection
 from vikingd.store.postgres.postgres_database import Database, timeline_of
 from vikingd.store.postgres.postgres_faults import domain_errors
-from vikingd.store.state import make_root
+from vikingd.store.store_meta import make_root
 
 SIZE = """
 SELECT ((SELECT coalesce(sum(pg_column_size(contexts.*)), 0) FROM contexts)

@@ -11,7 +11,7 @@ from vikingd.store.damage import REMEDY
 from vikingd.store.history import History, begin_epoch
 from vikingd.store.sqlite.directory import Reserve
 from vikingd.store.sqlite.sqlite_connection import SqliteConnection
-from vikingd.store.state import CLEAN
+from vikingd.store.store_meta import CLEAN
 from vikingd.store.writer import Begun, Committing
 from vikingd.store.writes.transaction import Ids
 from vikingd.system.open_files import OpenFiles

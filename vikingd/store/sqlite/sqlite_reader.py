@@ -12,11 +12,11 @@ from pathlib import Path
 
 from vikingd.domain.errors import StoreMismatch
 from vikingd.store.history import History, Point, history_of
-from vikingd.store.sqlite import identity
+from vikingd.store.sqlite import store_mark as identity
 from vikingd.store.sqlite.sqlite_database import SqliteReads
 from vikingd.store.sqlite.sqlite_faults import domain_errors
 from vikingd.store.sqlite.sqlite_schema import DATABASE, MIGRATIONS, connect
-from vikingd.store.state import describe_model, fits
+from vikingd.store.store_meta import describe_model, fits
 
 _INTERVAL = 0.01  # seconds between two checks for commits
 _INTERVAL_OF_MANY = 0.1  # the same for one of many stores, so that they do not use a processor

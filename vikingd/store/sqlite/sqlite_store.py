@@ -14,7 +14,7 @@ from vikingd.domain.store_changes import Change
 from vikingd.store.connection import Connection
 from vikingd.store.damage import REMEDY, RowDamaged, store_damaged
 from vikingd.store.history import History, Point, begin_epoch, history_of
-from vikingd.store.sqlite import identity
+from vikingd.store.sqlite import store_mark as identity
 from vikingd.store.sqlite.backup import check_restored, remove_leftovers
 from vikingd.store.sqlite.check import Check
 from vikingd.store.sqlite.directory import Reserve, hold_lock
@@ -25,7 +25,7 @@ from vikingd.store.sqlite.sqlite_connection import SqliteConnection
 from vikingd.store.sqlite.sqlite_database import SqliteReads
 from vikingd.store.sqlite.sqlite_faults import domain_errors, to_domain_error
 from vikingd.store.sqlite.sqlite_schema import CACHE_KIB, DATABASE, connect, migrate
-from vikingd.store.state import CLEAN, adopt
+from vikingd.store.store_meta import CLEAN, adopt
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writing import WritableStore
 from vikingd.system.log_frames import log_of
