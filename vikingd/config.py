@@ -73,7 +73,7 @@ def usable(setting: str) -> Iterator[None]:
 
 
 class Settings(BaseSettings):
-    """All settings. Sections of other rooms are dataclasses, which are validated here."""
+    """All settings. Sections of other packages are dataclasses, which are validated here."""
 
     model_config = SettingsConfigDict(
         env_prefix=PREFIX,

@@ -195,7 +195,7 @@ class _PartLibrary(JITCodeLibrary):
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class _PartLowering(NativeLowering):
-    """A pass that lowers a part to LLVM's language and does not compile it."""
+    """A pass of numba that lowers a part (see `_Part`) to LLVM's language, without machine code."""
 
     _name = "viking_part_lowering"
 

@@ -130,7 +130,9 @@ def _tail_counts(p: int, terms: Terms, texts: Texts, tail_inside: U8, scope: Sco
 
 @njit
 def score_scope(search: Search, tail_inside: U8, terms: Terms, ranges: I64) -> tuple[int, float]:
-    """Score every text and directory of a scope against the query's terms, over the ideal.
+    """Score every text and directory of a scope against the query's terms.
+
+    The score of a text is divided by the ideal, the upper bound of a text's score; see the module.
 
     Args:
         search: scratch.lexical and .dir_lexical, zeros for the scope, get scores in [0, 1).

@@ -25,7 +25,7 @@ _F32, _F64 = ir.FloatType(), ir.DoubleType()
 
 
 def _splat(builder: Any, value: Any, lanes: int) -> Any:
-    """Return a vector of one value."""
+    """Return a vector with the same value in all lanes."""
     one = ir.Constant(vector(value.type, lanes), ir.Undefined)
     one = builder.insert_element(one, value, ir.Constant(_I32, 0))
     return builder.shuffle_vector(one, one, ir.Constant(vector(_I32, lanes), [0] * lanes))
@@ -101,7 +101,7 @@ def gains(
 
 
 def _write_gains(function: Any) -> None:
-    """Write the body of `gains`."""
+    """Write the LLVM code of the function that `gains` calls: POSTINGS gains at a time."""
     builder = ir.IRBuilder(function.append_basic_block())
     rows, often, lengths, count, weight, level, slope, out = function.args
     whole, real = vector(_I32, POSTINGS), vector(_F32, POSTINGS)

@@ -15,13 +15,15 @@ from viking_kernels.arrays import SCRIPTS, is_file
 from vikingd.answer.find_answer import find
 from vikingd.answer.find_hits import FindHits
 from vikingd.answer.retrieve_answer import RetrieveHits, retrieve
+from vikingd.answer.search_answer import SearchHits
 from vikingd.answer.shown_texts import name_of, shown
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, Stage, size_of
 from vikingd.domain.contexts import ContextType, Draft, Passage
 from vikingd.domain.errors import VikingError
-from vikingd.domain.find_query import FindQuery, Levels
+from vikingd.domain.find_query import FindQuery, Levels, Rerank, RerankStatus
 from vikingd.domain.retrieve_query import Mode, RetrieveQuery
 from vikingd.domain.rights import LOCAL
+from vikingd.domain.search_query import PlanSource, QueryPlan, TypedQuery
 from vikingd.domain.store_changes import IndexedText, Upsert
 from vikingd.domain.text import LATIN
 from vikingd.engine import Engine, EngineSettings
@@ -38,6 +40,7 @@ from vikingd.pb.retrieval_pb2 import (
     RetrievedItem,
     RetrieveResponse,
     ScoreParts,
+    SearchResponse,
 )
 from vikingd.plan.find_plan import compile_find
 from vikingd.plan.retrieve_plan import compile_retrieve
@@ -46,6 +49,7 @@ from vikingd.wire.messages.encode import fields_of
 from vikingd.wire.messages.encoded_results import EncodedResults, batched
 from vikingd.wire.messages.find_reply import find_reply
 from vikingd.wire.messages.retrieve_reply import retrieve_reply
+from vikingd.wire.messages.search_messages import search_reply
 
 WORDS = ("harbour", "light", "winter", "API_KEY", "status", "港口", "冬天", "代码", "灯塔", "é")
 ROOTS = ("viking://resources", "viking://user/memories", "viking://agent/skills")
@@ -346,3 +350,29 @@ def test_a_reply_stands_in_a_batch_as_it_is(world: World) -> None:
     ]
     batch = BatchFindResponse.FromString(b"".join(map(batched, [*replies, b""])))
     assert list(batch.responses) == [FindResponse.FromString(reply) for reply in (*replies, b"")]
+
+
+def test_a_cut_search_names_the_hits_of_each_query(tmp_path: Path) -> None:
+    """Results that do not fit leave room for the names of hits, and each lack has its note."""
+    world = World(tmp_path / "store", 3)
+    drafts = [
+        Draft(f"viking://resources/{i}.md", content=f"harbour {i} " * 400, abstract="harbour")
+        for i in range(8)
+    ]
+    world.engine.writable_store.put([prepare(draft) for draft in drafts]).result()
+    query = FindQuery("harbour", limit=8, trace=True)
+    found = tuple(asked(world, query, world.engine.snapshot) for _ in range(3))
+    typed = (TypedQuery("harbour", ContextType.UNSPECIFIED),) * 3
+    plan = QueryPlan(PlanSource.RULES, "", typed)
+    rerank = Rerank(RerankStatus.OFF)
+    hits = SearchHits(plan, found, found[0].snapshot.revision, rerank, (EMBED,))
+    for most, is_cut in ((1 << 20, False), (12_000, True)):
+        reply = SearchResponse.FromString(search_reply(hits, 8, EncodedResults(), most).data)
+        assert [len(one.hits) for one in reply.query_results] == [8, 8, 8]
+        assert bool(reply.degraded) == is_cut
+        assert len(reply.SerializeToString()) < most + 8000
+    reply = SearchResponse.FromString(search_reply(hits, 8, EncodedResults(), 300).data)
+    assert not any(one.HasField("trace") for one in reply.query_results)
+    said = " ".join(note.detail for note in reply.degraded)
+    assert "no room for 3 traces and for the names of 24 hits" in said
+    world.engine.close()

@@ -254,3 +254,29 @@ def test_a_partial_batch_refuses_contexts_alone() -> None:
 def vectors(contexts: list[Prepared | Masked | PutRefusal]) -> list[bytes]:
     """Return the vectors of the texts of all contexts that are not refused."""
     return [text.vector for one in contexts if isinstance(one, Prepared) for text in one.texts]
+
+
+def test_a_refused_context_decides_nothing_for_the_others() -> None:
+    """Before the first vector of a store, the contexts of a partial batch are not compared."""
+    request = contexts_pb2.PutRequest(partial_success=True)
+    request.contexts.add(uri="viking://resources/a.md", vector=floats(1.0, 2.0, 3.0))
+    request.contexts.add(uri="viking://resources/b.md", vector=floats(1.0, 2.0))
+    reader = PutReader(request, None)
+    assert [len(reader.draft(i).vector) for i in range(2)] == [12, 8]
+    request.partial_success = False
+    whole = PutReader(request, None)
+    whole.draft(0)
+    with pytest.raises(InvalidField, match="numbers"):
+        whole.draft(1)
+
+
+def test_a_uri_is_repeated_even_if_its_first_context_is_refused() -> None:
+    """A repeated URI is refused from its second context on, whatever became of the first."""
+    request = contexts_pb2.PutRequest(partial_success=True)
+    request.contexts.add(uri="viking://resources/a.md", title="two\nlines")
+    request.contexts.add(uri="viking://resources/a.md", content="x")
+    reader = PutReader(request, None)
+    with pytest.raises(InvalidField):
+        reader.draft(0)
+    with pytest.raises(InvalidField, match="contexts\\[0\\] already"):
+        reader.draft(1)

@@ -57,7 +57,7 @@ class Gate:
         self._trust_network = trust_network
 
     def refuses(self, metadata: Metadata) -> bool:
-        """Return whether `caller` raises wherever the call comes from; it never raises itself."""
+        """Return True if `caller` would refuse the call from any address. Does not raise."""
         try:
             given, tenant = _values(metadata)
             if given is None:

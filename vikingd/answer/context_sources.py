@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -49,6 +49,7 @@ class Sources(NamedTuple):
     stages: tuple[Stage, ...]
     degraded: Degraded
     revision: int
+    budget: ReplyBudget  # of the texts of their contexts
 
 
 async def sources_of(
@@ -77,18 +78,19 @@ async def sources_of(
         with below("retrieve"):
             planned = await planned_retrieve(engine, vectors, source, run)
             return await run.away(lambda: _of_retrieve(planned.run(), planned.embed, most_bytes))
-    now = perf_counter()
-    pieces = await run.away(pieces_named, engine, source, CALLER.get(), ReplyBudget(most_bytes))
-    return Sources(pieces, (Stage("embed", now, now),), (), engine.snapshot.revision)
+    now, revision, budget = perf_counter(), engine.snapshot.revision, ReplyBudget(most_bytes)
+    pieces = await run.away(pieces_named, engine, source, CALLER.get(), budget)
+    stages = Stage("embed", now, now), Stage("build", now, perf_counter())
+    return Sources(pieces, stages, (), revision, budget)
 
 
-def built(engine: Engine, pieces: Sequence[Piece], plan: Plan, most_bytes: int) -> BuiltContext:
-    """Build the text of pieces, with the summaries of their contexts.
+def built(engine: Engine, sources: Sources, plan: Plan) -> BuiltContext:
+    """Build the text of sources, with the summaries of their contexts.
 
     Raises:
         TooLarge: the summaries have more bytes than a call may read.
     """
-    return build(list(_with_summaries(engine, pieces, ReplyBudget(most_bytes))), plan)
+    return build(list(_with_summaries(engine, sources.pieces, sources.budget)), plan)
 
 
 @contextmanager
@@ -106,32 +108,32 @@ def _of_find(found: FindHits, embed: Stage, most_bytes: int) -> Sources:
     The best passage has the score of its file. The others have less, in proportion to their own
     scores.
     """
-    snapshot, budget, pieces = found.snapshot, ReplyBudget(most_bytes), list[Piece]()
-    for i, hit in enumerate(found.hits):
+    started, snapshot, budget = perf_counter(), found.snapshot, ReplyBudget(most_bytes)
+    uris = _fitting(map(snapshot.uri, (hit.row for hit in found.hits)), budget, len(found.hits))
+    pieces: list[Piece] = []
+    for hit, uri in zip(found.hits, uris, strict=False):
         pace.step()
-        uri = snapshot.uri(hit.row)
-        if not budget.take(MESSAGE_BYTES + size_of(uri)):
-            budget.left_out = len(found.hits) - i
-            break
-        if not hit.passages or not budget.left:
-            pieces.append(Piece(uri, hit.score))
-        for text, own in hit.passages if budget.left else ():
+        shown_of = len(pieces)
+        for text, own in hit.passages:
+            if not budget.left:
+                break
             score = hit.score * own / hit.passages[0][1]
             pieces.append(Piece(uri, score, *snapshot.contents.passage(text, budget)))
-    stages = (embed, *found.stages, Stage("reply", found.stages[-1].ended, perf_counter()))
-    return Sources(pieces, stages, (*found.degraded, *budget.notes()), snapshot.revision)
+        budget.shortened += len(hit.passages) - (len(pieces) - shown_of)
+        if len(pieces) == shown_of:
+            pieces.append(Piece(uri, hit.score))
+    return _sources(found, embed, started, pieces, budget)
 
 
 def _of_retrieve(found: RetrieveHits, embed: Stage, most_bytes: int) -> Sources:
     """Return the texts of a retrieval. An abstract stands for its context as a whole."""
-    snapshot, budget, pieces = found.snapshot, ReplyBudget(most_bytes), list[Piece]()
+    started, snapshot, budget = perf_counter(), found.snapshot, ReplyBudget(most_bytes)
     with_text = Include.TEXT in found.query.include
-    for i, hit in enumerate(found.hits):
+    names = [name_of(snapshot, hit.row) for hit in found.hits]
+    uris = _fitting((uri for uri, _ in names), budget, len(names))
+    pieces: list[Piece] = []
+    for hit, uri, (_, passage) in zip(found.hits, uris, names, strict=False):
         pace.step()
-        uri, passage = name_of(snapshot, hit.row)
-        if not budget.take(MESSAGE_BYTES + size_of(uri)):
-            budget.left_out = len(found.hits) - i
-            break
         if not passage:
             pieces.append(Piece(uri, hit.score))
             continue
@@ -139,8 +141,31 @@ def _of_retrieve(found: RetrieveHits, embed: Stage, most_bytes: int) -> Sources:
         pieces.append(Piece(uri, hit.score, section, text if with_text else "", start, end))
     for uri, _ in found.listed.files if found.listed is not None else ():
         pieces.append(Piece(uri, 1.0))
-    stages = (embed, *found.stages, Stage("reply", found.stages[-1].ended, perf_counter()))
-    return Sources(pieces, stages, (*found.degraded, *budget.notes()), snapshot.revision)
+    return _sources(found, embed, started, pieces, budget)
+
+
+def _fitting(uris: Iterable[str], budget: ReplyBudget, count: int) -> list[str]:
+    """Return the URIs of pieces, of which there are `count`, as far as they fit."""
+    kept: list[str] = []
+    for uri in uris:
+        if not budget.take(MESSAGE_BYTES + size_of(uri)):
+            budget.left_out = count - len(kept)
+            break
+        kept.append(uri)
+    return kept
+
+
+def _sources(
+    found: FindHits | RetrieveHits,
+    embed: Stage,
+    started: float,
+    pieces: Sequence[Piece],
+    budget: ReplyBudget,
+) -> Sources:
+    """Return pieces with their stages and notes; the contexts of the pieces have a new budget."""
+    stages = (embed, *found.stages, Stage("reply", started, perf_counter()))
+    notes = (*found.degraded, *budget.notes())
+    return Sources(pieces, stages, notes, found.snapshot.revision, ReplyBudget(budget.limit))
 
 
 def pieces_named(

@@ -32,14 +32,17 @@ class Deadline(Protocol):
 
 
 class Runner(Deadline, Protocol):
-    """Runs the pieces of one call."""
+    """Runs the pieces of one call: small ones by `here`, all others by `away`."""
 
     is_heavy: bool
     at_once: int
     """Pieces of one call that run at the same time."""
 
     async def here(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Run a small piece: of a light call on the event loop, of a heavy call on a thread."""
+        """Run a small piece.
+
+        A light call runs the piece on the event loop, a heavy call on a thread.
+        """
 
     async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Run a piece on a thread."""

@@ -66,6 +66,8 @@ async def _reranked(
     finally:
         for end in ends:
             end.cancel()  # after a failure the scores of the others are not used
+        del end
+        ends.clear()  # an error holds this frame, and with it the snapshot
     if not any(walk.was_read for walk in walks):
         off = Rerank(RerankStatus.OFF, "nothing that could be read has an abstract")
         return tuple(replace(walk.plain, rerank=off) for walk in walks)

@@ -296,9 +296,10 @@ class Walk:
 
 
 class Scores:
-    """The plain scores of a scope, for the rows of its snapshot that are alive and in the scope.
+    """The scores of a scope before reranking, for the living rows in the scope.
 
-    `scratch` is that of the find. It is copied, because the next find overwrites it.
+    The scores are copied out of `scratch`, the memory of the find, because the next find overwrites
+    `scratch`.
     """
 
     def __init__(self, find: FindScope, scored: Scored, scratch: Scratch) -> None:
@@ -350,10 +351,10 @@ class Scores:
         known: Collection[Row],
         first: Collection[Row],
     ) -> tuple[list[Row], int]:
-        """Return at most `count` children of some directories, and the number of all.
+        """Return the best `count` children of some directories, and the number of all children.
 
-        They are the best by node score, ties by row; those in `first` come before others. `known`
-        ones are left out, and files are unless they are wanted.
+        Rows in `first` come first, then higher node scores, then lower rows. Rows in `known` do not
+        count. Files count only if `files` is set.
         """
         inside = np.isin(self._parents, directories) & (self._rows != self._root)
         if not files:

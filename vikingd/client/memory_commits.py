@@ -46,14 +46,15 @@ class Piece:
 
 
 class Commit:
-    """The calls of one commit, in order.
+    """The calls of `extract` for the messages that no earlier commit has read, in order.
 
-    The messages up to now are read, but those of earlier commits. A call whose outcome is unknown
-    is repeated first by the next commit, with the same name, so that it counts once.
+    A commit covers the messages that the session has when the commit is made. If the outcome of a
+    call is unknown, the next commit first repeats the call. The repeated call has the same request
+    id, so that the daemon counts both as one call.
 
     Args:
         session: the session.
-        options: further arguments of `extract`; one that is false is not sent.
+        options: further arguments of `extract`. Arguments that are false, such as "", are not sent.
     """
 
     def __init__(self, session: Session, **options: Any) -> None:

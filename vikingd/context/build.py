@@ -288,7 +288,7 @@ class _Steps:
         return self._show(source.summary(ABSTRACT), ABSTRACT)
 
     def _next_overview(self) -> str | None:
-        """Return the URI of the source whose overview is next; None if a passage is."""
+        """Return the URI of the source whose overview comes next; None if a passage comes next."""
         queue = self._without_overview
         while queue and queue[0] not in self._summaries:
             queue.popleft()

@@ -122,7 +122,9 @@ class Summary:
 
 
 class Exporter:
-    """One export of a directory's subtree or of a file; it may contain concurrent writes or not.
+    """One export of a directory's subtree or of a file.
+
+    A write during the export may be part of the export or not.
 
     Raises:
         ClientError: the context does not exist, no daemon answers, or the daemon sends a context

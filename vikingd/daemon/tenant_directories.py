@@ -23,7 +23,10 @@ _DELETED = ".deleted-"  # begins the names of directories that are being removed
 
 
 class TenantDirectories:
-    """The directories of all tenants but the default one; only their owner may enter them."""
+    """The directories of all tenants but the default one.
+
+    Only the user that runs the daemon may enter the directories.
+    """
 
     def __init__(self, data: Path) -> None:
         self._root = data / TENANTS

@@ -63,7 +63,7 @@ class Caller:
 
     @property
     def name(self) -> str:
-        """The name of the caller for caches: callers of one name may know of each other's calls."""
+        """The name of the caller in caches. Callers of one name share cached results."""
         return f"user {self.user}" if self.user else self.key
 
     def may(self, right: Right, uri: str) -> bool:

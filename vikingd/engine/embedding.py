@@ -1,4 +1,4 @@
-"""The embedder of an engine."""
+"""Makes the vectors of an engine: of queries at once, of texts in the background."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class EmbedderStats:
 
 
 class Embedding:
-    """The vectors of an engine: those of queries at once, those of texts in the background.
+    """Makes the vectors of queries at once, and the vectors of texts in the background.
 
     Args:
         shared: makes the vectors; gets the time of each query vector and the cache figures.

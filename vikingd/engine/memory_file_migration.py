@@ -1,4 +1,7 @@
-"""Memory files of the first schema, in which a file was one memory: each item becomes one."""
+"""Migration of memory files of the first schema.
+
+A file of that schema held one memory. Every list item of the file becomes a memory.
+"""
 
 from __future__ import annotations
 

@@ -137,7 +137,7 @@ class Connection(H11Protocol):
         self._stall = self.loop.call_later(SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Go on."""
+        """End the wait for a client that did not read."""
         super().resume_writing()
         if self._stall is not None:
             self._stall.cancel()

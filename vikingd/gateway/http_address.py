@@ -41,10 +41,10 @@ def url(address: Address) -> str:
 
 
 def plain(addresses: Iterable[Address]) -> Address:
-    """Return the address at which this machine reaches a daemon without TLS.
+    """Return the first address without TLS at which this machine reaches a daemon.
 
     Raises:
-        ConfigError: it has none.
+        ConfigError: all addresses of the daemon use TLS.
     """
     for address in addresses:
         if address.tls:

@@ -61,7 +61,11 @@ async def _nothing() -> None:
 
 
 def _caller(given: Any) -> Caller:
-    """Return the caller in a body."""
+    """Return the key and the tenant in the body of a request.
+
+    Raises:
+        Fault: the body is no object, has an unknown field, or has no key.
+    """
     if not isinstance(given, dict):
         raise Fault(400, "must be an object", field="body")
     for name in given:

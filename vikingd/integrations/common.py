@@ -86,7 +86,10 @@ def _check(value: Any, place: str, above: tuple[int, ...]) -> None:
 
 
 def copy_of(text: str) -> dict[str, Any]:
-    """Return metadata with a JSON text, so that a listing has it; none if it is too long."""
+    """Return metadata with a JSON text, for listings, which have no content.
+
+    The metadata is empty if the text has more than `MAX_COPY` bytes.
+    """
     return {"json": text} if len(text.encode()) <= MAX_COPY else {}
 
 

@@ -1,4 +1,4 @@
-"""The question of a retriever, by one of three methods of the client, and its answers."""
+"""Sends a retriever's query by the client's find, search or recall, and converts the results."""
 
 from __future__ import annotations
 

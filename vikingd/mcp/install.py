@@ -42,7 +42,7 @@ class Target:
     Attributes:
         path: the file, below the home directory (with ~) or the current one.
         section: the key of the servers in it.
-        extra: keys of an entry beside command, args and env.
+        extra: keys of an entry besides command, args and env.
         hint: a sentence on other places.
     """
 

@@ -103,7 +103,10 @@ async def write(
 
 
 def _differs(uri: str, expected: int, error: RevisionDiffers) -> str:
-    """Return what is wrong with a revision, without the right one: it must be read first."""
+    """Return the message of a write with a wrong revision.
+
+    The message does not tell the stored revision, so that the model must read the file first.
+    """
     if not expected:
         return (
             f"{uri} exists already and was not changed. To replace its text, read it and give its "

@@ -26,10 +26,10 @@ class FileChanged(Exception):
 
 
 class NoPlace(Exception):
-    """A memory that its file has no place for; the message gives the reason.
+    """The file of a memory has no place for the memory's text; the message gives the reason.
 
     Attributes:
-        memory: the writer of the memory.
+        memory: the writer of the text.
     """
 
     def __init__(self, memory: Changing, reason: str) -> None:

@@ -321,7 +321,7 @@ def _next_marker(content: str, item: int) -> str:
 
 
 def _apart(marker: str, after: str) -> str:
-    """Return the marker with enough space behind it that `after` is not part of its item."""
+    """Return a list marker, padded so that the text `after` it is not part of its item."""
     following = _NEXT_LINE.match(after)
     width = min(len(following[1]), len(marker) + 3) if following else 0
     return f"{marker.ljust(width)} "

@@ -198,13 +198,13 @@ class StoredEntry:
 
 
 def check_ids(ids: Sequence[int], holders: Mapping[int, str], caller: Caller) -> None:
-    """Check that all memories that a request names exist and may be changed, in their order.
+    """Check, in the order of the ids, that the memories exist and the caller may change them.
 
-    `holders` has the URIs of their files by id.
+    `holders` has the URI of each memory's file, by the id of the memory.
 
     Raises:
-        NotFound: one does not exist, or the caller may not read it.
-        PermissionDenied: the caller may read one, but not write it.
+        NotFound: a memory does not exist, or the caller may not read the memory.
+        PermissionDenied: the caller may read a memory, but not write it.
     """
     for i, wanted in enumerate(ids):
         uri = holders.get(wanted)

@@ -315,7 +315,7 @@ def _sentences(texts: Iterable[str]) -> Iterable[str]:
 
 
 def _words(text: str) -> set[str]:
-    """Return the words of a text that tell a fact; of Chinese, the characters."""
+    """Return the words of a text without frame words and numbers; of Chinese, the characters."""
     return {
         term
         for term in terms(text)

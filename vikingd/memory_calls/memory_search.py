@@ -109,7 +109,10 @@ class Recaller:
         return self._counted(query, result), embed
 
     def _counted(self, query: RecallQuery, result: RecallResult) -> RecallResult:
-        """Count the accesses of a search's memories; a reader notes that it does not."""
+        """Count an access of each memory that a search found.
+
+        A reader cannot count, and adds a note to the result instead.
+        """
         if result.path is not RecallPath.HYBRID or not result.memories or query.no_touch:
             return result
         if self._engine.count_accesses([memory.entry.id for memory in result.memories]):

@@ -498,7 +498,8 @@ class PutRequest(_message.Message):
     partial_success: _builtins.bool
     """True: a context that is invalid, is missing despite its update_mask, or has another revision than
     its expected_revision is refused alone, and the others are written together. The call succeeds,
-    even if all contexts are refused. A repeated URI is refused from its second context on. What is
+    even if all contexts are refused. A repeated URI is refused from its second context on. A refused
+    directory may exist afterwards, without its texts, for contexts below it that are written. What is
     checked before the contexts are looked at still fails the whole call, and nothing is written: the
     rights of the caller, quotas, and the limits of the message, of passages and of metadata values.
     False: one such context fails the call, and nothing is written.

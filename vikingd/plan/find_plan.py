@@ -135,8 +135,8 @@ def compile_find(
 ) -> FindPlan:
     """Compile a find over what the caller may read of its target.
 
-    Without a vector [dim] of the query, text alone counts. The newest snapshot answers unless
-    another one is given.
+    Without a vector of the query, words alone count. Without a given snapshot, the newest snapshot
+    answers.
 
     Raises:
         NotFound: nothing readable exists below the target.

@@ -113,9 +113,9 @@ class QueryScope:
         return RawQuery(np.array(vector), script, dense, lexical, self.coded)
 
     def allowed(self, *, files: bool) -> U8:
-        """Return uint8 [files or directories of the scope], 0 if a filter forbids one.
+        """Return uint8 [files or directories of the scope]: 1 if the filters allow the row, else 0.
 
-        If the filters allow all, it is `ALL_FILES` of the kernel.
+        If the filters allow all rows, the result may be the empty array `ALL_FILES`.
         """
         snapshot, where = self.snapshot, self.where
         kind = int(snapshot.dir_type[self.scope.root])

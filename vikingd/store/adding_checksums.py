@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 def add_checksums(db: Connection) -> None:
     """Compute the checksums of all rows, within the open transaction.
 
-    A row that is known to be damaged gets none, and so it stays damaged.
+    A row that is known to be damaged gets no checksum, so that later checks still report the row.
     """
     (count,) = db.execute("SELECT count(*) FROM contexts").fetchone()
     began = time.monotonic()

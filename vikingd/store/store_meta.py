@@ -1,4 +1,7 @@
-"""The state of a store in its table `meta`: revision, model, dimension, and its last end."""
+"""The state of a store in its table `meta`.
+
+The state has the revision, the model, the dimension, and whether the last writer ended cleanly.
+"""
 
 from __future__ import annotations
 

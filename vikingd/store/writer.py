@@ -110,7 +110,7 @@ class Committing(ABC):
         return
 
     def make_room(self) -> bool:
-        """Return whether there is room again for all operations."""
+        """Try to get room for all operations again; return True if there is room."""
         return True
 
 

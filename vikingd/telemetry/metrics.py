@@ -201,7 +201,7 @@ class Metrics(Collector):
             self._plans[source,] += 1
 
     def reranked(self, status: str) -> None:
-        """Record an answer in THINKING by the status of reranking."""
+        """Count an answer of the method THINKING by its RerankStatus: DONE, FAILED or OFF."""
         with self._lock:
             self._reranks[status,] += 1
 
@@ -318,7 +318,7 @@ class Metrics(Collector):
 
 
 def _waiting(backlogs: Sequence[Callable[[], int]]) -> int:
-    """Return the sum; an engine that was just closed has none."""
+    """Return the number of texts that wait for vectors; a closed engine counts as 0."""
     total = 0
     for backlog in backlogs:
         with suppress(VikingError):

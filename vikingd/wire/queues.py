@@ -275,7 +275,10 @@ class _OfCall:
 
 
 class Slot(_OfCall):
-    """A place in a lane, held by `async with`, that runs the pieces of one call."""
+    """A place in a lane, held by `async with`, that runs the pieces of one call.
+
+    `here` is `away`: a heavy call runs its small pieces on threads, too.
+    """
 
     is_heavy = True
     at_once = HEAVY_THREADS
@@ -316,7 +319,7 @@ class Slot(_OfCall):
             future.add_done_callback(tell)
 
     async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Run a piece on a thread. Its steps end it once the call is cancelled or too late."""
+        """Run a piece on a thread. The piece ends early if the call is cancelled or too late."""
         context = copy_context()
         future: Future[_T] = self._lane.pool.submit(
             lambda: self._work(lambda: context.run(function, *args, **kwargs))

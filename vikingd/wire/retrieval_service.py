@@ -125,7 +125,10 @@ class RetrievalService:
                 return batched(reply.data)
 
             def answer_share(numbers: Sequence[int]) -> list[bytes]:
-                """Answer a share of the queries. Each may use the bytes that are left over."""
+                """Return the replies to a share of the queries, which one thread answers.
+
+                Bytes that a short reply leaves are for the later replies of the share.
+                """
                 left, replies = self._most_bytes * len(numbers) // len(queries), list[bytes]()
                 for number in numbers:
                     replies.append(answer(number, left // (len(numbers) - len(replies))))
@@ -204,7 +207,7 @@ class RetrievalService:
 
             def render() -> bytes:
                 started = perf_counter()
-                text = built(self._engine, sources.pieces, plan, most)
+                text = built(self._engine, sources, plan)
                 stages = (*sources.stages, Stage("build", started, perf_counter()))
                 self._metrics.took("BuildContext", stages)
                 reply = context_messages.response_of(

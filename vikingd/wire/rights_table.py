@@ -170,6 +170,9 @@ class Rule:
     def objects(self, request: Message, reply: Any) -> list[str]:
         """Return the URIs, keys, tenants and ids of memories of a call, for the audit."""
         found = [uri for field in self._fields for uri in field.values(request)]
+        if self.name == "Put" and reply is not None and reply.refusals:
+            refused = {one.index for one in reply.refusals}
+            found = [uri for i, uri in enumerate(found) if i not in refused]
         if self.name in ("Reinforce", "Forget"):
             found += map(str, request.ids)  # type: ignore[attr-defined]
         if self.name == "Remember" and reply is not None:

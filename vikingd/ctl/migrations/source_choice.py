@@ -1,4 +1,4 @@
-"""The choice of a source by its name."""
+"""Opens the source of an import by the name of its program or format."""
 
 from __future__ import annotations
 

@@ -88,12 +88,13 @@ class Workspace:
 
 @dataclass(slots=True)
 class Server:
-    """The tree that a server shows to one user; `key` is its API key, "" for none.
+    """The tree that an OpenViking server shows to one user; `key` is the user's API key, or "".
 
-    The methods raise Unavailable for what cannot be read, and ClientError when nothing more can.
+    The methods raise Unavailable for a file or directory that the server does not give, and
+    ClientError if the server does not answer any more.
 
     Raises:
-        InvalidField: no server of OpenViking answers.
+        InvalidField: no server of OpenViking answers, or the server does not list the root.
     """
 
     url: str
@@ -136,7 +137,7 @@ class Server:
         return text
 
     def count(self) -> int:
-        """Return 0, since only a reading tells."""
+        """Return 0: the number of files is unknown before all directories are read."""
         return 0
 
     def _answer(self, method: str, **parameters: str) -> Any:

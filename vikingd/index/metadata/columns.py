@@ -118,10 +118,13 @@ class _View(NamedTuple):
 
 
 class _Column:
-    """The values of one key: an entry for each value of a node, or a single one of NO_VALUE.
+    """The values of one metadata key, in entries.
 
-    Writes go behind the view. Only `died` changes inside it, to revisions that are newer than the
-    revision of any reader that has the view.
+    A node has an entry for each of its values. A node without a value has one entry of NO_VALUE.
+
+    Readers use `view`, the entries in use. A new entry is written after the last entry of the view,
+    and then a new view is made. Of the entries in a view only `died` changes, to revisions that are
+    newer than the revision of any reader of that view.
     """
 
     def __init__(self, values: _Values, entries: _Entries = _NO_ENTRIES) -> None:

@@ -51,7 +51,7 @@ class Base:
 def save(root: Path, base: Base, room: int) -> Path:
     """Write a base below `root`, and make it the current one when all of it is on disk.
 
-    The growing arrays get room for more rows, which takes no blocks of the disk.
+    The files of the growing arrays get room for more rows. The room takes no disk blocks.
     """
     target = _folder(root, base.manifest.generation)
     scratch = root / f"{target.name}.tmp"

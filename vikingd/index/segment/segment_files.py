@@ -53,7 +53,7 @@ class FileRecord(NamedTuple):
 
 
 def write_array(folder: Path, name: str, array: npt.NDArray[Any], room: int = 0) -> ArrayRecord:
-    """Write an array with room for more rows, which takes no blocks of the disk."""
+    """Write an array with room for more rows. The room takes no disk blocks."""
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
     record = ArrayRecord(array.dtype.str, array.shape, room, zlib.crc32(data))
     with (folder / f"{name}.bin").open("wb") as file:
@@ -68,7 +68,7 @@ def size_on_disk(path: Path) -> int:
 
 
 def record_of(path: Path) -> FileRecord:
-    """Return the record of a file on disk."""
+    """Return the size and the checksum of a file on disk."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         return FileRecord(size, _checksum(file.fileno(), size))

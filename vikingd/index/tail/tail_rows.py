@@ -155,7 +155,7 @@ class Rows:
         self.dead_texts += 1
 
     def forget_file(self, row: int) -> None:
-        """Take a file out of the order of its directory, which stays."""
+        """Remove a file from the sorted files of its directory. The directory stays."""
         siblings = self.files_by_name(int(self.arrays.file_dir[row]))
         del siblings[bisect_left(siblings, (self._names.files[row], -1))]
 

@@ -1,4 +1,4 @@
-"""The speed of the document worker, for the time that is left."""
+"""The recent speed of the document worker, from which the remaining time is estimated."""
 
 from __future__ import annotations
 

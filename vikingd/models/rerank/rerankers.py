@@ -40,7 +40,7 @@ class Reranked:
 
 
 class Rerankers:
-    """Asks the backend for a query's script; used from one event loop.
+    """Asks the backend for the script (writing system) of a query; used from one event loop.
 
     Args:
         took: called after each call with the backend's name, "DONE" or "FAILED", and the seconds.
@@ -122,7 +122,7 @@ class Rerankers:
 
 
 class _Backend:
-    """A backend with its breaker, its time-out and the keys of its cache."""
+    """A reranker with a circuit breaker and a time-out; makes the cache keys of its scores."""
 
     def __init__(
         self,

@@ -143,7 +143,7 @@ def _confirmed(db: psycopg.Connection[TupleRow], sql: str) -> str:
 
 
 class PostgresConnection:
-    """A `Connection` to the part of a tenant.
+    """A `Connection` that reads and writes the rows of one tenant.
 
     Args:
         db: the connection to the database.

@@ -254,7 +254,10 @@ def ranges(top: str) -> Iterator[tuple[str, str]]:
 
 
 def check_any(db: Connection, uri: str, parts: Sequence[str]) -> None:
-    """Raise NotFound unless the URI is the root or one of its readable subtrees exists."""
+    """Raise NotFound if none of the readable subtrees `parts` of a directory exists.
+
+    The root counts as existing.
+    """
     if uri != ROOT or uri in parts:
         rows = db.execute(f"SELECT 1 {_BY_URIS} LIMIT 1", (json.dumps(parts),))
         _found(rows, uri)

@@ -41,11 +41,11 @@ class MemoryReads(DatabaseReads):
             return found, revision_of(db)
 
     def memories_below(self, root: str) -> list[StoredEntry]:
-        """Return all memories below a directory, by URI and ordinal."""
+        """Return all memories below a directory, sorted by URI and ordinal."""
         return self._stored("uri >= ? AND uri < ?", subtree_bounds(root))
 
     def memories(self, ids: Sequence[int]) -> list[StoredEntry]:
-        """Return the memories with these ids, by URI and ordinal; missing ones are left out."""
+        """Return the memories with these ids, sorted by URI and ordinal; skip unknown ids."""
         condition = "entries.id IN (SELECT value FROM each_id(?))"
         return self._stored(condition, (json.dumps(ids),))
 

@@ -98,7 +98,11 @@ class SqliteCommitting(Committing):
         self._reserve.release()
 
     def make_room(self) -> bool:
-        """Free the room of the log and take the reserve again; return whether it is held."""
+        """Try to take the reserve again, if need be with the room of the log.
+
+        Returns:
+            True if the reserve is held.
+        """
         if not self._reserve.take():
             with suppress(sqlite3.Error, StoreDamaged):  # the next transaction finds damage, too
                 self.empty_log()

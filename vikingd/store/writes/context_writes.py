@@ -55,6 +55,10 @@ def put(
     batch = _Batch(partial=partial)
     work.look_up(one.draft.uri for one in contexts if not isinstance(one, PutRefusal))
     complete: dict[int, Prepared] = {}
+    if not partial:  # a caller that lost a race is told so, whatever else is wrong
+        for one in contexts:
+            if not isinstance(one, PutRefusal):
+                work.check_revision(one.draft.uri, one.draft.expected_revision)
     for i, one in enumerate(contexts):
         if isinstance(one, PutRefusal):
             batch.refused[i] = one

@@ -127,7 +127,7 @@ def _assign(
 
 
 def are_known(given: Mapping[int, Entry], stored: Sequence[StoredEntry]) -> bool:
-    """Return whether the given entries, by ordinal, change nothing of the stored ones."""
+    """Return True if the given entries, by ordinal, would change no stored entry and add none."""
     known = {one.ordinal: one.entry for one in stored}
     return all(
         ordinal in known and _merge(entry, known[ordinal], 0, 0) == known[ordinal]

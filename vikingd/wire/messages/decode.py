@@ -250,6 +250,6 @@ def check_most(value: int, most: int, field: str) -> None:
 
 
 def check_any(entries: Sized, field: str) -> None:
-    """Refuse an empty list; the scan of the bytes refuses one that is too long."""
+    """Refuse an empty list. The scan of the request's bytes has refused lists that are too long."""
     if not entries:
         raise InvalidField(field, "is empty, at least one entry is needed")

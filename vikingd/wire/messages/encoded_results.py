@@ -127,6 +127,7 @@ class EncodedResults:
             whole.append(context)
         out: list[tuple[Hit, _Context, bytes]] = []
         for hit, context in zip(found.hits, whole, strict=False):
+            pace.step()
             parts = [context.data, _LEVELS[hit.level], _packed(hit.score)]
             if linked and (related := linked.get(hit.row)):
                 parts.append(_relations(related))

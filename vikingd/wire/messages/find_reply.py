@@ -38,9 +38,9 @@ def find_reply(
     found: FindHits, embed: Stage, results: EncodedResults, most_bytes: int
 ) -> FindReply:
     """Return the reply, with results of about `most_bytes`; `embed` is its first stage."""
-    budget = ReplyBudget(most_bytes)
+    started, budget = perf_counter(), ReplyBudget(most_bytes)
     if found.trace is not None:
-        budget.take(sum(_TRACED + size_of(one.uri) for one in found.trace.directories))
+        budget.take(size_of_trace(found.trace))
     encoded = results.results(found, budget)
     reply = retrieval_pb2.FindResponse(
         total=encoded.total,
@@ -49,7 +49,7 @@ def find_reply(
         trace=None if found.trace is None else find_trace(found.trace),
         rerank=None if found.rerank is None else rerank(found.rerank),
     )
-    stages = (*found.stages, Stage("reply", found.stages[-1].ended, perf_counter()))
+    stages = (*found.stages, Stage("reply", started, perf_counter()))
     add_timings(reply.timings, (embed, *stages))
     return FindReply(
         encoded.data + reply.SerializeToString(),
@@ -60,6 +60,11 @@ def find_reply(
         bool(budget.left_out or budget.shortened),
         bool(reply.degraded),
     )
+
+
+def size_of_trace(trace: FindTrace) -> int:
+    """Return the bytes of a trace in a reply, about."""
+    return sum(_TRACED + size_of(one.uri) for one in trace.directories)
 
 
 def find_trace(trace: FindTrace) -> retrieval_pb2.FindTrace:

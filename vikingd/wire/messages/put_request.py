@@ -1,4 +1,4 @@
-"""A Put to drafts, context by context: a fault of one says nothing of the others."""
+"""Reads the drafts of a Put one by one. A faulty context does not affect the others."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class PutReader:
 
     Args:
         request: the batch.
-        dimension: numbers in a vector of the store; None: as in the first vector of the batch.
+        dimension: numbers in a vector of the store; None: as in the first vector of the batch. With
+            `partial_success` it is that of the first vector of each context, because a refused
+            context must not decide for the others.
 
     Raises:
         InvalidField: the batch is empty.
@@ -59,7 +61,8 @@ class PutReader:
     def __init__(self, request: contexts_pb2.PutRequest, dimension: int | None) -> None:
         check_any(request.contexts, "contexts")
         self._contexts = request.contexts
-        self._dimension = dimension
+        self._is_partial = request.partial_success
+        self._of_store = self._dimension = dimension
         self._seen: dict[str, int] = {}
 
     def draft(self, i: int) -> Draft:
@@ -68,14 +71,16 @@ class PutReader:
         Raises:
             InvalidField: naming the field of the context.
         """
-        dimension = self._dimension
+        if self._is_partial:
+            self._dimension = self._of_store
+        context = self._contexts[i]
         try:
-            draft = _draft(self._contexts[i], self._unit)
-            if (first := self._seen.setdefault(draft.uri, i)) != i:
-                raise InvalidField("uri", f"{draft.uri} is contexts[{first}] already")
+            draft = _draft(context, self._unit)
         except InvalidField:
-            self._dimension = dimension
+            self._seen.setdefault(context.uri, i)
             raise
+        if (first := self._seen.setdefault(draft.uri, i)) != i:
+            raise InvalidField("uri", f"{draft.uri} is contexts[{first}] already")
         return draft
 
     def _unit(self, raw: bytes, field: str) -> bytes:

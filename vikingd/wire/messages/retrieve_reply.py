@@ -58,7 +58,7 @@ def retrieve_reply(
         most_bytes: of the items, about; their metadata have what is left.
         metadata_of: reads the metadata, where they are asked for.
     """
-    budget, include = ReplyBudget(most_bytes), found.query.include
+    started, budget, include = perf_counter(), ReplyBudget(most_bytes), found.query.include
     reply = retrieval_pb2.RetrieveResponse()
     encoded, total, is_cut = None, len(found.hits), False
     if found.listed is not None:
@@ -85,7 +85,7 @@ def retrieve_reply(
                 "less, or let the operator raise limits.max_reply_bytes"
             )
             reply.degraded.extend(degraded([cut]))
-    stages = (*found.stages, Stage("reply", found.stages[-1].ended, perf_counter()))
+    stages = (*found.stages, Stage("reply", started, perf_counter()))
     add_timings(reply.timings, (embed, *stages))
     data = reply.SerializeToString()
     return RetrieveReply(
@@ -122,7 +122,10 @@ def _add_items(
             item.section, item.text, item.start, item.end = shown(snapshot, hit.row, budget)
         else:
             section, _, item.start, item.end = shown(snapshot, hit.row)
-            item.section = section if budget.take(size_of(section)) else ""
+            if budget.take(size_of(section)):
+                item.section = section
+            else:
+                budget.shortened += 1
 
 
 def _add_listed(

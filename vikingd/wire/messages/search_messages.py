@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 from vikingd.answer.find_hits import FindHits
 from vikingd.answer.search_answer import SearchHits, merged
-from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of
+from vikingd.domain import pace
+from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of, too_large
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.search_query import SearchQuery, SearchSession, SessionMessage
 from vikingd.pb import retrieval_pb2
 from vikingd.wire.messages import decode, encode, find_reply
 from vikingd.wire.messages.encoded_results import Encoded, EncodedResults
+from vikingd.wire.messages.find_reply import size_of_trace
 from vikingd.wire.request_limits import MAX_MESSAGES
 
 _ROLES = ("user", "assistant", "system", "tool")
@@ -34,6 +36,9 @@ def query_of(request: retrieval_pb2.SearchRequest) -> SearchQuery:
     return SearchQuery(query.text, session_of(request.session), query)
 
 
+_NAMES = 4  # one part of so many of a reply is for the names of hits
+
+
 class SearchReply(NamedTuple):
     """A SearchResponse as bytes, with its stages, its number of results and the best score."""
 
@@ -49,9 +54,16 @@ def search_reply(
 ) -> SearchReply:
     """Return the reply with at most `limit` results, of about `most_bytes`.
 
-    The names of the hits of each query have what the results leave.
+    The traces come first, and the names of the hits of all queries have a quarter of the rest.
     """
     started, budget = perf_counter(), ReplyBudget(most_bytes)
+    traces = [
+        None if hits.trace is None or not budget.take(size_of_trace(hits.trace)) else hits.trace
+        for hits in found.found
+    ]
+    names = ReplyBudget(budget.left // _NAMES)
+    named = [_hits(hits, names) for hits in found.found]
+    budget.take(names.limit - names.left)
     best = merged(found.found, limit)
     encoded = results.results(best, budget) if best is not None else Encoded(b"", 0, 0.0)
     queries = [retrieval_pb2.TypedQuery(**encode.fields_of(query)) for query in found.plan.queries]
@@ -62,16 +74,28 @@ def search_reply(
         revision=found.revision,
         rerank=find_reply.rerank(found.rerank),
     )
-    for query, hits in zip(queries, found.found, strict=True):
+    for query, hits, of_query, trace in zip(queries, found.found, named, traces, strict=True):
         added = reply.query_results.add(
             query=query,
-            hits=_hits(hits, budget),
+            hits=of_query,
             degraded=encode.degraded(hits.degraded),
-            trace=None if hits.trace is None else find_reply.find_trace(hits.trace),
+            trace=None if trace is None else find_reply.find_trace(trace),
             rerank=None if hits.rerank is None else find_reply.rerank(hits.rerank),
         )
         encode.add_timings(added.timings, hits.stages)
-    reply.degraded.extend(encode.degraded((*found.degraded, *budget.notes())))
+    lost = [
+        hits for hits, trace in zip(found.found, traces, strict=True) if hits.trace and not trace
+    ]
+    notes = [*found.degraded, *budget.notes()]
+    if lost or names.left_out:
+        notes.append(
+            too_large(
+                f"the reply has no room for {len(lost):,} traces and for the names of "
+                f"{names.left_out:,} hits of its queries; ask for less, or let the operator raise "
+                "limits.max_reply_bytes"
+            )
+        )
+    reply.degraded.extend(encode.degraded(notes))
     stages = (*found.stages, Stage("merge", started, perf_counter()))
     encode.add_timings(reply.timings, stages)
     return SearchReply(
@@ -87,6 +111,7 @@ def _hits(found: FindHits, budget: ReplyBudget) -> list[retrieval_pb2.QueryHit]:
     """Return the hits of a query by name, as far as they fit."""
     out: list[retrieval_pb2.QueryHit] = []
     for i, hit in enumerate(found.hits):
+        pace.step()
         uri = found.snapshot.uri(hit.row)
         if not found.snapshot.type_of(hit.row):  # above the typed roots
             continue
