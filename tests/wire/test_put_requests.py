@@ -273,7 +273,7 @@ def test_a_refused_context_decides_nothing_for_the_others() -> None:
 def test_a_uri_is_repeated_even_if_its_first_context_is_refused() -> None:
     """A repeated URI is refused from its second context on, whatever became of the first."""
     request = contexts_pb2.PutRequest(partial_success=True)
-    request.contexts.add(uri="viking://resources/a.md", title="two\nlines")
+    request.contexts.add(uri="viking://resources/a.md", vector=floats(math.nan))
     request.contexts.add(uri="viking://resources/a.md", content="x")
     reader = PutReader(request, None)
     with pytest.raises(InvalidField):
