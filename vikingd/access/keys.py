@@ -379,7 +379,10 @@ class KeyStore:
         return self.tenant(tenant).limits.embedded_texts_per_day
 
     def put_tenant(self, name: str, limits: Limits | None) -> records.TenantRecord:
-        """Write a tenant; None keeps its limits, and a new one has none."""
+        """Create or change a tenant.
+
+        If `limits` is None, a known tenant keeps its limits, and a new tenant has no limits.
+        """
         with self._changing(tenant=name) as db:
             db.execute(
                 "INSERT INTO tenants (name, created_at, limits) VALUES (?, ?, ?) "

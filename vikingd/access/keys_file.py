@@ -124,7 +124,7 @@ class KeysFile:
         return self._files.problem(with_sizes=False)
 
     def _check_files(self) -> None:
-        """Check that the open files are those of the path; changes of others would be lost."""
+        """Check that the open files are still at the path; else changes of others would be lost."""
         if problem := self.problem():
             raise StoreDamaged(f"{problem}: put it back, or restart vikingd")
 
@@ -146,8 +146,8 @@ class KeysFile:
         """Check that the file has the changes that its mark names; nothing is written.
 
         Raises:
-            StoreDamaged: it lacks some.
-            sqlite3.Error: it is damaged.
+            StoreDamaged: the file lacks some of these changes.
+            sqlite3.Error: the file is damaged.
         """
         marks = self._mark.read()  # before the file, which may be newer
         if not self.path.exists():
@@ -181,7 +181,7 @@ class KeysFile:
             )
 
     def _broken_frame(self) -> int | None:
-        """Return the number of a broken frame that stays broken, as no writer completes it."""
+        """Return the number of a broken frame that no writer completes; None without such a frame."""
         frame = broken_frame(self.path)
         if frame is None:
             return None

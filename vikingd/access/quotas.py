@@ -99,7 +99,7 @@ class _Usage:
         return wait, name
 
     def enter(self, size: int, now: float) -> None:
-        """Take the places of a call."""
+        """Count a call: as in flight, and in the buckets of calls and bytes."""
         self.in_flight += 1
         if rate := self.limits.calls_per_second:
             self.calls_full = max(self.calls_full, now) + 1 / rate
@@ -107,7 +107,7 @@ class _Usage:
             self.charge(size, now)
 
     def charge(self, size: int, now: float) -> None:
-        """Take bytes, which the bucket may lack."""
+        """Take bytes out of the bucket, even more than the bucket has."""
         self.bytes_full = max(self.bytes_full, now) + size / self.limits.bytes_per_second
 
     def is_idle(self, now: float) -> bool:

@@ -118,12 +118,12 @@ def retrieve(
 
 
 def rank_words(scope: TextScope) -> Ranked:
-    """Rank by words, for `retrieve` to use."""
+    """Return the texts of a scope ranked by words, and the stage."""
     return _timed("keyword", lambda: ranked_by_words(scope, scope.depth))
 
 
 def rank_meaning(scope: TextScope, vector: F32) -> Ranked:
-    """Rank by meaning, for `retrieve` to use."""
+    """Return the texts of a scope ranked by meaning, and the stage."""
     return _timed("vector", lambda: ranked_by_meaning(scope, vector, scope.depth))
 
 

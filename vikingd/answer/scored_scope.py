@@ -24,7 +24,7 @@ class DirectoryScores(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A scope with its scores."""
+    """The scores of a scope, with the plan and the terms of the scoring."""
 
     plan: kernel.Plan
     terms: Terms

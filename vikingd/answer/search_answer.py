@@ -35,13 +35,13 @@ class Models(NamedTuple):
     rerankers: Rerankers
 
     async def close(self) -> None:
-        """End their connections."""
+        """End the connections of the models."""
         await asyncio.gather(self.planner.close(), self.rerankers.close())
 
 
 @dataclass(frozen=True, slots=True)
 class SearchHits:
-    """The hits of a search; `found` has those of the queries of the plan, in its order."""
+    """The hits of a search; `found` has the hits of each query of the plan, in the plan's order."""
 
     plan: QueryPlan
     found: tuple[FindHits, ...]

@@ -108,7 +108,7 @@ def context_of(message: contexts_pb2.Context) -> Context:
 
 
 def entry_of(passage: contexts_pb2.Passage) -> Entry | None:
-    """Return the memory state of a passage; None if it has none."""
+    """Return the memory state of a passage; None if the passage is no memory."""
     if not passage.HasField("memory"):
         return None
     memory = passage.memory

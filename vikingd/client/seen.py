@@ -53,13 +53,13 @@ class Seen:
             self._write()
 
     def lost(self, sent: str, point: str) -> None:
-        """Go on after HistoryLost.
+        """Replace the lost points after HistoryLost.
 
         An earlier point of the same epoch came after another HistoryLost, and stays.
 
         Args:
             sent: the points that the call sent; they are forgotten.
-            point: the one with which the session goes on; "" for none.
+            point: the point with which the session goes on; "" for no point.
         """
         with self._lock:
             for epoch, revision in _parsed(sent).items():

@@ -243,12 +243,12 @@ class _Steps:
         self._without_overview: deque[str] = deque()
 
     def in_full(self) -> Iterator[_Step]:
-        """Yield the steps without levels."""
+        """Yield the steps that show every part in full."""
         for part in self._remaining:
             yield _Step(part, True, self._cost(part))
 
     def by_level(self) -> Iterator[_Step]:
-        """Yield the steps with levels."""
+        """Yield the steps that also show abstracts and overviews of sources."""
         are_listed = False
         while True:
             if not are_listed and (self._wants_abstract() or not self._waiting):

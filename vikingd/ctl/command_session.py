@@ -140,7 +140,7 @@ def connected(
     Args:
         function: takes the session, then its own options with typer's annotations.
         deadline: the default deadline of each call in seconds; None: no deadline.
-        other: the exit code of failures that have none of their own.
+        other: the exit code of failures that have no exit code of their own.
         has_uris: the results have URIs, so that -o uri can print them.
     """
 

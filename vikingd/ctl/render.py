@@ -38,7 +38,7 @@ def type_name(value: ContextType.ValueType) -> str:
 
 
 def value_name(enum: Any, value: int) -> str:
-    """Return the name of a value in lower case, without that of its enum."""
+    """Return the name of an enum's value in lower case, without the name of the enum."""
     name: str = enum.Name(value)
     return name.removeprefix(enum.Name(0).removesuffix("UNSPECIFIED")).lower()
 

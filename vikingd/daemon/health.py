@@ -33,7 +33,7 @@ class Health:
         self._known: dict[str, str | None] = {"": None, EMBEDDER: None}
 
     async def refresh(self) -> None:
-        """Set the state of each service by that of the engine and its embedder."""
+        """Set each service to serving or not, by the failures of the engine and its embedder."""
         faults = {"": self._engine.failure(), EMBEDDER: self._engine.embedding.failure()}
         for name, fault in faults.items():
             if fault != self._known[name]:

@@ -1,7 +1,8 @@
 """A health check for containers: `python3 -m vikingd.daemon.probe [ADDRESS]`.
 
-ADDRESS is that of a daemon without TLS (HOST:PORT or unix:PATH), or the URL of a gateway. The
-default is $VIKINGCTL_ADDRESS. The exit code is 0 if it serves, else 1. The check needs no key.
+ADDRESS is the address of a daemon without TLS (HOST:PORT or unix:PATH), or the URL of a gateway.
+The default is $VIKINGCTL_ADDRESS. The exit code is 0 if the daemon or the gateway serves, else 1.
+The check needs no key.
 """
 
 from __future__ import annotations

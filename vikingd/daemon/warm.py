@@ -206,7 +206,7 @@ def _case(
 
 
 def _scan() -> None:
-    """Scan an empty request."""
+    """Compile the kernel that scans requests, by scanning a tiny request."""
     path = np.zeros((2, wire.MAX_DEPTH + 1), np.int32)
     table, budgets = np.full((1, 1, wire.COLUMNS), wire.NONE, np.int64), np.ones(2, np.int64)
     wire.scan(np.frombuffer(b"\x08\0", np.uint8), table, budgets, path)

@@ -66,7 +66,7 @@ class IndexFollower:
         return history.at(min(self._index.snapshot.revision, history.revision))
 
     def take(self, changes: list[Change], revision: int) -> None:
-        """Take a commit of this process."""
+        """Apply a commit of this process to the index."""
         self._index.apply(changes, revision)
 
     def load(self, progress: Progress) -> None:

@@ -69,7 +69,7 @@ class Sessions:
         self._sessions: OrderedDict[bytes, _Session] = OrderedDict()  # by their last use
 
     def begin(self, key: str, tenant: str) -> str:
-        """Return the id of a new session; of too many, the one that is idle longest ends."""
+        """Begin a session and return its id. Of too many, the longest idle session ends."""
         own = [digest for digest, session in self._sessions.items() if session.key == key]
         if len(own) >= MOST_OF_KEY:
             del self._sessions[own[0]]

@@ -102,7 +102,7 @@ class Connection(H11Protocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the deadlines."""
+        """Cancel the time-outs of the connection."""
         for timer in (self._head, self._stall):
             if timer is not None:
                 timer.cancel()
@@ -143,7 +143,7 @@ class Connection(H11Protocol):
             self._stall.cancel()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  # uvicorn's
-        """Answer what is no HTTP."""
+        """Answer bytes that are not HTTP with an error, and end the connection."""
         limit = f"this is not HTTP, or a head of more than {HEAD_BYTES:,} bytes"
         self._refuse(Fault(400, f"{limit}: {self.conn.why}"))
 

@@ -106,7 +106,7 @@ class Doors:
         return address.is_local or (self._is_everywhere and address.ip is not None)
 
     def _check_origin(self, headers: Headers) -> dict[str, str]:
-        """Return the headers for a foreign page that may call; none for others.
+        """Return the reply headers for an allowed page of another origin; {} for other callers.
 
         Raises:
             Fault: the page may not call.

@@ -158,7 +158,7 @@ def _field(message: Descriptor, name: str) -> FieldDescriptor | None:
 
 
 def _own(message: Descriptor) -> Descriptor | None:
-    """Return a message; None for those of protobuf itself, which have forms of their own."""
+    """Return a message type; None for a type of protobuf itself, which has its own JSON form."""
     return None if message.full_name.startswith("google.protobuf.") else message
 
 

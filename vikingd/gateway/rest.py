@@ -93,7 +93,7 @@ def media_type(request: Request) -> str:
 
 
 def fields_of(body: bytes) -> Any:
-    """Return the fields in a body; an empty one has none."""
+    """Return the fields in a body; {} for an empty body."""
     return json_form.read(body) if body.strip() else {}
 
 

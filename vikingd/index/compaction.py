@@ -122,7 +122,7 @@ def _row_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
 
 
 def _shown_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
-    """Return names, abstracts and passages."""
+    """Return the arrays of names, abstracts and passages."""
     names, contents, revision = snapshot.names, snapshot.contents, snapshot.revision
     dirs, files = order.directories, order.files
     arrays: _Arrays = {"text_start": contents.starts(order.texts)}

@@ -28,7 +28,7 @@ class OldBases:
         self._told = -1  # generation of the base that the log has named
 
     def add(self, generation: int, base: Segment) -> None:
-        """Note a base that no new call sees."""
+        """Note a replaced base, which new calls do not use."""
         self._replaced.append((generation, weakref.ref(base)))
 
     def count(self) -> int:

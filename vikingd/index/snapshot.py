@@ -55,7 +55,7 @@ PRIOR_WEIGHT = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """The origin of a script's mean in a scope."""
+    """The origin of the mean vector of a script (writing system) in a scope."""
 
     script: int
     vectors: int  # number of vectors in the mean
@@ -155,7 +155,7 @@ class Snapshot:
         )
 
     def root(self, uri: str) -> int | None:
-        """Return the living node of a URI, as `find` does; those of directories are cached."""
+        """Return the living node of a URI, as `find` does. Nodes of directories are cached."""
         row = self._roots.get(uri)
         if row is None:
             row = self.find(uri)

@@ -47,7 +47,7 @@ _LISTED = 40  # files of a directory that its abstract may name
 class Unreadable:
     """A file, a line or a part of a file that is not imported: a printable path and the reason.
 
-    `uri` is the URI that it would have, "" if it can have none.
+    `uri` is the URI that the file or line would have; "" if no URI is possible.
     """
 
     path: str

@@ -333,7 +333,7 @@ def _directories_only_in(some: Entries, others: Entries) -> list[str]:
 
 
 def _only_in(some: Entries, others: Entries) -> list[str]:
-    """Return the regular files that the others do not have."""
+    """Return the regular files of `some` that `others` lacks, or has as another kind."""
     return [
         path
         for path, entry in some.items()

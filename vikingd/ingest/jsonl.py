@@ -132,8 +132,8 @@ def _lines(file: Path, *, follow: bool) -> Iterator[bytes]:
 def record_of(context: Context, exported: Collection[str]) -> dict[str, Any]:
     """Return the record of a context.
 
-    It has the links to those of the `exported` URIs that sort after its own, so that each link
-    stands in one record.
+    The record has the links to `exported` URIs that sort after the URI of the context, so that each
+    link stands in one record.
     """
     text = {} if context.is_directory else {"text": context.content}
     kept: dict[str, Any] = {

@@ -109,7 +109,7 @@ def existing(client: Client, uri: str) -> Context | None:
 
 
 def children(client: Client, directory: str) -> list[str]:
-    """Return the URIs of the children of a directory; none if it does not exist."""
+    """Return the URIs of the children of a directory; [] if the directory does not exist."""
     try:
         return [context.uri for context in client.list(directory)]
     except NotFound:

@@ -143,7 +143,7 @@ class KnownFiles:
             return dict(self._files)
 
     def keep(self, files: Mapping[Key, Known]) -> None:
-        """Keep files, as the last ones in use."""
+        """Keep files, and count them as used last."""
         with self._lock:
             for key, known in files.items():
                 if (old := self._files.pop(key, None)) is not None:
@@ -166,7 +166,7 @@ class Compared:
     def of(
         cls, series: Series, files: Sequence[tuple[str, Key]], known: Mapping[Key, Known]
     ) -> Compared:
-        """Read those of the files that are not known yet."""
+        """Return the files for a comparison; read only the files that are not in `known`."""
         found: list[tuple[str, Known]] = []
         for uri, key in files:
             one = known.get(key)

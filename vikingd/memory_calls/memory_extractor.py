@@ -265,7 +265,7 @@ class MemoryExtractor:
     ) -> bool:
         """Return False if the meaning of a memory is far from that of its first few messages.
 
-        `vectors` keeps those of the messages.
+        `vectors` keeps the vectors of the messages.
         """
         vector = await self._vector(proposal.text, deadline)
         if vector is None:

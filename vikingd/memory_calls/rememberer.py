@@ -123,7 +123,7 @@ class Rememberer:
         return series, known
 
     def _threshold(self) -> SimilarityThreshold | None:
-        """Return the threshold of the configuration, else that of the model; None: unknown."""
+        """Return the threshold of the configuration, else the model's; None if neither has one."""
         if self._same_meaning:
             return SimilarityThreshold(self._same_meaning, with_words=False)
         calibrated = same.threshold(self._engine.embedding.model)

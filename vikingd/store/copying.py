@@ -53,7 +53,7 @@ class Source(Protocol):
     """A store that is read at one revision."""
 
     def state(self) -> State:
-        """Return its state."""
+        """Return the state of the store."""
 
     def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a table in its order."""

@@ -107,7 +107,7 @@ def history_of(db: Connection) -> History | None:
 
 
 def begin_epoch(db: Connection, history: History | None) -> History:
-    """Write a new epoch, and an id if the store has none, within the caller's transaction."""
+    """Begin an epoch, and give a store without an id its id, in the caller's transaction."""
     store, epochs, revision = history or History("", (), 0)
     epochs = (*epochs[1 - _MAX_EPOCHS :], (secrets.token_hex(8), revision))
     began = History(store or secrets.token_hex(16), epochs, revision)

@@ -22,7 +22,7 @@ class OpenFiles:
         self._known = {path: status_of(path) for path in paths}
 
     def remember(self) -> None:
-        """Take the present sizes as those of the last commit. SQLite itself shortens its log."""
+        """Note the present sizes as those of the last commit. SQLite itself shortens its log."""
         for path, known in self._known.items():
             found = status_of(path)
             if found and (known is None or os.path.samestat(found, known)):

@@ -23,7 +23,7 @@ _CONDEMNED = "damaged: "
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The origin of a base."""
+    """The origin of a base: its commit, model and store, and the versions of its form."""
 
     generation: int  # each compaction makes the next one
     revision: int  # the newest commit that it holds

@@ -16,7 +16,7 @@ from vikingd.index.snapshot import Snapshot
 
 
 class ReusedRows:
-    """Row numbers behind those of a base, which stay."""
+    """Row numbers after the rows of a base; only these numbers are used again."""
 
     def __init__(self, base: int) -> None:
         self.end = base  # the number of rows, with those of the base
@@ -28,7 +28,7 @@ class ReusedRows:
         self._retired: deque[tuple[weakref.ref[Snapshot], I32]] = deque()
 
     def take(self, count: int) -> I32:
-        """Return rows that no snapshot shows."""
+        """Return `count` row numbers that no snapshot shows."""
         free = [self._free]
         while self._retired and self._retired[0][0]() is None:
             free.append(self._retired.popleft()[1])

@@ -31,7 +31,7 @@ SELECT (SELECT count(uri) FROM contexts WHERE tenant = 'default'),
 
 
 def raised(damage: Damage) -> None:
-    """Raise RowDamaged."""
+    """Raise a found damage as RowDamaged."""
     raise damage.error()
 
 

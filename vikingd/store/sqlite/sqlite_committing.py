@@ -137,7 +137,7 @@ class SqliteCommitting(Committing):
         return self._number("page_count")
 
     def free_pages(self) -> int:
-        """Return the free pages that `give_back` can give; none if the database is an old one."""
+        """Return the free pages that `give_back` can give; 0 if the database is an old one."""
         return self._number("freelist_count") if self._number("auto_vacuum") else 0
 
     def give_back(self, pages: int) -> int:

@@ -53,7 +53,7 @@ class SqliteConnection(sqlite3.Connection):
         """Return the last ids.
 
         Raises:
-            StoreDamaged: that of the entries is missing.
+            StoreDamaged: the last id of the entries is missing.
         """
         last = dict(self.execute("SELECT name, seq FROM sqlite_sequence"))
         entry = self.get_meta("entries.last").get("entries.last")

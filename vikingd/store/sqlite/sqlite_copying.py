@@ -101,7 +101,7 @@ class _Target:
 
 @contextmanager
 def sqlite_target(path: Path) -> Iterator[_Target]:
-    """Make a store in a directory that has none."""
+    """Make a store in a directory that has no store."""
     database = path / DATABASE
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     with hold_lock(path), domain_errors("the copy could not be written", database):

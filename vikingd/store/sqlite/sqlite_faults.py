@@ -144,7 +144,7 @@ def _bad_rows(database: Path) -> list[str]:
 
 
 def _bad_pages(database: Path) -> list[str]:
-    """Return the findings of SQLite's whole check; none if it takes too long."""
+    """Return the findings of SQLite's whole check; [] if the check fails or takes too long."""
     ends = time.monotonic() + _MAX_SECONDS
     try:
         with closing(

@@ -89,7 +89,7 @@ def rewrite(work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]) -> Commi
 def _changes(
     work: Transaction, rewrites: Iterable[tuple[str, Rewrite]]
 ) -> Iterator[tuple[str, Rewritten]]:
-    """Yield the changes of each rewrite, which sees those of the rewrites before it as written."""
+    """Yield the changes of each rewrite. A rewrite sees the changes of earlier rewrites."""
     for uri, change in rewrites:
         for new in change(series(work.use_tables(), uri), lambda: next(work.ids.entries)):
             yield uri, new

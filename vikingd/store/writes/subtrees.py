@@ -78,7 +78,7 @@ def delete(
 
 
 def remove_empty(work: Transaction, uris: Sequence[str]) -> Committed:
-    """Remove those of these directories that are empty; see `EmptyReads`."""
+    """Remove the empty directories among `uris`; see `EmptyReads`."""
     db = work.use_tables()
     removed = 0
     for uri in uris:

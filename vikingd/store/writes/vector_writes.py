@@ -76,7 +76,7 @@ def drop_vectors(work: Transaction, uri: str, after: str = "") -> Committed:
 
 
 def drop_damaged(work: Transaction, text_ids: Sequence[int]) -> Committed:
-    """Remove those of these texts' vectors that are damaged, so that they are made again."""
+    """Remove the damaged vectors of some texts, so that new vectors are made."""
     db = work.use_tables()
     rows = db.execute(_ROWS, (json.dumps(text_ids),))
     damaged: dict[int, int] = {
