@@ -71,7 +71,7 @@ def _add_up(
     """Add the gains of postings [at, last) to `scores`, up to the first text behind them.
 
     `scores` are those of the texts rows[0] to rows[1] - 1; no posting is of a text before these.
-    `factors` are those of `lanes.gains`, and `gained` [POSTINGS] is space. Returns the first
+    `factors` are those of `simd_scores.gains`, and `gained` [POSTINGS] is space. Returns the first
     posting that is not added.
     """
     text, tf, length = postings.text, postings.tf, postings.length

@@ -181,7 +181,7 @@ class KeysFile:
             )
 
     def _broken_frame(self) -> int | None:
-        """Return the number of a broken frame that no writer completes; None without such a frame."""
+        """Return the number of a broken frame that no writer completes; None if all is well."""
         frame = broken_frame(self.path)
         if frame is None:
             return None

@@ -1,4 +1,4 @@
-"""Reads the drafts of a Put one by one. A faulty context does not affect the others."""
+"""Reads the drafts of a Put one by one. A faulty context affects no other URI."""
 
 from __future__ import annotations
 
