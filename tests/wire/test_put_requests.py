@@ -114,6 +114,7 @@ def test_passages_beyond_the_limit_are_not_looked_at() -> None:
     many.passages.extend([contexts_pb2.Passage(start=0, end=1)] * 1_000_000)
     request = contexts_pb2.PutRequest(contexts=[contexts_pb2.ContextInput(uri=f"{FILE}0"), many])
     data, guard = request.SerializeToString(), guards()["/viking.retrieval.v1.Contexts/Put"]
+    guard.check(contexts_pb2.PutRequest(wait_for_vectors=True).SerializeToString())  # compiles it
     before = time.process_time()
     with pytest.raises(InvalidField) as caught:
         guard.check(data)
@@ -222,6 +223,9 @@ def test_each_vector_of_a_batch_stays_where_it_was_given() -> None:
     assert refused.value.field == "contexts[1].vector"
 
 
+OTHER = "viking://resources/other.md"
+
+
 def test_a_partial_batch_refuses_contexts_alone() -> None:
     """Each fault is that of its context, and no vector or dimension of a refused one is taken."""
     make = contexts_pb2.ContextInput
@@ -231,8 +235,8 @@ def test_a_partial_batch_refuses_contexts_alone() -> None:
         contexts=[
             make(uri="viking://nowhere/a.md", content="x", vector=floats(1.0, 0.0, 0.0)),
             make(uri=FILE, content="x", passages=passages, metadata=to_struct({"a": NAN})),
-            make(uri=FILE, content="x", passages=passages, vector=floats(3.0, 0.0)),
-            make(uri=f"{FILE}/", content="y"),
+            make(uri=OTHER, content="x", passages=passages, vector=floats(3.0, 0.0)),
+            make(uri=f"{OTHER}/", content="y"),
             make(uri="viking://resources/b.md", vector=floats(NAN, 1.0)),
             make(uri="viking://resources/c.md", abstract="x" * 8193),
             make(uri="viking://resources/d.md", title="d", vector=floats(0.0, 5.0)),
