@@ -27,6 +27,9 @@ MASKED = frozenset(
 LEFT_OUT = frozenset(
     (
         "EmbedderStats.characters_per_second",
+        # A recall counts its accesses in a commit of its own, or in that of the next write.
+        "ExtractResponse.revision",
+        "ForgetResponse.revision",
         "EmbedderStats.retry_time",
         "IndexStats.base_revision",
         "IndexStats.base_texts",
@@ -34,6 +37,9 @@ LEFT_OUT = frozenset(
         "IndexStats.dead_texts",
         "IndexStats.old_bases",
         "IndexStats.tail_texts",
+        "RecallResponse.revision",
+        "ReinforceResponse.revision",
+        "RememberResponse.revision",
     )
 )
 """Fields that exist by chance. A node of a shared store folds its index in the background."""

@@ -290,7 +290,7 @@ def test_joined_items_are_the_plain_ones(world: World) -> None:
             joined = made.items(
                 found.snapshot, [(hit.row, hit.score) for hit in found.hits], ReplyBudget(most)
             )
-            assert (joined is None) == whole.is_cut
+            assert joined is None or not whole.is_cut  # it may leave large texts to the plain way
             expected = plain_items(found, most)
             assert items(whole.data) == expected
             assert whole.total == len(expected)
