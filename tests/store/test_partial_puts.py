@@ -85,3 +85,14 @@ def test_a_batch_of_refused_contexts_writes_nothing(store: Store) -> None:
         store.get(DOCS)
     assert put_partly(store, Draft(TEA, content="x")).outcomes == (CREATED,)
     assert put_partly(store, Draft(TEA, content="y")).outcomes == (UPDATED,)
+
+
+def test_a_lost_race_is_told_before_any_other_fault(store: Store) -> None:
+    """A whole batch fails for its revision, also if an earlier context is at fault."""
+    put(store, Draft(TEA, content="x"))
+    with pytest.raises(errors.RevisionDiffers):
+        put(
+            store,
+            Draft(f"{DOCS}/none.md", title="T", update_mask=["title"]),
+            Draft(TEA, content="y", expected_revision=99),
+        )

@@ -145,7 +145,7 @@ def _of_retrieve(found: RetrieveHits, embed: Stage, most_bytes: int) -> Sources:
 
 
 def _fitting(uris: Iterable[str], budget: ReplyBudget, count: int) -> list[str]:
-    """Return the URIs of pieces, of which there are `count`, as far as they fit."""
+    """Return the first URIs that fit into the budget; `count` is the number of all."""
     kept: list[str] = []
     for uri in uris:
         if not budget.take(MESSAGE_BYTES + size_of(uri)):

@@ -1,4 +1,4 @@
-"""Batches of contexts for Put, of which the daemon writes all that it does not refuse."""
+"""Batches of contexts for Put. The daemon writes a batch without the contexts that it refuses."""
 
 from __future__ import annotations
 
