@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from vikingd.access.audit import MAX_CHARACTERS, MAX_OBJECTS, Audit
+from vikingd.pb import contexts_pb2
+from vikingd.wire.rights_table import rules
 
 WRITER = """
 import json, sys
@@ -196,3 +198,16 @@ def test_a_level_that_excludes_the_lines_costs_nothing() -> None:
 def test_other_levels_have_the_lines(level: str) -> None:
     """The default level has them."""
     assert len(written(PLAIN, PLAIN, level=level)) == 2
+
+
+def test_a_refused_context_is_no_object_of_a_put() -> None:
+    """A partial Put names the contexts that were written, and no others."""
+    rule = rules()["/viking.retrieval.v1.Contexts/Put"]
+    request = contexts_pb2.PutRequest(partial_success=True)
+    for name in "abc":
+        request.contexts.add(uri=f"viking://resources/{name}.md")
+    reply = contexts_pb2.PutResponse(refusals=[contexts_pb2.PutRefusal(index=1)])
+    assert rule.objects(request, reply) == [
+        "viking://resources/a.md",
+        "viking://resources/c.md",
+    ]
