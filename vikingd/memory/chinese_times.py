@@ -21,7 +21,10 @@ from vikingd.memory.calendar_spans import (
 
 Match = re.Match[str]
 
-SIMPLIFIED = str.maketrans("週個號後兩禮過這幾內來從間鐘半〇", "周个号后两礼过这几内来从间钟半零")
+SIMPLIFIED = str.maketrans(
+    "週個號後兩禮過這幾內來從間鐘聖誕節國慶勞動兒婦〇",
+    "周个号后两礼过这几内来从间钟圣诞节国庆劳动儿妇零",
+)
 """Traditional characters of phrases of time, each as one simplified character."""
 
 _DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"两": 2}
@@ -42,15 +45,15 @@ _HOLIDAYS = {
 _FEW = 7  # days, for 几
 
 _PART = r"(?:早上|早晨|清晨|上午|中午|下午|傍晚|晚上|夜里|半夜|凌晨|夜晚|早|晚)?"
-_N = r"(?P<n>\d{1,4}|[零一二三四五六七八九十百两]+|半|几)"
+_N = r"(?P<n>\d{1,4}|[零一二三四五六七八九十百两]{1,6}|半|几) ?"
 _WEEK = r"(?:周|星期|礼拜)"
 _UNIT = r"(?P<unit>天|周|个?星期|个?礼拜|个?月|个?季度|年|个?小时|分钟)(?![庆薪票租饼亮级])"
-_SIDE = r"(?P<side>上+|下+|这一?|本)个?"
+_SIDE = r"(?P<side>上{1,3}|下{1,3}|这一?|本)个?"
 _YEAR = r"(?P<year>(?:19|20)\d\d|[一二][零一二三四五六七八九]{3})"
-_Y = rf"(?:(?:{_YEAR}|(?P<old>大前|前|去|今|本|明|后))年的?)"
-_MONTH = r"(?P<month>1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九])月"
-_DAY = r"(?P<day>[0-3]?\d|三十一?|二?十[一二三四五六七八九]?|[一二三四五六七八九])"
-_SIDE_MONTH = r"(?<![早晚])(?P<side>上+|下+|这|本)个?月(?![饼亮球薪票租嫂季])份?的?"
+_Y = rf"(?:(?:{_YEAR}|(?P<old>大前|前|去|今|本|明|后)) ?年的? ?)"
+_MONTH = r"(?P<month>1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九]) ?月"
+_DAY = r" ?(?P<day>[0-3]?\d|三十一?|二?十[一二三四五六七八九]?|[一二三四五六七八九]) ?"
+_SIDE_MONTH = r"(?<![早晚])(?P<side>上{1,3}|下{1,3}|这|本)个?月(?![饼亮球薪票租嫂季])份?的?"
 _THIRD = r"(?P<third>上旬|中旬|下旬|初|底|末|中(?!旬|秋|午))"
 # A number with 号 after it may count things: 3号楼, 一号线.
 _NO_NUMBER = r"(?![楼线店门房机桌院馆车公台选电球仓井码库柜厅节桥站路文称])"
@@ -101,7 +104,9 @@ def _days_before(calendar: Calendar) -> Days:
     return shifted(calendar.today, "day", -_FEW), shifted(calendar.today, "day", -1)
 
 
-def _ago(match: Match, calendar: Calendar) -> Days:
+def _ago(match: Match, calendar: Calendar) -> Days | None:
+    if match["unit"] == "年" and re.fullmatch(r"(?:19|20)\d\d", match["n"]):
+        return None  # Before a year.
     if match["exact"]:
         unit, count = _counted(match)
         return one(shifted(calendar.today, unit, -count))
@@ -218,7 +223,7 @@ RULES = tuple(
         (rf"{_WORD}{_N}{_UNIT}(?:以前|之前|前)(?P<exact>的今天)?", _ago),
         (rf"(?:(?<=[我你他她们在])|(?<!\w)){_N}{_UNIT}(?:以后|之后|后|之内|内)", _later),
         (rf"(?P<way>最近|近|过去|这(?!一)|未来|接下来|今后|往后)的?{_N}{_UNIT}", _rolling),
-        (r"(?:(?P<before>前)|这|近|最近|过去)的?(?:几天|些天|些日子)", _few_days),
+        (r"(?:(?<!提)(?P<before>前)|这|近|最近|过去)的?(?:几天|些天|些日子)", _few_days),
         (rf"(?<![早晚]){_SIDE}(?P<unit>周|星期|礼拜)(?![刊报围福杰年边岁])(?P<end>末)?", _unit),
         (rf"{_SIDE}(?P<unit>季度)(?P<end>x)?", _unit),
         (rf"{_SIDE_MONTH}(?:{_DAY}[日号]{_PART}|{_THIRD})?", _month),
@@ -232,12 +237,13 @@ RULES = tuple(
         (r"(?P<old>去|前|大前)年的?今天", _same_day),
         (
             rf"{_WORD}{_Y}?{_MONTH}{_DAY}[日号]{_NO_NUMBER}"
-            rf"(?:(?:到|至|-|—|~)(?:(?P<last_month>\d\d?)月)?(?P<last>\d\d?)[日号])?{_PART}",
+            r"(?: ?[到至—~-] ?(?:(?P<last_month>\d\d?) ?月 ?)?(?P<last>\d\d?) ?[日号])?"
+            rf"{_PART}",
             _date,
         ),
         (rf"{_WORD}{_Y}?{_MONTH}(?:份|{_THIRD})?(?![饼亮球薪票租嫂季]|天(?!气)|\d)", _named_month),
         (rf"(?:(?<!\w)|(?<=[在到从]))月{_THIRD}", _third),
-        (rf"(?<![第\da-z.月]){_DAY}号{_NO_NUMBER}{_PART}", _day),
+        (rf"(?:(?<!\w)|(?<=[我你他她们在于到从自至和与跟是了])){_DAY}号{_NO_NUMBER}{_PART}", _day),
         (rf"{_Y}?第?(?P<quarter>[一二三四1-4])季度", _quarter),
         (rf"{_Y}?q(?P<quarter>[1-4])(?!\w)", _quarter),
         (rf"{_Y}?(?P<half>[上下])半年", _half),

@@ -61,23 +61,26 @@ def _any(words: Iterable[str]) -> str:
 
 
 _N = rf"(?P<n>\d{{1,4}}|{_any(_NUMBERS)})[ -]"
-_UNIT = r"(?P<unit>day|week|month|quarter|year|hour|minute|fortnight|weekend)s?\b"
+_UNIT = r"(?P<unit>day|week|month|quarter|year|hour|minute|fortnight)s?\b"
+_WHOLE = "week|weekend|month|quarter|year"
 _SIDE = rf"(?P<side>{_any(_SIDES)})"
 _M = rf"(?P<month>{_any(_MONTHS)})\b\.?"
 _D = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?\b"
 _Y = r"(?P<year>(?:19|20)\d\d)\b(?![./-]\d)"
 _W = rf"(?P<weekday>{_any(_DAY_NAMES)})\b"
-_PART = r"(?: (?:morning|noon|afternoon|evening|night)\b)?"
+_PART = r"(?: (?:morning|noon|afternoon|evening|night)\b|(?! (?:morning|afternoon|evening|night)s))"
 _OF_YEAR = rf"(?:,? (?:of )?(?:{_Y}|{_SIDE} year\b))?"
 _THIRD = r"(?:(?P<third>early|mid|late)[ -]|(?:the )?(?P<edge>beginning|start|middle|end) of )"
 _TO = r" ?(?:-|–|to|until|till|through) ?"
 
 
-def _moved(match: Match, calendar: Calendar, sign: int) -> Days:
+def _moved(match: Match, calendar: Calendar, sign: int) -> Days | None:
     unit, count = _counted(match)
     if unit in _HOURS:
         return one(calendar.hours(sign * count * _HOURS[unit]))
     if match["n"].endswith("few"):
+        if unit != "day":
+            return None
         yesterday = shifted(calendar.today, "day", -1)
         return (
             calendar.rolling(unit, count)
@@ -94,14 +97,14 @@ def _counted(match: Match) -> tuple[str, int]:
     return ("week", 2 * count) if match["unit"] == "fortnight" else (match["unit"], count)
 
 
-def _ago(match: Match, calendar: Calendar) -> Days:
+def _ago(match: Match, calendar: Calendar) -> Days | None:
     if match["exact"]:
         unit, count = _counted(match)
         return one(shifted(calendar.today, unit, -count))
     return _moved(match, calendar, -1)
 
 
-def _from_day(match: Match, calendar: Calendar) -> Days:
+def _from_day(match: Match, calendar: Calendar) -> Days | None:
     if match["of"] == "now":
         return _moved(match, calendar, 1)
     start = shifted(calendar.today, "day", _DAY_WORDS[match["of"]])
@@ -112,9 +115,11 @@ def _in(match: Match, calendar: Calendar) -> Days | None:
     return _moved(match, calendar, 1) if calendar.ahead else None
 
 
-def _rolling(match: Match, calendar: Calendar) -> Days:
+def _rolling(match: Match, calendar: Calendar) -> Days | None:
     unit, count = _counted(match)
-    ahead = match["way"] in ("next", "coming", "following")
+    if unit != "day" and (match.groupdict().get("n") or "").endswith("few"):
+        return None
+    ahead = match["way"] in ("next", "coming", "upcoming", "following")
     if unit in _HOURS:
         day = calendar.hours((count if ahead else -count) * _HOURS[unit])
         return (calendar.today, day) if ahead else (day, calendar.today)
@@ -208,10 +213,11 @@ def _nth(match: Match, calendar: Calendar) -> Days:
     return calendar.day_of_month(int(match["day"]))
 
 
-def _quarter(match: Match, calendar: Calendar) -> Days:
-    quarter = match["quarter"]
-    count = int(quarter) if quarter.isdigit() else _ORDINALS[quarter]
-    return calendar.quarter(count, _year_of(match, calendar))
+def _quarter(match: Match, calendar: Calendar) -> Days | None:
+    quarter, year = match["quarter"], _year_of(match, calendar)
+    if quarter.isdigit():
+        return calendar.quarter(int(quarter), year)
+    return calendar.quarter(_ORDINALS[quarter], year) if year else None  # A game has quarters, too.
 
 
 def _half(match: Match, calendar: Calendar) -> Days | None:
@@ -257,10 +263,13 @@ RULES = tuple(
         (rf"{_N}{_UNIT} ago\b(?P<exact> today\b)?", _ago),
         (rf"{_N}{_UNIT} from (?P<of>now|today|tomorrow|yesterday)\b", _from_day),
         (rf"in {_N}{_UNIT}(?!['-])", _in),
-        (rf"(?P<way>last|past|previous|next|coming|following) {_N}{_UNIT}", _rolling),
-        (rf"(?P<way>past) {_UNIT}", _rolling),
-        (rf"{_SIDE} {_UNIT}", _unit),
-        (rf"the {_UNIT} (?P<way>before last|after next)\b", _second_unit),
+        (
+            rf"(?P<way>last|past|previous|next|coming|upcoming|following) {_N}{_UNIT}(?! of\b)",
+            _rolling,
+        ),
+        (rf"(?P<way>past|coming|upcoming) {_UNIT}", _rolling),
+        (rf"{_SIDE} (?P<unit>{_WHOLE})\b", _unit),
+        (rf"the (?P<unit>{_WHOLE}) (?P<way>before last|after next)\b", _second_unit),
         (r"(?:over|on|at|during) the weekend\b", _weekend),
         (rf"(?:{_SIDE} )?{_W}{_PART}", _weekday),
         (rf"(?:on|since|until|by) (?P<weekday>{_any(_SHORT_DAYS)})\b", _weekday),
@@ -292,7 +301,12 @@ RULES = tuple(
         (rf"(?:the )?q(?P<quarter>[1-4])\b{_OF_YEAR}", _quarter),
         (rf"the (?P<quarter>{_any(_ORDINALS)}) quarter\b{_OF_YEAR}", _quarter),
         (rf"(?:the )?(?P<half>h1|h2|first half|second half)\b{_OF_YEAR}", _half),
-        (rf"(?:in|since|during|until|till|before|after|from|to|of|year) {_Y}", _year),
+        (rf"(?:in|since|during|year) {_Y}", _year),
+        (
+            rf"(?:by|until|till|before|after|from|to|between|and) {_Y}"
+            r"(?= ?[?.!,;:)\-–]|$| (?:to|and|until|till|through)\b)",
+            _year,
+        ),
         (r"(?:in|during|of|from|since) the (?P<year>(?:19|20)\d0)'?s\b", _decade),
         (
             r"(?:in )?(?:the )?(?:(?P<side>last|this|next) )?"

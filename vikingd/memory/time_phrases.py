@@ -29,18 +29,23 @@ class Span:
 
 
 _TITLES = lazy(
-    r"\"[^\"]*\"|“[^”]*”|‘[^’]*’(?!\w)|《[^》]*》|〈[^〉]*〉|「[^」]*」|『[^』]*』|«[^»]*»|`[^`]*`"
+    r"\"[^\"]{0,99}\"|“[^”]{0,99}”|‘[^’]{0,99}’(?!\w)|«[^»]{0,99}»|`[^`]{0,99}`"
+    r"|《[^》]{0,99}》|〈[^〉]{0,99}〉|「[^」]{0,99}」|『[^』]{0,99}』"
 )
 # A full stop ends a sentence before a space, but not within a date: Dec. 3, 26.11.
 _SENTENCES = lazy(r"(?:[^.!?。！？\n]|[.!?](?=\w|[.!?]|\s*\d)|(?<=\d)\.(?=\s))+[.!?。！？]*")
-_ASKS = lazy(r"[?？]\W*$|[吗呢]\W*$")
+# A statement about what was said asks with the question after it.
+_ASKS = lazy(
+    r"[?？]\W*$|[吗呢]\W*$"
+    r"|\b(?:i|you|we) (?:mentioned|told|said|asked|discussed|noted|wrote|talked)\b|提到过|说过"
+)
 _AHEAD = lazy(
     r"\b(?:will|shall|going to|gonna|plan|plans|planned|planning|must|should|due|scheduled"
     r"|upcoming|need to|have to|are we|am i|do we|do i have|when do|when does)\b|'ll\b"
     r"|将|打算|计划|安排|准备|即将|要"
 )
 _BEHIND = lazy(r"\b(?:did|was|were|had|has|have been|happened|went)\b|[了过]")
-_REPEATED = lazy(r"(?:\b(?:every|each|per|most|all|any|other) |[每逢])$")
+_REPEATED = lazy(r"(?:\b(?:every|each|per|any|other) |[每逢])$")
 _USUAL = lazy(r"\b(?:usually|normally|always|typically)\b|一般|通常|平时|平常|每[天周月年]|总是")
 _LEADS = lazy(r"(?:since|until|till|by|before|after|from|to|between|and|or) ")
 _LEAD = lazy(r"\b(?:on|since|until|till|by|before|after|from|to|between|and|or|for) $")
@@ -49,11 +54,26 @@ _BETWEEN = lazy(r"\bbetween $")
 _SINCE = lazy(r"\bsince $")
 _TO = lazy(r"(?:\s*(?:to|until|till|through|[-–—~到至])\s*)$")
 _AND = lazy(r"\s+and\s+$")
+# A time before or after a day is open, and a birthday comes every year.
+_APART_BEFORE = lazy(
+    r"(?:\b(?:before|after|prior to|earlier than|later than|born (?:on|in)"
+    r"|birthday (?:is|was)(?: on| in)?) |生日(?:是|在|为)?|出生[于在])$"
+)
+_APART_AFTER = lazy(r" ?(?:以前|之前|以后|之后|的?过?生日|birthday\b)")
 _ONWARDS = lazy(r"以来|至今|到现在|起(?![床来飞诉码])")
+_IN = lazy(r"(?:in|on) ")
+_WORDS = lazy(r"[a-z][a-z']+")
+_LAST_WORD = lazy(r"(\w+) $")
+_CAPITAL_NEXT = lazy(r"'?s? (?!I\b)[A-Z]")
+_DAY_LEAD = lazy(r"\b(?:on|since|until) $")
+_ENDS = lazy(r"\s*(?:[?.!,;:)]|$)|'s\b| (?:and|or|to)\b")
+_GLUED_AFTER = lazy(r"[-._@/]\w")
+_GLUED_BEFORE = lazy(r"[-._@/]$")
 _INBORN = lazy(r"性|免疫|获得|养成|形成")
 
 
 _MONTHS = 12
+_NEAR = 64  # characters around a phrase that tell how it stands
 _WEEKENDS = ("weekend", "周末")
 
 
@@ -100,18 +120,44 @@ def spans(question: str, now: datetime) -> tuple[Span, ...]:
     sentence speaks of what is to come. A phrase outside the calendar is left out.
     """
     folded = _folded(question)
+    cased = question not in (question.lower(), question.upper())
     found: list[Span] = []
     for start, end in _asking(folded):
-        sentence = folded[start:end]
-        ahead = bool(_AHEAD.search(sentence)) and not _BEHIND.search(sentence)
-        phrases = list(_phrases(question, folded, start, end, Calendar(now, ahead)))
-        found += _joined(question, folded, phrases, now.date())
+        sentence = _Sentence(start, question[start:end], folded[start:end], cased)
+        found += _joined(sentence, list(_phrases(sentence, now)), now.date())
     return tuple(found)
+
+
+class _Sentence:
+    """A sentence of a question, as it is written and folded, and what is common to its phrases."""
+
+    def __init__(self, start: int, written: str, folded: str, cased: bool) -> None:
+        self.start = start  # in the question
+        self.written = written
+        self.folded = folded
+        self.cased = cased  # Capitals tell names from other words.
+        self.opening = len(folded) - len(folded.lstrip())
+        self.ahead = bool(_AHEAD.search(folded)) and not _BEHIND.search(folded)
+        self.usual = bool(_USUAL.search(folded))
+        self.inborn = "先天" in folded
+
+    def before(self, place: int) -> str:
+        """Return the folded text just before a place."""
+        return self.folded[max(0, place - _NEAR) : place]
+
+    def after(self, place: int) -> str:
+        """Return the folded text just after a place."""
+        return self.folded[place : place + _NEAR]
+
+    def span(self, start: int, end: int, days: Days) -> Span:
+        """Return the span of a phrase at a place of the sentence."""
+        words = self.written[start:end]
+        return Span(self.start + start, self.start + end, days[0], days[1], words)
 
 
 def _folded(text: str) -> str:
     """Return the text in lower case and simplified characters, as long as it is, without titles."""
-    folded = "".join(_same_length(character) for character in text)
+    folded = "".join(map(_same_length, text))
     folded = folded.translate(chinese_times.SIMPLIFIED).replace("’", "'")
     return _TITLES.sub(lambda match: "\0" * len(match[0]), folded)
 
@@ -128,114 +174,115 @@ def _asking(folded: str) -> list[tuple[int, int]]:
     return asking or places
 
 
-def _phrases(
-    question: str, folded: str, start: int, end: int, calendar: Calendar
-) -> Iterator[Span]:
+def _phrases(sentence: _Sentence, now: datetime) -> Iterator[Span]:
     """Yield the phrases of a sentence: the longest at each place, without a preposition before."""
+    calendar = Calendar(now, sentence.ahead)
     matches = [
         (match.start(), -match.end(), order, match)
         for order, (pattern, _) in enumerate(_RULES)
-        for match in pattern.finditer(folded, start, end)
+        for match in pattern.finditer(sentence.folded)
     ]
     matches.sort(key=lambda found: found[:3])
-    place = start
-    for first, _, order, match in matches:
-        if first < place:
+    place = 0
+    for start, _, order, match in matches:
+        if start < place:
             continue
         place = match.end()
-        if _is_name(question, folded, (start, end), match) or _is_habit(folded, start, end, match):
+        if _is_name(sentence, match) or _is_habit(sentence, match) or _is_apart(sentence, match):
             continue
         try:
             days = _RULES[order][1](match, calendar)
         except (ValueError, OverflowError):
             continue
         if days:
-            lead = _LEADS.match(folded, first)
-            begin = lead.end() if lead else first
-            yield Span(begin, place, days[0], days[1], question[begin:place])
+            lead = _LEADS.match(match[0])
+            yield sentence.span(start + (lead.end() if lead else 0), place, days)
 
 
-def _is_name(question: str, folded: str, sentence: tuple[int, int], match: re.Match[str]) -> bool:
+def _is_name(sentence: _Sentence, match: re.Match[str]) -> bool:
     """Return True if a phrase looks like a part of a name, by its capitals and neighbours."""
-    start, end = sentence
-    before, after = folded[start : match.start()], folded[match.end() : end]
+    before, after = sentence.before(match.start()), sentence.after(match.end())
     if not match[0][0].isascii():
-        inborn = match[0] == "后天" and ("先天" in before + after or _INBORN.match(after))
-        return bool(inborn)
-    if re.match(r"[-._@/]\w", after) or re.search(r"[-._@/]$", before):
+        return match[0] == "后天" and (sentence.inborn or bool(_INBORN.match(after)))
+    if _GLUED_AFTER.match(after) or _GLUED_BEFORE.search(before):
         return True
-    cased = question != question.lower() and question != question.upper()
-    words = list(re.finditer(r"[a-z']+", match[0])) if cased else []
-    for word in words:
-        at = match.start() + word.start()
-        opens = not before.strip() and word.start() == 0
-        proper = word[0].split("'")[0] in english_times.PROPER or "holiday" in match.groupdict()
-        if question[at].isupper() and not opens and not proper and len(word[0]) > 1:
-            return True
-    weekday = match.groupdict().get("weekday")
-    return bool(
-        weekday
-        and match[0].startswith(weekday)
-        and not match.groupdict().get("side")
-        and not match.groupdict().get("day")
-        and _is_bare_name(question, before, after, match, cased)
+    groups = match.groupdict()
+    if sentence.cased and "holiday" not in groups:
+        for word in _WORDS.finditer(match[0]):
+            place = match.start() + word.start()
+            proper = word[0].split("'")[0] in english_times.PROPER
+            if sentence.written[place].isupper() and place > sentence.opening and not proper:
+                return True
+    weekday = groups.get("weekday")
+    alone = weekday and match[0].startswith(weekday)
+    return (
+        bool(alone)
+        and not (groups.get("side") or groups.get("day"))
+        and (not _is_weekday(sentence, match))
     )
 
 
-def _is_bare_name(
-    question: str, before: str, after: str, match: re.Match[str], cased: bool
-) -> bool:
-    """Return True if a weekday alone does not stand as time."""
-    capital_next = cased and bool(re.match(r"'?s? (?!I\b)[A-Z]", question[match.end() :]))
+def _is_weekday(sentence: _Sentence, match: re.Match[str]) -> bool:
+    """Return True if a weekday alone stands as time: "on Monday", "Monday night", at the end."""
+    before, after = sentence.before(match.start()), sentence.after(match.end())
+    written = sentence.written[match.end() : match.end() + _NEAR]
+    capital_next = sentence.cased and bool(_CAPITAL_NEXT.match(written))
     if _LEAD.search(before):
-        return capital_next and not re.search(r"\b(?:on|since|until) $", before)
-    last = re.search(r"(\w+) $", before)
-    if last and cased and before[: last.start()].strip():
+        return not capital_next or bool(_DAY_LEAD.search(before))
+    last = _LAST_WORD.search(before)
+    if last and sentence.cased:
         place = match.start() - len(last[0])
-        if question[place].isupper() and last[1] != "i":
-            return True
+        if place > sentence.opening and sentence.written[place].isupper() and last[1] != "i":
+            return False
     if capital_next:
-        return True
+        return False
     if _NAMED.search(before):
-        return re.match(r"'s\b", after) is None or before.endswith(("called ", "named "))
-    ends = re.match(r"\s*(?:[?.!,;:)]|$)|'s\b| (?:and|or|to)\b", after)
-    return not (ends or " " in match[0] or not before.strip())
+        return after.startswith("'s ") and not before.endswith(("called ", "named "))
+    opens = match.start() == sentence.opening
+    return opens or " " in match[0] or bool(_ENDS.match(after))
 
 
-def _is_habit(folded: str, start: int, end: int, match: re.Match[str]) -> bool:
+def _is_habit(sentence: _Sentence, match: re.Match[str]) -> bool:
     """Return True if a phrase stands for a time that comes again."""
-    if _REPEATED.search(folded[start : match.start()]):
+    if _REPEATED.search(sentence.before(match.start())):
         return True
     groups = match.groupdict()
-    bare = not groups.get("side") and (groups.get("weekday") or match[0].endswith(_WEEKENDS))
-    return bool(bare and _USUAL.search(folded[start:end]))
+    alone = groups.get("weekday") or match[0].endswith(_WEEKENDS)
+    return bool(sentence.usual and alone and not groups.get("side"))
 
 
-def _joined(question: str, folded: str, phrases: list[Span], today: date) -> list[Span]:
+def _is_apart(sentence: _Sentence, match: re.Match[str]) -> bool:
+    """Return True if a question asks for a time before or after a phrase, or for a birthday."""
+    lead = _LEADS.match(match[0]) or _IN.match(match[0])
+    before = sentence.before(match.start()) + (lead[0] if lead else "")
+    return bool(_APART_BEFORE.search(before) or _APART_AFTER.match(sentence.after(match.end())))
+
+
+def _joined(sentence: _Sentence, phrases: list[Span], today: date) -> list[Span]:
     """Return the phrases with those that bound a range as one: from, to, between, since."""
     joined: list[Span] = []
     for phrase in phrases:
-        if joined and (whole := _range(question, folded, joined[-1], phrase)):
+        if joined and (whole := _range(sentence, joined[-1], phrase)):
             joined[-1] = whole
         else:
             joined.append(phrase)
     return [
         replace(span, last=max(today, span.first))
-        if _SINCE.search(folded[: span.start]) or _ONWARDS.match(folded, span.end)
+        if _SINCE.search(sentence.before(span.start - sentence.start))
+        or _ONWARDS.match(sentence.after(span.end - sentence.start))
         else span
         for span in joined
     ]
 
 
-def _range(question: str, folded: str, first: Span, last: Span) -> Span | None:
+def _range(sentence: _Sentence, first: Span, last: Span) -> Span | None:
     """Return the range from one phrase to another, or None if they are apart."""
-    gap = folded[first.end : last.start]
-    between = _AND.match(gap) and _BETWEEN.search(folded[: first.start])
+    start, end = first.start - sentence.start, last.end - sentence.start
+    gap = sentence.folded[first.end - sentence.start : last.start - sentence.start]
+    between = _AND.match(gap) and _BETWEEN.search(sentence.before(start))
     if not (_TO.match(gap) or between):
         return None
-    end = last.last
-    if end < first.first:
-        end += timedelta(days=7)  # From a weekday to one of the week after.
-    if end < first.first:
-        return None
-    return Span(first.start, last.end, first.first, end, question[first.start : last.end])
+    until = last.last
+    if until < first.first:
+        until += timedelta(days=7)  # From a weekday to one of the week after.
+    return sentence.span(start, end, (first.first, until)) if until >= first.first else None
