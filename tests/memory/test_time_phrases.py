@@ -35,13 +35,15 @@ ROWS = [
 NOW = datetime(2026, 11, 27, 12)
 # Words that rules are made of, in any order.
 ENGLISH = (
-    "last this next past in on of the a few 3 31 2026 zero hour minute day days week fortnight weekend"
-    " weekends month quarter quarters year ago from now today before after next and between to since"
-    " friday Friday tues may May 31st end beginning mid summer fall q4 first half christmas . ?"
-).split()
-CHINESE = list(
-    "上下个这本前后大去今明昨年月周日天季度号半几三十二0九末底初旬以来到节小时分钟近过第"
-) + ["星期", "最近"]
+    "last this next past in on of the a few 3 31 2026 zero hour minute day days week fortnight"
+    " weekend weekends month quarter quarters year ago from now today before after next and between"
+    " to since friday Friday tues may May 31st end beginning mid summer fall q4 first half ."
+    " christmas ?"
+)
+CHINESE = [
+    *"上下个这本前后大去今明昨年月周日天季度号半几三十二0九末底初旬以来到节小时分钟近过第",
+    *("星期", "最近"),
+]
 
 relaxed = settings(deadline=None, print_blob=True)
 
@@ -69,7 +71,7 @@ def test_the_table_covers_both_languages() -> None:
 @given(
     st.one_of(
         st.text(),
-        st.lists(st.sampled_from(ENGLISH)).map(" ".join),
+        st.lists(st.sampled_from(ENGLISH.split())).map(" ".join),
         st.lists(st.sampled_from(CHINESE)).map("".join),
     ),
     st.datetimes(),

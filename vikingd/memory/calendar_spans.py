@@ -6,12 +6,13 @@ A day outside the calendar is a ValueError or an OverflowError.
 
 from __future__ import annotations
 
-from calendar import monthrange
+from calendar import isleap, monthrange
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
 Days = tuple[date, date]
 
+_LEAP_DAY = (2, 29)
 _DAY = timedelta(days=1)
 _SEASON_MONTHS = {"spring": 3, "summer": 6, "autumn": 9, "winter": 12}
 
@@ -116,7 +117,11 @@ class Calendar:
 
     def date(self, month: int, day: int, year: int | None = None) -> Days:
         """Return a date, without a year the nearest."""
-        return one(date(year or self.near_year((month, day), (month, day)), month, day))
+        if not year:
+            year = self.near_year((month, day), (month, day))
+            while (month, day) == _LEAP_DAY and not isleap(year):
+                year += 1 if self.ahead else -1
+        return one(date(year, month, day))
 
     def month(self, month: int, year: int | None = None) -> Days:
         """Return a month, without a year the nearest that has begun or, ahead, has not ended."""

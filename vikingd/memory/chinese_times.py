@@ -49,15 +49,17 @@ _N = r"(?P<n>\d{1,4}|[零一二三四五六七八九十百两]{1,6}|半|几) ?"
 _WEEK = r"(?:周|星期|礼拜)"
 _UNIT = r"(?P<unit>天|周|个?星期|个?礼拜|个?月|个?季度|年|个?小时|分钟)(?![庆薪票租饼亮级])"
 _SIDE = r"(?P<side>上{1,3}|下{1,3}|这一?|本)个?"
-_YEAR = r"(?P<year>(?:19|20)\d\d|[一二][零一二三四五六七八九]{3})"
+_YEAR = r"(?P<year>(?:19|20)\d\d|\d\d(?= ?年 ?\d\d? ?月)|[一二][零一二三四五六七八九]{3})"
 _Y = rf"(?:(?:{_YEAR}|(?P<old>大前|前|去|今|本|明|后)) ?年的? ?)"
 _MONTH = r"(?P<month>1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九]) ?月"
-_DAY = r" ?(?P<day>[0-3]?\d|三十一?|二?十[一二三四五六七八九]?|[一二三四五六七八九]) ?"
+_DAY_NUMBER = r"[0-3]?\d|三十一?|二?十[一二三四五六七八九]?|[一二三四五六七八九]"
+_DAY = rf" ?(?P<day>{_DAY_NUMBER}) ?"
 _SIDE_MONTH = r"(?<![早晚])(?P<side>上{1,3}|下{1,3}|这|本)个?月(?![饼亮球薪票租嫂季])份?的?"
-_THIRD = r"(?P<third>上旬|中旬|下旬|初|底|末|中(?!旬|秋|午))"
+_THIRD = r"(?P<third>上旬|中旬|下旬|初(?![一二三四五六七八九十])|底|末|中(?!旬|秋|午))"
 # A number with 号 after it may count things: 3号楼, 一号线.
 _NO_NUMBER = r"(?![楼线店门房机桌院馆车公台选电球仓井码库柜厅节桥站路文称])"
 _WORD = r"(?<![\da-z.])"
+_SUN = r"(?<!年)(?<![农阴]历)"  # neither of an era nor of the lunar calendar
 
 
 def number(text: str) -> int:
@@ -160,7 +162,9 @@ def _weekday(match: Match, calendar: Calendar) -> Days:
 
 def _year_of(match: Match, calendar: Calendar) -> int | None:
     if match["year"]:
-        return number(match["year"])
+        year = number(match["year"])
+        century = calendar.today.year // 100 * 100
+        return year + century if year < 100 else year
     return calendar.today.year + _YEARS[match["old"]] if match["old"] else None
 
 
@@ -203,7 +207,7 @@ def _quarter(match: Match, calendar: Calendar) -> Days:
 
 
 def _half(match: Match, calendar: Calendar) -> Days:
-    return calendar.half(1 if match["half"] == "上" else 2, _year_of(match, calendar))
+    return calendar.half(1 if match["half"] in "上前" else 2, _year_of(match, calendar))
 
 
 def _season(match: Match, calendar: Calendar) -> Days | None:
@@ -236,17 +240,24 @@ RULES = tuple(
         (rf"{_WORD}{_Y}", _year),
         (r"(?P<old>去|前|大前)年的?今天", _same_day),
         (
-            rf"{_WORD}{_Y}?{_MONTH}{_DAY}[日号]{_NO_NUMBER}"
-            r"(?: ?[到至—~-] ?(?:(?P<last_month>\d\d?) ?月 ?)?(?P<last>\d\d?) ?[日号])?"
+            rf"{_WORD}{_SUN}{_Y}?{_MONTH}{_DAY}[日号]{_NO_NUMBER}"
+            rf"(?: ?[到至—~-] ?(?:(?P<last_month>\d\d?) ?月 ?)?(?P<last>{_DAY_NUMBER}) ?[日号])?"
             rf"{_PART}",
             _date,
         ),
-        (rf"{_WORD}{_Y}?{_MONTH}(?:份|{_THIRD})?(?![饼亮球薪票租嫂季]|天(?!气)|\d)", _named_month),
+        (
+            rf"{_WORD}{_SUN}{_Y}?{_MONTH}(?:份|{_THIRD})?(?![饼亮球薪票租嫂季]|天(?!气)|\d)",
+            _named_month,
+        ),
         (rf"(?:(?<!\w)|(?<=[在到从]))月{_THIRD}", _third),
-        (rf"(?:(?<!\w)|(?<=[我你他她们在于到从自至和与跟是了])){_DAY}号{_NO_NUMBER}{_PART}", _day),
+        (
+            rf"(?:(?<!\w)|(?<=[我你他她们在于到从自至和与跟是了])){_DAY}(?:号|日(?![游元内后前子用本期]))"
+            rf"{_NO_NUMBER}{_PART}",
+            _day,
+        ),
         (rf"{_Y}?第?(?P<quarter>[一二三四1-4])季度", _quarter),
         (rf"{_Y}?q(?P<quarter>[1-4])(?!\w)", _quarter),
-        (rf"{_Y}?(?P<half>[上下])半年", _half),
+        (rf"{_Y}?(?P<half>[上下前后])半年", _half),
         (rf"{_Y}(?P<season>[春夏秋冬])[天季]?", _season),
         (rf"{_Y}?(?P<holiday>{'|'.join(_HOLIDAYS)})", _holiday),
     )

@@ -69,7 +69,7 @@ _D = r"(?P<day>[0-3]?\d)(?:st|nd|rd|th)?\b"
 _Y = r"(?P<year>(?:19|20)\d\d)\b(?![./-]\d)"
 _W = rf"(?P<weekday>{_any(_DAY_NAMES)})\b"
 _PART = r"(?: (?:morning|noon|afternoon|evening|night)\b|(?! (?:morning|afternoon|evening|night)s))"
-_OF_YEAR = rf"(?:,? (?:of )?(?:{_Y}|{_SIDE} year\b))?"
+_OF_YEAR = rf"(?: ?,? (?:of |in )?(?:{_Y}|{_SIDE} year\b))?"
 _THIRD = r"(?:(?P<third>early|mid|late)[ -]|(?:the )?(?P<edge>beginning|start|middle|end) of )"
 _TO = r" ?(?:-|–|to|until|till|through) ?"
 
@@ -262,13 +262,13 @@ RULES = tuple(
         (rf"(?P<word>{_any(_DAY_WORDS)})\b{_PART}", _named_day),
         (rf"{_N}{_UNIT} ago\b(?P<exact> today\b)?", _ago),
         (rf"{_N}{_UNIT} from (?P<of>now|today|tomorrow|yesterday)\b", _from_day),
-        (rf"in {_N}{_UNIT}(?!['-])", _in),
+        (rf"in {_N}{_UNIT}(?:'s? time\b|(?!['-]))", _in),
         (
             rf"(?P<way>last|past|previous|next|coming|upcoming|following) {_N}{_UNIT}(?! of\b)",
             _rolling,
         ),
         (rf"(?P<way>past|coming|upcoming) {_UNIT}", _rolling),
-        (rf"{_SIDE} (?P<unit>{_WHOLE})\b", _unit),
+        (rf"{_SIDE} (?P<unit>{_WHOLE})\b(?! of\b)", _unit),
         (rf"the (?P<unit>{_WHOLE}) (?P<way>before last|after next)\b", _second_unit),
         (r"(?:over|on|at|during) the weekend\b", _weekend),
         (rf"(?:{_SIDE} )?{_W}{_PART}", _weekday),

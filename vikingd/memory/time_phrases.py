@@ -14,7 +14,7 @@ from datetime import date, datetime, timedelta
 
 from vikingd.domain.text import lazy, normalized
 from vikingd.memory import chinese_times, english_times
-from vikingd.memory.calendar_spans import Calendar, Days, month_of
+from vikingd.memory.calendar_spans import Calendar, Days, month_of, shifted
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,11 @@ _TITLES = lazy(
     r"\"[^\"]{0,99}\"|“[^”]{0,99}”|‘[^’]{0,99}’(?!\w)|«[^»]{0,99}»|`[^`]{0,99}`"
     r"|《[^》]{0,99}》|〈[^〉]{0,99}〉|「[^」]{0,99}」|『[^』]{0,99}』"
 )
-# A full stop ends a sentence before a space, but not within a date: Dec. 3, 26.11.
-_SENTENCES = lazy(r"(?:[^.!?。！？\n]|[.!?](?=\w|[.!?]|\s*\d)|(?<=\d)\.(?=\s))+[.!?。！？]*")
+# A full stop ends a sentence before a space, but not in a date or a title: Dec. 3, 26.11., Mr.
+_SENTENCES = lazy(
+    r"(?:[^.!?。！？\n]|[.!?](?=\w|[.!?]|\s*\d)|(?<=\d)\.(?=\s)|(?<=\b[md]r)\.|(?<=\bmrs)\.)+"
+    r"[.!?。！？]*"
+)
 # A statement about what was said asks with the question after it.
 _ASKS = lazy(
     r"[?？]\W*$|[吗呢]\W*$"
@@ -41,7 +44,7 @@ _ASKS = lazy(
 )
 _AHEAD = lazy(
     r"\b(?:will|shall|going to|gonna|plan|plans|planned|planning|must|should|due|scheduled"
-    r"|upcoming|need to|have to|are we|am i|do we|do i have|when do|when does)\b|'ll\b"
+    r"|upcoming|need to|have to|are we|am i|is there|are there|do we|do i have|when do|when does)\b|'ll\b"
     r"|将|打算|计划|安排|准备|即将|要"
 )
 _BEHIND = lazy(r"\b(?:did|was|were|had|has|have been|happened|went)\b|[了过]")
@@ -56,8 +59,8 @@ _TO = lazy(r"(?:\s*(?:to|until|till|through|[-–—~到至])\s*)$")
 _AND = lazy(r"\s+and\s+$")
 # A time before or after a day is open, and a birthday comes every year.
 _APART_BEFORE = lazy(
-    r"(?:\b(?:before|after|prior to|earlier than|later than|born (?:on|in)"
-    r"|birthday (?:is|was)(?: on| in)?) |生日(?:是|在|为)?|出生[于在])$"
+    r"(?:\b(?:(?:days?|weeks?|months?) from|before|after|prior to|earlier than|later than"
+    r"|born (?:on|in)|birthday (?:is|was)(?: on| in)?) |生日(?:是|在|为)?|出生[于在])$"
 )
 _APART_AFTER = lazy(r" ?(?:以前|之前|以后|之后|的?过?生日|birthday\b)")
 _ONWARDS = lazy(r"以来|至今|到现在|起(?![床来飞诉码])")
@@ -90,6 +93,10 @@ def _date(match: re.Match[str], calendar: Calendar) -> Days:
     return calendar.date(int(match["month"]), int(match["day"]), year)
 
 
+def _years(match: re.Match[str], _: Calendar) -> Days:
+    return date(int(match["year"]), 1, 1), date(int(match["last"]), 12, 31)
+
+
 def _iso_month(match: re.Match[str], _: Calendar) -> Days:
     return month_of(int(match["year"]), int(match["month"]))
 
@@ -104,8 +111,13 @@ _NUMERIC = tuple(
             _date,
         ),
         (rf"{_FREE}{_YEAR}-(?P<month>0[1-9]|1[0-2])(?![\da-z]|[-/.]\d)", _iso_month),
-        (rf"{_FREE}(?P<one>\d\d?)/(?P<two>\d\d?)/{_YEAR}(?![\w/])", _slashed),
+        (rf"{_FREE}(?P<one>\d\d?)([/-])(?P<two>\d\d?)\2{_YEAR}(?![\w/-])", _slashed),
         (r"\b(?:on|since|by|until) (?P<one>\d\d?)/(?P<two>\d\d?)(?P<year>)(?![\w/])", _slashed),
+        (
+            rf"{_FREE}(?:from )?{_YEAR}年?(?: ?[-–—~到至] ?| to | until | through )"
+            r"(?P<last>(?:19|20)\d\d)年?(?![\da-z/-])",
+            _years,
+        ),
         (rf"{_FREE}(?P<day>\d\d?)\. ?(?P<month>\d\d?)\. ?{_YEAR}(?![\w.]\d)", _date),
         (r"\b(?:on|since|by|until) (?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>)(?!\d)", _date),
     )
@@ -204,7 +216,7 @@ def _is_name(sentence: _Sentence, match: re.Match[str]) -> bool:
     before, after = sentence.before(match.start()), sentence.after(match.end())
     if not match[0][0].isascii():
         return match[0] == "后天" and (sentence.inborn or bool(_INBORN.match(after)))
-    if _GLUED_AFTER.match(after) or _GLUED_BEFORE.search(before):
+    if match[0].isascii() and (_GLUED_AFTER.match(after) or _GLUED_BEFORE.search(before)):
         return True
     groups = match.groupdict()
     if sentence.cased and "holiday" not in groups:
@@ -282,7 +294,9 @@ def _range(sentence: _Sentence, first: Span, last: Span) -> Span | None:
     between = _AND.match(gap) and _BETWEEN.search(sentence.before(start))
     if not (_TO.match(gap) or between):
         return None
-    until = last.last
-    if until < first.first:
+    since, until = first.first, last.last
+    if until < since <= until + timedelta(days=7):
         until += timedelta(days=7)  # From a weekday to one of the week after.
-    return sentence.span(start, end, (first.first, until)) if until >= first.first else None
+    elif until < since <= shifted(until, "year", 1):
+        since = shifted(since, "year", -1)  # From a month to one of the year after.
+    return sentence.span(start, end, (since, until)) if until >= since else None
