@@ -91,6 +91,7 @@ def test_any_text_has_spans_in_order(text: str, now: datetime) -> None:
 def test_days_outside_the_calendar_are_left_out(now: datetime) -> None:
     """A phrase that leaves the calendar is no time, and no error."""
     text = "Was it last week, next week, 3000 years ago, 9999 days from now, last summer or 前年?"
+    text += " From Friday to Monday? 8月到2月？ Since Monday?"
     assert all(date.min <= one.first <= one.last <= date.max for one in spans(text, now))
 
 

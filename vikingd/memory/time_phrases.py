@@ -44,8 +44,8 @@ _ASKS = lazy(
 )
 _AHEAD = lazy(
     r"\b(?:will|shall|going to|gonna|plan|plans|planned|planning|must|should|due|scheduled"
-    r"|upcoming|need to|have to|are we|am i|is there|are there|do we|do i have|when do|when does)\b|'ll\b"
-    r"|将|打算|计划|安排|准备|即将|要"
+    r"|upcoming|need to|have to|are we|am i|is there|are there|do we|do i have|when do"
+    r"|when does)\b|'ll\b|将|打算|计划|安排|准备|即将|要"
 )
 _BEHIND = lazy(r"\b(?:did|was|were|had|has|have been|happened|went)\b|[了过]")
 _REPEATED = lazy(r"(?:\b(?:every|each|per|any|other) |[每逢])$")
@@ -206,7 +206,7 @@ def _phrases(sentence: _Sentence, now: datetime) -> Iterator[Span]:
             days = _RULES[order][1](match, calendar)
         except (ValueError, OverflowError):
             continue
-        if days:
+        if days and days[0] <= days[1]:
             lead = _LEADS.match(match[0])
             yield sentence.span(start + (lead.end() if lead else 0), place, days)
 
@@ -227,11 +227,9 @@ def _is_name(sentence: _Sentence, match: re.Match[str]) -> bool:
                 return True
     weekday = groups.get("weekday")
     alone = weekday and match[0].startswith(weekday)
-    return (
-        bool(alone)
-        and not (groups.get("side") or groups.get("day"))
-        and (not _is_weekday(sentence, match))
-    )
+    if not alone or groups.get("side") or groups.get("day"):
+        return False
+    return not _is_weekday(sentence, match)
 
 
 def _is_weekday(sentence: _Sentence, match: re.Match[str]) -> bool:
@@ -295,8 +293,11 @@ def _range(sentence: _Sentence, first: Span, last: Span) -> Span | None:
     if not (_TO.match(gap) or between):
         return None
     since, until = first.first, last.last
-    if until < since <= until + timedelta(days=7):
-        until += timedelta(days=7)  # From a weekday to one of the week after.
-    elif until < since <= shifted(until, "year", 1):
-        since = shifted(since, "year", -1)  # From a month to one of the year after.
+    try:
+        if until < since <= until + timedelta(days=7):
+            until += timedelta(days=7)  # From a weekday to one of the week after.
+        elif until < since <= shifted(until, "year", 1):
+            since = shifted(since, "year", -1)  # From a month to one of the year after.
+    except (ValueError, OverflowError):
+        return None
     return sentence.span(start, end, (since, until)) if until >= since else None
