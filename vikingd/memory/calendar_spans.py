@@ -1,0 +1,158 @@
+"""Calendar arithmetic for phrases of time: whole units, rolling spans, the nearest date.
+
+A span is its first and its last day. Weeks begin on Monday.
+A day outside the calendar is a ValueError or an OverflowError.
+"""
+
+from __future__ import annotations
+
+from calendar import isleap, monthrange
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+
+Days = tuple[date, date]
+
+_LEAP_DAY = (2, 29)
+_DAY = timedelta(days=1)
+_SEASON_MONTHS = {"spring": 3, "summer": 6, "autumn": 9, "winter": 12}
+
+
+def one(day: date) -> Days:
+    """Return the span of a single day."""
+    return day, day
+
+
+def shifted(day: date, unit: str, count: int) -> date:
+    """Return the day a number of units later; the 31st becomes the last of a shorter month."""
+    if unit in ("day", "week"):
+        return day + timedelta(days=count * (7 if unit == "week" else 1))
+    months = day.year * 12 + day.month - 1 + count * {"month": 1, "quarter": 3, "year": 12}[unit]
+    year, month = divmod(months, 12)
+    return date(year, month + 1, min(day.day, monthrange(year, month + 1)[1]))
+
+
+def whole(unit: str, day: date) -> Days:
+    """Return the calendar unit that holds the day."""
+    if unit == "day":
+        return one(day)
+    if unit == "week":
+        first = day - timedelta(days=day.weekday())
+    elif unit == "weekend":
+        first = day + timedelta(days=5 - day.weekday())
+        return first, first + _DAY
+    elif unit == "month":
+        first = day.replace(day=1)
+    elif unit == "quarter":
+        first = date(day.year, (day.month - 1) // 3 * 3 + 1, 1)
+    else:
+        first = date(day.year, 1, 1)
+    return first, shifted(first, unit, 1) - _DAY
+
+
+def month_of(year: int, month: int) -> Days:
+    """Return a month of a year."""
+    return whole("month", date(year, month, 1))
+
+
+def third_of(month: Days, third: int) -> Days:
+    """Return the first or second ten days of a month, or the rest: 0, 1, 2."""
+    first = month[0].replace(day=1 + 10 * third)
+    return first, month[1] if third == 2 else first.replace(day=10 * third + 10)
+
+
+def season_of(year: int, season: str) -> Days:
+    """Return the three months of a northern season; a winter begins in December of its year."""
+    first = date(year, _SEASON_MONTHS[season], 1)
+    return first, shifted(first, "quarter", 1) - _DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """The calendar of a sentence: its now, and the side of now that it speaks of."""
+
+    now: datetime
+    ahead: bool  # The sentence speaks of what is to come.
+
+    @property
+    def today(self) -> date:
+        """Return the day of now, in the time zone of now."""
+        return self.now.date()
+
+    def at(self, unit: str, count: int) -> Days:
+        """Return the calendar unit a number of units later than the present one."""
+        day = shifted(self.today, "week" if unit == "weekend" else unit, count)
+        return whole(unit, day)
+
+    def hours(self, hours: float) -> date:
+        """Return the day a number of hours later."""
+        return (self.now + timedelta(hours=hours)).date()
+
+    def rolling(self, unit: str, count: int) -> Days:
+        """Return the units that end today, or, of a positive number, those that begin tomorrow."""
+        edge = shifted(self.today, unit, count)
+        return (self.today + _DAY, edge) if count > 0 else (edge + _DAY, self.today)
+
+    def since(self, days: Days) -> Days:
+        """Return the time from the first of the days to today."""
+        return days[0], max(days[0], self.today)
+
+    def weekday(self, weekday: int, weeks: int) -> Days:
+        """Return the day of a calendar week that lies a number of weeks later."""
+        return one(self.at("week", weeks)[0] + timedelta(days=weekday))
+
+    def last_weekday(self, weekday: int) -> Days:
+        """Return the latest such day before today."""
+        return one(self.today - timedelta(days=(self.today.weekday() - weekday - 1) % 7 + 1))
+
+    def near_weekday(self, weekday: int) -> Days:
+        """Return the nearest such day on the side of the sentence."""
+        if not self.ahead:
+            return self.last_weekday(weekday)
+        return one(self.today + timedelta(days=(weekday - self.today.weekday()) % 7))
+
+    def near_year(self, first: tuple[int, int], last: tuple[int, int]) -> int:
+        """Return the year of the nearest span between two dates, each a month and a day."""
+        today = self.today.month, self.today.day
+        return self.today.year + (last < today if self.ahead else -(first > today))
+
+    def date(self, month: int, day: int, year: int | None = None) -> Days:
+        """Return a date, without a year the nearest."""
+        if not year:
+            year = self.near_year((month, day), (month, day))
+            while (month, day) == _LEAP_DAY and not isleap(year):
+                year += 1 if self.ahead else -1
+        return one(date(year, month, day))
+
+    def month(self, month: int, year: int | None = None) -> Days:
+        """Return a month, without a year the nearest that has begun or, ahead, has not ended."""
+        return month_of(year or self.near_year((month, 1), (month, 31)), month)
+
+    def day_of_month(self, day: int) -> Days:
+        """Return the nearest day with this number."""
+        first = self.today.replace(day=1)
+        if self.ahead and day < self.today.day:
+            first = shifted(first, "month", 1)
+        elif not self.ahead and day > self.today.day:
+            first = shifted(first, "month", -1)
+        return one(first.replace(day=day))
+
+    def quarter(self, quarter: int, year: int | None = None) -> Days:
+        """Return a quarter, without a year the nearest."""
+        month = 3 * quarter - 2
+        year = year or self.near_year((month, 1), (month + 2, 31))
+        return whole("quarter", date(year, month, 1))
+
+    def half(self, half: int, year: int | None = None) -> Days:
+        """Return a half of a year."""
+        year = year or self.near_year((6 * half - 5, 1), (6 * half, 31))
+        return date(year, 6 * half - 5, 1), month_of(year, 6 * half)[1]
+
+    def season(self, season: str, count: int) -> Days:
+        """Return the latest season that is over (-1), the one of this year (0), the next (1)."""
+        years = range(self.today.year - 2, self.today.year + 3)
+        seasons = [season_of(year, season) for year in years]
+        if count < 0:
+            return [days for days in seasons if days[1] < self.today][-1]
+        if count > 0:
+            return next(days for days in seasons if days[0] > self.today)
+        return seasons[2]
