@@ -24,7 +24,7 @@ from vikingd.client.values import (
     set_fusion,
     vector_bytes,
 )
-from vikingd.domain.answers import Degraded
+from vikingd.domain.answers import Confidence, Degraded
 from vikingd.domain.extract import ExtractSource, MemoryKind
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve_query import Rrf, WeightedSum
@@ -88,6 +88,8 @@ class RecallResult(Rows[Memory]):
         revision: the revision that was searched.
         timings: the duration of each stage in seconds, in order.
         degraded: the failed or missing parts of the answer, each with its cause.
+        confidence: how far the answer can be relied on; 1 for a file or a day that the query names.
+        left_out: the number of memories that the search found and the floor left out.
     """
 
     results: tuple[Memory, ...]
@@ -100,6 +102,8 @@ class RecallResult(Rows[Memory]):
     revision: int
     timings: Timings
     degraded: Degraded = ()
+    confidence: Confidence | None = None
+    left_out: int = 0
 
     def __iter__(self) -> Iterator[Memory]:
         return iter(self.results)
@@ -237,6 +241,7 @@ def recall(
     skip_oversize: bool = False,
     no_touch: bool = False,
     min_revision: int = 0,
+    floor: float | None = None,
 ) -> memories_pb2.RecallRequest:
     """Recall the memories that matter now, within a budget of tokens.
 
@@ -260,6 +265,8 @@ def recall(
         skip_oversize: skip a memory that does not fit, and go on to smaller ones.
         no_touch: do not count the returned memories as accessed.
         min_revision: answer from this revision or a later one.
+        floor: the least `confidence.in_scope` of an answer from a search, in [0, 1]; 0: any;
+            None: the daemon's default, which leaves out what is NOTHING.
     """
     request = memories_pb2.RecallRequest(
         query=query,
@@ -276,6 +283,7 @@ def recall(
         skip_oversize=skip_oversize,
         no_touch=no_touch,
         min_revision=min_revision,
+        floor=floor,
     )
     if weights is not None:
         own = request.weights

@@ -15,7 +15,7 @@ from rich.text import Text
 from vikingd.client import RecallPath
 from vikingd.ctl import render
 from vikingd.ctl.command_session import Session, text_of
-from vikingd.ctl.reading import Tokenizer
+from vikingd.ctl.reading import Floor, Tokenizer
 from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.pb import memories_pb2
 
@@ -81,6 +81,7 @@ def recall(
     no_touch: Annotated[
         bool, typer.Option("--no-touch", help="Do not count the shown memories as accessed.")
     ] = False,
+    floor: Floor = None,
     now: Now = None,
     time_zone: Zone = "",
 ) -> None:
@@ -101,6 +102,7 @@ def recall(
         without=(RecallPath.FAST, RecallPath.TIMELINE) if search else (),
         skip_oversize=skip_oversize,
         no_touch=no_touch,
+        floor=floor,
         now=now,
         time_zone=time_zone,
     )
@@ -251,6 +253,9 @@ def _footer(reply: memories_pb2.RecallResponse) -> Text:
     )
     if reply.reason:
         text.append(f"\n{reply.reason}")
+    text.append_text(render.confidence_words(reply, "nothing is known about that"))
+    if reply.left_out:
+        text.append("; --floor 0 shows the memories all the same", "yellow")
     if reply.degraded:
         text.append("\n").append(render.degraded_lines(reply.degraded))
     return text

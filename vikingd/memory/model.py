@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import Degraded, Stage
+from vikingd.domain.answers import Confidence, Degraded, Stage
 from vikingd.domain.contexts import Entry, Prepared
 from vikingd.domain.errors import NotFound
 from vikingd.domain.prompt import RecallPath
@@ -125,6 +125,7 @@ class RecallQuery:
     skip_oversize: bool
     no_touch: bool
     min_revision: int
+    floor: float | None = None  # the least in_scope; None: all but NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +173,8 @@ class RecallResult:
     revision: int
     candidates: int
     stages: tuple[Stage, ...]
+    confidence: Confidence
+    left_out: int = 0  # memories below the floor
     degraded: Degraded = ()
 
     @property

@@ -11,7 +11,14 @@ from zoneinfo import ZoneInfo
 from vikingd.context.cut import cut
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain import pace
-from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of
+from vikingd.domain.answers import (
+    MESSAGE_BYTES,
+    NAMED,
+    NO_CONFIDENCE,
+    ReplyBudget,
+    Stage,
+    size_of,
+)
 from vikingd.domain.contexts import Entry
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.rights import Right
@@ -71,7 +78,10 @@ class DirectRecall:
         memories, reason = read
         budget, name = self._query.max_tokens, self._query.tokenizer
         approximate = open_tokenizer(name).approximate
-        return RecallResult(tuple(memories), path, reason, budget, approximate, revision, 0, stages)
+        confidence = NAMED if memories else NO_CONFIDENCE
+        return RecallResult(
+            tuple(memories), path, reason, budget, approximate, revision, 0, stages, confidence
+        )
 
     def _fast(self) -> _Read | str:
         if self._matched is None:

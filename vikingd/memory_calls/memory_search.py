@@ -48,6 +48,7 @@ from vikingd.memory.model import (
 )
 from vikingd.memory.routes import Routes
 from vikingd.memory_calls.direct_recall import DirectRecall
+from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
 from vikingd.plan.retrieve_plan import TextScope
 
 _T = TypeVar("_T")
@@ -71,6 +72,9 @@ class _Candidates(NamedTuple):
     entries: list[Entry]
     semantic: F64  # [n] in [0, 1]
     changed: int = 0  # further memories that were rewritten or removed since the snapshot
+
+
+_NONE_FOUND = _Candidates([], [], np.zeros(0))
 
 
 class Recaller:
@@ -166,6 +170,13 @@ class MemorySearch:
         if found.changed:
             detail = f"{found.changed:,} memories were being rewritten and are left out: ask again"
             degraded += (Degradation(DegradationReason.CONCURRENT_WRITE, detail),)
+        parts_of_scope = features_of(self._snapshot, self._scopes, vector)
+        confidence, is_kept = kept_by_floor(
+            parts_of_scope, self._engine.embedding.model, query.floor, len(found.rows)
+        )
+        left_out = 0 if is_kept else len(found.rows)
+        if left_out:
+            found = _NONE_FOUND
         searched = perf_counter()
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
@@ -199,12 +210,14 @@ class MemorySearch:
         return RecallResult(
             tuple(taken),
             RecallPath.HYBRID,
-            self._reason(found.rows, taken, missed, sum(past)),
+            self._reason(found.rows, taken, missed, sum(past), left_out),
             query.max_tokens,
             open_tokenizer(query.tokenizer).approximate,
             self._snapshot.revision,
-            len(found.rows),
+            len(found.rows) + left_out,
             stages,
+            confidence,
+            left_out,
             degraded,
         )
 
@@ -239,7 +252,7 @@ class MemorySearch:
     def _candidates(self, vector: F32 | None) -> _Candidates:
         """Return the memories that a search finds. After changes it waits for the index."""
         if not self._scopes:
-            return _Candidates([], [], np.zeros(0))
+            return _NONE_FOUND
         snapshot = self._snapshot
         found, semantic, most = self._fused(vector)
         text_ids = snapshot.text_id[found].tolist()
@@ -279,12 +292,19 @@ class MemorySearch:
         return found.rows, found.scores, sum(weights) / (fusion.k + 1.0)
 
     def _reason(
-        self, rows: Sequence[int], taken: Sequence[Memory], missed: Sequence[int], past: int
+        self,
+        rows: Sequence[int],
+        taken: Sequence[Memory],
+        missed: Sequence[int],
+        past: int,
+        left_out: int,
     ) -> str:
         """Return the reasons for a search and for its end."""
         said = [self._why] if self._why else []
         if not self._scopes:
             said.append(f"there is nothing below {' and '.join(self._query.scope.roots())}")
+        elif left_out:
+            said.append(f"nothing is known about that: {left_out} memories are below the floor")
         elif not rows:
             said.append("nothing matches")
         elif missed:

@@ -41,7 +41,7 @@ from vikingd.memory_calls.forget import ForgetQuery
 from vikingd.pb import memories_pb2
 from vikingd.sections import Recall as Defaults
 from vikingd.wire.messages import decode
-from vikingd.wire.messages.encode import add_timings, timestamp
+from vikingd.wire.messages.encode import add_timings, confidence, timestamp
 from vikingd.wire.messages.encode import degraded as encode_degraded
 from vikingd.wire.messages.retrieve_request import fusion_of
 
@@ -84,6 +84,7 @@ def recall_query(
         skip_oversize=request.skip_oversize,
         no_touch=request.no_touch,
         min_revision=request.min_revision,
+        floor=decode.floor(request, defaults.floor),
     )
     vector = decode.unit_vector(request.vector, dimension, "vector") if request.vector else None
     return query, vector
@@ -101,6 +102,8 @@ def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_p
         candidates=result.candidates,
         revision=result.revision,
         degraded=encode_degraded(result.degraded),
+        confidence=confidence(result.confidence),
+        left_out=result.left_out,
     )
     add_timings(reply.timings, stages)
     return reply
