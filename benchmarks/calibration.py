@@ -13,8 +13,15 @@ F64 = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 Names = npt.NDArray[Any]
 
-KEPT, KEPT_AT_ALL = 0.95, 0.99
-"""Shares of the questions with an answer that are STRONG, and that are not NOTHING."""
+KEPT = 0.95
+"""The share of the questions with an answer that are STRONG."""
+
+NOTHING = 0.05
+"""Less is NOTHING: fewer than one in twenty of such answers are about their question.
+
+A memory that is left out costs more than a weak one that is shown, so that few questions with an
+answer are below: see the figures.
+"""
 
 OWN, OTHER, SET, NONSENSE = "own", "other", "another set", "nonsense"
 """A question in its own scope, in another one of its set, of another set; a nonsense string."""
@@ -40,11 +47,10 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A fitted function, and the limits of STRONG and WEAK."""
+    """A fitted function, and the limit of STRONG."""
 
     weights: F64
     strong: float
-    weak: float
 
     def of(self, x: F64) -> F64:
         """Return the predictions for features."""
@@ -56,7 +62,7 @@ def fitted(answers: Answers, chosen: Mask) -> Fitted:
     x, y, sets = answers.x[chosen], answers.y[chosen], answers.set[chosen]
     weights = fit(x, y, balanced(sets, y))
     own = y > 0
-    return Fitted(weights, *limits(predicted(weights, x[own]), sets[own]))
+    return Fitted(weights, limit(predicted(weights, x[own]), sets[own]))
 
 
 def fit(x: F64, y: F64, sample_weights: F64) -> F64:
@@ -97,16 +103,12 @@ def balanced(sets: Names, y: F64) -> F64:
     return weights * len(y) / weights.sum()
 
 
-def limits(own: F64, sets: Names) -> tuple[float, float]:
-    """Return the values that KEPT and KEPT_AT_ALL of the questions reach; sets weigh the same."""
+def limit(own: F64, sets: Names) -> float:
+    """Return the value that KEPT of the questions reach; each set counts the same."""
     names, number, counts = np.unique(sets, return_inverse=True, return_counts=True)
     order = np.argsort(-own)
     share = np.cumsum(1.0 / counts[number[order]]) / len(names)
-    strong, weak = (
-        float(own[order[min(int(np.searchsorted(share, kept)), len(own) - 1)]])
-        for kept in (KEPT, KEPT_AT_ALL)
-    )
-    return strong, weak
+    return float(own[order[min(int(np.searchsorted(share, KEPT)), len(own) - 1)]])
 
 
 def auc(p: F64, y: F64) -> float:
@@ -146,7 +148,7 @@ def row(title: str, answers: Answers, function: Fitted, chosen: Mask) -> str:
         values = p[kind == name]
         if not len(values):
             return ""
-        pair = np.mean(values < function.strong), np.mean(values < function.weak)
+        pair = np.mean(values < function.strong), np.mean(values < NOTHING)
         return " / ".join(f"{1 - one if name == OWN else one:.3f}" for one in pair)
 
     return (

@@ -10,13 +10,15 @@ from vikingd.answer.confidence import (
     Features,
     confidence_of,
     features_of_find,
+    features_of_texts,
     shown_by,
 )
 from vikingd.answer.scored_scope import keep_scratch, score, take_scratch
+from vikingd.answer.text_ranking import ranked_by_words
 from vikingd.domain.answers import Confidence
 from vikingd.domain.find_query import FindQuery
 from vikingd.index.snapshot import Snapshot
-from vikingd.plan.find_plan import FindScope
+from vikingd.plan.find_plan import FIRST, FindScope
 from vikingd.plan.retrieve_plan import TextScope
 
 
@@ -30,7 +32,11 @@ def features_of(
         asked = one.query
         query = FindQuery(asked.text, asked.target_uri, asked.within, vector=vector)
         scope = FindScope(snapshot, query, one.exhaustive_texts)
-        found.append(features_of_find(scope, vector, score(scope, scratch).found))
+        features = features_of_find(scope, vector, score(scope, scratch).found)
+        if features is None:  # a recall finds words of another script, too
+            words = ranked_by_words(one, FIRST)
+            features = features_of_texts(one, None, words, {"keyword": words})
+        found.append(features)
     keep_scratch(scratch)
     return found
 
