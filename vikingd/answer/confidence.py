@@ -30,18 +30,17 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from viking_kernels.arrays import DENSE, DENSE_SHARE, F32, FILES, FINAL, I32, LEXICAL, NODE
+from viking_kernels.arrays import DENSE, DENSE_SHARE, F32, FILES, FINAL, I32, LEXICAL, NODE, Terms
 from viking_kernels.bm25 import SCORE_FLOOR
-from viking_kernels.find import Found
 from viking_kernels.known import known_share
 from viking_kernels.texts import DENSE_WEIGHT, script_mismatch
 
 from vikingd.answer.ranked_lists import RankedList
+from vikingd.answer.scored_scope import Scored
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence, Strength
 from vikingd.domain.retrieve_query import Mode
-from vikingd.domain.vector_products import product, products
-from vikingd.index.snapshot import Snapshot
-from vikingd.plan.find_plan import FIRST
+from vikingd.domain.vector_products import products
+from vikingd.plan.find_plan import FIRST, FindScope
 from vikingd.plan.query_scope import QueryScope
 from vikingd.plan.retrieve_plan import TextScope
 
@@ -83,30 +82,32 @@ class Logistic(NamedTuple):
     weak: float
 
 
-def features_of_find(scope: QueryScope, vector: F32 | None, found: Found) -> Features | None:
+def features_of_find(scope: FindScope, scored: Scored) -> Features | None:
     """Return the features of a scored scope; None if nothing matches.
 
-    `vector` is that of the query, of any length. Filters count, limit and threshold do not: the
-    scoring found at least FIRST files, if there are so many.
+    Filters count, limit and threshold do not: the scoring found at least FIRST files, if there are
+    so many.
     """
+    found = scored.found
     if not len(found.rows):
         return None
     parts = found.parts
     first = parts[0]
+    if len(parts) > 1 and parts[1, FINAL] == first[FINAL]:  # rows have another order in a new base
+        tied = parts[parts[:, FINAL] == first[FINAL]]
+        first = max(tied, key=lambda one: (one[LEXICAL], one[NODE], one[DENSE_SHARE]))
     kind = _kind(first.item(DENSE_SHARE))
     files = int(scope.counts[FILES])
     ten = parts[:, FINAL] >= parts[min(FIRST, len(parts)) - 1, FINAL]
-    cosine = None
-    if kind != WORDS:
-        cosine = _largest_cosine(scope.snapshot, vector, found.best_text[ten])
-        kind = WORDS if cosine is None else kind
+    cosines = None if kind == WORDS else _cosines(scope, scope.query.vector, found.best_text[ten])
+    if cosines is None:
+        kind, cosines = WORDS, (0.0, 0.0)
     return Features(
         kind,
-        cosine or 0.0,
-        _usual(scope, vector),
+        *cosines,
         float(parts[ten, DENSE].max()),
         first.item(LEXICAL) / found.floor_factor,
-        _known(scope),
+        _known(scope, scored.terms),
         files,
         [(one.item(FINAL), one.item(NODE)) for one in parts[:FIRST]],
     )
@@ -138,10 +139,10 @@ def features_of_texts(
         dense, lexical = _scores_of(meaning, rows), _scores_of(words, rows)
         nearest = rows if meaning is None else meaning.rows[:FIRST]
     by_words = len(scope.terms.hashes) > 0 and scope.query.mode is not Mode.VECTOR
-    cosine = _largest_cosine(scope.snapshot, vector, nearest) if any(dense) else None
+    cosines = _cosines(scope, vector, nearest) if any(dense) else None
     script = int(scope.snapshot.tree.texts.script[rows[0]])
-    if cosine is None:
-        kind = WORDS
+    if cosines is None:
+        kind, cosines = WORDS, (0.0, 0.0)
     elif not by_words or script_mismatch(script, scope.script(vector)):
         kind = MEANING
     else:
@@ -155,11 +156,10 @@ def features_of_texts(
     files = int(scope.counts[FILES])
     return Features(
         kind,
-        cosine or 0.0,
-        _usual(scope, vector),
+        *cosines,
         max(dense),
         lexical[0],
-        _known(scope),
+        _known(scope, scope.snapshot.terms(scope.terms.hashes, scope.terms.weights)),
         files,
         [(node, node) for node in nodes],
     )
@@ -179,43 +179,33 @@ def _kind(dense_share: float) -> str:
     return MEANING if dense_share >= 1.0 else BOTH
 
 
-def _known(scope: QueryScope) -> float:
+def _known(scope: QueryScope, terms: Terms) -> float:
     """Return the share of the query's terms that the scope has."""
-    terms, snapshot = scope.terms, scope.snapshot
-    if not len(terms.hashes):
-        return 0.0
-    share: float = known_share(
-        snapshot.tree, scope.scope, snapshot.terms(terms.hashes, terms.weights)
-    )
+    share: float = known_share(scope.snapshot.tree, scope.scope, terms)
     return share
 
 
-def _usual(scope: QueryScope, vector: F32 | None) -> float:
-    """Return the cosine of a query with the model's mean of its script, which has a length."""
-    if vector is None or len(vector) != scope.snapshot.dimension:
-        return 0.0
-    length = sqrt(product(vector, vector))
-    mean = scope.snapshot.prior[scope.script(vector)]
-    return product(vector, mean) / length if length > 0.0 else 0.0
+def _cosines(scope: QueryScope, vector: F32 | None, rows: I32) -> tuple[float, float] | None:
+    """Return the largest cosine of a query with some texts, and that with the model's mean.
 
-
-def _largest_cosine(snapshot: Snapshot, vector: F32 | None, rows: I32) -> float | None:
-    """Return the largest cosine of a query with some texts; None if none of them has a vector."""
+    The mean has a length. None: no text of them has a vector, or the query has none that fits.
+    """
+    snapshot = scope.snapshot
     if vector is None or len(vector) != snapshot.dimension:
         return None
-    length = sqrt(product(vector, vector))
-    vectors = snapshot.vectors
-    rows = rows[rows >= 0]
-    rows = rows[vectors.vector_at[rows] <= snapshot.revision]
-    if not len(rows) or not length > 0.0:
+    vectors, revision, base = snapshot.vectors, snapshot.revision, len(snapshot.vectors.base_raw)
+    at = vectors.vector_at.item
+    compared = [snapshot.prior[scope.script(vector)], vector]
+    compared += [
+        vectors.base_raw[row] if row < base else vectors.tail_raw[row - base]
+        for row in rows.tolist()
+        if row >= 0 and at(row) <= revision
+    ]
+    usual, square, *with_texts = products(np.array(compared), vector).tolist()
+    if not with_texts or not square > 0.0:
         return None
-    base = len(vectors.base_raw)
-    known = np.empty((len(rows), len(vector)), np.float32)
-    in_base = rows < base
-    known[in_base] = vectors.base_raw[rows[in_base]]
-    known[~in_base] = vectors.tail_raw[rows[~in_base] - base]
-    largest: float = products(known, vector).max().item()
-    return largest / length
+    length = sqrt(square)
+    return max(with_texts) / length, usual / length
 
 
 def confidence_of(parts: Iterable[Features | None], model: str) -> Confidence:

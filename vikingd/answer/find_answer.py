@@ -61,7 +61,7 @@ def hits_of(scope: FindScope, scored: Scored, scratch: Scratch) -> FindHits:
     hits = best(snapshot, chosen, query.limit)
     trace = explain(scope, scored) if query.trace else None
     linked = relations(scope, scored, hits, scratch)
-    features = features_of_find(scope, query.vector, found)
+    features = features_of_find(scope, scored)
     return FindHits(
         snapshot, hits, linked, Method(scored.plan.method), (), trace=trace, features=features
     )
