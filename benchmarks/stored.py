@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from vikingd.domain.checksums import opened
 from vikingd.domain.text import SCRIPTS, text_to_index
 
 F64 = npt.NDArray[np.float64]
@@ -73,6 +74,7 @@ def stored_in(db: Any) -> Stored:
     vectors = [t.vector for c in contexts for t in c.texts if t.vector is not None]
     dimension = len(vectors[0]) if vectors else 0
     prior = np.zeros((len(SCRIPTS), dimension))
-    for (raw,) in db.execute("SELECT value FROM meta WHERE key LIKE 'prior/%'"):
+    for (kept,) in db.execute("SELECT value FROM meta WHERE key LIKE 'prior/%'"):
+        raw = opened(kept) or b""  # empty if it was damaged: the daemon computes it again
         prior = np.frombuffer(raw, "<f4").astype(np.float64).reshape(len(SCRIPTS), -1)
     return Stored(contexts, prior)
