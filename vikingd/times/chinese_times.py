@@ -9,7 +9,7 @@ import re
 from datetime import date
 
 from vikingd.domain.text import lazy
-from vikingd.memory.calendar_spans import (
+from vikingd.times.calendar_spans import (
     Calendar,
     Days,
     one,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from vikingd.domain.text import lazy, normalized
-from vikingd.memory import chinese_times, english_times
-from vikingd.memory.calendar_spans import Calendar, Days, month_of, shifted
+from vikingd.times import chinese_times, english_times
+from vikingd.times.calendar_spans import Calendar, Days, month_of, shifted
 
 
 @dataclass(frozen=True, slots=True)

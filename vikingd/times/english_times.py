@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import date
 
 from vikingd.domain.text import lazy
-from vikingd.memory.calendar_spans import (
+from vikingd.times.calendar_spans import (
     Calendar,
     Days,
     month_of,
