@@ -219,6 +219,9 @@ def _holiday(match: Match, calendar: Calendar) -> Days:
     return calendar.date(*_HOLIDAYS[match["holiday"]], _year_of(match, calendar))
 
 
+CUE = "[天日号周期拜月年晚夜早晨季时钟节旦]"
+"""A pattern that every phrase in Chinese matches, for simplified characters."""
+
 RULES = tuple(
     (lazy(source), meaning)
     for source, meaning in (
