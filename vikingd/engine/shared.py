@@ -11,7 +11,7 @@ from viking_kernels.arrays import F32, SCRIPTS
 from vikingd.domain.checksums import opened, sealed
 from vikingd.domain.errors import DiskFull, EmbedderFailed
 from vikingd.engine.store_opening import Progress
-from vikingd.models.embed.backlogs import Backlogs
+from vikingd.models.embed.backlog_thread import Backlogs
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.prior_centroids import prior_means
 from vikingd.models.embed.provider_choice import open_provider

@@ -13,7 +13,7 @@ import grpc
 from starlette.requests import ClientDisconnect, Request
 
 from vikingd.gateway import json_form
-from vikingd.gateway.bodies import LARGE, Bodies, too_large
+from vikingd.gateway.body_reading import LARGE, Bodies, too_large
 from vikingd.gateway.callers import Caller, Callers
 from vikingd.gateway.http_errors import CallFailed
 from vikingd.gateway.rpcs import RPCS, Rpc

@@ -33,12 +33,12 @@ from viking_kernels.postings import of_terms
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.store_changes import Linked
-from vikingd.index.contents import Contents, Names
 from vikingd.index.ivf import InvertedFile
 from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.tail_postings import EMPTY, Levels
 from vikingd.index.metadata.columns import Columns
 from vikingd.index.segment.segment_arrays import Segment, Sizes
+from vikingd.index.shown_strings import Contents, Names
 
 Links = Mapping[int, Mapping[int, str]]
 """The reason of each link, by each of its two nodes.

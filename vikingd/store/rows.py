@@ -12,7 +12,7 @@ from vikingd.domain.contexts import Entry
 from vikingd.domain.store_changes import IndexedText, Linked, Upsert
 from vikingd.domain.text import text_to_index
 from vikingd.memory.model import MemoryFile, StoredEntry
-from vikingd.store.checked import Checked, decoded, read_checked
+from vikingd.store.checked_rows import Checked, decoded, read_checked
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage, shown, store_damaged
 

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
-from viking_kernels import changes as kernels
+from viking_kernels import statistics_updates as kernels
 from viking_kernels.arrays import F32, I32, I64, SubtreeStats
 
 from vikingd.index.growth import gathered, grown

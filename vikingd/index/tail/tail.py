@@ -31,13 +31,13 @@ from vikingd.domain.store_changes import (
     Unlinked,
     Upsert,
 )
-from vikingd.index.contents import Contents, Names
 from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.tail_postings import TermWriter
 from vikingd.index.lexicon.vocabulary import Vocabulary
 from vikingd.index.metadata.columns import Columns
 from vikingd.index.segment.disk import Base
 from vikingd.index.segment.segment_arrays import Sizes, growing_of
+from vikingd.index.shown_strings import Contents, Names
 from vikingd.index.snapshot import Links, Snapshot
 from vikingd.index.tail.stats import Delta, StatsWriter
 from vikingd.index.tail.tail_rows import Rows

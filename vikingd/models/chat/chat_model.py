@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from vikingd.models.chat.call_errors import CallFailed, Garbage, Refused
 from vikingd.models.chat.chat_question import Question
-from vikingd.models.chat.json_answer import CallFailed, Garbage, Refused
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.http.bounded_calls import Calls, Closed, Overdue
 from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen

@@ -15,7 +15,7 @@ import numpy as np
 
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.domain.store_changes import Waiting
-from vikingd.models.embed.backlogs import Allowance, Backlogs, Store
+from vikingd.models.embed.backlog_thread import Allowance, Backlogs, Store
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.embedding_process import Reply
 from vikingd.models.embed.embedding_speed import Speed

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from vikingd.domain.errors import Corrupt
 from vikingd.domain.store_changes import AllLinks, Change, Filled, Linked, Remove, Upsert
 from vikingd.domain.uri import ROOT, ancestors, parent
-from vikingd.store.checked import Checked, vector_damage
+from vikingd.store.checked_rows import Checked, vector_damage
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage, store_damaged
 from vikingd.store.reads.store_reads import DatabaseReads, revision_of

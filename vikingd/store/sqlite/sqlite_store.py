@@ -14,7 +14,7 @@ from vikingd.domain.store_changes import Change
 from vikingd.store.connection import Connection
 from vikingd.store.damage import REMEDY, RowDamaged, store_damaged
 from vikingd.store.history import History, Point, begin_epoch, history_of
-from vikingd.store.sqlite import store_mark as identity
+from vikingd.store.sqlite import rollback_detection as identity
 from vikingd.store.sqlite.backup import check_restored, remove_leftovers
 from vikingd.store.sqlite.check import Check
 from vikingd.store.sqlite.directory import Reserve, hold_lock

@@ -19,7 +19,7 @@ from vikingd.answer.shown_texts import shown
 from vikingd.domain import pace
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
 from vikingd.domain.contexts import ABSTRACT, PASSAGE, ContextType, Relation
-from vikingd.index.contents import Contents
+from vikingd.index.shown_strings import Contents
 from vikingd.index.snapshot import Snapshot
 from vikingd.pb import contexts_pb2, retrieval_pb2
 from vikingd.pb.retrieval_pb2 import (
@@ -30,7 +30,7 @@ from vikingd.pb.retrieval_pb2 import (
     RetrievedItem,
     RetrieveResponse,
 )
-from vikingd.wire.messages.encode import fields_of
+from vikingd.wire.messages.common_messages import fields_of
 
 RESULT = MESSAGE_BYTES + 128
 """Bytes of a result without its texts."""

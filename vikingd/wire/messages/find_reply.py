@@ -9,7 +9,7 @@ from vikingd.answer.find_hits import FindHits
 from vikingd.domain.answers import ReplyBudget, Stage, size_of
 from vikingd.domain.find_query import FindTrace, Rerank
 from vikingd.pb import retrieval_pb2
-from vikingd.wire.messages.encode import add_timings, degraded, fields_of, set_duration
+from vikingd.wire.messages.common_messages import add_timings, degraded, fields_of, set_duration
 from vikingd.wire.messages.encoded_results import EncodedResults
 
 _TRACED = 160  # bytes of a directory in a trace without its URI

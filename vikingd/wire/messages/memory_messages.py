@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from google.protobuf.message import Message
 
+from vikingd.config_sections import Recall as Defaults
 from vikingd.context import tokenizers
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
@@ -39,10 +40,9 @@ from vikingd.memory.remember import Outcome, Remembering
 from vikingd.memory.routes import Routes
 from vikingd.memory_calls.forget import ForgetQuery
 from vikingd.pb import memories_pb2
-from vikingd.sections import Recall as Defaults
 from vikingd.wire.messages import decode
-from vikingd.wire.messages.encode import add_timings, timestamp
-from vikingd.wire.messages.encode import degraded as encode_degraded
+from vikingd.wire.messages.common_messages import add_timings, timestamp
+from vikingd.wire.messages.common_messages import degraded as encode_degraded
 from vikingd.wire.messages.retrieve_request import fusion_of
 
 MAX_TOKENS = 1_000_000

@@ -15,7 +15,7 @@ from vikingd.domain import pace
 from vikingd.domain.answers import ReplyBudget, Stage, size_of, too_large
 from vikingd.domain.retrieve_query import Include
 from vikingd.pb import retrieval_pb2
-from vikingd.wire.messages.encode import add_timings, degraded, fields_of
+from vikingd.wire.messages.common_messages import add_timings, degraded, fields_of
 from vikingd.wire.messages.encoded_results import ITEM, EncodedResults
 
 _AT_ONCE = 16  # contexts whose metadata are read

@@ -1,7 +1,8 @@
-"""The identity of a store: its mark shows that a database is older than it was, see `history`.
+"""Detection of a SQLite database that was replaced by an older state of itself.
 
-The mark is a small file beside the database, see `vikingd.system.marks`. If the history of the
-database does not contain the mark, acknowledged writes are lost.
+A small file beside the database, the mark, names the newest acknowledged revision, see
+`vikingd.system.revision_marks`. If the history of the database (`vikingd.store.history`) does not
+contain that revision, acknowledged writes are lost.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from vikingd.domain.errors import StoreDamaged
 from vikingd.store.history import History, Point, begin_epoch, history_of
 from vikingd.store.sqlite.sqlite_schema import DATABASE, connect
 from vikingd.system.log_frames import broken_frame, log_of
-from vikingd.system.marks import Mark, MarkFile
+from vikingd.system.revision_marks import Mark, MarkFile
 from vikingd.system.sealed_files import sync
 
 MARK = "mark"
