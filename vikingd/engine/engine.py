@@ -268,10 +268,13 @@ class Engine:
         _ = self.writable_store
 
     def count_accesses(self, ids: Iterable[int]) -> bool:
-        """Count one access of each memory, to be written within a second.
+        """Count one access of each memory; a thread writes the counts within a second.
+
+        Args:
+            ids: the ids of entries; an id that occurs twice counts twice.
 
         Returns:
-            False in a reader, which counts none.
+            False if this process only reads the store, so that nothing is counted.
         """
         if self._accesses is None:
             return False

@@ -16,7 +16,7 @@ MOST = 1000
 """Open connections."""
 
 HEAD_BYTES = 16 << 10
-"""Of a request: the largest head that arrives in parts."""
+"""The most bytes of the head of a request that arrives in several reads."""
 
 SECONDS = 30.0
 """The time until the head of the next request is complete, and until a client reads on."""
@@ -79,9 +79,11 @@ def _check(request: h11.Request) -> None:
 
 
 class Connection(H11Protocol):
-    """A connection that ends if its client is too slow, and answers one that has sent all.
+    """A connection of a client, with time-outs.
 
-    uvicorn waits for the first head for ever, and for a later one from its first byte on.
+    It is closed if the head of a request is not complete in time, or if the client stops reading.
+    uvicorn alone waits for the first head without a limit, and counts for later heads from their
+    first byte on. A client that has closed its sending side still gets its replies.
     """
 
     conn: _Parser
@@ -109,7 +111,7 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Take what has arrived; a head ends the wait for it."""
+        """Parse the bytes that have arrived; a complete head stops its time-out."""
         before = self.cycle
         super().handle_events()
         if self.cycle is not before and self._head is not None:

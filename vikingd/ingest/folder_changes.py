@@ -1,4 +1,4 @@
-"""A directory on disk that is compared with its own earlier state."""
+"""The changes of a directory on disk since it was last read, for `vikingctl import --watch`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Entry:
     """A file or directory that an import reads.
 
     Attributes:
-        stamp: its state on disk, taken before it was read.
+        stamp: its type, inode, size and times on disk, taken before it was read.
         items: the results of its reading, a draft as Unchanged; none for a directory.
         digest: SHA-256 of the content of its draft; b"" if it is empty, or has no draft.
-        is_unsure: True if it must be read again whatever its stamp says: a change after the
+        is_unsure: True if it must be read again even with an equal stamp: a change after the
             reading may have left the same stamp, or a directory above was away for a moment.
     """
 
@@ -144,14 +144,20 @@ class Folder:
         named: Collection[str],
         read: Callable[[str], list[Draft | Unreadable]],
     ) -> Difference:
-        """Compare the directory on disk with the known state.
+        """Compare the directory on disk with the known state, which stays as it is.
+
+        A file counts as changed if its stamp differs: its type, inode, size or times.
 
         Args:
-            named: paths of possible changes; they are read whatever their stamps say.
-            read: reads a file with its path.
+            named: paths of possible changes, which are read even if their stamps are equal.
+            read: returns the drafts of a file by its path.
+
+        Returns:
+            The files and directories to read and those that are gone or moved. `settle` makes the
+            new state the known one.
 
         Raises:
-            Replaced: the directory is no longer there.
+            Replaced: the directory is no longer there, or another one has its path.
             OSError: the directory cannot be read.
         """
         tree = self._walk()

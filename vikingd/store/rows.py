@@ -73,13 +73,15 @@ def upserts(
     *,
     entries: bool = False,
 ) -> Iterator[Upsert]:
-    """Yield contexts with their texts and vectors, in the order of the ids.
+    """Yield contexts with their texts and vectors, for the index, in the order of the ids.
 
     A damaged context is left out. A context with a damaged vector comes without that vector.
 
     Args:
-        found: called with all damage.
-        entries: look for damage of entries, too.
+        db: a connection to the store.
+        context_ids: the ids of the contexts; ids that do not exist are passed over.
+        found: called with each damage, also with damage of contexts that are left out.
+        entries: check the memory states of the contexts' texts, too.
     """
     for context in sound_contexts(db, context_ids, found, entries=entries):
         yield upsert_of(context)
@@ -92,7 +94,10 @@ def sound_contexts(
     *,
     entries: bool = False,
 ) -> Iterator[Checked]:
-    """Yield contexts as `upserts`, with their rows."""
+    """Yield the rows of contexts that are not damaged. `upserts` describes the arguments.
+
+    A row with a damaged vector is not left out: `bad_vectors` names the vector.
+    """
     ids = iter(context_ids)
     while chunk := list(islice(ids, CHUNK)):
         for context in read_checked(db, chunk, entries=entries):

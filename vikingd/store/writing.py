@@ -48,7 +48,7 @@ class WritableStore(Reads):
     @property
     @abstractmethod
     def point(self) -> Point:
-        """The last commit, and the history that it belongs to."""
+        """The last commit: its revision, its epoch and the id of the store."""
 
     @abstractmethod
     def why_not(self, point: Point) -> str:

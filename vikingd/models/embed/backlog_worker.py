@@ -460,9 +460,13 @@ class BacklogWorker:
 
 
 def why_stalled(idle: float, had: float | None, is_ready: bool, is_remote: bool) -> str:
-    """Return the reason for `idle` seconds without a new vector.
+    """Return an explanation, for the log, of a time in which no vector was made.
 
-    `had` is the processor time in seconds that the child had in that time; None: it is unknown.
+    Args:
+        idle: the length of that time in seconds.
+        had: the seconds of processor time that the embedding process used in it; None: unknown.
+        is_ready: True if the embedding process has loaded its model.
+        is_remote: True if an endpoint makes the vectors, not the embedding process itself.
     """
     since = f"for {idle:.0f} s"
     if is_remote and is_ready:

@@ -101,7 +101,14 @@ class _Target:
 
 @contextmanager
 def sqlite_target(path: Path) -> Iterator[_Target]:
-    """Make a store in a directory that has no store."""
+    """Yield a new, empty store in a directory, for a `with` block that fills it.
+
+    The store appears in the directory at the end of the block. At an error, nothing is left.
+
+    Raises:
+        AlreadyExists: the directory has a store, or had one.
+        StoreInUse: another process has the directory open.
+    """
     database = path / DATABASE
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     with hold_lock(path), domain_errors("the copy could not be written", database):

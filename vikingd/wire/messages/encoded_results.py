@@ -1,7 +1,7 @@
-"""Results as bytes of a reply: the parts that queries share are encoded once and kept.
+"""Encoding of results as bytes of a reply; contexts and passages are encoded once and cached.
 
-A message is the same whether its fields are encoded together or one after the other, so a result
-is the part of its context, its level and score, and the parts of its passages.
+Protobuf allows fields of a message to be concatenated. So the bytes of a result are those of its
+context, of its level and score, and of its passages, and only the scores differ between queries.
 """
 
 from __future__ import annotations
@@ -101,9 +101,18 @@ class EncodedResults:
         return self._kept.setdefault(snapshot.contents, _Kept()) if kept is None else kept
 
     def contexts(self, found: FindHits, budget: ReplyBudget) -> list[tuple[Hit, _Context, bytes]]:
-        """Return hits with their context and their MatchedContext, as far as these fit.
+        """Encode hits as MatchedContext messages, as many as fit into the budget.
 
-        The passages have what the contexts leave. A text that does not fit is not read.
+        First all contexts take their bytes from the budget, then passages take those that are
+        left. The first passage that does not fit is cut, and the others are left out.
+
+        Args:
+            found: the hits, the best first.
+            budget: the bytes of the reply that are left; it counts what was cut and left out.
+
+        Returns:
+            For each hit that fits: the hit, its context without score and passages, and the
+            whole MatchedContext as bytes.
         """
         snapshot, linked = found.snapshot, found.linked
         kept = self._of(snapshot)
@@ -149,9 +158,15 @@ class EncodedResults:
         return out
 
     def results(self, found: FindHits, budget: ReplyBudget) -> Encoded:
-        """Return the three lists of results of a FindResponse or a SearchResponse.
+        """Encode the lists `memories`, `resources` and `skills` of a Find or Search response.
 
-        A directory above the typed roots has no place there.
+        Args:
+            found: the hits, the best first.
+            budget: the bytes of the reply that are left; it counts what was cut and left out.
+
+        Returns:
+            The lists as bytes of the response. A hit of none of the three types is left out, such
+            as a directory above their roots.
         """
         out: list[bytes] = []
         total, top_score = 0, 0.0
@@ -165,10 +180,16 @@ class EncodedResults:
     def items(
         self, snapshot: Snapshot, chosen: Sequence[tuple[int, float]], budget: ReplyBudget
     ) -> bytes | None:
-        """Return the items of a RetrieveResponse, each of the row of its text and its score.
+        """Encode the items of a RetrieveResponse.
+
+        Args:
+            snapshot: the index that the rows belong to.
+            chosen: the row and the score of each text, in the order of the reply.
+            budget: the bytes of the reply that are left.
 
         Returns:
-            None if not all of them fit whole; the budget is as before then.
+            The items as bytes of the response; None if not all of them fit whole. Then the budget
+            is unchanged.
         """
         kept, left = self._of(snapshot), budget.left
         out: list[bytes] = []
@@ -192,7 +213,13 @@ class EncodedResults:
 
 
 class Encoded(NamedTuple):
-    """The results of a reply as bytes."""
+    """The results of a reply as bytes.
+
+    Attributes:
+        data: the fields of the response, to be put before or behind its others.
+        total: the number of results.
+        top_score: the highest score; 0 without results.
+    """
 
     data: bytes
     total: int
