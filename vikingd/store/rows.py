@@ -45,7 +45,14 @@ _ALL_LINKS = _READ_LINKS.format(_LINKS)
 
 
 def text_of(stored: str | None, title: str, section: str, piece: str) -> str:
-    """Return the text of a row; NULL is stored for a text that can be derived."""
+    """Return the text to index of a row of `texts`.
+
+    Args:
+        stored: the column `text`; None if the text is made of the other arguments.
+        title: the title of the context.
+        section: the headings above a passage.
+        piece: the passage, or the abstract of the context.
+    """
     return text_to_index(title, section, piece) if stored is None else stored
 
 
@@ -79,7 +86,7 @@ def upserts(
 
     Args:
         db: a connection to the store.
-        context_ids: the ids of the contexts; ids that do not exist are passed over.
+        context_ids: the ids of existing contexts.
         found: called with each damage, also with damage of contexts that are left out.
         entries: check the memory states of the contexts' texts, too.
     """
@@ -108,7 +115,7 @@ def sound_contexts(
 
 
 def upsert_of(context: Checked) -> Upsert:
-    """Return the change of a sound context."""
+    """Return a context that is not damaged as a change for the index."""
     row = context.row
     texts = []
     for text in context.texts:
@@ -145,7 +152,7 @@ def refuse(damage: Damage) -> None:
 
 
 def check_context(db: Connection, context_id: int) -> None:
-    """Raise RowDamaged if a context, a text or an entry of it is not as it was written."""
+    """Raise RowDamaged if a context, a text or a memory state of it differs from its checksum."""
     for context in read_checked(db, [context_id], vectors=False, entries=True):
         for damage in context.damages():
             raise damage.error()
@@ -156,9 +163,12 @@ def links(
     found: Callable[[Damage], object],
     context_ids: Sequence[int] | None = None,
 ) -> list[Linked]:
-    """Return the links of these contexts, or all links; each once, by URI.
+    """Return links, each once, ordered by the URIs of their two contexts.
 
-    A damaged one is left out; `found` is called with its damage.
+    Args:
+        db: a connection to the store.
+        found: called with the damage of each damaged link, which is left out.
+        context_ids: return the links of these contexts; None: all links.
     """
     if context_ids is None:
         rows = db.execute(_ALL_LINKS)

@@ -51,7 +51,7 @@ class Backup:
         self.size = label.size + len(label.line())  # bytes
 
     def close(self) -> None:
-        """Free the room of the copy."""
+        """Close the file, which deletes it."""
         self._database.close()
 
     def chunks(self) -> Iterator[bytes]:

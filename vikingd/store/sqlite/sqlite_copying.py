@@ -1,4 +1,4 @@
-"""The ends of a copy in SQLite."""
+"""SQLite stores as source and target of a copy, see `vikingd.store.copying`."""
 
 from __future__ import annotations
 

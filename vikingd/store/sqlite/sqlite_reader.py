@@ -43,7 +43,7 @@ class StoreReader(SqliteReads):
 
     Raises:
         StoreMismatch: there is no store, or its vectors or its schema do not fit.
-        StoreDamaged: the store is older than it was, see `identity`.
+        StoreDamaged: the store is older than it was, see `rollback_detection`.
         StoreFailed: SQLite cannot read it.
     """
 
