@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def show_nothing(_: str) -> None:
-    """Show no progress."""
+    """Ignore a line for the operator."""
 
 
 class IndexFollower:

@@ -1,4 +1,4 @@
-"""The application: its routes on one screen."""
+"""The application of the gateway: the table of its routes."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ class OuterMiddleware:
     requests that web pages of others send in the name of a user.
 
     Args:
-        app: what it guards.
+        app: the application that requests are passed on to.
         listen: the address of the gateway.
         hosts: further names of the gateway.
         origins: foreign origins whose pages may call.

@@ -171,7 +171,7 @@ def printable(path: Path) -> str:
 
 
 def former_sidecar(directory: Path) -> Iterator[Unreadable]:
-    """Report the sidecar of a former export."""
+    """Yield an Unreadable for a metadata file (sidecar) that an older vikingd exported."""
     sidecar = directory / _FORMER_SIDECAR
     if os.path.lexists(sidecar):
         yield Unreadable(

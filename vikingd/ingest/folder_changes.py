@@ -54,12 +54,12 @@ class Difference:
 
     Attributes:
         tree: the directory as it is now.
-        before, now: the states; equal files have one entry.
+        before, now: the two states. A file that is the same in both has one Entry object.
         files: the files to read.
         directories: the directories to read, parents before children.
         created: the new directories; all below them is in `files` and `directories`.
         gone: the paths that are no longer there, or of another kind.
-        whole: new, removed and emptied directories: all that is stored below is compared.
+        whole: new, removed and emptied directories. All stored contexts below are compared.
         moved: (old path, new path) of each renamed file or directory, in the order of the moves.
         ready: the drafts of files that were read for a comparison.
     """
@@ -97,7 +97,7 @@ class Folder:
     """A directory, its URI, and the state of its files when they were last read.
 
     Attributes:
-        known: the state.
+        known: the state of all files and directories, by path.
         stored: the paths of contexts that came from the directory and may still be stored.
 
     Raises:
@@ -125,7 +125,10 @@ class Folder:
         return path in self.stored and (path not in found.now or found.is_empty(path))
 
     def wanted(self, changed: Iterable[str]) -> set[str]:
-        """Return the paths of changes by their absolute paths, without hidden and skipped ones."""
+        """Return paths below the directory of changed files, without hidden and skipped files.
+
+        `changed` are absolute paths.
+        """
         top, found = str(self.path.resolve()), set()
         for path in changed:
             below = os.path.relpath(path, top)

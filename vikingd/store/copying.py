@@ -151,6 +151,6 @@ def differences(one: Source, other: Source, advance: Callable[[int], None]) -> l
 
 
 def new_identity(revision: int) -> tuple[str, str, list[tuple[str, int]]]:
-    """Return (id, epoch, list of epochs), all new, for a copy whose history begins at a revision."""
+    """Return a new id, a new epoch and the list of epochs of a copy that begins at a revision."""
     epoch = secrets.token_hex(8)
     return secrets.token_hex(16), epoch, [(epoch, revision)]

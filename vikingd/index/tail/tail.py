@@ -99,7 +99,7 @@ class Tail:
         self.vectors.make_room(self.rows.texts, self.rows.arrays.room.texts)
 
     def apply(self, changes: Sequence[Change], revision: int) -> Snapshot:
-        """Take one commit and return the snapshot that shows it.
+        """Apply one commit and return the snapshot of its revision.
 
         Raises:
             Corrupt: a change does not fit the rows. The tail is of no more use.

@@ -35,7 +35,7 @@ RECENT_BYTES = 16 << 20
 """Most bytes of recent vectors in memory, for texts that are deleted and written again."""
 
 LIMIT_LOOK = 2.0
-"""Seconds between two looks whether a reached limit of texts was raised, or a new day began."""
+"""Seconds between two checks whether a reached daily limit was raised, or a new day began."""
 
 _LOOK = 0.25  # seconds between two searches for new texts while the child works
 _TURN = 0.5  # seconds after which a worker begins no new group while others wait
@@ -200,7 +200,7 @@ class BacklogWorker:
         return f"{len(skipped)} skipped until the next start, last text {text_id}: {reason}"
 
     def turn(self, others_wait: Callable[[], bool]) -> float | None:
-        """Work until no text waits, or for half a second if others wait; see `backlogs.Worker`."""
+        """Work until no text waits, or for half a second if others wait; see `Worker.turn`."""
         if self._is_used_up and self._allowance is not None and not self._allowance.left():
             return LIMIT_LOOK
         self._is_leaving = self._is_used_up = False

@@ -39,7 +39,7 @@ ITEM = MESSAGE_BYTES + 64
 """Bytes of an item without its texts."""
 
 MOST_KEPT = 16 << 20
-"""Bytes of pieces that one generation of the index keeps, about."""
+"""The approximate limit of cached bytes for one base of the index and its tail."""
 
 _OVERHEAD = 300  # bytes that a piece takes besides its own
 _VARINT, _DOUBLE, _BYTES = 0, 1, 2  # wire types

@@ -173,9 +173,12 @@ def once(
     reply: Callable[[Committed], Message | None],
     caller: Caller,
 ) -> Once | None:
-    """Return how a named request of a caller counts once.
+    """Return the identity of a request with a request id, so that a repetition changes nothing.
 
-    `reply` returns None if nothing was done.
+    Args:
+        request: the request; without a request id the result is None.
+        reply: makes the reply that is stored for repetitions; None if nothing was done.
+        caller: the caller; ids of different callers are different.
     """
     if not request.request_id:
         return None
