@@ -268,14 +268,14 @@ class Engine:
         _ = self.writable_store
 
     def count_accesses(self, ids: Iterable[int]) -> bool:
-        """Count one access of each memory, to be written within a second.
+        """Count one access of each memory, to be written within a second; 0 is no memory.
 
         Returns:
             False in a reader, which counts none.
         """
         if self._accesses is None:
             return False
-        self._accesses.count(ids)
+        self._accesses.count(filter(None, dict.fromkeys(ids)))
         return True
 
     def reembed(self, uri: str, after: str = "") -> Future[Committed]:

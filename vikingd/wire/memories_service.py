@@ -109,10 +109,10 @@ class MemoriesService:
         deadline = CallDeadline(context)
         deadline.left()
         caller = deadline.caller
-        ids, by = messages.reinforcement(request)
+        ids, by, used = messages.reinforcement(request)
         once = messages.once(request, messages.reinforce_response, caller)
         done = await self._writes.result(
-            self._engine.writable_store.reinforce(ids, by, once, caller)
+            self._engine.writable_store.reinforce(ids, by, once, caller, used)
         )
         if done.reply:
             return memories_pb2.ReinforceResponse.FromString(done.reply)
@@ -123,9 +123,9 @@ class MemoriesService:
         deadline = CallDeadline(context)
         run = self._queues.heavy_pieces(deadline)
         query = messages.forget_query(request, deadline.caller)
-        gone, revision = await self._forgetter.answer(query, run, dry_run=request.dry_run)
+        choice, revision = await self._forgetter.answer(query, run, dry_run=request.dry_run)
         return await run.away(
-            lambda: messages.forget_response(gone, revision, self._most_bytes).SerializeToString()
+            lambda: messages.forget_response(choice, revision, self._most_bytes).SerializeToString()
         )
 
     def _recall_reply(self, result: RecallResult, embed: Stage) -> bytes:
