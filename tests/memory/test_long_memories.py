@@ -95,6 +95,18 @@ def test_a_long_text_stands_in_any_file(client: MessageClient, file: str, end: s
     assert verified(client)
 
 
+def test_a_long_block_of_code_is_one_memory(client: MessageClient) -> None:
+    """Code between fences is kept whole, although a fence alone says nothing."""
+    code = "```py\n" + "".join(f"row_{row} = column * {row}\n" for row in range(400)) + "```"
+    for text in (code, f"---\n\n{code}\n\n===", f"Say:\n\n{code}"):
+        reply = client.remember(text, uri=NOTES)
+        assert known(client)[reply.id][0] == clean(text)
+    client.remember(code, uri=NOTES, pinned=True)
+    assert "- 📌\n  ```py\n  row_0" in content(client)
+    client.forget(*known(client))
+    assert known(client) == {}
+
+
 def test_a_hand_edit_of_a_file_keeps_long_memories(client: MessageClient) -> None:
     """A long item of a written file is one memory; it keeps its state while its beginning stays."""
     indented = LONG.replace("\n", "\n  ").replace("\n  \n", "\n\n")
@@ -142,3 +154,21 @@ def test_a_passage_that_continues_nothing_is_refused(client: MessageClient) -> N
     for uri, cut in ((NOTES, [rest]), ("viking://resources/n.md", [Passage("", 0, 3), rest])):
         fields = refused(client.put, [Draft(uri, content="one two", passages=cut)])[1]
         assert fields == [f"contexts[0].passages[{len(cut) - 1}].continues"]
+
+
+def test_a_text_as_large_as_a_file_has_a_file_of_its_own(client: MessageClient) -> None:
+    """A text of 2 MiB is one memory in the next file; a longer one is refused."""
+    client.remember("before", uri=NOTES)
+    words = "The crew rows the boat to the harbour again. "
+    text = clean((words * 47_000)[: (2 << 20) - 100])
+    reply = client.remember(text, uri=NOTES)
+    assert reply.uri == f"{USER}/notes/2.md"
+    assert client.remember(text, uri=NOTES).reinforcement == 1
+    client.remember("after", uri=NOTES)
+    assert said(client) == [("before", 0)]
+    assert known(client, reply.uri) == {reply.id: (text, 1)}
+    assert said(client, f"{USER}/notes/3.md") == [("after", 0)]
+    for longer in (text + words * 4, "line\n" * 40_000):
+        assert refused(client.remember, longer, uri=NOTES)[1] == ["text"]
+    client.forget(reply.id)
+    assert known(client, reply.uri) == {}

@@ -206,24 +206,26 @@ def _code_blocks(whole: Block, content: str) -> Iterator[Block]:
 def _stripped(blocks: Iterable[Block], tokens: TokenCount) -> Iterator[Block]:
     """Yield the blocks without white space at their ends, and without meaningless ones.
 
-    Within a list item, a meaningless block belongs to the one before it if both fit.
+    Within a list item, a meaningless block belongs to the one before it, or at the beginning to the
+    one behind it, if both fit.
     """
     last: Block | None = None
     for block in blocks:
         text = tokens.content[block.start : block.end]
         end = block.start + len(text.rstrip())
-        if MEANING.search(text):
-            if last:
-                yield last
-            last = block._replace(start=end - len(text.strip()), end=end)
-        elif (
-            last
-            and last.item == block.item >= 0
-            and text.strip()
-            and tokens.count(last.start, end) <= MAX_TOKENS
-        ):
-            last = last._replace(end=end)
-    if last:
+        start = end - len(text.strip())
+        if start == end:
+            continue
+        fits = last and tokens.count(last.start, end) <= MAX_TOKENS
+        if last and fits and last.item == block.item >= 0:
+            has_meaning = MEANING.search(tokens.content, last.start, last.end)
+            if not (has_meaning and MEANING.search(text)):
+                last = last._replace(end=end)
+                continue
+        if last and MEANING.search(tokens.content, last.start, last.end):
+            yield last
+        last = block._replace(start=start, end=end)
+    if last and MEANING.search(tokens.content, last.start, last.end):
         yield last
 
 

@@ -25,7 +25,13 @@ from vikingd.domain.text import SECTION_SEPARATOR, approximate_tokens, one_line
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.markdown import MAX_HEADING, Part
-from vikingd.ingest.passages import MAX_PASSAGES, MAX_TOKENS, MEANING, split
+from vikingd.ingest.passages import (
+    MAX_MARKDOWN_LINES,
+    MAX_PASSAGES,
+    MAX_TOKENS,
+    MEANING,
+    split,
+)
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES
 from vikingd.memory.model import StoredEntry
 
@@ -40,6 +46,7 @@ _MARKER = re.compile(r"( {0,3})(?:[-+*]|(\d+)([.)]))")
 _RULES = re.compile(r"\A[-*\s]+\n")
 _LAST_NUMBER = 999_999_999  # the largest number of an item in Markdown
 MAX_TEXT_BYTES = MAX_CONTENT_BYTES  # in UTF-8, of a text before it is cleaned
+MAX_TEXT_LINES = MAX_MARKDOWN_LINES // 2  # of a text, so that its file is read as Markdown
 
 
 def clean(text: str) -> str:
@@ -63,7 +70,7 @@ def check_text(text: str) -> str:
     """Return the clean text.
 
     Raises:
-        InvalidField: the text has no word, or is longer than a file may be.
+        InvalidField: the text has no word, too many lines, or is longer than a file may be.
     """
     size = size_of(text)
     if size > MAX_TEXT_BYTES:
@@ -74,6 +81,8 @@ def check_text(text: str) -> str:
     text = clean(text)
     if "\0" in text:
         raise InvalidField("text", "has a NUL character")
+    if (lines := text.count("\n") + 1) > MAX_TEXT_LINES:
+        raise InvalidField("text", f"has {lines:,} lines, an entry at most {MAX_TEXT_LINES:,}")
     if not MEANING.search(without_pin(text)):
         raise InvalidField("text", "must have a letter or a digit")
     return text

@@ -30,7 +30,7 @@ from vikingd.memory.model import (
     StoredEntry,
     laid_out,
 )
-from vikingd.memory.numbered_files import MOST_ENTRIES, file_of, number_of
+from vikingd.memory.numbered_files import MOST_CHARACTERS, MOST_ENTRIES, file_of, number_of
 from vikingd.memory.same import differs, normalized
 from vikingd.memory.series import Compared, Key, Known, Series, is_full, is_large
 from vikingd.memory.spared import spared
@@ -92,7 +92,8 @@ class Remembering:
 
     Attributes:
         outcome: set by the committed call. None means that nothing was written, since the wording
-            that `indexed_text` saw in the file was gone: compare and try again.
+            that `indexed_text` saw in the file was gone, or the next file of a large text was
+            taken: compare and try again.
     """
 
     def __init__(
@@ -155,11 +156,14 @@ class Remembering:
         if self._stood:  # The text was not embedded.
             return []
         uri, file = self._place(files)
+        marked = self._marked()
+        if self._is_large and (self._last is None or self._last[0] != (uri, file, None, marked)):
+            return []  # The file is made again before the next try.
         entry = Entry(new_id(), time=self.time, created_at=self.now)
         said, cosine = (nearest.said, nearest.cosine) if nearest else ("", 0.0)
         degraded = self._not_compared(files)
         self.outcome = Outcome(Remembered.ADDED, entry, said, cosine, degraded, uri)
-        written = self._written(uri, file, None, self._marked())
+        written = self._written(uri, file, None, marked)
         return [Rewritten(self._with_entry(written, entry))]
 
     def _place(self, files: Compared) -> tuple[str, MemoryFile | None]:
@@ -169,7 +173,7 @@ class Remembering:
             InvalidField: the caller may not write the next file.
         """
         last = files.last
-        if last is not None and not is_full(last):
+        if last is not None and not is_full(last) and not self._is_large:
             return last.uri, last
         uri = files.series.next_uri
         if last is not None:
@@ -225,10 +229,11 @@ class Remembering:
         if equal is not None:
             return equal, equal
         above = files.above(self._vector, self._threshold.cosine, earlier=self._is_earlier)
+        is_long = bool(above) and approximate_tokens(self.text) > MAX_TOKENS
         for cosine, uri, one in above:
-            said = entries.said(one.passage)
-            if one.spans or self._is_long:  # Their vectors are of their beginnings alone.
+            if one.spans or is_long:  # Vectors of long entries are of their beginnings alone.
                 continue
+            said = entries.said(one.passage)
             if not (self._threshold.with_words and differs(self.text, said)):
                 near = Near(uri, one, said, cosine)
                 return near, near
@@ -250,8 +255,9 @@ class Remembering:
         return with_pin(text or self.text, pinned)
 
     @property
-    def _is_long(self) -> bool:
-        return approximate_tokens(self.text) > MAX_TOKENS
+    def _is_large(self) -> bool:
+        """True for a text as long as a full file, which is never made within the transaction."""
+        return len(self.text) > MOST_CHARACTERS
 
     @property
     def _is_earlier(self) -> bool:

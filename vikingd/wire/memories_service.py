@@ -21,6 +21,9 @@ from vikingd.wire.call_pools import CallContext, CallDeadline, Threads, reply_by
 from vikingd.wire.messages import extract_messages as wire_extract
 from vikingd.wire.messages import memory_messages as messages
 
+_SHORT = 65_536
+"""Characters of a text that is checked on the event loop."""
+
 
 class MemoriesService:
     """The handlers of Memories."""
@@ -34,6 +37,7 @@ class MemoriesService:
         extractor: Extractor,
     ) -> None:
         self._engine = engine
+        self._threads = threads
         self._queues = threads.queues
         self._metrics = metrics
         self._defaults = defaults = settings.recall
@@ -67,7 +71,11 @@ class MemoriesService:
     ) -> memories_pb2.RememberResponse:
         """Write a memory, or reinforce the one that says the same."""
         deadline = CallDeadline(context)
-        remembered = messages.remembering(request, self._engine, self._routes, deadline.caller)
+        given = (request, self._engine, self._routes, deadline.caller)
+        if len(request.text) > _SHORT:
+            remembered = await self._threads.prepare(deadline, messages.remembering, *given)
+        else:
+            remembered = messages.remembering(*given)
         self._engine.check_writable()
         call = RememberCall(remembered, request.exact, names_file=bool(request.uri))
 

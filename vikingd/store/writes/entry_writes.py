@@ -121,6 +121,7 @@ def _assign(
     written: list[tuple[int, Entry]] = []
     memories = [text for text in upsert.texts if text.ordinal or len(upsert.texts) == 1]
     for text in memories:
+        passage = text.passage if text.ordinal else context.abstract
         known, given = stored_at.pop(text.ordinal, None), context.entries.get(text.ordinal)
         if text.ordinal in rest_at:
             if text.ordinal in continuing and given is None:
@@ -130,7 +131,7 @@ def _assign(
             if given is None:
                 continue
             ended.append(text.text_id)
-        elif of_text := loose[without_layout(text.passage if text.ordinal else context.abstract)]:
+        elif of_text := loose[without_layout(passage)]:
             known = of_text.pop(0)
         elif text.ordinal in continuing and given is None:
             written.append((text.text_id, Entry.of_rest(text.text_id, *times)))
