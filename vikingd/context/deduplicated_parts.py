@@ -78,6 +78,11 @@ class Part:
         """The headings above the part; a summary has none."""
         return self.piece.section if self.level == CONTENT else ""
 
+    @property
+    def is_placed(self) -> bool:
+        """True if the segments are of the content of the file, at known places."""
+        return self.place[1] == _PLACED
+
     def shortened(self, kept: str, mark: str) -> Part:
         """Return the part with only the beginning `kept` of its text, and the mark behind it."""
         left = len(kept)

@@ -34,6 +34,7 @@ from vikingd.domain.answers import (
 )
 from vikingd.domain.contexts import Entry
 from vikingd.domain.errors import RevisionNotReached, StoreAway
+from vikingd.domain.pinned_text import is_pinned
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve_query import RetrieveQuery, Rrf
 from vikingd.engine import Engine
@@ -44,10 +45,12 @@ from vikingd.memory.model import (
     RecallResult,
     Salience,
     SalienceParts,
+    StoredEntry,
     is_earlier,
 )
 from vikingd.memory.routes import Routes
 from vikingd.memory_calls.direct_recall import DirectRecall
+from vikingd.memory_calls.used_memories import count_used, named
 from vikingd.plan.retrieve_plan import TextScope
 
 _T = TypeVar("_T")
@@ -59,18 +62,16 @@ _ATTEMPTS = 5  # at reading index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
 _COUNTED = 1 << 12  # memories whose tokens are kept: recalls mostly return the same ones
 _SHORT = 1000  # characters of such a memory, at most
-_READER = Degradation(
-    DegradationReason.READER, "accesses are not counted: this process is a reader"
-)
 
 
 class _Candidates(NamedTuple):
     """The memories that a search found."""
 
-    rows: list[int]  # of their texts
+    rows: list[int]  # of their texts; of a long memory its best one
     entries: list[Entry]
     semantic: F64  # [n] in [0, 1]
     changed: int = 0  # further memories that were rewritten or removed since the snapshot
+    long: frozenset[int] = frozenset()  # ids of the memories of several passages
 
 
 class Recaller:
@@ -106,18 +107,12 @@ class Recaller:
                 vector, degraded = await self._vectors.embed_or_note(query.text, run)
             embed = Stage("embed", started, perf_counter())
             result = await run.away(search.answer, vector, degraded)
-        return self._counted(query, result), embed
-
-    def _counted(self, query: RecallQuery, result: RecallResult) -> RecallResult:
-        """Count an access of each memory that a search found.
-
-        A reader cannot count, and adds a note to the result instead.
-        """
-        if result.path is not RecallPath.HYBRID or not result.memories or query.no_touch:
-            return result
-        if self._engine.count_accesses([memory.entry.id for memory in result.memories]):
-            return result
-        return replace(result, degraded=(*result.degraded, _READER))
+        if not query.no_touch:
+            ids = [memory.entry.id for memory in result.memories if query.counts_returned]
+            if query.used:
+                ids += await run.away(named, engine, query.used, query.scope.caller)
+            result = replace(result, degraded=(*result.degraded, *count_used(engine, ids)))
+        return result, embed
 
 
 class MemorySearch:
@@ -213,10 +208,12 @@ class MemorySearch:
     ) -> Iterator[Memory]:
         """Yield memories by salience, then URI and place, as far as the reply has room.
 
-        Each text comes once. `order`, `scores` and `parts` are those of the kernel.
+        Each text comes once. A long memory is whole if that fits into the tokens that are left,
+        else it is the passage that was found. `order`, `scores` and `parts` are the kernel's.
         """
         query, snapshot = self._query, self._snapshot
         tokenizer = open_tokenizer(query.tokenizer)
+        left = query.max_tokens
         said: set[bytes] = set()
         for _, tied in groupby(order, key=scores.item):
             named = [(*name_of(snapshot, found.rows[i]), i) for i in tied]
@@ -226,15 +223,39 @@ class MemorySearch:
                 said.add(key)
                 section, text, _, _ = shown(snapshot, found.rows[i])
                 pace.step()
-                content = entries.clean(text)
-                tokens = _tokens(tokenizer, content)
+                content, entry = entries.said(text), found.entries[i]
+                tokens, is_part = _tokens(tokenizer, content), entry.id in found.long
+                pinned = is_pinned(text)
+                if is_part and (whole := self._whole(entry.id)) is not None:
+                    pinned = is_pinned(whole.passage)
+                    text = entries.said(whole.passage)
+                    needed = _tokens(tokenizer, text)
+                    if needed <= left and size_of(text) <= budget.left:
+                        content, tokens, is_part = text, needed, False
+                        passage = whole.ordinal
                 size = _MEMORY + size_of(uri) + size_of(section) + size_of(content)
                 if tokens <= query.max_tokens and not budget.take(size):
                     budget.left_out += 1
                     return
                 score, of_score = scores.item(i), SalienceParts(*parts[i].tolist())
-                entry = found.entries[i]
-                yield Memory(uri, content, score, tokens, entry, passage, section, of_score)
+                if tokens <= left:
+                    left -= tokens
+                yield Memory(
+                    uri,
+                    content,
+                    score,
+                    tokens,
+                    entry,
+                    passage,
+                    section,
+                    of_score,
+                    truncated=is_part,
+                    pinned=pinned,
+                )
+
+    def _whole(self, entry_id: int) -> StoredEntry | None:
+        """Return a long memory from the store; None if it is gone."""
+        return next(iter(self._engine.store.memories([entry_id])), None)
 
     def _candidates(self, vector: F32 | None) -> _Candidates:
         """Return the memories that a search finds. After changes it waits for the index."""
@@ -255,11 +276,17 @@ class MemorySearch:
             with suppress(RevisionNotReached, StoreAway):
                 self._engine.wait_for_revision(revision, _PATIENCE)
         # The other texts are abstracts, which are not memories.
+        # Of a long memory, the best text stands for the memory: the texts are in order of score.
+        first = {known[text_ids[i]].id: i for i in reversed(at)}
+        at = [i for i in at if first[known[text_ids[i]].id] == i]
+        long = self._engine.store.long_memories([text_ids[i] for i in at])
+        ids_of_long = frozenset(known[text_id].id for text_id in long)
         found, semantic = found[at], semantic[at]
         # Even the best fused score is seldom above .5. Counters and age reach 1, so without this
         # division meaning would hardly count.
         semantic = semantic / (semantic.max(initial=_LEAST) if most is None else most)
-        return _Candidates(found.tolist(), [known[text_ids[i]] for i in at], semantic, changed)
+        entries_of = [known[text_ids[i]] for i in at]
+        return _Candidates(found.tolist(), entries_of, semantic, changed, ids_of_long)
 
     def _fused(self, vector: F32 | None) -> tuple[I32, F64, float | None]:
         """Return rows of texts with their fused scores; by rank, also the best possible score."""
