@@ -244,6 +244,7 @@ class RecallRequest(_message.Message):
     SKIP_OVERSIZE_FIELD_NUMBER: _builtins.int
     NO_TOUCH_FIELD_NUMBER: _builtins.int
     MIN_REVISION_FIELD_NUMBER: _builtins.int
+    PATHS_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question, at most 16 KiB. Required."""
     vector: _builtins.bytes
@@ -298,6 +299,15 @@ class RecallRequest(_message.Message):
         clock.
         """
 
+    @_builtins.property
+    def paths(self) -> _containers.RepeatedScalarFieldContainer[Global___RecallPath.ValueType]:
+        """The strict form: these paths are tried in this order, the first with an answer gives all of it, and a
+        word such as "recent" or "task" decides, whatever else the query says. The search fuses meaning and
+        words, half and half, and the profile is "salience", unless the request says otherwise. No path after
+        HYBRID, and not together with `without`. Empty: a known file or the journal answers only if the query
+        asks for nothing else, and a search fills the rest of the budget.
+        """
+
     def __init__(
         self,
         *,
@@ -318,10 +328,11 @@ class RecallRequest(_message.Message):
         skip_oversize: _builtins.bool = ...,
         no_touch: _builtins.bool = ...,
         min_revision: _builtins.int = ...,
+        paths: _abc.Iterable[Global___RecallPath.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "now", b"now", "rrf", b"rrf", "scope", b"scope", "weighted", b"weighted", "weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "min_revision", b"min_revision", "no_touch", b"no_touch", "now", b"now", "profile", b"profile", "query", b"query", "rrf", b"rrf", "scope", b"scope", "skip_oversize", b"skip_oversize", "time_zone", b"time_zone", "tokenizer", b"tokenizer", "top_k", b"top_k", "vector", b"vector", "weighted", b"weighted", "weights", b"weights", "without", b"without"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "min_revision", b"min_revision", "no_touch", b"no_touch", "now", b"now", "paths", b"paths", "profile", b"profile", "query", b"query", "rrf", b"rrf", "scope", b"scope", "skip_oversize", b"skip_oversize", "time_zone", b"time_zone", "tokenizer", b"tokenizer", "top_k", b"top_k", "vector", b"vector", "weighted", b"weighted", "weights", b"weights", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__half_life_days: _TypeAlias = _typing.Literal["half_life_days"]  # noqa: Y015
     _WhichOneofArgType__half_life_days: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days"]  # noqa: Y015
