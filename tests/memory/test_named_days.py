@@ -66,7 +66,9 @@ def test_a_question_with_a_subject_asks_for_more(question: str) -> None:
 def test_a_vague_word_names_the_last_seven_days(word: str) -> None:
     """A vague word names the last seven days, and says that it is vague."""
     found = days_of(f"what happened {word}", NOW)
-    assert found == Days(((date(2024, 2, 24), date(2024, 3, 1)),), word, True, vague=True)
+    assert found == Days(
+        ((date(2024, 2, 24), date(2024, 3, 1)),), word, "what happened  ", True, vague=True
+    )
 
 
 def test_a_vague_word_beside_a_day_names_nothing() -> None:
@@ -96,13 +98,13 @@ def test_other_questions_name_no_days(question: str) -> None:
 
 def test_a_day_begins_and_ends_in_the_time_zone() -> None:
     """The moments of a span are from one midnight of the time zone to another, summer time too."""
-    days = Days(((date(2024, 3, 31), date(2024, 3, 31)),), "", only=True)
+    days = Days(((date(2024, 3, 31), date(2024, 3, 31)),), "", "", only=True)
     ((low, high),) = days.moments("Europe/Berlin")
     assert high - low == 23 * 3_600_000_000
     assert datetime.fromtimestamp(low / 1e6, ZoneInfo("Europe/Berlin")).isoformat() == (
         "2024-03-31T00:00:00+01:00"
     )
-    ends = Days(((date.min, date.max),), "", only=True)
+    ends = Days(((date.min, date.max),), "", "", only=True)
     ((low, high),) = ends.moments("Pacific/Kiritimati")
     assert low < -(10**16) < 10**16 < high
 

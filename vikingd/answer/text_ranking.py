@@ -16,6 +16,7 @@ from vikingd.answer.ranked_lists import RankedList
 from vikingd.answer.scored_scope import keep_scratch, take_scratch
 from vikingd.answer.shown_texts import name_of
 from vikingd.domain.retrieve_query import Rrf
+from vikingd.domain.text import NONE
 from vikingd.plan.retrieve_plan import TextScope
 
 DEEPER = 4
@@ -31,6 +32,9 @@ HALVES = (0.5, 0.5)
 
 FILE_WEIGHT = 0.25
 """The share b of the file in the score of a passage."""
+
+OWN_SCRIPT = 10
+"""The first texts in the query's script that tell how words compare with meaning, at most."""
 
 
 def ranked_by_words(scope: TextScope, depth: int) -> RankedList:
@@ -89,6 +93,7 @@ def ranked_in_files(
         rows = np.union1d(rows, more.rows).astype(np.int32)
         depth *= 2
     windows, scores = _windows(scope, vector, rows)
+    scores *= _script_weights(scope, vector, found, windows)
     texts = scope.snapshot.tree.texts
     files, at = np.unique(texts.file[windows[:, 0]], return_inverse=True)
     best = np.zeros(len(files))
@@ -102,6 +107,25 @@ def ranked_in_files(
     ranked = RankedList(windows[order, 0], final[order], found.is_full)
     order = _by_name(scope, ranked, depth)[:depth]
     return RankedList(ranked.rows[order], ranked.scores[order], found.is_full)
+
+
+def _script_weights(ranked: TextScope, vector: F32, found: RankedList, windows: I32) -> F64:
+    """Return the factors [m, 3] of scores: (1 + r) / 2 for texts in another script, else 1.
+
+    Meaning alone judges such a text, which mostly scores higher than words. r is the median of
+    lexical / dense, at most 1, of the first OWN_SCRIPT texts in the query's script.
+    """
+    scripts, script = ranked.snapshot.tree.texts.script, ranked.script(vector)
+    weights = np.ones(windows.shape)
+    others = (scripts[windows] != script) & (scripts[windows] != NONE)
+    if script == NONE or found.parts is None or not others.any():
+        return weights
+    own = np.isin(scripts[found.rows], (script, NONE)).nonzero()[0][:OWN_SCRIPT]
+    if len(own):
+        dense, lexical = found.parts[own].T
+        ratios = np.minimum(1.0, lexical / np.maximum(dense, 1e-9))
+        weights[others] = (1.0 + float(np.median(ratios))) / 2.0
+    return weights
 
 
 def _mask(ranked: TextScope, uris: Sequence[str]) -> U8:

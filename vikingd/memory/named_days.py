@@ -44,12 +44,14 @@ class Days:
     Attributes:
         spans: first and last day of each, inclusive.
         words: the words of the question that name them.
+        rest: the question without these words.
         only: True if the question asks for nothing else.
         vague: True for a word such as "recently", which is a wish for the newest.
     """
 
     spans: tuple[tuple[date, date], ...]
     words: str
+    rest: str
     only: bool
     vague: bool = False
 
@@ -82,14 +84,16 @@ def days_of(question: str, now: datetime) -> Days | None:
         rest.append(question[end:])
         named = dict.fromkeys((span.first, span.last) for span in found)
         words = ", ".join(dict.fromkeys(span.words for span in found))
-        return Days(tuple(named), words, is_frame(" ".join(rest)))
+        left = " ".join(rest)
+        return Days(tuple(named), words, left, is_frame(left))
     folded = normalized(question).casefold()
     recent = _RECENT.search(folded)
     if recent is None:
         return None
     today = now.date()
     first = date.fromordinal(max(today.toordinal() - _RECENT_DAYS + 1, 1))
-    return Days(((first, today),), recent[0], is_frame(_RECENT.sub(" ", folded)), True)
+    left = _RECENT.sub(" ", folded)
+    return Days(((first, today),), recent[0], left, is_frame(left), vague=True)
 
 
 def is_frame(text: str) -> bool:

@@ -108,7 +108,7 @@ class Recaller:
         search = await run.here(MemorySearch, engine, rest, read, self._most_bytes)
         degraded: Degraded = ()
         if vector is None and search.needs_vector:
-            vector, degraded = await self._vectors.embed_or_note(query.text, run)
+            vector, degraded = await self._vectors.embed_or_note(search.text, run)
         embed = Stage("embed", started, perf_counter())
         found = await run.away(search.answer, vector, degraded)
         if read.path is not None:
@@ -162,7 +162,8 @@ def _only_read(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult
 class MemorySearch:
     """A search for memories by a checked query, in a reply of about `most_bytes`.
 
-    `read` is the answer of the paths before it. The search leaves out the files in it.
+    `read` is the answer of the paths before it. The search leaves out the files in it. `text` is
+    the text that it searches for.
     """
 
     def __init__(
@@ -174,6 +175,9 @@ class MemorySearch:
         sizes = (MESSAGE_BYTES + size_of(memory.content) for memory in read.memories)
         self._most_bytes = max(0, most_bytes - sum(sizes))
         self._files = frozenset(memory.uri for memory in read.memories)
+        # The words of days that are understood count as these days, not as words.
+        dated = read.dated
+        self.text = query.text if dated is None or dated.days.only else dated.days.rest
         self._bind()
 
     def _bind(self) -> None:
@@ -188,7 +192,7 @@ class MemorySearch:
             if row is not None and not is_file(row):
                 within = scope.caller.readable_above(part) or part
                 fusion = query.fusion or _HALVES
-                asked = RetrieveQuery(query.text, part, fusion=fusion, within=within)
+                asked = RetrieveQuery(self.text, part, fusion=fusion, within=within)
                 self._scopes.append(TextScope(snapshot, asked, most))
 
     @property
