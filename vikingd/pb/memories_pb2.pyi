@@ -30,11 +30,11 @@ class _RecallPathEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RecallPath
     RECALL_PATH_UNSPECIFIED: _RecallPath.ValueType  # 0
     """In a reply: no path has an answer, and the search was switched off. Not allowed in a request."""
     RECALL_PATH_FAST: _RecallPath.ValueType  # 1
-    """The query names a known file, which was read without a search."""
+    """The query asks for a known file, which was read without a search."""
     RECALL_PATH_TIMELINE: _RecallPath.ValueType  # 2
-    """The query names days, whose journal was read without a search."""
+    """The query asks for days, whose journal was read without a search."""
     RECALL_PATH_HYBRID: _RecallPath.ValueType  # 3
-    """A search by meaning and by words, ranked by salience."""
+    """A search by meaning and by words, ranked by salience. After another path it fills the rest of the budget."""
 
 class RecallPath(_RecallPath, metaclass=_RecallPathEnumTypeWrapper):
     """The path by which a recall got its answer."""
@@ -42,11 +42,11 @@ class RecallPath(_RecallPath, metaclass=_RecallPathEnumTypeWrapper):
 RECALL_PATH_UNSPECIFIED: RecallPath.ValueType  # 0
 """In a reply: no path has an answer, and the search was switched off. Not allowed in a request."""
 RECALL_PATH_FAST: RecallPath.ValueType  # 1
-"""The query names a known file, which was read without a search."""
+"""The query asks for a known file, which was read without a search."""
 RECALL_PATH_TIMELINE: RecallPath.ValueType  # 2
-"""The query names days, whose journal was read without a search."""
+"""The query asks for days, whose journal was read without a search."""
 RECALL_PATH_HYBRID: RecallPath.ValueType  # 3
-"""A search by meaning and by words, ranked by salience."""
+"""A search by meaning and by words, ranked by salience. After another path it fills the rest of the budget."""
 Global___RecallPath: _TypeAlias = RecallPath  # noqa: Y015
 
 class _RememberOutcome:
@@ -258,8 +258,9 @@ class RecallRequest(_message.Message):
     0: the daemon's default.
     """
     profile: _builtins.str
-    """Weights by name: "salience" (.5, .2, .2, .1) or "relevance" (.94, .02, .02, .02). Empty: the
-    daemon's configuration.
+    """Weights by name: "relevance" (.94, .02, .02, .02), which keeps most evidence, or "salience": those of
+    the daemon's configuration, (.5, .2, .2, .1) unless they are set. Empty: the profile of the
+    configuration, else "relevance"; in the strict form "salience".
     """
     half_life_days: _builtins.float
     """Days after which a memory's recency has halved, in [0.001, 1,000,000]. Unset: the daemon's
@@ -481,7 +482,7 @@ class RecallResponse(_message.Message):
     """The revision that was searched."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
-        """The memories, best first; from the timeline, newest first."""
+        """The memories, best first; from the timeline, newest first. What a search adds comes after."""
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.StageTiming]:
