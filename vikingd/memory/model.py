@@ -114,6 +114,7 @@ class RecallQuery:
         fusion: of meaning and words; None: the scores of a find, with neighbours and files.
         paths: in the strict form the paths to try, in this order, by any trigger; empty: the
             default form, in which the search fills what the other paths leave.
+        newest_first: of memories that speak of the same thing, the newest comes first.
     """
 
     text: str
@@ -130,6 +131,7 @@ class RecallQuery:
     no_touch: bool
     min_revision: int
     paths: tuple[RecallPath, ...] = ()
+    newest_first: bool = False
 
     def tries(self, path: RecallPath) -> bool:
         """Return True if a path may answer."""

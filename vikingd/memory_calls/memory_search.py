@@ -17,7 +17,7 @@ from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.ranked_lists import fused, merged
-from vikingd.answer.shown_texts import key_of, name_of, shown
+from vikingd.answer.shown_texts import key_of, name_of, shown, vector_of
 from vikingd.answer.text_ranking import lists, ranked_in_files
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
@@ -36,6 +36,7 @@ from vikingd.domain.contexts import Entry
 from vikingd.domain.errors import RevisionNotReached, StoreAway
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve_query import RetrieveQuery, Rrf, WeightedSum
+from vikingd.domain.uri import is_within
 from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import (
@@ -49,6 +50,7 @@ from vikingd.memory.model import (
 from vikingd.memory.named_days import Days
 from vikingd.memory.routes import Routes
 from vikingd.memory_calls.direct_recall import Direct, DirectRecall
+from vikingd.memory_calls.newest_first import newest_first
 from vikingd.plan.retrieve_plan import TextScope
 
 _T = TypeVar("_T")
@@ -76,6 +78,13 @@ class _Candidates(NamedTuple):
     entries: list[Entry]
     semantic: F64  # [n] in [0, 1]
     changed: int = 0  # further memories that were rewritten or removed since the snapshot
+
+
+class _Ranked(NamedTuple):
+    """A memory and the row of its text."""
+
+    memory: Memory
+    row: int
 
 
 class Recaller:
@@ -221,19 +230,19 @@ class MemorySearch:
             scores = np.where(past, _PAST * scores, scores)
             order = np.argsort(-scores, kind="stable")
         budget = ReplyBudget(self._most_bytes)
-        taken: list[Memory] = []
+        taken: list[_Ranked] = []
         missed: list[int] = []  # tokens of those that do not fit
-        for memory, fits in within_budget(
+        for ranked, fits in within_budget(
             self._memories(found, order.tolist(), scores, parts, budget),
-            lambda memory: memory.token_count,
+            lambda ranked: ranked.memory.token_count,
             query.max_tokens,
             query.top_k,
             query.skip_oversize,
         ):
             if fits:
-                taken.append(memory)
+                taken.append(ranked)
             else:
-                missed.append(memory.token_count)
+                missed.append(ranked.memory.token_count)
         if budget.left_out:
             degraded += (
                 too_large(
@@ -241,11 +250,12 @@ class MemorySearch:
                     "raise limits.max_reply_bytes"
                 ),
             )
+        memories = self._in_order(taken)
         stages = (Stage("search", started, searched), Stage("rank", searched, perf_counter()))
         return RecallResult(
-            tuple(taken),
+            tuple(memories),
             RecallPath.HYBRID,
-            self._reason(found.rows, taken, missed, sum(past)),
+            self._reason(found.rows, memories, missed, sum(past)),
             query.max_tokens,
             open_tokenizer(query.tokenizer).approximate,
             self._snapshot.revision,
@@ -256,7 +266,7 @@ class MemorySearch:
 
     def _memories(
         self, found: _Candidates, order: Sequence[int], scores: F64, parts: F64, budget: ReplyBudget
-    ) -> Iterator[Memory]:
+    ) -> Iterator[_Ranked]:
         """Yield memories by salience, then URI and place, as far as the reply has room.
 
         Each text comes once. `order`, `scores` and `parts` are those of the kernel.
@@ -282,7 +292,27 @@ class MemorySearch:
                     return
                 score, of_score = scores.item(i), SalienceParts(*parts[i].tolist())
                 entry = found.entries[i]
-                yield Memory(uri, content, score, tokens, entry, passage, section, of_score)
+                memory = Memory(uri, content, score, tokens, entry, passage, section, of_score)
+                yield _Ranked(memory, found.rows[i])
+
+    def _in_order(self, taken: Sequence[_Ranked]) -> list[Memory]:
+        """Return the memories that fit, of the same thing the newest first.
+
+        A question that names days has its own order.
+        """
+        memories = [ranked.memory for ranked in taken]
+        if not self._query.newest_first or self._read.dated is not None or len(taken) < 2:
+            return memories
+        vectors = np.zeros((len(taken), self._snapshot.dimension), np.float32)
+        for i, (memory, row) in enumerate(taken):
+            scope = next(s for s in self._scopes if is_within(memory.uri, s.query.target_uri))
+            vector = vector_of(self._snapshot, scope.scope, row)
+            if vector is not None:
+                script = self._snapshot.tree.texts.script[row]
+                vectors[i] = vector - scope.coded.raw[script]
+        scores = [memory.score for memory in memories]
+        order = newest_first(scores, [memory.entry.time for memory in memories], vectors)
+        return [memories[i] for i in order]
 
     def _candidates(self, vector: F32 | None) -> _Candidates:
         """Return the memories that a search finds. After changes it waits for the index."""

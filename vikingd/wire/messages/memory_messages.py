@@ -85,6 +85,7 @@ def recall_query(
         no_touch=request.no_touch,
         min_revision=request.min_revision,
         paths=_paths(request),
+        newest_first=_profile(request, defaults) == "relevance",
     )
     vector = decode.unit_vector(request.vector, dimension, "vector") if request.vector else None
     return query, vector
@@ -356,12 +357,19 @@ def _fusion(request: memories_pb2.RecallRequest) -> Rrf | WeightedSum | None:
     return _HALVES if request.paths else None
 
 
+def _profile(request: memories_pb2.RecallRequest, defaults: Defaults) -> str:
+    """Return the name of the weights of a request; "" for weights of its own."""
+    if request.HasField("weights"):
+        return ""
+    default = "salience" if request.paths else defaults.default_profile
+    return request.profile or default
+
+
 def _salience(request: memories_pb2.RecallRequest, defaults: Defaults) -> Salience:
     salience = salience_of(defaults)
     if request.profile not in ("", "salience", "relevance"):
         raise InvalidField("profile", f"{request.profile!r} is neither salience nor relevance")
-    default = "salience" if request.paths else defaults.default_profile
-    if (request.profile or default) == "relevance":
+    if _profile(request, defaults) == "relevance":
         salience = replace(RELEVANCE, half_life_days=salience.half_life_days)
     if request.HasField("weights"):
         if request.profile:
