@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import NamedTuple
 
+from vikingd.answer.confidence import best_confidence
 from vikingd.answer.deadline import Deadline, Runner, wait_for_revision
 from vikingd.answer.find_hits import FindHits, Hit, Relations
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import find_all
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
+from vikingd.domain.answers import Confidence, Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.find_query import FindQuery, Rerank, RerankStatus
 from vikingd.domain.rights import CALLER, Caller, Right
@@ -49,6 +50,11 @@ class SearchHits:
     rerank: Rerank
     stages: tuple[Stage, ...]
     degraded: Degraded = ()
+
+    @property
+    def confidence(self) -> Confidence:
+        """The confidence of the query that the scope is most likely about."""
+        return best_confidence(hits.confidence for hits in self.found)
 
 
 class Searcher:

@@ -43,7 +43,10 @@ async def find(
     )
     results, rest = _fitted(tuple(found), max_tokens)
     return tool_answers.FoundFiles(
-        results=results, rest=rest, note=tool_answers.note_of(found.degraded)
+        results=results,
+        confidence=tool_answers.sure_of(found.confidence),
+        rest=rest,
+        note=tool_answers.note_of(found.degraded),
     )
 
 
@@ -83,6 +86,7 @@ async def search(
     return tool_answers.FoundFiles(
         results=results,
         queries=[] if queries == [query] else queries,
+        confidence=tool_answers.sure_of(found.confidence),
         rest=rest,
         note=tool_answers.lines(unread, tool_answers.note_of(found.degraded)),
     )
@@ -178,11 +182,12 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
             content = beginning(memories[0].content, max_tokens // 2)
             taken, is_cut = [memories[0].model_copy(update={"content": content})], True
         # The daemon ends a list that has room for no other memory.
-        is_cut |= len(memories) < min(recalled.candidates, limit)
+        is_cut |= len(memories) < min(recalled.candidates - recalled.left_out, limit)
         left = len(memories) - len(taken)
         return tool_answers.RecalledMemories(
             memories=taken,
             reason=recalled.reason,
+            confidence=tool_answers.sure_of(recalled.confidence),
             rest="There is more: raise max_tokens." if left or is_cut else "",
             note=tool_answers.note_of(recalled.degraded),
         )
@@ -248,6 +253,7 @@ def _built(built: BuiltContext) -> tool_answers.BuiltText:
     return tool_answers.BuiltText(
         content=built.text,
         sources=[tool_answers.Source(marker=one.marker, uri=one.uri) for one in built.citations],
+        confidence=tool_answers.sure_of(built.confidence),
         rest=f"{left} more passages have no room: raise max_tokens." if left else "",
         note=tool_answers.lines(missing, tool_answers.note_of(built.degraded)),
     )

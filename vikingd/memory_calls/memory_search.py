@@ -24,6 +24,8 @@ from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
+    NAMED,
+    NO_CONFIDENCE,
     UNBOUNDED,
     Degradation,
     DegradationReason,
@@ -54,6 +56,7 @@ from vikingd.memory.named_days import Days
 from vikingd.memory.routes import Routes
 from vikingd.memory_calls.direct_recall import Direct, DirectRecall
 from vikingd.memory_calls.newest_first import newest_first
+from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
 from vikingd.memory_calls.used_memories import count_used, named
 from vikingd.plan.retrieve_plan import TextScope
 
@@ -84,6 +87,9 @@ class _Ranked(NamedTuple):
 
     memory: Memory
     row: int
+
+
+_NONE_FOUND = _Candidates([], [], np.zeros(0))
 
 
 class Recaller:
@@ -127,6 +133,7 @@ class Recaller:
                     path=read.path,
                     budget=query.max_tokens,
                     stages=(*read.stages, *result.stages),
+                    confidence=NAMED if read.memories else result.confidence,
                 )
         if not query.no_touch:
             is_counted = query.counts_returned and result.path is RecallPath.HYBRID
@@ -160,6 +167,7 @@ def _only_read(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult
         engine.snapshot.revision,
         0,
         read.stages,
+        NAMED if read.memories else NO_CONFIDENCE,
     )
 
 
@@ -216,6 +224,13 @@ class MemorySearch:
         if found.changed:
             detail = f"{found.changed:,} memories were being rewritten and are left out: ask again"
             degraded += (Degradation(DegradationReason.CONCURRENT_WRITE, detail),)
+        parts_of_scope = features_of(self._snapshot, self._scopes, vector)
+        confidence, is_kept = kept_by_floor(
+            parts_of_scope, self._engine.embedding.model, query.floor, len(found.rows)
+        )
+        left_out = 0 if is_kept else len(found.rows)
+        if left_out:
+            found = _NONE_FOUND
         searched = perf_counter()
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
@@ -250,12 +265,14 @@ class MemorySearch:
         return RecallResult(
             tuple(memories),
             RecallPath.HYBRID,
-            self._reason(found.rows, memories, missed, sum(past)),
+            self._reason(found.rows, memories, missed, sum(past), left_out),
             query.max_tokens,
             open_tokenizer(query.tokenizer).approximate,
             self._snapshot.revision,
-            len(found.rows),
+            len(found.rows) + left_out,
             stages,
+            confidence,
+            left_out,
             degraded,
         )
 
@@ -338,7 +355,7 @@ class MemorySearch:
     def _candidates(self, vector: F32 | None) -> _Candidates:
         """Return the memories that a search finds. After changes it waits for the index."""
         if not self._scopes:
-            return _Candidates([], [], np.zeros(0))
+            return _NONE_FOUND
         snapshot = self._snapshot
         found, semantic, most = self._fused(vector)
         text_ids = snapshot.text_id[found].tolist()
@@ -393,7 +410,12 @@ class MemorySearch:
         return found.rows, found.scores, sum(weights) / (fusion.k + 1.0)
 
     def _reason(
-        self, rows: Sequence[int], taken: Sequence[Memory], missed: Sequence[int], past: int
+        self,
+        rows: Sequence[int],
+        taken: Sequence[Memory],
+        missed: Sequence[int],
+        past: int,
+        left_out: int,
     ) -> str:
         """Return the reasons for a search and for its end."""
         read = self._read
@@ -402,6 +424,8 @@ class MemorySearch:
             said.append(f"a search fills the rest with {len(taken)} memories")
         if not self._scopes:
             said.append(f"there is nothing below {' and '.join(self._query.scope.roots())}")
+        elif left_out:
+            said.append(f"nothing is known about that: {left_out} memories are below the floor")
         elif not rows:
             said.append("nothing matches")
         elif missed:

@@ -201,9 +201,10 @@ class RetrievalService:
         async with self._runner(context, heavy=True) as run:
             name = context_messages.source_of(request)
             plan = context_messages.plan_of(request, self._settings.context, self._most_bytes)
+            floor = decode.floor(request, self._settings.context.floor)
             source = await run.here(self._source, request, name)
             sources = await sources_of(
-                self._engine, self._vectors, self._models.rerankers, source, run, most
+                self._engine, self._vectors, self._models.rerankers, source, run, most, floor
             )
 
             def render() -> bytes:
@@ -213,9 +214,7 @@ class RetrievalService:
                 notes = (*sources.degraded, *count_used(self._engine, ids))
                 stages = (*sources.stages, Stage("build", started, perf_counter()))
                 self._metrics.took("BuildContext", stages)
-                reply = context_messages.response_of(
-                    text, sources.revision, stages, notes, self._most_bytes
-                )
+                reply = context_messages.response_of(text, sources, stages, notes, self._most_bytes)
                 return reply.SerializeToString()
 
             return await run.away(render)

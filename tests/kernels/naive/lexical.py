@@ -71,6 +71,12 @@ def score_scope(
     return bm25(texts, terms), bm25({d.id: document(d) for d in walk(top)}, terms)
 
 
+def known_share(top: Directory, terms: Collection[str]) -> float:
+    """Return the share of some terms that a text below a directory has."""
+    there = {term for text in texts_below(top) for term in text.terms}
+    return len(there & set(terms)) / max(1, len(terms))
+
+
 def ranges_of(
     postings_of: Iterable[Sequence[tuple[int, int]]], low: int, high: int
 ) -> list[list[tuple[int, int]]]:

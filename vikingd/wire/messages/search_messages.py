@@ -75,6 +75,7 @@ def search_reply(
         total=encoded.total,
         revision=found.revision,
         rerank=find_reply.rerank(found.rerank),
+        confidence=common_messages.confidence(found.confidence),
     )
     for query, hits, of_query, trace in zip(queries, found.found, named, traces, strict=True):
         added = reply.query_results.add(
