@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import find as kernel
 from viking_kernels.arrays import F32, FINAL, I32, NODE, decode_file
+from viking_kernels.other_script import BEST_BY_WORDS
 from viking_kernels.scope import place
 from viking_kernels.walk import EXHAUSTED
 
@@ -108,6 +109,8 @@ def test_exact_scores_are_those_of_the_formulas(shape, alpha):
         )
         compare(world, top, query, found, plain)
         assert found.sample_files == len(files_below(top))
+        assert found.files_per_directory == plain.files_per_directory
+        assert found.other_script == pytest.approx(plain.cap, abs=1e-5)
     world.close()
 
 
@@ -270,7 +273,7 @@ def test_a_walk_finds_the_best_of_what_it_saw(shape, alpha, sample, k, most, see
     opened = set(found.opened.tolist())
     lexical, _ = naive.score_scope(top, query.terms if query.use_lexical else {})
     by_words = {key for key, score in lexical.items() if score > 0}
-    if len(by_words) > kernel.BEST_BY_WORDS:
+    if len(by_words) > BEST_BY_WORDS:
         by_words = set()
     last = found.parts[-1, FINAL] if len(found.rows) >= k else 0.0
     for file in files_below(top):
