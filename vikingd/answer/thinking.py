@@ -154,7 +154,12 @@ class Walk:
         return bool(self._rounds)
 
     def failed(self, reason: str, model: str) -> FindHits:
-        """Return QUICK's answer, with the reason for it."""
+        """Return the answer without a reranker, by meaning and words (SearchMode.QUICK).
+
+        Args:
+            reason: the failure of the reranker, for the reply.
+            model: the name of the reranker's model.
+        """
         detail = f"{reason}: scored by meaning and words"
         return replace(
             self.plain,

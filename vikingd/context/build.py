@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from vikingd.context.assemble import Cited, Style, assemble
 from vikingd.context.cut import cut
-from vikingd.context.prompt_parts import (
+from vikingd.context.deduplicated_parts import (
     ABSTRACT,
     CONTENT,
     MIN_REPEATED,

@@ -126,7 +126,14 @@ def text_checksum(
 
 
 def vector_checksum(text_id: Any, revision: Any, digest: Any, vector: Any) -> int | None:
-    """Return the checksum of the vector of a text; None while there is none."""
+    """Return the checksum of the vector of a text; None while the text has no vector.
+
+    Args:
+        text_id: the id of the text.
+        revision: the revision of the commit that wrote the vector.
+        digest: the digest of the text that the vector was made of.
+        vector: fp32 numbers as bytes.
+    """
     if vector is None and revision is None and digest is None:
         return None
     try:
