@@ -426,3 +426,21 @@ def test_a_filter_leaves_the_scores_alone(shape, sample, seed):
         np.testing.assert_array_equal(bound.rows, free.rows[kept])
         np.testing.assert_array_equal(bound.parts, free.parts[kept])
     world.close()
+
+
+def test_parents_of_many_files_count_less():
+    """With 20 files per directory, parents count for 3 / 4 of what the gate leaves."""
+    world = World(1)
+    for name in ("a", "b"):
+        world.commit([world.put(f"viking://{name}", True, world.random_texts(1))])
+        texts = [world.random_texts(1) for _ in range(20)]
+        world.commit([world.put(f"viking://{name}/{i}", False, one) for i, one in enumerate(texts)])
+    query = replace(world.query(), vector=np.ones(world.dimension), use_dense=True)
+    found = search(world.snapshot, "viking://", query)
+    assert found.files_per_directory == 20
+    assert found.gate > 0
+    assert found.parent_weight == pytest.approx(naive.parent_weight(found.gate, 20))
+    assert found.parent_weight == pytest.approx(0.5 * found.gate * 0.75)
+    plain = naive.find(world.root, query, world.prior.astype(float), None, found.gate)
+    compare(world, world.root, query, found, plain)
+    world.close()
