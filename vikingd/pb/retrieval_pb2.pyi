@@ -705,7 +705,9 @@ class ScoreParts(_message.Message):
     scope has less than .2, the scores of all files are multiplied by FindTrace.lexical_rescale.
     """
     dense_weight: _builtins.float
-    """The weight of dense in node_score."""
+    """The weight of dense in node_score. For a text in another script than the query's it is
+    node_score / dense, see FindTrace.other_script_cap.
+    """
     node_score: _builtins.float
     """The own score of the node."""
     smoothed: _builtins.float
@@ -722,7 +724,7 @@ class ScoreParts(_message.Message):
     """
     title: _builtins.float
     """The share of the title of a file: .1 times the square of the share of its terms that the query
-    has. 0 where the reranker has decided.
+    has; half of that if it is one term of a query of several. 0 where the reranker has decided.
     """
     feedback: _builtins.float
     """The second stage, for the 30 best files of a scope. Each of the four is the amount that is added,
@@ -862,6 +864,8 @@ class FindTrace(_message.Message):
     STOP_REASON_FIELD_NUMBER: _builtins.int
     IDENTIFIERS_FIELD_NUMBER: _builtins.int
     LEXICAL_RESCALE_FIELD_NUMBER: _builtins.int
+    OTHER_SCRIPT_CAP_FIELD_NUMBER: _builtins.int
+    FILES_PER_DIRECTORY_FIELD_NUMBER: _builtins.int
     DATES_FIELD_NUMBER: _builtins.int
     method: Global___Method.ValueType
     """The method that was used."""
@@ -894,6 +898,15 @@ class FindTrace(_message.Message):
     lexical_rescale: _builtins.float
     """Lexical scores were multiplied by this factor, so that the best of the scope has at least the
     score floor .2. 1: no rescale was necessary.
+    """
+    other_script_cap: _builtins.float
+    """The best node score of the texts in the query's script that have the best words. A text in another
+    script has no higher node score, unless .8 of its dense score is higher. 0: there is no cap, because
+    all texts of the scope are in the query's script, or none in it has a term of the query.
+    """
+    files_per_directory: _builtins.float
+    """The mean number of files of the sample's directories that have files. With more than 15 the parent
+    counts less: its share is multiplied by 15 / files_per_directory.
     """
     @_builtins.property
     def terms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -934,11 +947,13 @@ class FindTrace(_message.Message):
         stop_reason: Global___StopReason.ValueType = ...,
         identifiers: _builtins.bool = ...,
         lexical_rescale: _builtins.float = ...,
+        other_script_cap: _builtins.float = ...,
+        files_per_directory: _builtins.float = ...,
         dates: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dates", b"dates", "directories", b"directories", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dates", b"dates", "directories", b"directories", "files_per_directory", b"files_per_directory", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "other_script_cap", b"other_script_cap", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
