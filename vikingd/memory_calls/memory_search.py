@@ -54,7 +54,7 @@ from vikingd.memory.model import (
 )
 from vikingd.memory.named_days import Days
 from vikingd.memory.routes import Routes
-from vikingd.memory_calls.direct_recall import Direct, DirectRecall
+from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct, DirectRecall
 from vikingd.memory_calls.newest_first import newest_first
 from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
 from vikingd.memory_calls.used_memories import count_used, named
@@ -179,7 +179,11 @@ class MemorySearch:
     """
 
     def __init__(
-        self, engine: Engine, query: RecallQuery, read: Direct, most_bytes: int = UNBOUNDED
+        self,
+        engine: Engine,
+        query: RecallQuery,
+        read: Direct = NOTHING_READ,
+        most_bytes: int = UNBOUNDED,
     ) -> None:
         self._engine = engine
         self._query = query
