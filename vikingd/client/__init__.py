@@ -92,6 +92,7 @@ from vikingd.client.memory_calls import (
     RefusedMemory,
     ReinforceResult,
     RememberResult,
+    SparedMemory,
 )
 from vikingd.client.memory_entries import AsyncMemories, Memories, MemoryEntry
 from vikingd.client.results import (
@@ -167,8 +168,9 @@ __all__ = [
     "ReinforceResult", "Relation", "RememberOutcome", "RememberResult", "Rerank", "RerankRound",
     "RerankStatus", "RetrieveResult", "RetrievedItem", "RevisionDiffers", "RevisionNotReached",
     "Right", "RotatedKey", "Rrf", "SalienceParts", "ScoreParts", "SearchMode", "SearchResult",
-    "SearchSession", "Session", "SessionMessage", "Stats", "StopReason", "Stopping", "StoreAway",
-    "StoreDamaged", "StoreFailed", "StoreInUse", "StoreMismatch", "Tenant", "TenantList",
+    "SearchSession", "Session", "SessionMessage", "SparedMemory", "Stats", "StopReason",
+    "Stopping", "StoreAway", "StoreDamaged", "StoreFailed", "StoreInUse", "StoreMismatch",
+    "Tenant", "TenantList",
     "TimedOut", "TooLarge", "TracedDirectory", "TracedMean", "TypedQuery", "Unauthenticated",
     "Unreachable", "Unreadable", "Unsendable", "VerifyReport", "WeightedSum", "context_input",
     "context_items", "find_request", "retrieve_request", "vector_bytes",

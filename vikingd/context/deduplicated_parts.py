@@ -44,6 +44,7 @@ class Piece:
     overview: str = ""
     content: str | None = None  # None if it was not read
     gone: bool = False  # there is no such context or passage
+    date: str = ""  # of a memory: the day when it was last said, as YYYY-MM-DD
 
 
 class Segment(NamedTuple):
@@ -80,6 +81,11 @@ class Part:
     def section(self) -> str:
         """The headings above the part; a summary has none."""
         return self.piece.section if self.level == CONTENT else ""
+
+    @property
+    def is_placed(self) -> bool:
+        """True if the segments are of the content of the file, at known places."""
+        return self.place[1] == _PLACED
 
     def shortened(self, kept: str, mark: str) -> Part:
         """Return the part with only the beginning `kept` of its text, and the mark behind it."""

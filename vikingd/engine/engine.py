@@ -274,14 +274,14 @@ class Engine:
         """Count one access of each memory; a thread writes the counts within a second.
 
         Args:
-            ids: the ids of entries; an id that occurs twice counts twice.
+            ids: the ids of entries; an id that occurs twice counts twice, and 0 is no memory.
 
         Returns:
             False if this process only reads the store, so that nothing is counted.
         """
         if self._accesses is None:
             return False
-        self._accesses.count(ids)
+        self._accesses.count(filter(None, dict.fromkeys(ids)))
         return True
 
     def reembed(self, uri: str, after: str = "") -> Future[Committed]:

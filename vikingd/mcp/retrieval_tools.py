@@ -156,6 +156,10 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
         project: arguments.Project = "",
         limit: arguments.Limit = 20,
         max_tokens: arguments.MaxTokens = 1500,
+        used: Annotated[
+            list[Annotated[int, Field(ge=1, le=arguments.MAX_INTEGER), arguments.WHOLE]],
+            Field(max_length=100, description="Ids from earlier recalls that your answers used."),
+        ] = [],  # noqa: B006
     ) -> tool_answers.RecalledMemories:
         """Return the memories that matter for a question."""
         recalled = await client.recall(
@@ -165,6 +169,7 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
             limit=limit,
             max_tokens=max_tokens - ENVELOPE,
             no_touch=not counted,
+            used=dict.fromkeys(used),
         )
         memories = [_memory(memory) for memory in recalled]
         taken = fill(memories, max_tokens)
@@ -193,6 +198,7 @@ def _memory(memory: Memory) -> tool_answers.RecalledMemory:
         section=memory.section,
         date=f"{memory.time:%Y-%m-%d}" if memory.time else "",
         said=memory.reinforcement + 1,
+        pinned=memory.pinned,
     )
 
 

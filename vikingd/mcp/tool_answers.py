@@ -109,11 +109,13 @@ class RecalledMemory(BaseModel):
     section: str = Field(default="", description="The headings above it.")
     date: str = Field(default="", description="The day when it was last said.")
     said: int = Field(default=1, description="How often it was said.")
+    pinned: bool = Field(default=False, description="Only its id forgets it.")
 
     def __str__(self) -> str:
         about = [f"memory {self.id}" if self.id else "file"]
         about += [self.date] if self.date else []
         about += [f"said {self.said} times"] if self.said > 1 else []
+        about += ["pinned"] if self.pinned else []
         return lines(f"- {', '.join(about)}, {named(self.uri)}", quoted(self.content, "  "))
 
 

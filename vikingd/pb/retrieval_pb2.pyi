@@ -2024,6 +2024,7 @@ class BuildContextRequest(_message.Message):
     SEPARATOR_FIELD_NUMBER: _builtins.int
     ORDER_FIELD_NUMBER: _builtins.int
     FULL_TEXT_ONLY_FIELD_NUMBER: _builtins.int
+    NO_TOUCH_FIELD_NUMBER: _builtins.int
     max_tokens: _builtins.int
     """The tokens of the model's window: for the context and the reserved tokens together. 0: the daemon's
     default, see its configuration.
@@ -2043,6 +2044,8 @@ class BuildContextRequest(_message.Message):
     """The order of passages: by score or by place in the tree."""
     full_text_only: _builtins.bool
     """Whole passages only. False: abstracts and overviews replace passages that do not fit."""
+    no_touch: _builtins.bool
+    """Do not count the memories in the text as accessed; for evaluations."""
     @_builtins.property
     def items(self) -> Global___ContextItems:
         """Passages, or whole contexts, by URI."""
@@ -2073,10 +2076,11 @@ class BuildContextRequest(_message.Message):
         separator: _builtins.str | None = ...,
         order: Global___ContextOrder.ValueType = ...,
         full_text_only: _builtins.bool = ...,
+        no_touch: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "find", b"find", "items", b"items", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "uris", b"uris"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "citation", b"citation", "find", b"find", "full_text_only", b"full_text_only", "items", b"items", "max_tokens", b"max_tokens", "order", b"order", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "tokenizer", b"tokenizer", "uris", b"uris"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "citation", b"citation", "find", b"find", "full_text_only", b"full_text_only", "items", b"items", "max_tokens", b"max_tokens", "no_touch", b"no_touch", "order", b"order", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "tokenizer", b"tokenizer", "uris", b"uris"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__reserve_tokens: _TypeAlias = _typing.Literal["reserve_tokens"]  # noqa: Y015
     _WhichOneofArgType__reserve_tokens: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens"]  # noqa: Y015

@@ -198,10 +198,13 @@ def memory_file(db: Connection, uri: str) -> MemoryFile | None:
     (file,) = read_checked(db, row, entries=True)
     for damage in file.damages():
         refuse(damage)
-    upsert, entries = upsert_of(file), []
+    upsert, entries = upsert_of(file), list[StoredEntry]()
     states = {text_id: Entry(*entry) for text_id, *entry in db.execute(_ENTRIES_OF, row)}
     for text, indexed in zip(file.texts, upsert.texts, strict=True):
-        if (state := states.get(text.id)) is not None:
+        state = states.get(text.id)
+        if state is not None and state.is_rest and entries:
+            entries[-1] = entries[-1].continued(text.start, text.end, file.row.content)
+        elif state is not None and not state.is_rest:
             passage = indexed.passage if text.ordinal else upsert.abstract
             place = (text.ordinal, text.section, text.start, text.end)
             entries.append(StoredEntry(uri, state, *place, passage, indexed.vector))

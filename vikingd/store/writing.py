@@ -232,14 +232,20 @@ class WritableStore(Reads):
         )
 
     def reinforce(
-        self, ids: Sequence[int], by: int, once: Once | None = None, caller: Caller = LOCAL
+        self,
+        ids: Sequence[int],
+        by: int,
+        once: Once | None = None,
+        caller: Caller = LOCAL,
+        used: Sequence[int] = (),
     ) -> Future[Committed]:
-        """Raise the reinforcement of memories by their ids.
+        """Raise the reinforcement of memories by their ids, and count the accesses of used ones.
 
-        For `once` see `rewrite`. Fails with NotFound and PermissionDenied as `rewrite_holders`.
+        For `once` see `rewrite`. Fails with NotFound and PermissionDenied as `rewrite_holders`; of
+        used memories the right to read is enough.
         """
         return self._writer.submit(
-            lambda work: run_once(work, once, lambda: reinforce(work, ids, by, caller))
+            lambda work: run_once(work, once, lambda: reinforce(work, ids, by, caller, used))
         )
 
     def touch(self, accesses: Mapping[int, int]) -> Future[Committed]:

@@ -28,6 +28,7 @@ from vikingd.domain.retrieve_query import Include
 from vikingd.domain.rights import CALLER
 from vikingd.domain.search_query import SearchMode
 from vikingd.engine import Engine
+from vikingd.memory_calls.used_memories import count_used, placed
 from vikingd.pb import retrieval_pb2
 from vikingd.plan.find_plan import compile_find
 from vikingd.telemetry.metrics import Metrics
@@ -208,10 +209,12 @@ class RetrievalService:
             def render() -> bytes:
                 started = perf_counter()
                 text = built(self._engine, sources, plan)
+                ids = [] if request.no_touch else placed(self._engine, text)
+                notes = (*sources.degraded, *count_used(self._engine, ids))
                 stages = (*sources.stages, Stage("build", started, perf_counter()))
                 self._metrics.took("BuildContext", stages)
                 reply = context_messages.response_of(
-                    text, sources.revision, stages, sources.degraded, self._most_bytes
+                    text, sources.revision, stages, notes, self._most_bytes
                 )
                 return reply.SerializeToString()
 

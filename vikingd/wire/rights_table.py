@@ -177,6 +177,8 @@ class Rule:
             found = [uri for i, uri in enumerate(found) if i not in refused]
         if self.name in ("Reinforce", "Forget"):
             found += map(str, request.ids)  # type: ignore[attr-defined]
+        if self.name == "Reinforce":
+            found += map(str, request.used)  # type: ignore[attr-defined]
         if self.name == "Remember" and reply is not None:
             found = [reply.uri]
         if self.name == "Extract" and reply is not None:

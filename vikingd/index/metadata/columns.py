@@ -165,7 +165,9 @@ class _Column:
     def kept(self, mapping: npt.NDArray[np.integer[Any]], revision: int) -> _Column:
         """Return the entries alive at a revision, with new node numbers, in ascending order."""
         entries = self.view.entries()
-        entries = entries.at(np.flatnonzero(entries.alive(revision)))
+        # The writer may have more nodes by now, at the same revision while it builds an index.
+        known = entries.nodes < len(mapping)
+        entries = entries.at(np.flatnonzero(known & entries.alive(revision)))
         entries = entries._replace(nodes=mapping[entries.nodes].astype(np.int32))
         order = np.argsort(entries.nodes, kind="stable")
         entries = entries.at(order[np.count_nonzero(entries.nodes < 0) :])

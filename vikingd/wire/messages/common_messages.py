@@ -69,7 +69,12 @@ def context(found: Context) -> contexts_pb2.Context:
     if found.metadata:
         message.metadata.update(found.metadata)
     for passage in found.passages:
-        added = message.passages.add(section=passage.section, start=passage.start, end=passage.end)
+        added = message.passages.add(
+            section=passage.section,
+            start=passage.start,
+            end=passage.end,
+            continues=passage.continues,
+        )
         if (entry := passage.entry) is not None:
             added.memory.CopyFrom(
                 contexts_pb2.MemoryState(
