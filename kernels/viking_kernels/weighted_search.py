@@ -66,10 +66,10 @@ def weighted_top(
     If the scripts of text and query mismatch, the score is (v + w) * dense.
 
     Args:
-        tree, vectors, stats: of a snapshot.
+        tree, vectors, stats: the arrays of a snapshot.
         raw: the query, with use_lexical off: the weights alone decide how words count.
         scope: the directory to search.
-        terms: of the query; not used if w is 0.
+        terms: the terms of the query; not used if w is 0.
         plan: the weights and limits.
         scratch: for all rows of the tree; no other search may use it at the same time.
 

@@ -14,7 +14,7 @@ MESSAGE_BYTES = 64
 
 
 class Stage(NamedTuple):
-    """A part of the work on an answer, with its start and end by `time.perf_counter`."""
+    """A timed step of an answer, such as "embed" or "score"; times are of `time.perf_counter`."""
 
     name: str
     started: float

@@ -66,7 +66,7 @@ class FindScope(QueryScope):
         """Return the plan for the kernel.
 
         Args:
-            terms: of the query in this snapshot.
+            terms: the terms of the query in this snapshot.
             only: uint8 [files of the scope], 1 for each file to return, whatever its score; None
                 returns as the query says.
             whole: score every file if the query leaves the method open, and keep the node scores
