@@ -42,6 +42,8 @@ class FindHits:
     degraded: Degraded = ()
     trace: FindTrace | None = None
     rerank: Rerank | None = None  # None in QUICK
+    questions: tuple[str, ...] = ()  # of a request that asks several
+    further_traces: tuple[FindTrace, ...] = ()  # of the questions after the first
 
 
 def best(snapshot: Snapshot, hits: list[Hit], limit: int) -> tuple[Hit, ...]:

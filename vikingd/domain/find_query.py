@@ -139,6 +139,7 @@ class FindTrace:
     stop_reason: StopReason
     identifiers: bool
     lexical_rescale: float
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -454,6 +454,7 @@ class RecallResponse(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
     total_tokens: _builtins.int
     """The tokens of all contents."""
     budget_remaining: _builtins.int
@@ -480,6 +481,12 @@ class RecallResponse(_message.Message):
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.Degradation]:
         """As in FindResponse."""
 
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The questions of a request that asks several; each is searched by itself. Empty: there is one, or
+        no search answered.
+        """
+
     def __init__(
         self,
         *,
@@ -493,10 +500,11 @@ class RecallResponse(_message.Message):
         revision: _builtins.int = ...,
         timings: _abc.Iterable[_retrieval_pb2.StageTiming] | None = ...,
         degraded: _abc.Iterable[_retrieval_pb2.Degradation] | None = ...,
+        questions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "budget_remaining", b"budget_remaining", "candidates", b"candidates", "degraded", b"degraded", "path", b"path", "reason", b"reason", "results", b"results", "revision", b"revision", "timings", b"timings", "total_tokens", b"total_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "budget_remaining", b"budget_remaining", "candidates", b"candidates", "degraded", b"degraded", "path", b"path", "questions", b"questions", "reason", b"reason", "results", b"results", "revision", b"revision", "timings", b"timings", "total_tokens", b"total_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

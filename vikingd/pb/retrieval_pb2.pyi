@@ -598,6 +598,7 @@ class MatchedContext(_message.Message):
     RELATIONS_FIELD_NUMBER: _builtins.int
     PASSAGES_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    TWIN_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """The URI of the context; once in a reply."""
     context_type: _contexts_pb2.ContextType.ValueType
@@ -610,6 +611,8 @@ class MatchedContext(_message.Message):
     """L0, one or two sentences."""
     score: _builtins.float
     """The score in (0, 1], comparable between queries."""
+    twin: _builtins.str
+    """The same page in another language, which this one stands before. Empty: none was found."""
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[_contexts_pb2.Relation]:
         """The linked contexts of the scope, best for this query first, ties by URI; at most 5."""
@@ -634,10 +637,11 @@ class MatchedContext(_message.Message):
         relations: _abc.Iterable[_contexts_pb2.Relation] | None = ...,
         passages: _abc.Iterable[Global___MatchedPassage] | None = ...,
         parts: Global___ScoreParts | None = ...,
+        twin: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "context_type", b"context_type", "is_leaf", b"is_leaf", "level", b"level", "parts", b"parts", "passages", b"passages", "relations", b"relations", "score", b"score", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "context_type", b"context_type", "is_leaf", b"is_leaf", "level", b"level", "parts", b"parts", "passages", b"passages", "relations", b"relations", "score", b"score", "twin", b"twin", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -811,6 +815,7 @@ class FindTrace(_message.Message):
     STOP_REASON_FIELD_NUMBER: _builtins.int
     IDENTIFIERS_FIELD_NUMBER: _builtins.int
     LEXICAL_RESCALE_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
     method: Global___Method.ValueType
     """The method that was used."""
     scope_directories: _builtins.int
@@ -843,6 +848,8 @@ class FindTrace(_message.Message):
     """Lexical scores were multiplied by this factor, so that the best of the scope has at least the
     score floor .2. 1: no rescale was necessary.
     """
+    question: _builtins.str
+    """The question that this trace explains, of a request that asks several. Empty: there is one."""
     @_builtins.property
     def terms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The terms of the query, as in the index."""
@@ -876,10 +883,11 @@ class FindTrace(_message.Message):
         stop_reason: Global___StopReason.ValueType = ...,
         identifiers: _builtins.bool = ...,
         lexical_rescale: _builtins.float = ...,
+        question: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "query_script", b"query_script", "question", b"question", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1038,6 +1046,8 @@ class FindResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     TRACE_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
+    FURTHER_TRACES_FIELD_NUMBER: _builtins.int
     total: _builtins.int
     """The number of results in the three lists."""
     revision: _builtins.int
@@ -1070,6 +1080,16 @@ class FindResponse(_message.Message):
     def rerank(self) -> Global___Rerank:
         """The work of the reranker; only in THINKING."""
 
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The questions of a request that asks several ("Who is Ada? Also, where is the key?"), at most 4.
+        Each is searched by itself. Empty: there is one, or the request brought its vector.
+        """
+
+    @_builtins.property
+    def further_traces(self) -> _containers.RepeatedCompositeFieldContainer[Global___FindTrace]:
+        """The traces of the questions after the first, whose trace is `trace`; only with `trace`."""
+
     def __init__(
         self,
         *,
@@ -1082,10 +1102,12 @@ class FindResponse(_message.Message):
         degraded: _abc.Iterable[Global___Degradation] | None = ...,
         trace: Global___FindTrace | None = ...,
         rerank: Global___Rerank | None = ...,
+        questions: _abc.Iterable[_builtins.str] | None = ...,
+        further_traces: _abc.Iterable[Global___FindTrace] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["rerank", b"rerank", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "memories", b"memories", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "further_traces", b"further_traces", "memories", b"memories", "questions", b"questions", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1402,6 +1424,7 @@ class SearchResponse(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
     total: _builtins.int
     """The number of results in the three lists."""
     revision: _builtins.int
@@ -1438,6 +1461,12 @@ class SearchResponse(_message.Message):
     def rerank(self) -> Global___Rerank:
         """The work of the reranker for all queries; its rounds are in query_results."""
 
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The questions of a task that asks several; each is a query of the plan. Empty: there is one, or a
+        model made the plan.
+        """
+
     def __init__(
         self,
         *,
@@ -1451,10 +1480,11 @@ class SearchResponse(_message.Message):
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
         degraded: _abc.Iterable[Global___Degradation] | None = ...,
         rerank: Global___Rerank | None = ...,
+        questions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["query_plan", b"query_plan", "rerank", b"rerank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "memories", b"memories", "query_plan", b"query_plan", "query_results", b"query_results", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "memories", b"memories", "query_plan", b"query_plan", "query_results", b"query_results", "questions", b"questions", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
