@@ -13,7 +13,7 @@ from vikingd.answer.deadline import Deadline, Runner, wait_for_revision
 from vikingd.answer.find_hits import FindHits, Hit, Relations
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import find_all
-from vikingd.answer.several_questions import in_rounds, linked_of, rounds
+from vikingd.answer.several_questions import in_rounds, linked_of, rounds, twins_of
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.contexts import ContextType
@@ -60,7 +60,8 @@ class SearchHits:
         """Return the best hits of all queries; None of none."""
         if self.questions and self.plan.source is PlanSource.NONE:
             hits = in_rounds([one.hits for one in self.found], self.found[0].snapshot, limit)
-            return replace(self.found[0], hits=hits, linked=linked_of(self.found))
+            linked, twins = linked_of(self.found), twins_of(self.found)
+            return replace(self.found[0], hits=hits, linked=linked, twins=twins)
         return merged(self.found, limit)
 
 
@@ -216,7 +217,8 @@ def merged(found: Sequence[FindHits], limit: int) -> FindHits | None:
         if len(kept) == limit:
             break
         kept[hit.row] = None
-    return replace(found[0], hits=[hit for hit in in_order if hit.row in kept], linked=linked)
+    chosen = [hit for hit in in_order if hit.row in kept]
+    return replace(found[0], hits=chosen, linked=linked, twins=twins_of(found))
 
 
 def rerank_of(found: Sequence[FindHits]) -> Rerank:

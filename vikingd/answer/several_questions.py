@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -57,6 +57,14 @@ def linked_of(found: Sequence[FindHits]) -> Relations:
     return linked
 
 
+def twins_of(found: Sequence[FindHits]) -> Mapping[int, int]:
+    """Return the twins of all hits."""
+    twins: dict[int, int] = {}
+    for one in reversed(found):
+        twins.update(one.twins)
+    return twins
+
+
 def answered(plans: Sequence[FindPlan], found: Sequence[FindHits]) -> FindHits:
     """Return the answer to a request from the hits for each of its questions."""
     if len(found) == 1:
@@ -82,4 +90,5 @@ def answered(plans: Sequence[FindPlan], found: Sequence[FindHits]) -> FindHits:
         rerank,
         questions,
         tuple(traces[1:]),
+        twins_of(found),
     )

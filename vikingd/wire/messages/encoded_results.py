@@ -105,7 +105,7 @@ class EncodedResults:
 
         The passages have what the contexts leave. A text that does not fit is not read.
         """
-        snapshot, linked = found.snapshot, found.linked
+        snapshot, linked, twins = found.snapshot, found.linked, found.twins
         kept = self._of(snapshot)
         contexts, texts = kept.contexts, kept.passages
         whole: list[_Context] = []
@@ -120,6 +120,8 @@ class EncodedResults:
             left -= context.room
             for relation in linked.get(row, ()) if linked else ():
                 left -= MESSAGE_BYTES + _size_of_relation(relation)
+            if row in twins:
+                left -= MESSAGE_BYTES + size_of(snapshot.uri(twins[row]))
             if left < 0:
                 budget.left_out = len(found.hits) - len(whole)
                 break
@@ -131,6 +133,9 @@ class EncodedResults:
             parts = [context.data, _LEVELS[hit.level], _packed(hit.score)]
             if linked and (related := linked.get(hit.row)):
                 parts.append(_relations(related))
+            if hit.row in twins:
+                twin = snapshot.uri(twins[hit.row])
+                parts.append(MatchedContext(twin=twin).SerializeToString())
             for i, (text, own) in enumerate(hit.passages):
                 if not budget.left:
                     budget.shortened += len(hit.passages) - i
