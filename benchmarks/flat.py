@@ -169,7 +169,7 @@ def one_directory(length: I32, dimension: int) -> tuple[Tree, SubtreeStats, Scop
     files = Files(
         zeros, following, rows - 1, never, np.stack([rows, rows + 1], 1), np.full(n, -1, np.int32)
     )
-    texts = Texts(rows, zeros, zeros.astype(np.uint8), length, zeros + 1, never.copy(), none)
+    texts = Texts(rows, zeros, zeros.astype(np.uint8), length, zeros + 1, zeros, never.copy(), none)
     counts = np.zeros((1, COUNTS), np.int64)
     counts[0, [FILES, DIRECTORIES, TEXTS, TEXT_LENGTH]] = n, 1, n, length.sum()
     centroids, none_of = np.zeros((0, dimension), np.float32), np.zeros(0, np.float32)

@@ -10,6 +10,7 @@ from viking_kernels import find as kernel
 from viking_kernels.arrays import (
     FINAL,
     NODE,
+    PARTS,
     Scratch,
     decode_file,
     encode_file,
@@ -34,7 +35,7 @@ from vikingd.domain.contexts import ABSTRACT, PASSAGE
 from vikingd.domain.find_query import Levels, Method, ScoreParts
 from vikingd.plan.find_plan import FindPlan, FindScope
 
-_UNMATCHED = ScoreParts(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+_UNMATCHED = ScoreParts(*[0.0] * PARTS)
 
 
 def find(plan: FindPlan) -> FindHits:

@@ -198,6 +198,10 @@ class Walk:
             parent=node.parent,
             parent_weight=node.weight,
             title=0.0,
+            feedback=0.0,
+            cover=0.0,
+            reply=0.0,
+            date=0.0,
             final=node.final,
             rerank=node.rerank,
         )

@@ -9,6 +9,7 @@ from dataclasses import astuple
 from typing import Protocol
 
 from vikingd.access.quotas import EmbeddingDay
+from vikingd.domain.checksums import opened, sealed
 
 EmbeddingLimit = Callable[[], int]
 """Returns the texts that a store may embed in a UTC day, 0 without a limit; for any thread."""
@@ -46,7 +47,7 @@ class DailyAllowance:
     def _day(self) -> EmbeddingDay:
         """The count; it is read at its first use, because most stores of many embed nothing."""
         if self._read is None:
-            kept = self._store.get_meta(_KEY)
+            kept = opened(self._store.get_meta(_KEY))
             self._read = EmbeddingDay(*json.loads(kept)) if kept else EmbeddingDay()
         return self._read
 
@@ -61,7 +62,7 @@ class DailyAllowance:
 
     def kept(self) -> Mapping[str, bytes]:
         """Return the count as a value of the store's meta."""
-        return {_KEY: json.dumps(astuple(self._day)).encode()}
+        return {_KEY: sealed(json.dumps(astuple(self._day)).encode())}
 
     def why(self) -> tuple[str, int]:
         """Return why no text is left, and the end of the day in microseconds since the epoch."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from viking_kernels.arrays import F32, SCRIPTS
 
+from vikingd.domain.checksums import opened, sealed
 from vikingd.domain.errors import DiskFull, EmbedderFailed
 from vikingd.engine.store_opening import Progress
 from vikingd.models.embed.backlogs import Backlogs
@@ -20,6 +21,8 @@ from vikingd.telemetry.metrics import Metrics
 
 if TYPE_CHECKING:
     from vikingd.store.postgres.postgres_database import Database
+
+_BYTES = 4  # of a float32
 
 
 class Shared:
@@ -64,8 +67,8 @@ class Shared:
         if provider.dimension is None:
             return np.zeros((SCRIPTS, dimension), np.float32)
         key = f"prior/{provider.model}/{dimension}"
-        kept = store.get_meta(key)
-        if kept is not None:
+        kept = opened(store.get_meta(key))
+        if kept is not None and len(kept) == _BYTES * SCRIPTS * dimension:
             return np.frombuffer(kept, "<f4").reshape(SCRIPTS, dimension).astype(np.float32)
         with self._lock:
             if self._prior is None:
@@ -77,7 +80,7 @@ class Shared:
             prior = self._prior.astype(np.float32)
         if isinstance(store, WritableStore):
             try:
-                store.set_meta(key, prior.astype("<f4").tobytes())
+                store.set_meta(key, sealed(prior.astype("<f4").tobytes()))
             except DiskFull as error:
                 progress(f"the next start must compute the model's prior again: {error}")
         return prior

@@ -118,6 +118,7 @@ def _row_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
         "text_ordinal": snapshot.text_ordinal[texts],
         "text_has_vector": has_vector.astype(np.uint8),
         "text_embeddable": snapshot.text_embeddable[texts],
+        "text_turn": tree.texts.turn[texts],
     }
 
 

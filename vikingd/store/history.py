@@ -101,8 +101,6 @@ def history_of(db: Connection) -> History | None:
         )
     except (ValueError, TypeError) as error:
         raise store_damaged("its history cannot be read") from error
-    if type(store) is not str or type(revision) is not int:
-        raise store_damaged("its history cannot be read")
     return History(store, epochs, revision)
 
 

@@ -130,6 +130,7 @@ def upsert_of(context: Checked) -> Upsert:
         abstract=row.abstract,
         metadata=metadata_of(row.metadata, row.uri),
         texts=tuple(texts),
+        time=row.time,
     )
 
 
