@@ -41,9 +41,12 @@ async def find(
     found = await client.find(
         query, target_uri=target_uri, context_types=_types(types), limit=limit
     )
-    results, rest = _fitted(tuple(found), max_tokens)
+    results, rest = _fitted(tuple(found), max_tokens - sum(map(tokens, found.questions)))
     return tool_answers.FoundFiles(
-        results=results, rest=rest, note=tool_answers.note_of(found.degraded)
+        results=results,
+        queries=list(found.questions),
+        rest=rest,
+        note=tool_answers.note_of(found.degraded),
     )
 
 
@@ -135,6 +138,7 @@ def _result(match: MatchedContext, passages: int) -> tool_answers.FoundFile:
             tool_answers.FoundPassage(offset=one.start, section=one.section, content=one.text)
             for one in shown
         ],
+        twin=match.twin,
     )
 
 
