@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -94,7 +94,10 @@ class Recall(_Section):
 
     top_k: int = Field(default=50, ge=1, le=500)
     max_tokens: int = Field(default=1500, ge=1, le=1_000_000)
-    semantic: float = Field(default=0.5, ge=0, le=1)  # these four are weights that sum to 1
+    # The weights of a request without any; "": relevance, or salience if weights are set here.
+    profile: Literal["", "relevance", "salience"] = ""
+    # These four are the weights of the profile salience. They sum to 1.
+    semantic: float = Field(default=0.5, ge=0, le=1)
     reinforcement: float = Field(default=0.2, ge=0, le=1)
     recency: float = Field(default=0.2, ge=0, le=1)
     access: float = Field(default=0.1, ge=0, le=1)
@@ -112,6 +115,12 @@ class Recall(_Section):
             )
         self.table()
         return self
+
+    @property
+    def default_profile(self) -> str:
+        """The profile of a request that names none."""
+        weighted = {"semantic", "reinforcement", "recency", "access"} & self.model_fields_set
+        return self.profile or ("salience" if weighted else "relevance")
 
     def table(self) -> Routes:
         """Return the files of memories by the words that name them."""

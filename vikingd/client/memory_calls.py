@@ -237,6 +237,7 @@ def recall(
     skip_oversize: bool = False,
     no_touch: bool = False,
     min_revision: int = 0,
+    paths: Many[RecallPath] = (),
 ) -> memories_pb2.RecallRequest:
     """Recall the memories that matter now, within a budget of tokens.
 
@@ -251,8 +252,9 @@ def recall(
         top_k: return at most this many memories; None: the daemon's default.
         limit: the same as `top_k`; give one of them.
         without: the paths to skip.
-        fusion: the fusion of meaning and words; None: WeightedSum(0.5, 0.5).
-        profile: weights by name, "salience" or "relevance"; "": the daemon's default.
+        fusion: the fusion of meaning and words; None: the scores of a find, with the memories
+            before and after one, and its file.
+        profile: weights by name, "relevance" or "salience"; "": the daemon's default.
         weights: weights of meaning, reinforcement, recency and access, which sum to 1.
         half_life_days: the days after which recency has halved; None: the daemon's default.
         now: the reference time of ages and of words such as "yesterday"; None: the clock.
@@ -260,6 +262,8 @@ def recall(
         skip_oversize: skip a memory that does not fit, and go on to smaller ones.
         no_touch: do not count the returned memories as accessed.
         min_revision: answer from this revision or a later one.
+        paths: the strict form: the paths to try, in this order; a trigger word alone decides, and
+            the first path with an answer gives all of it. (): the default form.
     """
     request = memories_pb2.RecallRequest(
         query=query,
@@ -276,6 +280,7 @@ def recall(
         skip_oversize=skip_oversize,
         no_touch=no_touch,
         min_revision=min_revision,
+        paths=many_of(RecallPath, paths, "paths"),
     )
     if weights is not None:
         own = request.weights

@@ -44,6 +44,7 @@ class Piece:
     overview: str = ""
     content: str | None = None  # None if it was not read
     gone: bool = False  # there is no such context or passage
+    date: str = ""  # of a memory: the day when it was last said, as YYYY-MM-DD
 
 
 class Segment(NamedTuple):

@@ -70,10 +70,14 @@ def recall(
         ),
     ] = 0,
     profile: Annotated[
-        str, typer.Option(help="Weights by name: salience, or relevance for questions of fact.")
+        str, typer.Option(help="Weights by name: relevance (most evidence), or salience.")
     ] = "",
     search: Annotated[
-        bool, typer.Option("--search", help="Search, whatever file or day the query names.")
+        bool, typer.Option("--search", help="Search, whatever file or day the query asks for.")
+    ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Known file, timeline, search: the first that a word names."),
     ] = False,
     skip_oversize: Annotated[
         bool, typer.Option("--skip-oversize", help="Skip memories that are too large.")
@@ -98,7 +102,8 @@ def recall(
         tokenizer=tokenizer,
         top_k=top_k,
         profile=profile,
-        without=(RecallPath.FAST, RecallPath.TIMELINE) if search else (),
+        without=(RecallPath.FAST, RecallPath.TIMELINE) if search and not strict else (),
+        paths=_paths(search=search) if strict else (),
         skip_oversize=skip_oversize,
         no_touch=no_touch,
         now=now,
@@ -220,6 +225,11 @@ def forget(
     done = "would forget" if dry_run else "forgot"
     end = Text(f"{done} {len(reply.forgotten):,} memories at revision {reply.revision}")
     session.show(reply, _memories(reply.forgotten) if reply.forgotten else None, footer=end)
+
+
+def _paths(*, search: bool) -> tuple[RecallPath, ...]:
+    """Return the paths of the strict form; with `search` the search alone."""
+    return (RecallPath.HYBRID,) if search else tuple(RecallPath)
 
 
 def _memories(memories: Iterable[memories_pb2.Memory]) -> Table:

@@ -97,7 +97,7 @@ class Salience:
 
 
 RELEVANCE = Salience(0.94, 0.02, 0.02, 0.02)
-"""The profile for questions of fact: newer and stronger memories win only among equal matches."""
+"""The profile that keeps most evidence: the newer and stronger win only among equal matches."""
 
 
 def is_earlier(section: str) -> bool:
@@ -109,7 +109,12 @@ def is_earlier(section: str) -> bool:
 class RecallQuery:
     """A checked recall; RecallRequest in the proto documents each field.
 
-    `now` is in microseconds since the epoch.
+    Attributes:
+        now: in microseconds since the epoch.
+        fusion: of meaning and words; None: the scores of a find, with neighbours and files.
+        paths: in the strict form the paths to try, in this order, by any trigger; empty: the
+            default form, in which the search fills what the other paths leave.
+        newest_first: of memories that speak of the same thing, the newest comes first.
     """
 
     text: str
@@ -120,11 +125,17 @@ class RecallQuery:
     tokenizer: str
     top_k: int
     without: frozenset[RecallPath]
-    fusion: Rrf | WeightedSum
+    fusion: Rrf | WeightedSum | None
     salience: Salience
     skip_oversize: bool
     no_touch: bool
     min_revision: int
+    paths: tuple[RecallPath, ...] = ()
+    newest_first: bool = False
+
+    def tries(self, path: RecallPath) -> bool:
+        """Return True if a path may answer."""
+        return path in self.paths if self.paths else path not in self.without
 
 
 @dataclass(frozen=True, slots=True)

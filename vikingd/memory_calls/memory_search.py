@@ -17,8 +17,8 @@ from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.ranked_lists import fused, merged
-from vikingd.answer.shown_texts import key_of, name_of, shown
-from vikingd.answer.text_ranking import lists
+from vikingd.answer.shown_texts import key_of, name_of, shown, vector_of
+from vikingd.answer.text_ranking import lists, ranked_in_files
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.answers import (
@@ -35,7 +35,8 @@ from vikingd.domain.answers import (
 from vikingd.domain.contexts import Entry
 from vikingd.domain.errors import RevisionNotReached, StoreAway
 from vikingd.domain.prompt import RecallPath
-from vikingd.domain.retrieve_query import RetrieveQuery, Rrf
+from vikingd.domain.retrieve_query import RetrieveQuery, Rrf, WeightedSum
+from vikingd.domain.uri import is_within
 from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import (
@@ -46,8 +47,10 @@ from vikingd.memory.model import (
     SalienceParts,
     is_earlier,
 )
+from vikingd.memory.named_days import Days
 from vikingd.memory.routes import Routes
-from vikingd.memory_calls.direct_recall import DirectRecall
+from vikingd.memory_calls.direct_recall import Direct, DirectRecall
+from vikingd.memory_calls.newest_first import newest_first
 from vikingd.plan.retrieve_plan import TextScope
 
 _T = TypeVar("_T")
@@ -59,6 +62,10 @@ _ATTEMPTS = 5  # at reading index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
 _COUNTED = 1 << 12  # memories whose tokens are kept: recalls mostly return the same ones
 _SHORT = 1000  # characters of such a memory, at most
+_HALVES = WeightedSum(0.5, 0.5)
+DATE_BONUS = 0.08
+"""The bonus of a memory of the days that a query names, as of a file in a find."""
+
 _READER = Degradation(
     DegradationReason.READER, "accesses are not counted: this process is a reader"
 )
@@ -71,6 +78,13 @@ class _Candidates(NamedTuple):
     entries: list[Entry]
     semantic: F64  # [n] in [0, 1]
     changed: int = 0  # further memories that were rewritten or removed since the snapshot
+
+
+class _Ranked(NamedTuple):
+    """A memory and the row of its text."""
+
+    memory: Memory
+    row: int
 
 
 class Recaller:
@@ -94,19 +108,27 @@ class Recaller:
         engine = self._engine
         await wait_for_revision(engine, query.min_revision, run)
         direct = DirectRecall(engine, query, self._routes, self._most_bytes)
-        known = await (run.here if direct.is_light else run.away)(direct.answer)
+        read = await (run.here if direct.is_light else run.away)(direct.answer)
         started = perf_counter()
         embed = Stage("embed", started, started)
-        if not isinstance(known, str):
-            result = known
-        else:
-            search = await run.here(MemorySearch, engine, query, known, self._most_bytes)
-            degraded: Degraded = ()
-            if vector is None and search.needs_vector:
-                vector, degraded = await self._vectors.embed_or_note(query.text, run)
-            embed = Stage("embed", started, perf_counter())
-            result = await run.away(search.answer, vector, degraded)
-        return self._counted(query, result), embed
+        rest = _rest(query, read)
+        if rest is None:
+            return self._counted(query, _only_read(engine, query, read)), embed
+        search = await run.here(MemorySearch, engine, rest, read, self._most_bytes)
+        degraded: Degraded = ()
+        if vector is None and search.needs_vector:
+            vector, degraded = await self._vectors.embed_or_note(search.text, run)
+        embed = Stage("embed", started, perf_counter())
+        found = await run.away(search.answer, vector, degraded)
+        if read.path is not None:
+            found = replace(
+                found,
+                memories=(*read.memories, *found.memories),
+                path=read.path,
+                budget=query.max_tokens,
+                stages=(*read.stages, *found.stages),
+            )
+        return self._counted(query, found), embed
 
     def _counted(self, query: RecallQuery, result: RecallResult) -> RecallResult:
         """Count an access of each memory that a search found.
@@ -120,19 +142,51 @@ class Recaller:
         return replace(result, degraded=(*result.degraded, _READER))
 
 
+def _rest(query: RecallQuery, read: Direct) -> RecallQuery | None:
+    """Return the query for what a path that reads leaves; None if nothing is to be searched."""
+    if not query.tries(RecallPath.HYBRID):
+        return None
+    if read.path is None:
+        return query
+    tokens = query.max_tokens - sum(memory.token_count for memory in read.memories)
+    places = query.top_k - len(read.memories)
+    is_full = tokens <= 0 or places <= 0 or any(memory.truncated for memory in read.memories)
+    return None if query.paths or is_full else replace(query, max_tokens=tokens, top_k=places)
+
+
+def _only_read(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult:
+    """Return the result of a recall without a search."""
+    return RecallResult(
+        tuple(read.memories),
+        read.path,
+        read.reason,
+        query.max_tokens,
+        open_tokenizer(query.tokenizer).approximate,
+        engine.snapshot.revision,
+        0,
+        read.stages,
+    )
+
+
 class MemorySearch:
     """A search for memories by a checked query, in a reply of about `most_bytes`.
 
-    `why` is the reason why no other path had an answer.
+    `read` is the answer of the paths before it. The search leaves out the files in it. `text` is
+    the text that it searches for.
     """
 
     def __init__(
-        self, engine: Engine, query: RecallQuery, why: str, most_bytes: int = UNBOUNDED
+        self, engine: Engine, query: RecallQuery, read: Direct, most_bytes: int = UNBOUNDED
     ) -> None:
         self._engine = engine
         self._query = query
-        self._why = why
-        self._most_bytes = most_bytes
+        self._read = read
+        sizes = (MESSAGE_BYTES + size_of(memory.content) for memory in read.memories)
+        self._most_bytes = max(0, most_bytes - sum(sizes))
+        self._files = frozenset(memory.uri for memory in read.memories)
+        # The words of days that are understood count as these days, not as words.
+        dated = read.dated
+        self.text = query.text if dated is None or dated.days.only else dated.days.rest
         self._bind()
 
     def _bind(self) -> None:
@@ -146,7 +200,8 @@ class MemorySearch:
             row = snapshot.find(part)
             if row is not None and not is_file(row):
                 within = scope.caller.readable_above(part) or part
-                asked = RetrieveQuery(query.text, part, fusion=query.fusion, within=within)
+                fusion = query.fusion or _HALVES
+                asked = RetrieveQuery(self.text, part, fusion=fusion, within=within)
                 self._scopes.append(TextScope(snapshot, asked, most))
 
     @property
@@ -175,19 +230,19 @@ class MemorySearch:
             scores = np.where(past, _PAST * scores, scores)
             order = np.argsort(-scores, kind="stable")
         budget = ReplyBudget(self._most_bytes)
-        taken: list[Memory] = []
+        taken: list[_Ranked] = []
         missed: list[int] = []  # tokens of those that do not fit
-        for memory, fits in within_budget(
+        for ranked, fits in within_budget(
             self._memories(found, order.tolist(), scores, parts, budget),
-            lambda memory: memory.token_count,
+            lambda ranked: ranked.memory.token_count,
             query.max_tokens,
             query.top_k,
             query.skip_oversize,
         ):
             if fits:
-                taken.append(memory)
+                taken.append(ranked)
             else:
-                missed.append(memory.token_count)
+                missed.append(ranked.memory.token_count)
         if budget.left_out:
             degraded += (
                 too_large(
@@ -195,11 +250,12 @@ class MemorySearch:
                     "raise limits.max_reply_bytes"
                 ),
             )
+        memories = self._in_order(taken)
         stages = (Stage("search", started, searched), Stage("rank", searched, perf_counter()))
         return RecallResult(
-            tuple(taken),
+            tuple(memories),
             RecallPath.HYBRID,
-            self._reason(found.rows, taken, missed, sum(past)),
+            self._reason(found.rows, memories, missed, sum(past)),
             query.max_tokens,
             open_tokenizer(query.tokenizer).approximate,
             self._snapshot.revision,
@@ -210,7 +266,7 @@ class MemorySearch:
 
     def _memories(
         self, found: _Candidates, order: Sequence[int], scores: F64, parts: F64, budget: ReplyBudget
-    ) -> Iterator[Memory]:
+    ) -> Iterator[_Ranked]:
         """Yield memories by salience, then URI and place, as far as the reply has room.
 
         Each text comes once. `order`, `scores` and `parts` are those of the kernel.
@@ -221,6 +277,8 @@ class MemorySearch:
         for _, tied in groupby(order, key=scores.item):
             named = [(*name_of(snapshot, found.rows[i]), i) for i in tied]
             for uri, passage, i in sorted(named):
+                if uri in self._files:
+                    continue
                 if (key := key_of(snapshot, found.rows[i])) in said:
                     continue
                 said.add(key)
@@ -234,7 +292,27 @@ class MemorySearch:
                     return
                 score, of_score = scores.item(i), SalienceParts(*parts[i].tolist())
                 entry = found.entries[i]
-                yield Memory(uri, content, score, tokens, entry, passage, section, of_score)
+                memory = Memory(uri, content, score, tokens, entry, passage, section, of_score)
+                yield _Ranked(memory, found.rows[i])
+
+    def _in_order(self, taken: Sequence[_Ranked]) -> list[Memory]:
+        """Return the memories that fit, of the same thing the newest first.
+
+        A question that names days has its own order.
+        """
+        memories = [ranked.memory for ranked in taken]
+        if not self._query.newest_first or self._read.dated is not None or len(taken) < 2:
+            return memories
+        vectors = np.zeros((len(taken), self._snapshot.dimension), np.float32)
+        for i, (memory, row) in enumerate(taken):
+            scope = next(s for s in self._scopes if is_within(memory.uri, s.query.target_uri))
+            vector = vector_of(self._snapshot, scope.scope, row)
+            if vector is not None:
+                script = self._snapshot.tree.texts.script[row]
+                vectors[i] = vector - scope.coded.raw[script]
+        scores = [memory.score for memory in memories]
+        order = newest_first(scores, [memory.entry.time for memory in memories], vectors)
+        return [memories[i] for i in order]
 
     def _candidates(self, vector: F32 | None) -> _Candidates:
         """Return the memories that a search finds. After changes it waits for the index."""
@@ -256,6 +334,9 @@ class MemorySearch:
                 self._engine.wait_for_revision(revision, _PATIENCE)
         # The other texts are abstracts, which are not memories.
         found, semantic = found[at], semantic[at]
+        if self._read.dated is not None:
+            times = [known[text_ids[i]].time for i in at]
+            semantic = semantic + DATE_BONUS * _on_days(times, self._read.dated.days, self._query)
         # Even the best fused score is seldom above .5. Counters and age reach 1, so without this
         # division meaning would hardly count.
         semantic = semantic / (semantic.max(initial=_LEAST) if most is None else most)
@@ -267,6 +348,12 @@ class MemorySearch:
         if not self.needs_vector:
             vector = None
         depth = _DEEPER * self._query.top_k
+        if vector is not None and fusion is None:
+            dated = self._read.dated
+            files = () if dated is None else dated.files
+            ranked = [ranked_in_files(scope, vector, depth, files) for scope in self._scopes]
+            found = merged(ranked, max(depth, *(len(one.rows) for one in ranked)))
+            return found.rows, found.scores, None
         found_lists = [
             merged(sides, depth)
             for sides in zip(*(lists(scope, vector, depth) for scope in self._scopes), strict=True)
@@ -282,7 +369,10 @@ class MemorySearch:
         self, rows: Sequence[int], taken: Sequence[Memory], missed: Sequence[int], past: int
     ) -> str:
         """Return the reasons for a search and for its end."""
-        said = [self._why] if self._why else []
+        read = self._read
+        said = [read.reason] if read.reason else []
+        if read.path is not None and taken:
+            said.append(f"a search fills the rest with {len(taken)} memories")
         if not self._scopes:
             said.append(f"there is nothing below {' and '.join(self._query.scope.roots())}")
         elif not rows:
@@ -293,6 +383,13 @@ class MemorySearch:
         if past:
             said.append(f"{past} replaced memories, below the heading Earlier, count half")
         return "; ".join(said)
+
+
+def _on_days(times: Sequence[int | None], days: Days, query: RecallQuery) -> F64:
+    """Return 1 for each time on some days by the time zone of the caller, else 0; [n]."""
+    spans = days.moments(query.time_zone)
+    held = [t is not None and any(low <= t < high for low, high in spans) for t in times]
+    return np.array(held, np.float64)
 
 
 def within_budget(

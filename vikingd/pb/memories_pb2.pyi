@@ -30,11 +30,11 @@ class _RecallPathEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RecallPath
     RECALL_PATH_UNSPECIFIED: _RecallPath.ValueType  # 0
     """In a reply: no path has an answer, and the search was switched off. Not allowed in a request."""
     RECALL_PATH_FAST: _RecallPath.ValueType  # 1
-    """The query names a known file, which was read without a search."""
+    """The query asks for a known file, which was read without a search."""
     RECALL_PATH_TIMELINE: _RecallPath.ValueType  # 2
-    """The query names days, whose journal was read without a search."""
+    """The query asks for days, whose journal was read without a search."""
     RECALL_PATH_HYBRID: _RecallPath.ValueType  # 3
-    """A search by meaning and by words, ranked by salience."""
+    """A search by meaning and by words, ranked by salience. After another path it fills the rest of the budget."""
 
 class RecallPath(_RecallPath, metaclass=_RecallPathEnumTypeWrapper):
     """The path by which a recall got its answer."""
@@ -42,11 +42,11 @@ class RecallPath(_RecallPath, metaclass=_RecallPathEnumTypeWrapper):
 RECALL_PATH_UNSPECIFIED: RecallPath.ValueType  # 0
 """In a reply: no path has an answer, and the search was switched off. Not allowed in a request."""
 RECALL_PATH_FAST: RecallPath.ValueType  # 1
-"""The query names a known file, which was read without a search."""
+"""The query asks for a known file, which was read without a search."""
 RECALL_PATH_TIMELINE: RecallPath.ValueType  # 2
-"""The query names days, whose journal was read without a search."""
+"""The query asks for days, whose journal was read without a search."""
 RECALL_PATH_HYBRID: RecallPath.ValueType  # 3
-"""A search by meaning and by words, ranked by salience."""
+"""A search by meaning and by words, ranked by salience. After another path it fills the rest of the budget."""
 Global___RecallPath: _TypeAlias = RecallPath  # noqa: Y015
 
 class _RememberOutcome:
@@ -244,6 +244,7 @@ class RecallRequest(_message.Message):
     SKIP_OVERSIZE_FIELD_NUMBER: _builtins.int
     NO_TOUCH_FIELD_NUMBER: _builtins.int
     MIN_REVISION_FIELD_NUMBER: _builtins.int
+    PATHS_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question, at most 16 KiB. Required."""
     vector: _builtins.bytes
@@ -257,8 +258,9 @@ class RecallRequest(_message.Message):
     0: the daemon's default.
     """
     profile: _builtins.str
-    """Weights by name: "salience" (.5, .2, .2, .1) or "relevance" (.94, .02, .02, .02). Empty: the
-    daemon's configuration.
+    """Weights by name: "relevance" (.94, .02, .02, .02), which keeps most evidence, or "salience": those of
+    the daemon's configuration, (.5, .2, .2, .1) unless they are set. Empty: the profile of the
+    configuration, else "relevance"; in the strict form "salience".
     """
     half_life_days: _builtins.float
     """Days after which a memory's recency has halved, in [0.001, 1,000,000]. Unset: the daemon's
@@ -298,6 +300,15 @@ class RecallRequest(_message.Message):
         clock.
         """
 
+    @_builtins.property
+    def paths(self) -> _containers.RepeatedScalarFieldContainer[Global___RecallPath.ValueType]:
+        """The strict form: these paths are tried in this order, the first with an answer gives all of it, and a
+        word such as "recent" or "task" decides, whatever else the query says. The search fuses meaning and
+        words, half and half, and the profile is "salience", unless the request says otherwise. No path after
+        HYBRID, and not together with `without`. Empty: a known file or the journal answers only if the query
+        asks for nothing else, and a search fills the rest of the budget.
+        """
+
     def __init__(
         self,
         *,
@@ -318,10 +329,11 @@ class RecallRequest(_message.Message):
         skip_oversize: _builtins.bool = ...,
         no_touch: _builtins.bool = ...,
         min_revision: _builtins.int = ...,
+        paths: _abc.Iterable[Global___RecallPath.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "now", b"now", "rrf", b"rrf", "scope", b"scope", "weighted", b"weighted", "weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "min_revision", b"min_revision", "no_touch", b"no_touch", "now", b"now", "profile", b"profile", "query", b"query", "rrf", b"rrf", "scope", b"scope", "skip_oversize", b"skip_oversize", "time_zone", b"time_zone", "tokenizer", b"tokenizer", "top_k", b"top_k", "vector", b"vector", "weighted", b"weighted", "weights", b"weights", "without", b"without"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "min_revision", b"min_revision", "no_touch", b"no_touch", "now", b"now", "paths", b"paths", "profile", b"profile", "query", b"query", "rrf", b"rrf", "scope", b"scope", "skip_oversize", b"skip_oversize", "time_zone", b"time_zone", "tokenizer", b"tokenizer", "top_k", b"top_k", "vector", b"vector", "weighted", b"weighted", "weights", b"weights", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__half_life_days: _TypeAlias = _typing.Literal["half_life_days"]  # noqa: Y015
     _WhichOneofArgType__half_life_days: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days"]  # noqa: Y015
@@ -471,7 +483,7 @@ class RecallResponse(_message.Message):
     """The revision that was searched."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
-        """The memories, best first; from the timeline, newest first."""
+        """The memories, best first; from the timeline, newest first. What a search adds comes after."""
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.StageTiming]:

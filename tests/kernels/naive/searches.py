@@ -188,6 +188,31 @@ def weighted_top(
     return sorted((one for one in found if one[1] > 0), key=lambda one: -one[1])[:k]
 
 
+def score_windows(
+    top: Directory, query: Query, mean: F64, weights: tuple[float, float], chosen: Collection[int]
+) -> dict[int, list[tuple[int, float] | None]]:
+    """Return (id, score) of each chosen text and of those beside it, by the id of the first.
+
+    Those beside are the passages of its file before and after it, None for a missing one. They are
+    chosen, too.
+    """
+    lexical, _ = score_scope(top, query.terms)
+    found: dict[int, list[tuple[int, float] | None]] = {}
+    for file in files_below(top):
+        windows: dict[int, tuple[Text | None, ...]] = {t.id: (t, None, None) for t in file.texts}
+        passages = file.texts[1:]  # The first one is the abstract.
+        for i, text in enumerate(passages):
+            before = passages[i - 1] if i else None
+            windows[text.id] = text, before, passages[i + 1] if i + 1 < len(passages) else None
+        near = {one.id for text in chosen if text in windows for one in windows[text] if one}
+        for text in near:
+            found[text] = [
+                one and (one.id, weighted_sum(one, query, mean, lexical[one.id], weights)[0])
+                for one in windows[text]
+            ]
+    return found
+
+
 def rrf(
     lists: Sequence[Sequence[int]], weights: Sequence[float], k: float
 ) -> list[tuple[int, float]]:
