@@ -88,6 +88,7 @@ class RecallResult(Rows[Memory]):
         revision: the revision that was searched.
         timings: the duration of each stage in seconds, in order.
         degraded: the failed or missing parts of the answer, each with its cause.
+        questions: those of a request that asks several, if a search answered.
     """
 
     results: tuple[Memory, ...]
@@ -100,6 +101,7 @@ class RecallResult(Rows[Memory]):
     revision: int
     timings: Timings
     degraded: Degraded = ()
+    questions: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Memory]:
         return iter(self.results)

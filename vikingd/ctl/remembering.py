@@ -261,6 +261,7 @@ def _footer(reply: memories_pb2.RecallResponse) -> Text:
     )
     if reply.reason:
         text.append(f"\n{reply.reason}")
+    text.append_text(render.questions_line(reply.questions))
     if reply.degraded:
         text.append("\n").append(render.degraded_lines(reply.degraded))
     return text

@@ -170,6 +170,7 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
             max_tokens=max_tokens - ENVELOPE,
             no_touch=not counted,
         )
+        max_tokens -= sum(map(tokens, recalled.questions))
         memories = [_memory(memory) for memory in recalled]
         taken = fill(memories, max_tokens)
         is_cut = any(memory.truncated for memory in recalled)
@@ -181,6 +182,7 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
         left = len(memories) - len(taken)
         return tool_answers.RecalledMemories(
             memories=taken,
+            queries=list(recalled.questions),
             reason=recalled.reason,
             rest="There is more: raise max_tokens." if left or is_cut else "",
             note=tool_answers.note_of(recalled.degraded),

@@ -123,6 +123,7 @@ class RecalledMemories(Answer):
     """The memories that matter now, best first."""
 
     memories: list[RecalledMemory]
+    queries: list[str] = Field(default=[], description="The questions that were searched.")
     reason: str = Field(default="", description="How they were found, and why the list ends.")
     rest: str = Rest
     note: str = Note
@@ -131,8 +132,9 @@ class RecalledMemories(Answer):
         head = "Nothing is remembered that matches."
         if self.memories:
             head = f"{len(self.memories)} memories, best first; lines after | are stored text."
+        asked = ("Queries:", *map(quoted, self.queries)) if self.queries else ()
         found = map(str, self.memories)
-        return lines(head, *found, named(self.reason), self.rest, self.note)
+        return lines(*asked, head, *found, named(self.reason), self.rest, self.note)
 
 
 class Source(BaseModel):

@@ -184,6 +184,7 @@ class RecallResult:
     candidates: int
     stages: tuple[Stage, ...]
     degraded: Degraded = ()
+    questions: tuple[str, ...] = ()  # of a request that asks several, if a search answered
 
     @property
     def total_tokens(self) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple, replace
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, zip_longest
 from time import perf_counter
 from typing import NamedTuple, TypeVar
 
@@ -17,6 +18,7 @@ from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.ranked_lists import fused, merged
+from vikingd.answer.several_questions import rounds
 from vikingd.answer.shown_texts import key_of, name_of, shown, vector_of
 from vikingd.answer.text_ranking import lists, ranked_in_files
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
@@ -51,6 +53,7 @@ from vikingd.memory.named_days import Days
 from vikingd.memory.routes import Routes
 from vikingd.memory_calls.direct_recall import Direct, DirectRecall
 from vikingd.memory_calls.newest_first import newest_first
+from vikingd.plan.question_parts import questions_of
 from vikingd.plan.retrieve_plan import TextScope
 
 _T = TypeVar("_T")
@@ -69,6 +72,10 @@ DATE_BONUS = 0.08
 _READER = Degradation(
     DegradationReason.READER, "accesses are not counted: this process is a reader"
 )
+
+
+_Fused = tuple[I32, F64, float | None]
+"""Rows of texts with their scores, and the best possible score if it is known."""
 
 
 class _Candidates(NamedTuple):
@@ -114,12 +121,17 @@ class Recaller:
         rest = _rest(query, read)
         if rest is None:
             return self._counted(query, _only_read(engine, query, read)), embed
-        search = await run.here(MemorySearch, engine, rest, read, self._most_bytes)
+        is_whole = vector is not None
+        search = await run.here(MemorySearch, engine, rest, read, self._most_bytes, is_whole)
         degraded: Degraded = ()
+        vectors = [vector]
         if vector is None and search.needs_vector:
-            vector, degraded = await self._vectors.embed_or_note(search.text, run)
+            embedded = [self._vectors.embed_or_note(text, run) for text in search.texts]
+            made = await asyncio.gather(*embedded)
+            vectors = [of_text for of_text, _ in made]
+            degraded = tuple(dict.fromkeys(note for _, notes in made for note in notes))
         embed = Stage("embed", started, perf_counter())
-        found = await run.away(search.answer, vector, degraded)
+        found = await run.away(search.answer, vectors, degraded)
         if read.path is not None:
             found = replace(
                 found,
@@ -171,12 +183,17 @@ def _only_read(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult
 class MemorySearch:
     """A search for memories by a checked query, in a reply of about `most_bytes`.
 
-    `read` is the answer of the paths before it. The search leaves out the files in it. `text` is
-    the text that it searches for.
+    `read` is the answer of the paths before it. The search leaves out the files in it. `texts` are
+    the questions that it searches for; a query that `is_whole` is one.
     """
 
     def __init__(
-        self, engine: Engine, query: RecallQuery, read: Direct, most_bytes: int = UNBOUNDED
+        self,
+        engine: Engine,
+        query: RecallQuery,
+        read: Direct,
+        most_bytes: int = UNBOUNDED,
+        is_whole: bool = False,
     ) -> None:
         self._engine = engine
         self._query = query
@@ -186,13 +203,14 @@ class MemorySearch:
         self._files = frozenset(memory.uri for memory in read.memories)
         # The words of days that are understood count as these days, not as words.
         dated = read.dated
-        self.text = query.text if dated is None or dated.days.only else dated.days.rest
+        text = query.text if dated is None or dated.days.only else dated.days.rest
+        self.texts = (text,) if is_whole else questions_of(text)
         self._bind()
 
     def _bind(self) -> None:
         """Bind the query to the newest snapshot."""
         self._snapshot = snapshot = self._engine.snapshot
-        self._scopes: list[TextScope] = []
+        asked: list[list[TextScope]] = [[] for _ in self.texts]
         most = self._engine.settings.exhaustive_texts
         # Each part is a scope of its own: its scores depend on no memory outside of it.
         query, scope = self._query, self._query.scope
@@ -201,23 +219,28 @@ class MemorySearch:
             if row is not None and not is_file(row):
                 within = scope.caller.readable_above(part) or part
                 fusion = query.fusion or _HALVES
-                asked = RetrieveQuery(self.text, part, fusion=fusion, within=within)
-                self._scopes.append(TextScope(snapshot, asked, most))
+                for text, scopes in zip(self.texts, asked, strict=True):
+                    of_part = RetrieveQuery(text, part, fusion=fusion, within=within)
+                    scopes.append(TextScope(snapshot, of_part, most))
+        self._asked, self._scopes = asked, asked[0]
 
     @property
     def needs_vector(self) -> bool:
         """True if a vector is needed. Identifiers are found by words alone."""
         return bool(self._scopes) and all(one.by_meaning for one in self._scopes)
 
-    def answer(self, vector: F32 | None, degraded: Degraded = ()) -> RecallResult:
-        """Return the memories of the highest salience, within the budget."""
+    def answer(self, vectors: Sequence[F32 | None], degraded: Degraded = ()) -> RecallResult:
+        """Return the memories of the highest salience, within the budget.
+
+        `vectors` are those of `texts`. If there are fewer, words alone count for the others.
+        """
         started, query = perf_counter(), self._query
-        found = self._candidates(vector)
+        found = self._candidates(vectors)
         for _ in range(_ATTEMPTS):
             if not found.changed:
                 break
             self._bind()
-            found = self._candidates(vector)
+            found = self._candidates(vectors)
         if found.changed:
             detail = f"{found.changed:,} memories were being rewritten and are left out: ask again"
             degraded += (Degradation(DegradationReason.CONCURRENT_WRITE, detail),)
@@ -262,6 +285,7 @@ class MemorySearch:
             len(found.rows),
             stages,
             degraded,
+            self.texts if len(self.texts) > 1 else (),
         )
 
     def _memories(
@@ -314,12 +338,16 @@ class MemorySearch:
         order = newest_first(scores, [memory.entry.time for memory in memories], vectors)
         return [memories[i] for i in order]
 
-    def _candidates(self, vector: F32 | None) -> _Candidates:
+    def _candidates(self, vectors: Sequence[F32 | None]) -> _Candidates:
         """Return the memories that a search finds. After changes it waits for the index."""
         if not self._scopes:
             return _Candidates([], [], np.zeros(0))
         snapshot = self._snapshot
-        found, semantic, most = self._fused(vector)
+        lists = [
+            self._fused(scopes, vector)
+            for scopes, vector in zip_longest(self._asked, vectors[: len(self._asked)])
+        ]
+        found, semantic, most = lists[0] if len(lists) == 1 else _in_rounds(lists)
         text_ids = snapshot.text_id[found].tolist()
         known, revision = self._engine.store.entries(text_ids)
         at = [i for i, text_id in enumerate(text_ids) if text_id in known]
@@ -342,21 +370,21 @@ class MemorySearch:
         semantic = semantic / (semantic.max(initial=_LEAST) if most is None else most)
         return _Candidates(found.tolist(), [known[text_ids[i]] for i in at], semantic, changed)
 
-    def _fused(self, vector: F32 | None) -> tuple[I32, F64, float | None]:
+    def _fused(self, scopes: Sequence[TextScope], vector: F32 | None) -> _Fused:
         """Return rows of texts with their fused scores; by rank, also the best possible score."""
         fusion = self._query.fusion
-        if not self.needs_vector:
+        if not scopes or not all(one.by_meaning for one in scopes):
             vector = None
         depth = _DEEPER * self._query.top_k
         if vector is not None and fusion is None:
             dated = self._read.dated
             files = () if dated is None else dated.files
-            ranked = [ranked_in_files(scope, vector, depth, files) for scope in self._scopes]
+            ranked = [ranked_in_files(scope, vector, depth, files) for scope in scopes]
             found = merged(ranked, max(depth, *(len(one.rows) for one in ranked)))
             return found.rows, found.scores, None
         found_lists = [
             merged(sides, depth)
-            for sides in zip(*(lists(scope, vector, depth) for scope in self._scopes), strict=True)
+            for sides in zip(*(lists(scope, vector, depth) for scope in scopes), strict=True)
         ]
         if vector is None or not isinstance(fusion, Rrf):
             (found,) = found_lists
@@ -383,6 +411,17 @@ class MemorySearch:
         if past:
             said.append(f"{past} replaced memories, below the heading Earlier, count half")
         return "; ".join(said)
+
+
+def _in_rounds(found: Sequence[_Fused]) -> _Fused:
+    """Interleave the lists for several questions; a round has the score of its best text."""
+    pairs = [list(zip(rows.tolist(), scores.tolist(), strict=True)) for rows, scores, _ in found]
+    rows, scores = list[int](), list[float]()
+    for equal in rounds(pairs, lambda pair: pair[0]):
+        best = max(score for _, score in equal)
+        rows += (row for row, _ in equal)
+        scores += [best] * len(equal)
+    return np.array(rows, np.int32), np.array(scores, np.float64), found[0][2]
 
 
 def _on_days(times: Sequence[int | None], days: Days, query: RecallQuery) -> F64:

@@ -103,6 +103,7 @@ def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_p
         candidates=result.candidates,
         revision=result.revision,
         degraded=encode_degraded(result.degraded),
+        questions=result.questions,
     )
     add_timings(reply.timings, stages)
     return reply
