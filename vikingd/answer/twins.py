@@ -20,7 +20,7 @@ from vikingd.answer.find_hits import FindHits, Hit, best
 from vikingd.answer.shown_texts import vector_of
 from vikingd.domain import uri as uris
 from vikingd.domain.text import ARABIC, CYRILLIC, HAN, HANGUL, KANA, LATIN
-from vikingd.domain.vector_products import product
+from vikingd.domain.vector_products import products
 from vikingd.index.snapshot import Snapshot
 from vikingd.plan.find_plan import FindPlan, FindScope
 
@@ -33,7 +33,7 @@ _NEAR_BY_PRIOR = 0.4
 1% of the pairs have less."""
 
 _TEXTS = 8
-"""The first texts of a file, whose mean is its meaning."""
+"""The first texts of a file, whose sum has the direction of its meaning."""
 
 _CODE = (
     r"(?:(?:en|zh|ja|ko|ru|uk|ar|fa|de|fr|es|pt|it|pl|tr|vi|nl)"
@@ -157,35 +157,44 @@ def _are_twins(plan: FindPlan, one: int, other: int) -> bool:
     known = {m.script for m in scopes[0].means if not m.with_prior}
     has_means = scopes[0] is scopes[1] and known.issuperset(scripts)
     centroids = scopes[0].coded.raw if has_means else plan.snapshot.prior
-    x, y = (
-        _meaning(scope, row, centroids) for scope, row in zip(scopes, (one, other), strict=True)
-    )
+    x, y = _meaning(scopes[0], one, centroids), _meaning(scopes[1], other, centroids)
     if x is None or y is None:
         return False
-    least = (_NEAR if has_means else _NEAR_BY_PRIOR) * math.sqrt(product(x, x) * product(y, y))
-    return product(x, y) >= least > 0
+    dot, xx, yy = products(np.array((x, x, y)), np.array((y, x, y))).tolist()
+    least = (_NEAR if has_means else _NEAR_BY_PRIOR) * math.sqrt(xx * yy)
+    return bool(dot >= least > 0)
 
 
 def _meaning(scope: FindScope, row: int, centroids: F32) -> F32 | None:
-    """Return the mean [dim] of the first vectors of a file, each centred by its script.
+    """Return the sum [dim] of the first vectors of a file, each centred by its script.
 
     None if the file has no vector.
     """
-    snapshot = scope.snapshot
-    found: list[F32] = []
+    snapshot, script = scope.snapshot, scope.snapshot.tree.texts.script
+    total: F32 | None = None
+    count = 0
     for text in _texts(snapshot, row):
         vector = vector_of(snapshot, scope.scope, text)
-        if vector is not None:
-            found.append(vector - centroids[snapshot.tree.texts.script.item(text)])
-            if len(found) == _TEXTS:
-                break
-    return sum(found[1:], found[0]) / np.float32(len(found)) if found else None
+        if vector is None:
+            continue
+        centred = vector - centroids[script.item(text)]
+        total, count = centred if total is None else total + centred, count + 1
+        if count == _TEXTS:
+            break
+    return total
 
 
 def _script(snapshot: Snapshot, row: int) -> int | None:
     """Return the script of a file's first text; None for a file without texts."""
-    first = next(_texts(snapshot, row), None)
-    return None if first is None else snapshot.tree.texts.script.item(first)
+    files, texts, file = snapshot.tree.files, snapshot.tree.texts, decode_file(row)
+    first = -1
+    if file < len(files.texts):
+        low, high = files.texts.item(file, 0), files.texts.item(file, 1)
+        if low < high and texts.tombstoned.item(low) > snapshot.revision:
+            first = low
+    if first < 0:
+        first = next(_texts(snapshot, row), -1)
+    return None if first < 0 else texts.script.item(first)
 
 
 def _texts(snapshot: Snapshot, row: int) -> Iterator[int]:
