@@ -51,6 +51,9 @@ class Direct(NamedTuple):
     dated: Dated | None = None
 
 
+NOTHING_READ = Direct(None, (), "")
+
+
 class DirectRecall:
     """A recall of the known file or the days that the query asks for, in about `most_bytes`."""
 

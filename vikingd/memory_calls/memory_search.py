@@ -14,6 +14,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from viking_kernels import salience as kernel
 from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
+from viking_kernels.second_stage import DATE_WEIGHT
 
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_vector import QueryVectors
@@ -51,7 +52,7 @@ from vikingd.memory.model import (
 )
 from vikingd.memory.named_days import Days
 from vikingd.memory.routes import Routes
-from vikingd.memory_calls.direct_recall import Direct, DirectRecall
+from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct, DirectRecall
 from vikingd.memory_calls.newest_first import newest_first
 from vikingd.plan.question_parts import questions_of
 from vikingd.plan.retrieve_plan import TextScope
@@ -66,9 +67,6 @@ _PATIENCE = 1.0  # seconds for the index to follow the store
 _COUNTED = 1 << 12  # memories whose tokens are kept: recalls mostly return the same ones
 _SHORT = 1000  # characters of such a memory, at most
 _HALVES = WeightedSum(0.5, 0.5)
-DATE_BONUS = 0.08
-"""The bonus of a memory of the days that a query names, as of a file in a find."""
-
 _READER = Degradation(
     DegradationReason.READER, "accesses are not counted: this process is a reader"
 )
@@ -191,7 +189,7 @@ class MemorySearch:
         self,
         engine: Engine,
         query: RecallQuery,
-        read: Direct,
+        read: Direct = NOTHING_READ,
         most_bytes: int = UNBOUNDED,
         is_whole: bool = False,
     ) -> None:
@@ -364,7 +362,7 @@ class MemorySearch:
         found, semantic = found[at], semantic[at]
         if self._read.dated is not None:
             times = [known[text_ids[i]].time for i in at]
-            semantic = semantic + DATE_BONUS * _on_days(times, self._read.dated.days, self._query)
+            semantic = semantic + DATE_WEIGHT * _on_days(times, self._read.dated.days, self._query)
         # Even the best fused score is seldom above .5. Counters and age reach 1, so without this
         # division meaning would hardly count.
         semantic = semantic / (semantic.max(initial=_LEAST) if most is None else most)

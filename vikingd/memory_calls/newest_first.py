@@ -10,7 +10,7 @@ from viking_kernels.arrays import F32
 from vikingd.domain.vector_products import products
 
 SAME_THING = 0.45
-"""The least cosine of memories that speak of the same thing, less the centroid of their language."""
+"""The least cosine of memories that speak of the same thing; less their language's centroid."""
 
 NEARLY = 0.8
 """The least share of the older one's score that the newer one has."""
