@@ -182,7 +182,8 @@ class MemorySearch:
     """A search for memories by a checked query, in a reply of about `most_bytes`.
 
     `read` is the answer of the paths before it. The search leaves out the files in it. `texts` are
-    the questions that it searches for; a query that `is_whole` is one.
+    the questions that it searches for; a query that `is_whole`, or in the
+    strict form, is one.
     """
 
     def __init__(
@@ -202,7 +203,7 @@ class MemorySearch:
         # The words of days that are understood count as these days, not as words.
         dated = read.dated
         text = query.text if dated is None or dated.days.only else dated.days.rest
-        self.texts = (text,) if is_whole else questions_of(text)
+        self.texts = (text,) if is_whole or query.paths else questions_of(text)
         self._bind()
 
     def _bind(self) -> None:
