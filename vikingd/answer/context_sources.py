@@ -14,7 +14,6 @@ from vikingd.answer.deadline import Runner
 from vikingd.answer.find_hits import FindHits
 from vikingd.answer.query_planning import planned_find, planned_retrieve
 from vikingd.answer.query_vector import QueryVectors
-from vikingd.answer.reranking import find_all
 from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.shown_texts import name_of, shown
 from vikingd.context.build import BuiltContext, Plan, build
@@ -85,9 +84,9 @@ async def sources_of(
     """
     if isinstance(source, FindQuery):
         with below("find"):
-            plan, embed = await planned_find(engine, vectors, source, run)
-            (found,) = await find_all(source.text, [plan], rerankers, run)
-        return _above(await run.away(_of_find, engine, found, embed, most_bytes), floor)
+            asked = await planned_find(engine, vectors, source, run)
+            found = await asked.rerank(source.text, rerankers, run)
+        return _above(await run.away(_of_find, engine, found, asked.embed, most_bytes), floor)
     if isinstance(source, RetrieveQuery):
         with below("retrieve"):
             planned = await planned_retrieve(engine, vectors, source, run)

@@ -30,6 +30,7 @@ from vikingd.answer.scored_scope import (
     score,
     take_scratch,
 )
+from vikingd.answer.twins import with_twins
 from vikingd.domain.answers import Stage
 from vikingd.domain.contexts import ABSTRACT, PASSAGE
 from vikingd.domain.find_query import Levels, Method, ScoreParts
@@ -44,7 +45,7 @@ def find(plan: FindPlan) -> FindHits:
     scratch = take_scratch(plan.snapshot)
     parts = [hits_of(scope, score(scope, scratch), scratch) for scope in plan.scopes]
     keep_scratch(scratch)
-    found = merged(plan, parts)
+    found = with_twins(plan, merged(plan, parts))
     found.stages = Stage("plan", plan.started, planned), Stage("score", planned, perf_counter())
     found.degraded = plan.degraded
     return found

@@ -93,6 +93,7 @@ class RecallResult(Rows[Memory]):
         degraded: the failed or missing parts of the answer, each with its cause.
         confidence: how far the answer can be relied on; 1 for a file or a day that the query names.
         left_out: the number of memories that the search found and the floor left out.
+        questions: those of a request that asks several, if a search answered.
     """
 
     results: tuple[Memory, ...]
@@ -107,6 +108,7 @@ class RecallResult(Rows[Memory]):
     degraded: Degraded = ()
     confidence: Confidence | None = None
     left_out: int = 0
+    questions: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Memory]:
         return iter(self.results)

@@ -299,6 +299,7 @@ def _footer(reply: memories_pb2.RecallResponse) -> Text:
     text.append_text(render.confidence_words(reply, "nothing is known about that"))
     if reply.left_out:
         text.append("; --floor 0 shows the memories all the same", "yellow")
+    text.append_text(render.questions_line(reply.questions))
     if reply.degraded:
         text.append("\n").append(render.degraded_lines(reply.degraded))
     return text

@@ -57,7 +57,9 @@ def trace_tree(reply: retrieval_pb2.FindResponse, target: str = "") -> Tree:
     """Return the trace of a Find as a tree, from its scope to its results."""
     method = render.value_name(retrieval_pb2.Method, reply.trace.method).replace("_", "-")
     tree = Tree(Text(f"{method} over {target or uris.ROOT}", "bold"), guide_style="dim")
-    _add_walk(tree, reply.trace)
+    for trace in (reply.trace, *reply.further_traces):
+        asked = tree.add(Text(trace.question, "bold", overflow="fold")) if trace.question else tree
+        _add_walk(asked, trace)
     if reply.HasField("rerank"):
         add_rerank(tree, reply.rerank)
     results = tree.add(f"results: {reply.total}")

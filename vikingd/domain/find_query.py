@@ -152,6 +152,7 @@ class FindTrace:
     other_script_cap: float
     files_per_directory: float
     dates: tuple[str, ...]
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True)

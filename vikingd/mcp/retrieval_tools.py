@@ -41,10 +41,11 @@ async def find(
     found = await client.find(
         query, target_uri=target_uri, context_types=_types(types), limit=limit
     )
-    results, rest = _fitted(tuple(found), max_tokens)
+    results, rest = _fitted(tuple(found), max_tokens - sum(map(tokens, found.questions)))
     return tool_answers.FoundFiles(
         results=results,
         confidence=tool_answers.sure_of(found.confidence),
+        queries=list(found.questions),
         rest=rest,
         note=tool_answers.note_of(found.degraded),
     )
@@ -139,6 +140,7 @@ def _result(match: MatchedContext, passages: int) -> tool_answers.FoundFile:
             tool_answers.FoundPassage(offset=one.start, section=one.section, content=one.text)
             for one in shown
         ],
+        twin=match.twin,
     )
 
 
@@ -175,6 +177,7 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
             no_touch=not counted,
             used=dict.fromkeys(used),
         )
+        max_tokens -= sum(map(tokens, recalled.questions))
         memories = [_memory(memory) for memory in recalled]
         taken = fill(memories, max_tokens)
         is_cut = any(memory.truncated for memory in recalled)
@@ -186,6 +189,7 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
         left = len(memories) - len(taken)
         return tool_answers.RecalledMemories(
             memories=taken,
+            queries=list(recalled.questions),
             reason=recalled.reason,
             confidence=tool_answers.sure_of(recalled.confidence),
             rest="There is more: raise max_tokens." if left or is_cut else "",

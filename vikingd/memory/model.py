@@ -200,6 +200,7 @@ class RecallResult:
     confidence: Confidence
     left_out: int = 0  # memories below the floor
     degraded: Degraded = ()
+    questions: tuple[str, ...] = ()  # of a request that asks several, if a search answered
 
     @property
     def total_tokens(self) -> int:

@@ -493,6 +493,7 @@ class RecallResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
     LEFT_OUT_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
     total_tokens: _builtins.int
     """The tokens of all contents."""
     budget_remaining: _builtins.int
@@ -525,6 +526,12 @@ class RecallResponse(_message.Message):
     def confidence(self) -> _retrieval_pb2.Confidence:
         """How far the answer can be relied on. 1 for a known file or a day that the query names."""
 
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The questions of a request that asks several; each is searched by itself. Empty: there is one, or
+        no search answered.
+        """
+
     def __init__(
         self,
         *,
@@ -540,10 +547,11 @@ class RecallResponse(_message.Message):
         degraded: _abc.Iterable[_retrieval_pb2.Degradation] | None = ...,
         confidence: _retrieval_pb2.Confidence | None = ...,
         left_out: _builtins.int = ...,
+        questions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "budget_remaining", b"budget_remaining", "candidates", b"candidates", "confidence", b"confidence", "degraded", b"degraded", "left_out", b"left_out", "path", b"path", "reason", b"reason", "results", b"results", "revision", b"revision", "timings", b"timings", "total_tokens", b"total_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "budget_remaining", b"budget_remaining", "candidates", b"candidates", "confidence", b"confidence", "degraded", b"degraded", "left_out", b"left_out", "path", b"path", "questions", b"questions", "reason", b"reason", "results", b"results", "revision", b"revision", "timings", b"timings", "total_tokens", b"total_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

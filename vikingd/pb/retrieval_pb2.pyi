@@ -628,6 +628,7 @@ class MatchedContext(_message.Message):
     RELATIONS_FIELD_NUMBER: _builtins.int
     PASSAGES_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    TWIN_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """The URI of the context; once in a reply."""
     context_type: _contexts_pb2.ContextType.ValueType
@@ -640,6 +641,8 @@ class MatchedContext(_message.Message):
     """L0, one or two sentences."""
     score: _builtins.float
     """The score in (0, 1], comparable between queries."""
+    twin: _builtins.str
+    """The same page in another language, which this one stands before. Empty: none was found."""
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[_contexts_pb2.Relation]:
         """The linked contexts of the scope, best for this query first, ties by URI; at most 5."""
@@ -664,10 +667,11 @@ class MatchedContext(_message.Message):
         relations: _abc.Iterable[_contexts_pb2.Relation] | None = ...,
         passages: _abc.Iterable[Global___MatchedPassage] | None = ...,
         parts: Global___ScoreParts | None = ...,
+        twin: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "context_type", b"context_type", "is_leaf", b"is_leaf", "level", b"level", "parts", b"parts", "passages", b"passages", "relations", b"relations", "score", b"score", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "context_type", b"context_type", "is_leaf", b"is_leaf", "level", b"level", "parts", b"parts", "passages", b"passages", "relations", b"relations", "score", b"score", "twin", b"twin", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -867,6 +871,7 @@ class FindTrace(_message.Message):
     OTHER_SCRIPT_CAP_FIELD_NUMBER: _builtins.int
     FILES_PER_DIRECTORY_FIELD_NUMBER: _builtins.int
     DATES_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
     method: Global___Method.ValueType
     """The method that was used."""
     scope_directories: _builtins.int
@@ -908,6 +913,8 @@ class FindTrace(_message.Message):
     """The mean number of files of the sample's directories that have files. With more than 15 the parent
     counts less: its share is multiplied by 15 / files_per_directory.
     """
+    question: _builtins.str
+    """The question that this trace explains, of a request that asks several. Empty: there is one."""
     @_builtins.property
     def terms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The terms of the query, as in the index."""
@@ -950,10 +957,11 @@ class FindTrace(_message.Message):
         other_script_cap: _builtins.float = ...,
         files_per_directory: _builtins.float = ...,
         dates: _abc.Iterable[_builtins.str] | None = ...,
+        question: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dates", b"dates", "directories", b"directories", "files_per_directory", b"files_per_directory", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "other_script_cap", b"other_script_cap", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dates", b"dates", "directories", b"directories", "files_per_directory", b"files_per_directory", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "other_script_cap", b"other_script_cap", "query_script", b"query_script", "question", b"question", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1147,6 +1155,8 @@ class FindResponse(_message.Message):
     TRACE_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
+    FURTHER_TRACES_FIELD_NUMBER: _builtins.int
     total: _builtins.int
     """The number of results in the three lists."""
     revision: _builtins.int
@@ -1183,6 +1193,16 @@ class FindResponse(_message.Message):
     def confidence(self) -> Global___Confidence:
         """How far the answer can be relied on. Weak results are returned all the same."""
 
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The questions of a request that asks several ("Who is Ada? Also, where is the key?"), at most 4.
+        Each is searched by itself. Empty: there is one, or the request brought its vector.
+        """
+
+    @_builtins.property
+    def further_traces(self) -> _containers.RepeatedCompositeFieldContainer[Global___FindTrace]:
+        """The traces of the questions after the first, whose trace is `trace`; only with `trace`."""
+
     def __init__(
         self,
         *,
@@ -1196,10 +1216,12 @@ class FindResponse(_message.Message):
         trace: Global___FindTrace | None = ...,
         rerank: Global___Rerank | None = ...,
         confidence: Global___Confidence | None = ...,
+        questions: _abc.Iterable[_builtins.str] | None = ...,
+        further_traces: _abc.Iterable[Global___FindTrace] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "rerank", b"rerank", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "degraded", b"degraded", "memories", b"memories", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "degraded", b"degraded", "further_traces", b"further_traces", "memories", b"memories", "questions", b"questions", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1517,6 +1539,7 @@ class SearchResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
     total: _builtins.int
     """The number of results in the three lists."""
     revision: _builtins.int
@@ -1557,6 +1580,12 @@ class SearchResponse(_message.Message):
     def confidence(self) -> Global___Confidence:
         """As in FindResponse: that of the query that the scope is most likely about."""
 
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The questions of a task that asks several; each is a query of the plan. Empty: there is one, or a
+        model made the plan.
+        """
+
     def __init__(
         self,
         *,
@@ -1571,10 +1600,11 @@ class SearchResponse(_message.Message):
         degraded: _abc.Iterable[Global___Degradation] | None = ...,
         rerank: Global___Rerank | None = ...,
         confidence: Global___Confidence | None = ...,
+        questions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "query_plan", b"query_plan", "rerank", b"rerank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "degraded", b"degraded", "memories", b"memories", "query_plan", b"query_plan", "query_results", b"query_results", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "degraded", b"degraded", "memories", b"memories", "query_plan", b"query_plan", "query_results", b"query_results", "questions", b"questions", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -150,7 +150,13 @@ class FindPlan:
     @property
     def is_light(self) -> bool:
         """True if the answer takes less time than a thread takes to start; see `are_light`."""
-        return self.query.limit <= LIGHT_LIMIT and are_light(self.scopes)
+        return are_all_light((self,))
+
+
+def are_all_light(plans: Sequence[FindPlan]) -> bool:
+    """Return whether the answers to plans together take less time than a thread takes to start."""
+    is_short = all(plan.query.limit <= LIGHT_LIMIT for plan in plans)
+    return is_short and are_light(scope for plan in plans for scope in plan.scopes)
 
 
 def named_days(query: FindQuery) -> tuple[Days, ...]:

@@ -107,6 +107,7 @@ def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_p
         degraded=encode_degraded(result.degraded),
         confidence=confidence(result.confidence),
         left_out=result.left_out,
+        questions=result.questions,
     )
     add_timings(reply.timings, stages)
     return reply
