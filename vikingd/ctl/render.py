@@ -114,7 +114,7 @@ def confidence_words(reply: Message, nothing: str = "nothing here is about this"
     if confidence.strength == retrieval_pb2.STRENGTH_WEAK:
         words = f"\nweak: probably {nothing}"
     elif confidence.strength == retrieval_pb2.STRENGTH_NOTHING:
-        words = f"\nnothing: {nothing}"
+        words = f"\n{nothing}"
     else:
         return Text()
     return Text(f"{words} (confidence {confidence.in_scope:.2f})", "yellow")
