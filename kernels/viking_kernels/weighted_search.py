@@ -77,7 +77,7 @@ def weighted_top(
         (rows, scores, parts [n, 2] dense and lexical), best first, ties by row.
     """
     near, allowed, texts = plan.near, plan.allowed, tree.texts
-    search = Search(tree, vectors, stats, prepare(raw), scope, scratch)
+    search = Search(tree, vectors, stats, prepare(raw), scope, scratch, np.inf)
     inside = tail_directories(tree.directories, scope)
     words = plan.lexical_weight > 0
     ranges = np.empty((0, 2), np.int64)

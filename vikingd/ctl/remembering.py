@@ -15,7 +15,7 @@ from rich.text import Text
 from vikingd.client import RecallPath
 from vikingd.ctl import render
 from vikingd.ctl.command_session import Session, text_of
-from vikingd.ctl.reading import Tokenizer
+from vikingd.ctl.reading import Floor, Tokenizer
 from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.domain.pinned_text import PIN
 from vikingd.pb import memories_pb2
@@ -88,6 +88,7 @@ def recall(
         list[int] | None,
         typer.Option(metavar="ID", help="A memory of an earlier recall that was used; repeatable."),
     ] = None,
+    floor: Floor = None,
     now: Now = None,
     time_zone: Zone = "",
 ) -> None:
@@ -110,6 +111,7 @@ def recall(
         skip_oversize=skip_oversize,
         no_touch=no_touch,
         used=used or (),
+        floor=floor,
         now=now,
         time_zone=time_zone,
     )
@@ -294,6 +296,10 @@ def _footer(reply: memories_pb2.RecallResponse) -> Text:
     )
     if reply.reason:
         text.append(f"\n{reply.reason}")
+    text.append_text(render.confidence_words(reply, "nothing is known about that"))
+    if reply.left_out:
+        text.append("; --floor 0 shows the memories all the same", "yellow")
+    text.append_text(render.questions_line(reply.questions))
     if reply.degraded:
         text.append("\n").append(render.degraded_lines(reply.degraded))
     return text

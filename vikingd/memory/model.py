@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import Degraded, Stage
+from vikingd.domain.answers import Confidence, Degraded, Stage
 from vikingd.domain.contexts import Entry, Passage, Prepared
 from vikingd.domain.errors import NotFound
 from vikingd.domain.prompt import RecallPath
@@ -133,6 +133,7 @@ class RecallQuery:
     used: tuple[int, ...] = ()
     paths: tuple[RecallPath, ...] = ()
     newest_first: bool = False
+    floor: float | None = None  # the least in_scope; None: all but NOTHING
 
     @property
     def counts_returned(self) -> bool:
@@ -196,7 +197,10 @@ class RecallResult:
     revision: int
     candidates: int
     stages: tuple[Stage, ...]
+    confidence: Confidence
+    left_out: int = 0  # memories below the floor
     degraded: Degraded = ()
+    questions: tuple[str, ...] = ()  # of a request that asks several, if a search answered
 
     @property
     def total_tokens(self) -> int:

@@ -16,7 +16,12 @@ from zoneinfo import ZoneInfo
 from vikingd.context.cut import cut
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain import pace
-from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of
+from vikingd.domain.answers import (
+    MESSAGE_BYTES,
+    ReplyBudget,
+    Stage,
+    size_of,
+)
 from vikingd.domain.contexts import Entry
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.rights import Right
@@ -49,6 +54,9 @@ class Direct(NamedTuple):
     reason: str
     stages: tuple[Stage, ...] = ()
     dated: Dated | None = None
+
+
+NOTHING_READ = Direct(None, (), "")
 
 
 class DirectRecall:

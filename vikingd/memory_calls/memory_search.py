@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple, replace
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, zip_longest
 from time import perf_counter
 from typing import NamedTuple, TypeVar
 
@@ -18,12 +19,15 @@ from viking_kernels.second_stage import DATE_WEIGHT
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.ranked_lists import fused, merged
+from vikingd.answer.several_questions import rounds
 from vikingd.answer.shown_texts import key_of, name_of, shown, vector_of
 from vikingd.answer.text_ranking import lists, ranked_in_files
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
+    NAMED,
+    NO_CONFIDENCE,
     UNBOUNDED,
     Degradation,
     DegradationReason,
@@ -52,9 +56,11 @@ from vikingd.memory.model import (
 )
 from vikingd.memory.named_days import Days
 from vikingd.memory.routes import Routes
-from vikingd.memory_calls.direct_recall import Direct, DirectRecall
+from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct, DirectRecall
 from vikingd.memory_calls.newest_first import newest_first
+from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
 from vikingd.memory_calls.used_memories import count_used, named
+from vikingd.plan.question_parts import questions_of
 from vikingd.plan.retrieve_plan import TextScope
 
 _T = TypeVar("_T")
@@ -67,6 +73,10 @@ _PATIENCE = 1.0  # seconds for the index to follow the store
 _COUNTED = 1 << 12  # memories whose tokens are kept: recalls mostly return the same ones
 _SHORT = 1000  # characters of such a memory, at most
 _HALVES = WeightedSum(0.5, 0.5)
+
+
+_Fused = tuple[I32, F64, float | None]
+"""Rows of texts with their scores, and the best possible score if it is known."""
 
 
 class _Candidates(NamedTuple):
@@ -84,6 +94,9 @@ class _Ranked(NamedTuple):
 
     memory: Memory
     row: int
+
+
+_NONE_FOUND = _Candidates([], [], np.zeros(0))
 
 
 class Recaller:
@@ -114,12 +127,17 @@ class Recaller:
         if rest is None:
             result = _only_read(engine, query, read)
         else:
-            search = await run.here(MemorySearch, engine, rest, read, self._most_bytes)
+            is_whole = vector is not None
+            search = await run.here(MemorySearch, engine, rest, read, self._most_bytes, is_whole)
             degraded: Degraded = ()
+            vectors = [vector]
             if vector is None and search.needs_vector:
-                vector, degraded = await self._vectors.embed_or_note(search.text, run)
+                embedded = [self._vectors.embed_or_note(text, run) for text in search.texts]
+                made = await asyncio.gather(*embedded)
+                vectors = [of_text for of_text, _ in made]
+                degraded = tuple(dict.fromkeys(note for _, notes in made for note in notes))
             embed = Stage("embed", started, perf_counter())
-            result = await run.away(search.answer, vector, degraded)
+            result = await run.away(search.answer, vectors, degraded)
             if read.path is not None:
                 result = replace(
                     result,
@@ -127,6 +145,7 @@ class Recaller:
                     path=read.path,
                     budget=query.max_tokens,
                     stages=(*read.stages, *result.stages),
+                    confidence=NAMED if read.memories else result.confidence,
                 )
         if not query.no_touch:
             is_counted = query.counts_returned and result.path is RecallPath.HYBRID
@@ -160,18 +179,25 @@ def _only_read(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult
         engine.snapshot.revision,
         0,
         read.stages,
+        NAMED if read.memories else NO_CONFIDENCE,
     )
 
 
 class MemorySearch:
     """A search for memories by a checked query, in a reply of about `most_bytes`.
 
-    `read` is the answer of the paths before it. The search leaves out the files in it. `text` is
-    the text that it searches for.
+    `read` is the answer of the paths before it. The search leaves out the files in it. `texts` are
+    the questions that it searches for; a query that `is_whole`, or in the
+    strict form, is one.
     """
 
     def __init__(
-        self, engine: Engine, query: RecallQuery, read: Direct, most_bytes: int = UNBOUNDED
+        self,
+        engine: Engine,
+        query: RecallQuery,
+        read: Direct = NOTHING_READ,
+        most_bytes: int = UNBOUNDED,
+        is_whole: bool = False,
     ) -> None:
         self._engine = engine
         self._query = query
@@ -181,13 +207,14 @@ class MemorySearch:
         self._files = frozenset(memory.uri for memory in read.memories)
         # The words of days that are understood count as these days, not as words.
         dated = read.dated
-        self.text = query.text if dated is None or dated.days.only else dated.days.rest
+        text = query.text if dated is None or dated.days.only else dated.days.rest
+        self.texts = (text,) if is_whole or query.paths else questions_of(text)
         self._bind()
 
     def _bind(self) -> None:
         """Bind the query to the newest snapshot."""
         self._snapshot = snapshot = self._engine.snapshot
-        self._scopes: list[TextScope] = []
+        asked: list[list[TextScope]] = [[] for _ in self.texts]
         most = self._engine.settings.exhaustive_texts
         # Each part is a scope of its own: its scores depend on no memory outside of it.
         query, scope = self._query, self._query.scope
@@ -196,26 +223,40 @@ class MemorySearch:
             if row is not None and not is_file(row):
                 within = scope.caller.readable_above(part) or part
                 fusion = query.fusion or _HALVES
-                asked = RetrieveQuery(self.text, part, fusion=fusion, within=within)
-                self._scopes.append(TextScope(snapshot, asked, most))
+                for text, scopes in zip(self.texts, asked, strict=True):
+                    of_part = RetrieveQuery(text, part, fusion=fusion, within=within)
+                    scopes.append(TextScope(snapshot, of_part, most))
+        self._asked, self._scopes = asked, asked[0]
 
     @property
     def needs_vector(self) -> bool:
         """True if a vector is needed. Identifiers are found by words alone."""
         return bool(self._scopes) and all(one.by_meaning for one in self._scopes)
 
-    def answer(self, vector: F32 | None, degraded: Degraded = ()) -> RecallResult:
-        """Return the memories of the highest salience, within the budget."""
+    def answer(self, vectors: Sequence[F32 | None], degraded: Degraded = ()) -> RecallResult:
+        """Return the memories of the highest salience, within the budget.
+
+        `vectors` are those of `texts`. If there are fewer, words alone count for the others.
+        """
         started, query = perf_counter(), self._query
-        found = self._candidates(vector)
+        found = self._candidates(vectors)
         for _ in range(_ATTEMPTS):
             if not found.changed:
                 break
             self._bind()
-            found = self._candidates(vector)
+            found = self._candidates(vectors)
         if found.changed:
             detail = f"{found.changed:,} memories were being rewritten and are left out: ask again"
             degraded += (Degradation(DegradationReason.CONCURRENT_WRITE, detail),)
+        of_questions = [
+            features_of(self._snapshot, scopes, vector) for scopes, vector in self._with(vectors)
+        ]
+        confidence, is_kept = kept_by_floor(
+            of_questions, self._engine.embedding.model, query.floor, len(found.rows)
+        )
+        left_out = 0 if is_kept else len(found.rows)
+        if left_out:
+            found = _NONE_FOUND
         searched = perf_counter()
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
@@ -250,13 +291,16 @@ class MemorySearch:
         return RecallResult(
             tuple(memories),
             RecallPath.HYBRID,
-            self._reason(found.rows, memories, missed, sum(past)),
+            self._reason(found.rows, memories, missed, sum(past), left_out),
             query.max_tokens,
             open_tokenizer(query.tokenizer).approximate,
             self._snapshot.revision,
-            len(found.rows),
+            len(found.rows) + left_out,
             stages,
+            confidence,
+            left_out,
             degraded,
+            self.texts if len(self.texts) > 1 else (),
         )
 
     def _memories(
@@ -335,12 +379,19 @@ class MemorySearch:
         order = newest_first(scores, [memory.entry.time for memory in memories], vectors)
         return [memories[i] for i in order]
 
-    def _candidates(self, vector: F32 | None) -> _Candidates:
+    def _with(
+        self, vectors: Sequence[F32 | None]
+    ) -> Iterator[tuple[Sequence[TextScope], F32 | None]]:
+        """Yield the scopes of each question with its vector; None if there is none."""
+        return zip_longest(self._asked, vectors[: len(self._asked)])
+
+    def _candidates(self, vectors: Sequence[F32 | None]) -> _Candidates:
         """Return the memories that a search finds. After changes it waits for the index."""
         if not self._scopes:
-            return _Candidates([], [], np.zeros(0))
+            return _NONE_FOUND
         snapshot = self._snapshot
-        found, semantic, most = self._fused(vector)
+        lists = [self._fused(scopes, vector) for scopes, vector in self._with(vectors)]
+        found, semantic, most = lists[0] if len(lists) == 1 else _in_rounds(lists)
         text_ids = snapshot.text_id[found].tolist()
         known, revision = self._engine.store.entries(text_ids)
         at = [i for i, text_id in enumerate(text_ids) if text_id in known]
@@ -369,21 +420,21 @@ class MemorySearch:
         entries_of = [known[text_ids[i]] for i in at]
         return _Candidates(found.tolist(), entries_of, semantic, changed, ids_of_long)
 
-    def _fused(self, vector: F32 | None) -> tuple[I32, F64, float | None]:
+    def _fused(self, scopes: Sequence[TextScope], vector: F32 | None) -> _Fused:
         """Return rows of texts with their fused scores; by rank, also the best possible score."""
         fusion = self._query.fusion
-        if not self.needs_vector:
+        if not scopes or not all(one.by_meaning for one in scopes):
             vector = None
         depth = _DEEPER * self._query.top_k
         if vector is not None and fusion is None:
             dated = self._read.dated
             files = () if dated is None else dated.files
-            ranked = [ranked_in_files(scope, vector, depth, files) for scope in self._scopes]
+            ranked = [ranked_in_files(scope, vector, depth, files) for scope in scopes]
             found = merged(ranked, max(depth, *(len(one.rows) for one in ranked)))
             return found.rows, found.scores, None
         found_lists = [
             merged(sides, depth)
-            for sides in zip(*(lists(scope, vector, depth) for scope in self._scopes), strict=True)
+            for sides in zip(*(lists(scope, vector, depth) for scope in scopes), strict=True)
         ]
         if vector is None or not isinstance(fusion, Rrf):
             (found,) = found_lists
@@ -393,7 +444,12 @@ class MemorySearch:
         return found.rows, found.scores, sum(weights) / (fusion.k + 1.0)
 
     def _reason(
-        self, rows: Sequence[int], taken: Sequence[Memory], missed: Sequence[int], past: int
+        self,
+        rows: Sequence[int],
+        taken: Sequence[Memory],
+        missed: Sequence[int],
+        past: int,
+        left_out: int,
     ) -> str:
         """Return the reasons for a search and for its end."""
         read = self._read
@@ -402,6 +458,8 @@ class MemorySearch:
             said.append(f"a search fills the rest with {len(taken)} memories")
         if not self._scopes:
             said.append(f"there is nothing below {' and '.join(self._query.scope.roots())}")
+        elif left_out:
+            said.append(f"nothing is known about that: {left_out} memories are below the floor")
         elif not rows:
             said.append("nothing matches")
         elif missed:
@@ -410,6 +468,17 @@ class MemorySearch:
         if past:
             said.append(f"{past} replaced memories, below the heading Earlier, count half")
         return "; ".join(said)
+
+
+def _in_rounds(found: Sequence[_Fused]) -> _Fused:
+    """Interleave the lists for several questions; a round has the score of its best text."""
+    pairs = [list(zip(rows.tolist(), scores.tolist(), strict=True)) for rows, scores, _ in found]
+    rows, scores = list[int](), list[float]()
+    for equal in rounds(pairs, lambda pair: pair[0]):
+        best = max(score for _, score in equal)
+        rows += (row for row, _ in equal)
+        scores += [best] * len(equal)
+    return np.array(rows, np.int32), np.array(scores, np.float64), found[0][2]
 
 
 def _on_days(times: Sequence[int | None], days: Days, query: RecallQuery) -> F64:

@@ -41,7 +41,7 @@ from vikingd.memory.routes import Routes
 from vikingd.memory_calls.forget import Chosen, ForgetQuery
 from vikingd.pb import memories_pb2
 from vikingd.wire.messages import decode
-from vikingd.wire.messages.common_messages import add_timings, timestamp
+from vikingd.wire.messages.common_messages import add_timings, confidence, timestamp
 from vikingd.wire.messages.common_messages import degraded as encode_degraded
 from vikingd.wire.messages.retrieve_request import fusion_of
 
@@ -87,6 +87,7 @@ def recall_query(
         used=_once(request.used, "used"),
         paths=_paths(request),
         newest_first=_profile(request, defaults) == "relevance",
+        floor=decode.floor(request, defaults.floor),
     )
     vector = decode.unit_vector(request.vector, dimension, "vector") if request.vector else None
     return query, vector
@@ -104,6 +105,9 @@ def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_p
         candidates=result.candidates,
         revision=result.revision,
         degraded=encode_degraded(result.degraded),
+        confidence=confidence(result.confidence),
+        left_out=result.left_out,
+        questions=result.questions,
     )
     add_timings(reply.timings, stages)
     return reply
