@@ -134,7 +134,7 @@ class _Column:
         self._removed = bool((entries.died != _ALIVE).any())
 
     def append(self, node: int, value: Value | NoValue, revision: int) -> int:
-        """Append an entry and return its place."""
+        """Append an entry that holds from a revision on; return its number in the column."""
         room, length, top, _ = self.view
         if length == len(room.nodes):
             room = _Entries(*(_doubled(items, 0) for items in room))
@@ -144,7 +144,7 @@ class _Column:
         return length
 
     def remove(self, place: int, revision: int) -> None:
-        """End an entry at a revision."""
+        """Make an entry invisible from a revision on; older readers still see it."""
         self._removed = True
         self.view.room.died[place] = revision
 
