@@ -8,16 +8,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+UNANSWERABLE = frozenset(("abs", "abstention"))
+"""The categories of questions without an answer."""
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question with its relevant URIs below `scope`; `own_language` are those in its language."""
+    """A question with its relevant URIs below `scope`; `own_language` are those in its language.
+
+    `sessions` are the directories of the evidence, if the set names them. A question without an
+    answer has none.
+    """
 
     text: str
     scope: str
     lang: str
     relevant: frozenset[str]
     own_language: frozenset[str]
+    sessions: frozenset[str] = frozenset()
 
 
 def read_queries(source: Path) -> list[Query]:
@@ -31,6 +39,7 @@ def read_queries(source: Path) -> list[Query]:
             q.get("lang", ""),
             frozenset(relevant[q["id"]]),
             frozenset(u for u in relevant[q["id"]] if q.get("lang") and lang[u] == q["lang"]),
+            frozenset(() if q.get("category") in UNANSWERABLE else q.get("sessions", ())),
         )
         for q in read_lines(source / "queries.jsonl")
         if q["id"] in relevant

@@ -13,8 +13,9 @@ from rich.console import Console, RenderableType
 
 from vikingd.ctl import render, trace_tree
 from vikingd.pb.contexts_pb2 import Context
-from vikingd.pb.retrieval_pb2 import FindResponse, ScoreParts
+from vikingd.pb.retrieval_pb2 import FindResponse, FindTrace, ScoreParts
 
+TOP = "viking://resources"
 LONG_URI = "viking://resources/fastapi/en/docs/advanced/response-change-status-code.md"
 
 
@@ -91,6 +92,8 @@ def answer() -> FindResponse:
                 "scopeFiles": 1000,
                 "icc": 0.1,
                 "gate": 0.6,
+                "otherScriptCap": 0.412,
+                "filesPerDirectory": 30.0,
                 "opened": 5,
                 "rounds": 2,
                 "stopReason": "STOP_REASON_OUT_OF_REACH",
@@ -159,6 +162,10 @@ def test_a_score_is_shown_as_the_formula_that_makes_it() -> None:
     assert trace_tree.formula(titled).startswith(
         "0.451 = 0.81·smoothed 0.430 + 0.19·parent 0.330 + title 0.040; node"
     )
+    added = ParseDict(parts(feedback=-0.02, cover=0.03, reply=0.1, date=0.08), ScoreParts())
+    assert " - feedback 0.020 + cover 0.030 + reply 0.100 + date 0.080; " in trace_tree.formula(
+        added
+    )
 
 
 def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
@@ -172,6 +179,8 @@ def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
         "600 vectors",
         "icc 0.100",
         "gate 0.60",
+        "60% of what they may; 30.0 files per directory, so parents for 50% of that",
+        "other scripts: capped at 0.412",
         "5 opened in 2 rounds",
         LONG_URI,
         "0.81·smoothed 0.430",
@@ -203,6 +212,14 @@ def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
             False,
             "its 0.330: 0.411, and the words of its title add 0.040: 0.451.",
         ),
+        (
+            {"title": 0.04, "feedback": -0.02, "cover": 0.03, "final": 0.461},
+            False,
+            "add 0.040: 0.451, the meaning of the first results takes 0.020, "
+            "its share of the query's words adds 0.030: 0.461.",
+        ),
+        ({"reply": 0.1, "final": 0.511}, False, "of another speaker before it adds 0.100: 0.511."),
+        ({"date": 0.08, "final": 0.491}, False, "which the query names, adds 0.080: 0.491."),
     ],
 )
 def test_the_reason_says_what_the_parts_say(
@@ -245,3 +262,35 @@ def test_the_first_and_the_last_of_all_times_can_be_shown(
         monkeypatch.undo()
         time.tzset()
     assert shown[:7] in ("0001-01", "9999-12")
+
+
+def test_a_footer_names_the_questions_of_a_request():
+    """Several questions are one line; one question is none."""
+    several = FindResponse(total=2, questions=["Who is Ada?", "where is\nthe key?"])
+    assert shown(render.find_footer(several), 100)[1:] == [
+        "2 questions: Who is Ada? · where is the key?"
+    ]
+    assert len(shown(render.find_footer(FindResponse(total=2)), 100)) == 1
+
+
+def test_a_result_names_its_twin():
+    """A table has a line with the same page in another language."""
+    uris = f"{TOP}/docs/zh/x.md", f"{TOP}/docs/en/x.md"
+    reply = FindResponse()
+    for uri, twin in (uris, (f"{TOP}/y.md", "")):
+        reply.resources.add(uri=uri, is_leaf=True, twin=twin, score=0.5)
+    text = "\n".join(shown(render.find_table(reply), 100))
+    assert text.count("also: ") == 1
+    assert f"also: {uris[1]}" in text
+
+
+def test_a_trace_of_several_questions_has_a_walk_for_each():
+    """Each question stands above its own terms."""
+    reply = FindResponse(
+        trace=FindTrace(question="Who is Ada?", terms=["ada"]),
+        further_traces=[FindTrace(question="where is the key?", terms=["key"])],
+    )
+    lines = [line.lstrip("│├└─ ") for line in shown(trace_tree.trace_tree(reply), 100)]
+    assert lines.index("Who is Ada?") < lines.index("query: ; terms: ada")
+    assert lines.index("query: ; terms: ada") < lines.index("where is the key?")
+    assert lines.index("where is the key?") < lines.index("query: ; terms: key")

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from time import perf_counter
 from typing import NamedTuple
 
@@ -13,11 +14,10 @@ from vikingd.answer.deadline import Runner
 from vikingd.answer.find_hits import FindHits
 from vikingd.answer.query_planning import planned_find, planned_retrieve
 from vikingd.answer.query_vector import QueryVectors
-from vikingd.answer.reranking import find_all
 from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.shown_texts import name_of, shown
 from vikingd.context.build import BuiltContext, Plan, build
-from vikingd.context.prompt_parts import Piece
+from vikingd.context.deduplicated_parts import Piece
 from vikingd.domain import pace
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
@@ -27,12 +27,14 @@ from vikingd.domain.answers import (
     Stage,
     size_of,
 )
+from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find_query import FindQuery
 from vikingd.domain.hidden import marked
 from vikingd.domain.retrieve_query import Include, RetrieveQuery
 from vikingd.domain.rights import CALLER, Caller, Right
 from vikingd.engine import Engine
+from vikingd.index.snapshot import Snapshot
 from vikingd.models.rerank.rerankers import Rerankers
 
 
@@ -82,14 +84,16 @@ async def sources_of(
     """
     if isinstance(source, FindQuery):
         with below("find"):
-            plan, embed = await planned_find(engine, vectors, source, run)
-            (found,) = await find_all(source.text, [plan], rerankers, run)
-        return _above(await run.away(_of_find, found, embed, most_bytes), floor)
+            asked = await planned_find(engine, vectors, source, run)
+            found = await asked.rerank(source.text, rerankers, run)
+        return _above(await run.away(_of_find, engine, found, asked.embed, most_bytes), floor)
     if isinstance(source, RetrieveQuery):
         with below("retrieve"):
             planned = await planned_retrieve(engine, vectors, source, run)
             return _above(
-                await run.away(lambda: _of_retrieve(planned.run(), planned.embed, most_bytes)),
+                await run.away(
+                    lambda: _of_retrieve(engine, planned.run(), planned.embed, most_bytes)
+                ),
                 floor,
             )
     now, revision, budget = perf_counter(), engine.snapshot.revision, ReplyBudget(most_bytes)
@@ -123,7 +127,7 @@ def below(field: str) -> Iterator[None]:
         raise error.below(field) from None
 
 
-def _of_find(found: FindHits, embed: Stage, most_bytes: int) -> Sources:
+def _of_find(engine: Engine, found: FindHits, embed: Stage, most_bytes: int) -> Sources:
     """Return the passages of a find, or a context as a whole if it shows none.
 
     The best passage has the score of its file. The others have less, in proportion to their own
@@ -132,6 +136,7 @@ def _of_find(found: FindHits, embed: Stage, most_bytes: int) -> Sources:
     started, snapshot, budget = perf_counter(), found.snapshot, ReplyBudget(most_bytes)
     uris = _fitting(map(snapshot.uri, (hit.row for hit in found.hits)), budget, len(found.hits))
     pieces: list[Piece] = []
+    dates = _dates(engine, snapshot, [text for hit in found.hits for text, _ in hit.passages])
     for hit, uri in zip(found.hits, uris, strict=False):
         pace.step()
         shown_of = len(pieces)
@@ -139,30 +144,53 @@ def _of_find(found: FindHits, embed: Stage, most_bytes: int) -> Sources:
             if not budget.left:
                 break
             score = hit.score * own / hit.passages[0][1]
-            pieces.append(Piece(uri, score, *snapshot.contents.passage(text, budget)))
+            passage = snapshot.contents.passage(text, budget)
+            pieces.append(Piece(uri, score, *passage, date=dates.get(text, "")))
         budget.shortened += len(hit.passages) - (len(pieces) - shown_of)
         if len(pieces) == shown_of:
             pieces.append(Piece(uri, hit.score))
     return _sources(found, embed, started, pieces, budget)
 
 
-def _of_retrieve(found: RetrieveHits, embed: Stage, most_bytes: int) -> Sources:
+def _of_retrieve(engine: Engine, found: RetrieveHits, embed: Stage, most_bytes: int) -> Sources:
     """Return the texts of a retrieval. An abstract stands for its context as a whole."""
     started, snapshot, budget = perf_counter(), found.snapshot, ReplyBudget(most_bytes)
     with_text = Include.TEXT in found.query.include
     names = [name_of(snapshot, hit.row) for hit in found.hits]
     uris = _fitting((uri for uri, _ in names), budget, len(names))
     pieces: list[Piece] = []
+    dates = _dates(engine, snapshot, [hit.row for hit in found.hits])
     for hit, uri, (_, passage) in zip(found.hits, uris, names, strict=False):
         pace.step()
         if not passage:
             pieces.append(Piece(uri, hit.score))
             continue
         section, text, start, end = shown(snapshot, hit.row, budget if with_text else None)
-        pieces.append(Piece(uri, hit.score, section, text if with_text else "", start, end))
+        shown_text, date = text if with_text else "", dates.get(hit.row, "")
+        pieces.append(Piece(uri, hit.score, section, shown_text, start, end, date=date))
     for uri, _ in found.listed.files if found.listed is not None else ():
         pieces.append(Piece(uri, 1.0))
     return _sources(found, embed, started, pieces, budget)
+
+
+def _dates(engine: Engine, snapshot: Snapshot, rows: Sequence[int]) -> dict[int, str]:
+    """Return the days in UTC when the memories among some texts were last said, by row."""
+    texts, memory = snapshot.tree.texts, int(ContextType.MEMORY)
+    chosen = [row for row in rows if snapshot.dir_type[texts.directory[row]] == memory]
+    if not chosen:
+        return {}
+    ids = [snapshot.text_id.item(row) for row in chosen]
+    known, _ = engine.store.entries(ids)
+    times = {row: known[one].time for row, one in zip(chosen, ids, strict=True) if one in known}
+    return {row: _day(time) for row, time in times.items() if time is not None}
+
+
+def _day(time: int) -> str:
+    """Return the day of a time in microseconds, in UTC; "" outside the calendar."""
+    try:
+        return f"{datetime.fromtimestamp(time // 1_000_000, UTC):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def _fitting(uris: Iterable[str], budget: ReplyBudget, count: int) -> list[str]:

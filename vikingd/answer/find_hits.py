@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -45,6 +45,9 @@ class FindHits:
     rerank: Rerank | None = None  # None in QUICK
     features: Features | None = None  # of one scope, for the confidence
     confidence: Confidence = NO_CONFIDENCE
+    questions: tuple[str, ...] = ()  # of a request that asks several
+    further_traces: tuple[FindTrace, ...] = ()  # of the questions after the first
+    twins: Mapping[int, int] = field(default_factory=dict)  # the twin of each hit that has one
 
 
 def best(snapshot: Snapshot, hits: list[Hit], limit: int) -> tuple[Hit, ...]:

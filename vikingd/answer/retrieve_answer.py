@@ -103,7 +103,7 @@ def retrieve(
     """Return the texts of a plan, or the reason for their absence.
 
     Args:
-        plan: of the retrieval.
+        plan: the plan of the retrieval.
         vector: [dim] the query's embedding, of any length; None: words alone count.
         degraded: notes for the reply.
         ready: the lists that were made before, of `plan.two_sides`.

@@ -154,6 +154,7 @@ class MatchedContext:
         relations: the linked contexts of the scope, best for this query first; at most 5.
         passages: the best passages of a file, best first; at most 3. Empty: none of them matched.
         parts: the parts of the score; only with `trace`.
+        twin: the same page in another language; "" if none was found.
     """
 
     uri: str
@@ -165,6 +166,7 @@ class MatchedContext:
     relations: tuple[Relation, ...] = ()
     passages: tuple[MatchedPassage, ...] = ()
     parts: ScoreParts | None = None
+    twin: str = ""
 
     @property
     def text(self) -> str:
@@ -231,6 +233,8 @@ class FindResult(_ByType):
         trace: the trace of the search; only with `trace`.
         rerank: the work of the reranker; only in SearchMode.THINKING.
         confidence: how far the answer can be relied on; weak results are there all the same.
+        questions: those of a request that asks several; each was searched by itself.
+        further_traces: the traces of the questions after the first; only with `trace`.
     """
 
     total: int
@@ -240,6 +244,8 @@ class FindResult(_ByType):
     trace: FindTrace | None = None
     rerank: Rerank | None = None
     confidence: Confidence | None = None
+    questions: tuple[str, ...] = ()
+    further_traces: tuple[FindTrace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,6 +277,7 @@ class SearchResult(_ByType):
         query_results: the results of each query, in the order of the plan.
         rerank: the work of the reranker for all queries; its rounds are in query_results.
         confidence: that of the query that the scope is most likely about.
+        questions: those of a task that asks several, if no model made the plan.
     """
 
     query_plan: QueryPlan
@@ -281,6 +288,7 @@ class SearchResult(_ByType):
     degraded: Degraded = ()
     rerank: Rerank | None = None
     confidence: Confidence | None = None
+    questions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -82,7 +82,7 @@ def find_table(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse)
             str(rank),
             f"{match.score:.3f}",
             Text(kind, TYPE_STYLES.get(kind, "")),
-            Group(name, _matched(match)),
+            Group(name, _matched(match), *_twin(match)),
         )
     return table
 
@@ -91,6 +91,11 @@ def _matched(match: retrieval_pb2.MatchedContext) -> Text:
     if match.passages:
         return passage_line(match.passages[0].section, match.passages[0].text)
     return passage_line("", match.abstract)
+
+
+def _twin(match: retrieval_pb2.MatchedContext) -> list[Text]:
+    """Return a line with the same page in another language, if one was found."""
+    return [Text(f"also: {match.twin}", "dim", overflow="fold")] if match.twin else []
 
 
 def passage_line(section: str, text: str) -> Text:
@@ -123,7 +128,14 @@ def find_footer(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse
     if reply.rerank.status == retrieval_pb2.RERANK_STATUS_OFF:
         footer.append(f" · not reranked: {reply.rerank.reason}")
     footer.append_text(confidence_words(reply))
+    footer.append_text(questions_line(reply.questions))
     return footer.append_text(degraded_lines(reply.degraded))
+
+
+def questions_line(questions: Sequence[str]) -> Text:
+    """Return a line with the questions of a request that asks several."""
+    asked = " · ".join(map(snippet, questions))
+    return Text(f"\n{len(questions)} questions: {asked}" if questions else "", "dim")
 
 
 def degraded_lines(degraded: Iterable[retrieval_pb2.Degradation]) -> Text:
@@ -214,7 +226,7 @@ def context_details(context: Context) -> Group:
 
 
 def stats_table(stats: StatsResponse) -> Table:
-    """Return the state of the daemon."""
+    """Return a table of the state of the daemon, for a terminal."""
     embedder, index = stats.embedder, stats.index
     asked = embedder.query_cache_hits + embedder.query_cache_misses
     left = time_left(embedder.backlog_characters, embedder.characters_per_second)

@@ -21,7 +21,15 @@ _STOPPED: dict[int, str] = {
     StopReason.OUT_OF_REACH: "no directory left can hold anything better",
 }
 _DIRECTORIES_SHOWN = 40
+_MANY_FILES = 15  # see FindTrace.files_per_directory
 _VISIBLE = 5e-4  # smaller differences do not show in three digits
+_ADDED = {
+    "feedback": "the meaning of the first results",
+    "cover": "its share of the query's words",
+    "reply": "the question of another speaker before it",
+    "date": "its day, which the query names,",
+}
+"""The amounts of the second stage, each with its words."""
 
 
 def formula(parts: retrieval_pb2.ScoreParts) -> str:
@@ -32,10 +40,15 @@ def formula(parts: retrieval_pb2.ScoreParts) -> str:
             f"{parts.final:.3f} = {1 - b:.2f}·rerank {parts.rerank:.3f} "
             f"+ {b:.2f}·parent {parts.parent:.3f}; by meaning and words {parts.node_score:.3f}"
         )
-    title = f" + title {parts.title:.3f}" if parts.title >= _VISIBLE else ""
+    amounts = [("title", parts.title), *((name, getattr(parts, name)) for name in _ADDED)]
+    added = "".join(
+        f" {'-' if amount < 0 else '+'} {name} {abs(amount):.3f}"
+        for name, amount in amounts
+        if abs(amount) >= _VISIBLE
+    )
     return (
         f"{parts.final:.3f} = {1 - b:.2f}·smoothed {parts.smoothed:.3f} "
-        f"+ {b:.2f}·parent {parts.parent:.3f}{title}; node {parts.node_score:.3f} = "
+        f"+ {b:.2f}·parent {parts.parent:.3f}{added}; node {parts.node_score:.3f} = "
         f"{w:.2f}·dense {parts.dense:.3f} + {1 - w:.2f}·lexical {parts.lexical:.3f}"
     )
 
@@ -44,7 +57,9 @@ def trace_tree(reply: retrieval_pb2.FindResponse, target: str = "") -> Tree:
     """Return the trace of a Find as a tree, from its scope to its results."""
     method = render.value_name(retrieval_pb2.Method, reply.trace.method).replace("_", "-")
     tree = Tree(Text(f"{method} over {target or uris.ROOT}", "bold"), guide_style="dim")
-    _add_walk(tree, reply.trace)
+    for trace in (reply.trace, *reply.further_traces):
+        asked = tree.add(Text(trace.question, "bold", overflow="fold")) if trace.question else tree
+        _add_walk(asked, trace)
     if reply.HasField("rerank"):
         add_rerank(tree, reply.rerank)
     results = tree.add(f"results: {reply.total}")
@@ -129,12 +144,26 @@ def _add_walk(tree: Tree, trace: retrieval_pb2.FindTrace) -> None:
             f"words: few of the query's are in any text, so their scores are raised by "
             f"{trace.lexical_rescale:.2f}"
         )
+    if trace.dates:
+        days = ", ".join(day.replace("/", " to ") for day in trace.dates)
+        tree.add(Text(f"days that the query names: {days}"))
+    if trace.other_script_cap:
+        tree.add(
+            f"other scripts: capped at {trace.other_script_cap:.3f}, the best score in the script "
+            "of the query"
+        )
     for mean in trace.means:
         prior = ", mixed with the model's prior" if mean.with_prior else ""
         tree.add(f"mean {mean.script}: of {mean.vectors:,} vectors below {mean.uri}{prior}")
     weight = "nothing, the files tell themselves apart"
     if trace.gate:
         weight = f"{trace.gate:.0%} of what they may"
+        if trace.files_per_directory > _MANY_FILES:
+            share = _MANY_FILES / trace.files_per_directory
+            weight += (
+                f"; {trace.files_per_directory:.1f} files per directory, so parents for "
+                f"{share:.0%} of that"
+            )
     tree.add(
         f"icc {trace.icc:.3f} over a sample of {trace.sample_files:,} files gives gate "
         f"{trace.gate:.2f}: parents and neighbours count for {weight}"
@@ -178,7 +207,14 @@ def _clauses(parts: retrieval_pb2.ScoreParts, uri: str, *, identifiers: bool) ->
             f"{parts.parent:.3f}: {untitled:.3f}"
         )
     if parts.title >= _VISIBLE:
-        yield f"and the words of its title add {parts.title:.3f}: {parts.final:.3f}"
+        titled = min(1.0, untitled + parts.title)
+        yield f"and the words of its title add {parts.title:.3f}: {titled:.3f}"
+    amounts = {name: getattr(parts, name) for name in _ADDED}
+    shown = [name for name, amount in amounts.items() if abs(amount) >= _VISIBLE]
+    for name in shown:
+        moved = "adds" if amounts[name] > 0 else "takes"
+        total = f": {parts.final:.3f}" if name == shown[-1] else ""
+        yield f"{_ADDED[name]} {moved} {abs(amounts[name]):.3f}{total}"
 
 
 def _add_directories(tree: Tree, trace: retrieval_pb2.FindTrace) -> None:

@@ -1,4 +1,4 @@
-"""The change feed from store to index, the backlog of vectors, and the result of a write."""
+"""The changes that a store passes to its index, the backlog of vectors, and results of writes."""
 
 from __future__ import annotations
 
@@ -94,6 +94,7 @@ class Upsert:
     abstract: str
     metadata: Mapping[str, Any]
     texts: tuple[IndexedText, ...]
+    time: int | None = None  # of the described event, in microseconds since the epoch
 
 
 @dataclass(frozen=True, slots=True)

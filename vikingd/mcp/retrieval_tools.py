@@ -41,10 +41,11 @@ async def find(
     found = await client.find(
         query, target_uri=target_uri, context_types=_types(types), limit=limit
     )
-    results, rest = _fitted(tuple(found), max_tokens)
+    results, rest = _fitted(tuple(found), max_tokens - sum(map(tokens, found.questions)))
     return tool_answers.FoundFiles(
         results=results,
         confidence=tool_answers.sure_of(found.confidence),
+        queries=list(found.questions),
         rest=rest,
         note=tool_answers.note_of(found.degraded),
     )
@@ -139,6 +140,7 @@ def _result(match: MatchedContext, passages: int) -> tool_answers.FoundFile:
             tool_answers.FoundPassage(offset=one.start, section=one.section, content=one.text)
             for one in shown
         ],
+        twin=match.twin,
     )
 
 
@@ -160,6 +162,10 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
         project: arguments.Project = "",
         limit: arguments.Limit = 20,
         max_tokens: arguments.MaxTokens = 1500,
+        used: Annotated[
+            list[Annotated[int, Field(ge=1, le=arguments.MAX_INTEGER), arguments.WHOLE]],
+            Field(max_length=100, description="Ids from earlier recalls that your answers used."),
+        ] = [],  # noqa: B006
     ) -> tool_answers.RecalledMemories:
         """Return the memories that matter for a question."""
         recalled = await client.recall(
@@ -169,7 +175,9 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
             limit=limit,
             max_tokens=max_tokens - ENVELOPE,
             no_touch=not counted,
+            used=dict.fromkeys(used),
         )
+        max_tokens -= sum(map(tokens, recalled.questions))
         memories = [_memory(memory) for memory in recalled]
         taken = fill(memories, max_tokens)
         is_cut = any(memory.truncated for memory in recalled)
@@ -181,6 +189,7 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
         left = len(memories) - len(taken)
         return tool_answers.RecalledMemories(
             memories=taken,
+            queries=list(recalled.questions),
             reason=recalled.reason,
             confidence=tool_answers.sure_of(recalled.confidence),
             rest="There is more: raise max_tokens." if left or is_cut else "",
@@ -198,6 +207,7 @@ def _memory(memory: Memory) -> tool_answers.RecalledMemory:
         section=memory.section,
         date=f"{memory.time:%Y-%m-%d}" if memory.time else "",
         said=memory.reinforcement + 1,
+        pinned=memory.pinned,
     )
 
 

@@ -89,6 +89,7 @@ class FoundFile(BaseModel):
     score: float = Field(description="In (0, 1], comparable between queries.")
     abstract: str = Field(default="", description="One or two sentences on the file.")
     passages: list[FoundPassage] = Field(default=[], description="The best passages.")
+    twin: str = Field(default="", description="The same page in another language.")
 
     def text(self, number: int) -> str:
         """Return the file as lines of text."""
@@ -97,14 +98,15 @@ class FoundFile(BaseModel):
             lines(f"   from character {passage.offset}:", quoted(passage.content, "   "))
             for passage in self.passages
         )
-        return lines(head, quoted(self.abstract, "   "), *passages)
+        twin = f"   the same in another language: {named(self.twin)}" if self.twin else ""
+        return lines(head, quoted(self.abstract, "   "), *passages, twin)
 
 
 class FoundFiles(Answer):
     """Files that match, best first."""
 
     results: list[FoundFile]
-    queries: list[str] = Field(default=[], description="The queries that the task became.")
+    queries: list[str] = Field(default=[], description="The queries that the text became.")
     confidence: str = Sure
     rest: str = Rest
     note: str = Note
@@ -128,11 +130,13 @@ class RecalledMemory(BaseModel):
     section: str = Field(default="", description="The headings above it.")
     date: str = Field(default="", description="The day when it was last said.")
     said: int = Field(default=1, description="How often it was said.")
+    pinned: bool = Field(default=False, description="Only its id forgets it.")
 
     def __str__(self) -> str:
         about = [f"memory {self.id}" if self.id else "file"]
         about += [self.date] if self.date else []
         about += [f"said {self.said} times"] if self.said > 1 else []
+        about += ["pinned"] if self.pinned else []
         return lines(f"- {', '.join(about)}, {named(self.uri)}", quoted(self.content, "  "))
 
 
@@ -140,6 +144,7 @@ class RecalledMemories(Answer):
     """The memories that matter now, best first."""
 
     memories: list[RecalledMemory]
+    queries: list[str] = Field(default=[], description="The questions that were searched.")
     reason: str = Field(default="", description="How they were found, and why the list ends.")
     confidence: str = Sure
     rest: str = Rest
@@ -149,9 +154,10 @@ class RecalledMemories(Answer):
         head = "Nothing is remembered that matches."
         if self.memories:
             head = f"{len(self.memories)} memories, best first; lines after | are stored text."
+        asked = ("Queries:", *map(quoted, self.queries)) if self.queries else ()
         found = map(str, self.memories)
         doubt = doubts(self.confidence, "Nothing is known about that")
-        return lines(head, doubt, *found, named(self.reason), self.rest, self.note)
+        return lines(*asked, head, doubt, *found, named(self.reason), self.rest, self.note)
 
 
 class Source(BaseModel):

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple, replace
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, zip_longest
 from time import perf_counter
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from viking_kernels import salience as kernel
 from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
+from viking_kernels.second_stage import DATE_WEIGHT
 
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.ranked_lists import fused, merged
-from vikingd.answer.shown_texts import key_of, name_of, shown
-from vikingd.answer.text_ranking import lists
+from vikingd.answer.several_questions import rounds
+from vikingd.answer.shown_texts import key_of, name_of, shown, vector_of
+from vikingd.answer.text_ranking import lists, ranked_in_files
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
+    NAMED,
+    NO_CONFIDENCE,
     UNBOUNDED,
     Degradation,
     DegradationReason,
@@ -34,8 +39,10 @@ from vikingd.domain.answers import (
 )
 from vikingd.domain.contexts import Entry
 from vikingd.domain.errors import RevisionNotReached, StoreAway
+from vikingd.domain.pinned_text import is_pinned
 from vikingd.domain.prompt import RecallPath
-from vikingd.domain.retrieve_query import RetrieveQuery, Rrf
+from vikingd.domain.retrieve_query import RetrieveQuery, Rrf, WeightedSum
+from vikingd.domain.uri import is_within
 from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import (
@@ -44,11 +51,16 @@ from vikingd.memory.model import (
     RecallResult,
     Salience,
     SalienceParts,
+    StoredEntry,
     is_earlier,
 )
+from vikingd.memory.named_days import Days
 from vikingd.memory.routes import Routes
-from vikingd.memory_calls.direct_recall import DirectRecall
+from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct, DirectRecall
+from vikingd.memory_calls.newest_first import newest_first
 from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
+from vikingd.memory_calls.used_memories import count_used, named
+from vikingd.plan.question_parts import questions_of
 from vikingd.plan.retrieve_plan import TextScope
 
 _T = TypeVar("_T")
@@ -60,18 +72,28 @@ _ATTEMPTS = 5  # at reading index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
 _COUNTED = 1 << 12  # memories whose tokens are kept: recalls mostly return the same ones
 _SHORT = 1000  # characters of such a memory, at most
-_READER = Degradation(
-    DegradationReason.READER, "accesses are not counted: this process is a reader"
-)
+_HALVES = WeightedSum(0.5, 0.5)
+
+
+_Fused = tuple[I32, F64, float | None]
+"""Rows of texts with their scores, and the best possible score if it is known."""
 
 
 class _Candidates(NamedTuple):
     """The memories that a search found."""
 
-    rows: list[int]  # of their texts
+    rows: list[int]  # of their texts; of a long memory its best one
     entries: list[Entry]
     semantic: F64  # [n] in [0, 1]
     changed: int = 0  # further memories that were rewritten or removed since the snapshot
+    long: frozenset[int] = frozenset()  # ids of the memories of several passages
+
+
+class _Ranked(NamedTuple):
+    """A memory and the row of its text."""
+
+    memory: Memory
+    row: int
 
 
 _NONE_FOUND = _Candidates([], [], np.zeros(0))
@@ -98,51 +120,101 @@ class Recaller:
         engine = self._engine
         await wait_for_revision(engine, query.min_revision, run)
         direct = DirectRecall(engine, query, self._routes, self._most_bytes)
-        known = await (run.here if direct.is_light else run.away)(direct.answer)
+        read = await (run.here if direct.is_light else run.away)(direct.answer)
         started = perf_counter()
         embed = Stage("embed", started, started)
-        if not isinstance(known, str):
-            result = known
+        rest = _rest(query, read)
+        if rest is None:
+            result = _only_read(engine, query, read)
         else:
-            search = await run.here(MemorySearch, engine, query, known, self._most_bytes)
+            is_whole = vector is not None
+            search = await run.here(MemorySearch, engine, rest, read, self._most_bytes, is_whole)
             degraded: Degraded = ()
+            vectors = [vector]
             if vector is None and search.needs_vector:
-                vector, degraded = await self._vectors.embed_or_note(query.text, run)
+                embedded = [self._vectors.embed_or_note(text, run) for text in search.texts]
+                made = await asyncio.gather(*embedded)
+                vectors = [of_text for of_text, _ in made]
+                degraded = tuple(dict.fromkeys(note for _, notes in made for note in notes))
             embed = Stage("embed", started, perf_counter())
-            result = await run.away(search.answer, vector, degraded)
-        return self._counted(query, result), embed
+            result = await run.away(search.answer, vectors, degraded)
+            if read.path is not None:
+                result = replace(
+                    result,
+                    memories=(*read.memories, *result.memories),
+                    path=read.path,
+                    budget=query.max_tokens,
+                    stages=(*read.stages, *result.stages),
+                    confidence=NAMED if read.memories else result.confidence,
+                )
+        if not query.no_touch:
+            is_counted = query.counts_returned and result.path is RecallPath.HYBRID
+            ids = [memory.entry.id for memory in result.memories if is_counted]
+            if query.used:
+                ids += await run.away(named, engine, query.used, query.scope.caller)
+            result = replace(result, degraded=(*result.degraded, *count_used(engine, ids)))
+        return result, embed
 
-    def _counted(self, query: RecallQuery, result: RecallResult) -> RecallResult:
-        """Count an access of each memory that a search found.
 
-        A reader cannot count, and adds a note to the result instead.
-        """
-        if result.path is not RecallPath.HYBRID or not result.memories or query.no_touch:
-            return result
-        if self._engine.count_accesses([memory.entry.id for memory in result.memories]):
-            return result
-        return replace(result, degraded=(*result.degraded, _READER))
+def _rest(query: RecallQuery, read: Direct) -> RecallQuery | None:
+    """Return the query for what a path that reads leaves; None if nothing is to be searched."""
+    if not query.tries(RecallPath.HYBRID):
+        return None
+    if read.path is None:
+        return query
+    tokens = query.max_tokens - sum(memory.token_count for memory in read.memories)
+    places = query.top_k - len(read.memories)
+    is_full = tokens <= 0 or places <= 0 or any(memory.truncated for memory in read.memories)
+    return None if query.paths or is_full else replace(query, max_tokens=tokens, top_k=places)
+
+
+def _only_read(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult:
+    """Return the result of a recall without a search."""
+    return RecallResult(
+        tuple(read.memories),
+        read.path,
+        read.reason,
+        query.max_tokens,
+        open_tokenizer(query.tokenizer).approximate,
+        engine.snapshot.revision,
+        0,
+        read.stages,
+        NAMED if read.memories else NO_CONFIDENCE,
+    )
 
 
 class MemorySearch:
     """A search for memories by a checked query, in a reply of about `most_bytes`.
 
-    `why` is the reason why no other path had an answer.
+    `read` is the answer of the paths before it. The search leaves out the files in it. `texts` are
+    the questions that it searches for; a query that `is_whole`, or in the
+    strict form, is one.
     """
 
     def __init__(
-        self, engine: Engine, query: RecallQuery, why: str, most_bytes: int = UNBOUNDED
+        self,
+        engine: Engine,
+        query: RecallQuery,
+        read: Direct = NOTHING_READ,
+        most_bytes: int = UNBOUNDED,
+        is_whole: bool = False,
     ) -> None:
         self._engine = engine
         self._query = query
-        self._why = why
-        self._most_bytes = most_bytes
+        self._read = read
+        sizes = (MESSAGE_BYTES + size_of(memory.content) for memory in read.memories)
+        self._most_bytes = max(0, most_bytes - sum(sizes))
+        self._files = frozenset(memory.uri for memory in read.memories)
+        # The words of days that are understood count as these days, not as words.
+        dated = read.dated
+        text = query.text if dated is None or dated.days.only else dated.days.rest
+        self.texts = (text,) if is_whole or query.paths else questions_of(text)
         self._bind()
 
     def _bind(self) -> None:
         """Bind the query to the newest snapshot."""
         self._snapshot = snapshot = self._engine.snapshot
-        self._scopes: list[TextScope] = []
+        asked: list[list[TextScope]] = [[] for _ in self.texts]
         most = self._engine.settings.exhaustive_texts
         # Each part is a scope of its own: its scores depend on no memory outside of it.
         query, scope = self._query, self._query.scope
@@ -150,29 +222,37 @@ class MemorySearch:
             row = snapshot.find(part)
             if row is not None and not is_file(row):
                 within = scope.caller.readable_above(part) or part
-                asked = RetrieveQuery(query.text, part, fusion=query.fusion, within=within)
-                self._scopes.append(TextScope(snapshot, asked, most))
+                fusion = query.fusion or _HALVES
+                for text, scopes in zip(self.texts, asked, strict=True):
+                    of_part = RetrieveQuery(text, part, fusion=fusion, within=within)
+                    scopes.append(TextScope(snapshot, of_part, most))
+        self._asked, self._scopes = asked, asked[0]
 
     @property
     def needs_vector(self) -> bool:
         """True if a vector is needed. Identifiers are found by words alone."""
         return bool(self._scopes) and all(one.by_meaning for one in self._scopes)
 
-    def answer(self, vector: F32 | None, degraded: Degraded = ()) -> RecallResult:
-        """Return the memories of the highest salience, within the budget."""
+    def answer(self, vectors: Sequence[F32 | None], degraded: Degraded = ()) -> RecallResult:
+        """Return the memories of the highest salience, within the budget.
+
+        `vectors` are those of `texts`. If there are fewer, words alone count for the others.
+        """
         started, query = perf_counter(), self._query
-        found = self._candidates(vector)
+        found = self._candidates(vectors)
         for _ in range(_ATTEMPTS):
             if not found.changed:
                 break
             self._bind()
-            found = self._candidates(vector)
+            found = self._candidates(vectors)
         if found.changed:
             detail = f"{found.changed:,} memories were being rewritten and are left out: ask again"
             degraded += (Degradation(DegradationReason.CONCURRENT_WRITE, detail),)
-        parts_of_scope = features_of(self._snapshot, self._scopes, vector)
+        of_questions = [
+            features_of(self._snapshot, scopes, vector) for scopes, vector in self._with(vectors)
+        ]
         confidence, is_kept = kept_by_floor(
-            parts_of_scope, self._engine.embedding.model, query.floor, len(found.rows)
+            of_questions, self._engine.embedding.model, query.floor, len(found.rows)
         )
         left_out = 0 if is_kept else len(found.rows)
         if left_out:
@@ -186,19 +266,19 @@ class MemorySearch:
             scores = np.where(past, _PAST * scores, scores)
             order = np.argsort(-scores, kind="stable")
         budget = ReplyBudget(self._most_bytes)
-        taken: list[Memory] = []
+        taken: list[_Ranked] = []
         missed: list[int] = []  # tokens of those that do not fit
-        for memory, fits in within_budget(
+        for ranked, fits in within_budget(
             self._memories(found, order.tolist(), scores, parts, budget),
-            lambda memory: memory.token_count,
+            lambda ranked: ranked.memory.token_count,
             query.max_tokens,
             query.top_k,
             query.skip_oversize,
         ):
             if fits:
-                taken.append(memory)
+                taken.append(ranked)
             else:
-                missed.append(memory.token_count)
+                missed.append(ranked.memory.token_count)
         if budget.left_out:
             degraded += (
                 too_large(
@@ -206,11 +286,12 @@ class MemorySearch:
                     "raise limits.max_reply_bytes"
                 ),
             )
+        memories = self._in_order(taken)
         stages = (Stage("search", started, searched), Stage("rank", searched, perf_counter()))
         return RecallResult(
-            tuple(taken),
+            tuple(memories),
             RecallPath.HYBRID,
-            self._reason(found.rows, taken, missed, sum(past), left_out),
+            self._reason(found.rows, memories, missed, sum(past), left_out),
             query.max_tokens,
             open_tokenizer(query.tokenizer).approximate,
             self._snapshot.revision,
@@ -219,42 +300,98 @@ class MemorySearch:
             confidence,
             left_out,
             degraded,
+            self.texts if len(self.texts) > 1 else (),
         )
 
     def _memories(
         self, found: _Candidates, order: Sequence[int], scores: F64, parts: F64, budget: ReplyBudget
-    ) -> Iterator[Memory]:
+    ) -> Iterator[_Ranked]:
         """Yield memories by salience, then URI and place, as far as the reply has room.
 
-        Each text comes once. `order`, `scores` and `parts` are those of the kernel.
+        Each text comes once. A long memory is whole if that fits into the tokens that are left,
+        else it is the passage that was found. `order`, `scores` and `parts` are the kernel's.
         """
         query, snapshot = self._query, self._snapshot
         tokenizer = open_tokenizer(query.tokenizer)
+        left = query.max_tokens
         said: set[bytes] = set()
         for _, tied in groupby(order, key=scores.item):
             named = [(*name_of(snapshot, found.rows[i]), i) for i in tied]
             for uri, passage, i in sorted(named):
+                if uri in self._files:
+                    continue
                 if (key := key_of(snapshot, found.rows[i])) in said:
                     continue
                 said.add(key)
                 section, text, _, _ = shown(snapshot, found.rows[i])
                 pace.step()
-                content = entries.clean(text)
-                tokens = _tokens(tokenizer, content)
+                content, entry = entries.said(text), found.entries[i]
+                tokens, is_part = _tokens(tokenizer, content), entry.id in found.long
+                pinned = is_pinned(text)
+                if is_part and (whole := self._whole(entry.id)) is not None:
+                    pinned = is_pinned(whole.passage)
+                    text = entries.said(whole.passage)
+                    needed = _tokens(tokenizer, text)
+                    if needed <= left and size_of(text) <= budget.left:
+                        content, tokens, is_part = text, needed, False
+                        passage = whole.ordinal
                 size = _MEMORY + size_of(uri) + size_of(section) + size_of(content)
                 if tokens <= query.max_tokens and not budget.take(size):
                     budget.left_out += 1
                     return
                 score, of_score = scores.item(i), SalienceParts(*parts[i].tolist())
-                entry = found.entries[i]
-                yield Memory(uri, content, score, tokens, entry, passage, section, of_score)
+                if tokens <= left:
+                    left -= tokens
+                memory = Memory(
+                    uri,
+                    content,
+                    score,
+                    tokens,
+                    entry,
+                    passage,
+                    section,
+                    of_score,
+                    truncated=is_part,
+                    pinned=pinned,
+                )
+                yield _Ranked(memory, found.rows[i])
 
-    def _candidates(self, vector: F32 | None) -> _Candidates:
+    def _whole(self, entry_id: int) -> StoredEntry | None:
+        """Return a long memory from the store; None if it is gone."""
+        return next(iter(self._engine.store.memories([entry_id])), None)
+
+    def _in_order(self, taken: Sequence[_Ranked]) -> list[Memory]:
+        """Return the memories that fit, of the same thing the newest first.
+
+        A question that names days has its own order.
+        """
+        memories = [ranked.memory for ranked in taken]
+        if not self._query.newest_first or self._read.dated is not None or len(taken) < 2:
+            return memories
+        vectors = np.zeros((len(taken), self._snapshot.dimension), np.float32)
+        for i, (memory, row) in enumerate(taken):
+            scope = next(s for s in self._scopes if is_within(memory.uri, s.query.target_uri))
+            vector = vector_of(self._snapshot, scope.scope, row)
+            if vector is not None:
+                script = self._snapshot.tree.texts.script[row]
+                vectors[i] = vector - scope.coded.raw[script]
+        scores = [memory.score for memory in memories]
+        order = newest_first(scores, [memory.entry.time for memory in memories], vectors)
+        return [memories[i] for i in order]
+
+    def _with(
+        self, vectors: Sequence[F32 | None]
+    ) -> Iterator[tuple[Sequence[TextScope], F32 | None]]:
+        """Yield the scopes of each question with its vector; None if there is none."""
+        return zip_longest(self._asked, vectors[: len(self._asked)])
+
+    def _candidates(self, vectors: Sequence[F32 | None]) -> _Candidates:
         """Return the memories that a search finds. After changes it waits for the index."""
         if not self._scopes:
             return _NONE_FOUND
         snapshot = self._snapshot
-        found, semantic, most = self._fused(vector)
+        lists = [self._fused(scopes, vector) for scopes, vector in self._with(vectors)]
+        found, semantic, most = lists[0] if len(lists) == 1 else _in_rounds(lists)
         text_ids = snapshot.text_id[found].tolist()
         known, revision = self._engine.store.entries(text_ids)
         at = [i for i, text_id in enumerate(text_ids) if text_id in known]
@@ -268,21 +405,36 @@ class MemorySearch:
             with suppress(RevisionNotReached, StoreAway):
                 self._engine.wait_for_revision(revision, _PATIENCE)
         # The other texts are abstracts, which are not memories.
+        # Of a long memory, the best text stands for the memory: the texts are in order of score.
+        first = {known[text_ids[i]].id: i for i in reversed(at)}
+        at = [i for i in at if first[known[text_ids[i]].id] == i]
+        long = self._engine.store.long_memories([text_ids[i] for i in at])
+        ids_of_long = frozenset(known[text_id].id for text_id in long)
         found, semantic = found[at], semantic[at]
+        if self._read.dated is not None:
+            times = [known[text_ids[i]].time for i in at]
+            semantic = semantic + DATE_WEIGHT * _on_days(times, self._read.dated.days, self._query)
         # Even the best fused score is seldom above .5. Counters and age reach 1, so without this
         # division meaning would hardly count.
         semantic = semantic / (semantic.max(initial=_LEAST) if most is None else most)
-        return _Candidates(found.tolist(), [known[text_ids[i]] for i in at], semantic, changed)
+        entries_of = [known[text_ids[i]] for i in at]
+        return _Candidates(found.tolist(), entries_of, semantic, changed, ids_of_long)
 
-    def _fused(self, vector: F32 | None) -> tuple[I32, F64, float | None]:
+    def _fused(self, scopes: Sequence[TextScope], vector: F32 | None) -> _Fused:
         """Return rows of texts with their fused scores; by rank, also the best possible score."""
         fusion = self._query.fusion
-        if not self.needs_vector:
+        if not scopes or not all(one.by_meaning for one in scopes):
             vector = None
         depth = _DEEPER * self._query.top_k
+        if vector is not None and fusion is None:
+            dated = self._read.dated
+            files = () if dated is None else dated.files
+            ranked = [ranked_in_files(scope, vector, depth, files) for scope in scopes]
+            found = merged(ranked, max(depth, *(len(one.rows) for one in ranked)))
+            return found.rows, found.scores, None
         found_lists = [
             merged(sides, depth)
-            for sides in zip(*(lists(scope, vector, depth) for scope in self._scopes), strict=True)
+            for sides in zip(*(lists(scope, vector, depth) for scope in scopes), strict=True)
         ]
         if vector is None or not isinstance(fusion, Rrf):
             (found,) = found_lists
@@ -300,7 +452,10 @@ class MemorySearch:
         left_out: int,
     ) -> str:
         """Return the reasons for a search and for its end."""
-        said = [self._why] if self._why else []
+        read = self._read
+        said = [read.reason] if read.reason else []
+        if read.path is not None and taken:
+            said.append(f"a search fills the rest with {len(taken)} memories")
         if not self._scopes:
             said.append(f"there is nothing below {' and '.join(self._query.scope.roots())}")
         elif left_out:
@@ -313,6 +468,24 @@ class MemorySearch:
         if past:
             said.append(f"{past} replaced memories, below the heading Earlier, count half")
         return "; ".join(said)
+
+
+def _in_rounds(found: Sequence[_Fused]) -> _Fused:
+    """Interleave the lists for several questions; a round has the score of its best text."""
+    pairs = [list(zip(rows.tolist(), scores.tolist(), strict=True)) for rows, scores, _ in found]
+    rows, scores = list[int](), list[float]()
+    for equal in rounds(pairs, lambda pair: pair[0]):
+        best = max(score for _, score in equal)
+        rows += (row for row, _ in equal)
+        scores += [best] * len(equal)
+    return np.array(rows, np.int32), np.array(scores, np.float64), found[0][2]
+
+
+def _on_days(times: Sequence[int | None], days: Days, query: RecallQuery) -> F64:
+    """Return 1 for each time on some days by the time zone of the caller, else 0; [n]."""
+    spans = days.moments(query.time_zone)
+    held = [t is not None and any(low <= t < high for low, high in spans) for t in times]
+    return np.array(held, np.float64)
 
 
 def within_budget(

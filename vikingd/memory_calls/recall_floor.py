@@ -8,6 +8,7 @@ from viking_kernels.arrays import F32
 
 from vikingd.answer.confidence import (
     Features,
+    best_confidence,
     confidence_of,
     features_of_find,
     features_of_texts,
@@ -42,15 +43,16 @@ def features_of(
 
 
 def kept_by_floor(
-    parts: Sequence[Features | None], model: str, floor: float | None, memories: int
+    questions: Iterable[Sequence[Features | None]], model: str, floor: float | None, memories: int
 ) -> tuple[Confidence, bool]:
     """Return the confidence of a recall, and whether its memories stay.
 
     Args:
-        parts: the features of its scopes.
+        questions: the features of the scopes of each question; the best answered one decides.
         model: the name of the embedder.
         floor: the least in_scope; None: all but NOTHING.
         memories: the number that was found.
     """
-    confidence = shown_by(confidence_of(parts, model), memories)
+    confidence = best_confidence(confidence_of(parts, model) for parts in questions)
+    confidence = shown_by(confidence, memories)
     return confidence, not confidence.is_below(floor)

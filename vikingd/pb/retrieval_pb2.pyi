@@ -628,6 +628,7 @@ class MatchedContext(_message.Message):
     RELATIONS_FIELD_NUMBER: _builtins.int
     PASSAGES_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    TWIN_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """The URI of the context; once in a reply."""
     context_type: _contexts_pb2.ContextType.ValueType
@@ -640,6 +641,8 @@ class MatchedContext(_message.Message):
     """L0, one or two sentences."""
     score: _builtins.float
     """The score in (0, 1], comparable between queries."""
+    twin: _builtins.str
+    """The same page in another language, which this one stands before. Empty: none was found."""
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[_contexts_pb2.Relation]:
         """The linked contexts of the scope, best for this query first, ties by URI; at most 5."""
@@ -664,10 +667,11 @@ class MatchedContext(_message.Message):
         relations: _abc.Iterable[_contexts_pb2.Relation] | None = ...,
         passages: _abc.Iterable[Global___MatchedPassage] | None = ...,
         parts: Global___ScoreParts | None = ...,
+        twin: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "context_type", b"context_type", "is_leaf", b"is_leaf", "level", b"level", "parts", b"parts", "passages", b"passages", "relations", b"relations", "score", b"score", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "context_type", b"context_type", "is_leaf", b"is_leaf", "level", b"level", "parts", b"parts", "passages", b"passages", "relations", b"relations", "score", b"score", "twin", b"twin", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -675,9 +679,10 @@ Global___MatchedContext: _TypeAlias = MatchedContext  # noqa: Y015
 
 @_typing.final
 class ScoreParts(_message.Message):
-    """The parts of a score: final = (1 - b) * smoothed + b * parent + title, at most 1, where smoothed
-    is node_score with a share of the neighbours', and node_score = w * dense + (1 - w) * lexical of the
-    best text.
+    """The parts of a score: final = (1 - b) * smoothed + b * parent + title + feedback + cover + reply +
+    date, in [0, 1], where smoothed is node_score with a share of the neighbours', and node_score =
+    w * dense + (1 - w) * lexical of the best text. If the limit is above 20, a file after the 20 best has
+    at most the least score of these.
     If the reranker has decided: final = (1 - b) * (rerank, or node_score where that is unset) + b * parent.
     """
 
@@ -693,6 +698,10 @@ class ScoreParts(_message.Message):
     FINAL_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
     TITLE_FIELD_NUMBER: _builtins.int
+    FEEDBACK_FIELD_NUMBER: _builtins.int
+    COVER_FIELD_NUMBER: _builtins.int
+    REPLY_FIELD_NUMBER: _builtins.int
+    DATE_FIELD_NUMBER: _builtins.int
     dense: _builtins.float
     """The similarity of meaning: max(0, cosine) after centring by language. 0 without a vector."""
     lexical: _builtins.float
@@ -700,7 +709,9 @@ class ScoreParts(_message.Message):
     scope has less than .2, the scores of all files are multiplied by FindTrace.lexical_rescale.
     """
     dense_weight: _builtins.float
-    """The weight of dense in node_score."""
+    """The weight of dense in node_score. For a text in another script than the query's it is
+    node_score / dense, see FindTrace.other_script_cap.
+    """
     node_score: _builtins.float
     """The own score of the node."""
     smoothed: _builtins.float
@@ -717,8 +728,20 @@ class ScoreParts(_message.Message):
     """
     title: _builtins.float
     """The share of the title of a file: .1 times the square of the share of its terms that the query
-    has. 0 where the reranker has decided.
+    has; half of that if it is one term of a query of several. 0 where the reranker has decided.
     """
+    feedback: _builtins.float
+    """The second stage, for the 20 best files of a scope. Each of the four is the amount that is added,
+    and 0 where there is no such stage: for directories and other files, with `alpha`, for a query of
+    identifiers, and where the reranker has decided.
+    The amount for the meaning of the first three results; it may be below 0.
+    """
+    cover: _builtins.float
+    """.03 times the share of the query's terms that the file has, by their rarity (idf)."""
+    reply: _builtins.float
+    """.15 times the node score of the file before, if another speaker asks something there."""
+    date: _builtins.float
+    """.08 if the time of the file is on a day that the query names, see FindTrace.dates."""
     def __init__(
         self,
         *,
@@ -732,10 +755,14 @@ class ScoreParts(_message.Message):
         final: _builtins.float = ...,
         rerank: _builtins.float | None = ...,
         title: _builtins.float = ...,
+        feedback: _builtins.float = ...,
+        cover: _builtins.float = ...,
+        reply: _builtins.float = ...,
+        date: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "rerank", b"rerank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "dense", b"dense", "dense_weight", b"dense_weight", "final", b"final", "lexical", b"lexical", "node_score", b"node_score", "parent", b"parent", "parent_weight", b"parent_weight", "rerank", b"rerank", "smoothed", b"smoothed", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "cover", b"cover", "date", b"date", "dense", b"dense", "dense_weight", b"dense_weight", "feedback", b"feedback", "final", b"final", "lexical", b"lexical", "node_score", b"node_score", "parent", b"parent", "parent_weight", b"parent_weight", "reply", b"reply", "rerank", b"rerank", "smoothed", b"smoothed", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__rerank: _TypeAlias = _typing.Literal["rerank"]  # noqa: Y015
     _WhichOneofArgType__rerank: _TypeAlias = _typing.Literal["_rerank", b"_rerank"]  # noqa: Y015
@@ -841,6 +868,10 @@ class FindTrace(_message.Message):
     STOP_REASON_FIELD_NUMBER: _builtins.int
     IDENTIFIERS_FIELD_NUMBER: _builtins.int
     LEXICAL_RESCALE_FIELD_NUMBER: _builtins.int
+    OTHER_SCRIPT_CAP_FIELD_NUMBER: _builtins.int
+    FILES_PER_DIRECTORY_FIELD_NUMBER: _builtins.int
+    DATES_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
     method: Global___Method.ValueType
     """The method that was used."""
     scope_directories: _builtins.int
@@ -873,6 +904,17 @@ class FindTrace(_message.Message):
     """Lexical scores were multiplied by this factor, so that the best of the scope has at least the
     score floor .2. 1: no rescale was necessary.
     """
+    other_script_cap: _builtins.float
+    """The best node score of the texts in the query's script that have the best words. A text in another
+    script has no higher node score, unless .8 of its dense score is higher. 0: there is no cap, because
+    all texts of the scope are in the query's script, or none in it has a term of the query.
+    """
+    files_per_directory: _builtins.float
+    """The mean number of files of the sample's directories that have files. With more than 15 the parent
+    counts less: its share is multiplied by 15 / files_per_directory.
+    """
+    question: _builtins.str
+    """The question that this trace explains, of a request that asks several. Empty: there is one."""
     @_builtins.property
     def terms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The terms of the query, as in the index."""
@@ -884,6 +926,12 @@ class FindTrace(_message.Message):
     @_builtins.property
     def directories(self) -> _containers.RepeatedCompositeFieldContainer[Global___TracedDirectory]:
         """The best directories, in the order in which they were opened or by score; at most 512."""
+
+    @_builtins.property
+    def dates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The days that the query names, in UTC, in the form of ISO 8601: "2026-11-24", or the first and the
+        last day, "2026-11-16/2026-11-22".
+        """
 
     def __init__(
         self,
@@ -906,10 +954,14 @@ class FindTrace(_message.Message):
         stop_reason: Global___StopReason.ValueType = ...,
         identifiers: _builtins.bool = ...,
         lexical_rescale: _builtins.float = ...,
+        other_script_cap: _builtins.float = ...,
+        files_per_directory: _builtins.float = ...,
+        dates: _abc.Iterable[_builtins.str] | None = ...,
+        question: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dates", b"dates", "directories", b"directories", "files_per_directory", b"files_per_directory", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "other_script_cap", b"other_script_cap", "query_script", b"query_script", "question", b"question", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1103,6 +1155,8 @@ class FindResponse(_message.Message):
     TRACE_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
+    FURTHER_TRACES_FIELD_NUMBER: _builtins.int
     total: _builtins.int
     """The number of results in the three lists."""
     revision: _builtins.int
@@ -1139,6 +1193,16 @@ class FindResponse(_message.Message):
     def confidence(self) -> Global___Confidence:
         """How far the answer can be relied on. Weak results are returned all the same."""
 
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The questions of a request that asks several ("Who is Ada? Also, where is the key?"), at most 4.
+        Each is searched by itself. Empty: there is one, or the request brought its vector.
+        """
+
+    @_builtins.property
+    def further_traces(self) -> _containers.RepeatedCompositeFieldContainer[Global___FindTrace]:
+        """The traces of the questions after the first, whose trace is `trace`; only with `trace`."""
+
     def __init__(
         self,
         *,
@@ -1152,10 +1216,12 @@ class FindResponse(_message.Message):
         trace: Global___FindTrace | None = ...,
         rerank: Global___Rerank | None = ...,
         confidence: Global___Confidence | None = ...,
+        questions: _abc.Iterable[_builtins.str] | None = ...,
+        further_traces: _abc.Iterable[Global___FindTrace] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "rerank", b"rerank", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "degraded", b"degraded", "memories", b"memories", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "degraded", b"degraded", "further_traces", b"further_traces", "memories", b"memories", "questions", b"questions", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1473,6 +1539,7 @@ class SearchResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
     CONFIDENCE_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
     total: _builtins.int
     """The number of results in the three lists."""
     revision: _builtins.int
@@ -1513,6 +1580,12 @@ class SearchResponse(_message.Message):
     def confidence(self) -> Global___Confidence:
         """As in FindResponse: that of the query that the scope is most likely about."""
 
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The questions of a task that asks several; each is a query of the plan. Empty: there is one, or a
+        model made the plan.
+        """
+
     def __init__(
         self,
         *,
@@ -1527,10 +1600,11 @@ class SearchResponse(_message.Message):
         degraded: _abc.Iterable[Global___Degradation] | None = ...,
         rerank: Global___Rerank | None = ...,
         confidence: Global___Confidence | None = ...,
+        questions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "query_plan", b"query_plan", "rerank", b"rerank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "degraded", b"degraded", "memories", b"memories", "query_plan", b"query_plan", "query_results", b"query_results", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "degraded", b"degraded", "memories", b"memories", "query_plan", b"query_plan", "query_results", b"query_results", "questions", b"questions", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2078,6 +2152,7 @@ class BuildContextRequest(_message.Message):
     ORDER_FIELD_NUMBER: _builtins.int
     FULL_TEXT_ONLY_FIELD_NUMBER: _builtins.int
     FLOOR_FIELD_NUMBER: _builtins.int
+    NO_TOUCH_FIELD_NUMBER: _builtins.int
     max_tokens: _builtins.int
     """The tokens of the model's window: for the context and the reserved tokens together. 0: the daemon's
     default, see its configuration.
@@ -2101,6 +2176,8 @@ class BuildContextRequest(_message.Message):
     """Leave all pieces of a find or a retrieve out if `confidence.in_scope` is below this, in [0, 1].
     0: leave none out. Unset: the daemon's default, which leaves out what is STRENGTH_NOTHING.
     """
+    no_touch: _builtins.bool
+    """Do not count the memories in the text as accessed; for evaluations."""
     @_builtins.property
     def items(self) -> Global___ContextItems:
         """Passages, or whole contexts, by URI."""
@@ -2132,10 +2209,11 @@ class BuildContextRequest(_message.Message):
         order: Global___ContextOrder.ValueType = ...,
         full_text_only: _builtins.bool = ...,
         floor: _builtins.float | None = ...,
+        no_touch: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_floor", b"_floor", "_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "find", b"find", "floor", b"floor", "items", b"items", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "uris", b"uris"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_floor", b"_floor", "_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "citation", b"citation", "find", b"find", "floor", b"floor", "full_text_only", b"full_text_only", "items", b"items", "max_tokens", b"max_tokens", "order", b"order", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "tokenizer", b"tokenizer", "uris", b"uris"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_floor", b"_floor", "_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "citation", b"citation", "find", b"find", "floor", b"floor", "full_text_only", b"full_text_only", "items", b"items", "max_tokens", b"max_tokens", "no_touch", b"no_touch", "order", b"order", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "tokenizer", b"tokenizer", "uris", b"uris"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__floor: _TypeAlias = _typing.Literal["floor"]  # noqa: Y015
     _WhichOneofArgType__floor: _TypeAlias = _typing.Literal["_floor", b"_floor"]  # noqa: Y015

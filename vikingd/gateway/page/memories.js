@@ -25,6 +25,7 @@ export function Memories({ reply, taken, project, open, changed, fail }) {
           <div class="result-head">
             <span class="score">${Number(memory.score || 0).toFixed(3)}</span>
             <span class="type type-memory">${memory.memoryType || t("memory")}</span>
+            ${memory.pinned && html`<span class="badge" title=${t("pinned")}>📌</span>`}
             ${memory.reinforcement > 0 && html`<span class="badge">×${number(memory.reinforcement)}</span>`}
           </div>
           <p class="result-text is-cut"><bdi>${visible(memory.content)}</bdi></p>

@@ -1,0 +1,252 @@
+"""The removal of repeated text: each piece is left with the parts that no better piece has."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from vikingd.context.cut import LEFT_OUT, cut, sentences
+from vikingd.domain import pace
+from vikingd.domain.prompt import DropReason
+from vikingd.domain.text import approximate_tokens, one_line
+
+MIN_REPEATED = 8
+"""Approximate tokens from which a repeated sentence is removed; shorter ones may be repeated."""
+
+MAX_ABSTRACT, MAX_OVERVIEW = 64, 256
+"""Maximum approximate tokens of an abstract and of an overview in a context."""
+
+ABSTRACT, OVERVIEW, CONTENT = range(3)
+"""The levels L0, L1 and L2."""
+
+_WORD = re.compile(r"\w")
+_SUMMARY, _PLACED = -2, -1
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One retrieved item: a passage, or a whole context if `text` is empty.
+
+    `start` and `end` are code points [start, end) of the content. They are unknown if the length
+    differs from that of the text.
+    """
+
+    uri: str
+    score: float  # in [0, 1]; only the order counts
+    section: str = ""  # headings above the text, joined by " > "
+    text: str = ""
+    start: int = 0
+    end: int = 0
+    abstract: str = ""
+    overview: str = ""
+    content: str | None = None  # None if it was not read
+    gone: bool = False  # there is no such context or passage
+    date: str = ""  # of a memory: the day when it was last said, as YYYY-MM-DD
+
+
+class Segment(NamedTuple):
+    """Code points [start, end) of a content, and their text in the context or LEFT_OUT."""
+
+    start: int
+    end: int
+    text: str
+
+
+Place = tuple[str, int]
+"""The text that code points refer to: a URI and a number.
+
+The number tells the content of the file from a summary, and from a passage of unknown place in it.
+"""
+
+
+@dataclass(slots=True)
+class Part:
+    """A piece without the text that better pieces have; `segments` are in the order of the text."""
+
+    piece: Piece
+    rank: int
+    place: Place
+    level: int
+    segments: list[Segment]
+
+    @property
+    def text(self) -> str:
+        """The text of all segments."""
+        return "".join(s.text for s in self.segments)
+
+    @property
+    def section(self) -> str:
+        """The headings above the part; a summary has none."""
+        return self.piece.section if self.level == CONTENT else ""
+
+    @property
+    def is_placed(self) -> bool:
+        """True if the segments are of the content of the file, at known places."""
+        return self.place[1] == _PLACED
+
+    def shortened(self, kept: str, mark: str) -> Part:
+        """Return the part with only the beginning `kept` of its text, and the mark behind it."""
+        left = len(kept)
+        segments: list[Segment] = []
+        for segment in self.segments:
+            end = segment.end if left >= len(segment.text) else segment.start + left
+            segments.append(Segment(segment.start, end, segment.text[:left]))
+            left -= len(segment.text)
+            if left <= 0:
+                break
+        segments[-1] = segments[-1]._replace(text=segments[-1].text + mark)
+        return replace(self, segments=segments)
+
+
+@dataclass(slots=True)
+class Source:
+    """The context of some pieces: its first part and its summaries."""
+
+    first: Part
+    abstract: str
+    overview: str
+
+    def summary(self, level: int) -> Part:
+        """Return the abstract or the overview as a part."""
+        text = self.overview if level == OVERVIEW else self.abstract
+        place = (self.first.piece.uri, _SUMMARY)
+        return replace(self.first, place=place, level=level, segments=[Segment(0, len(text), text)])
+
+
+@dataclass(slots=True)
+class Parts:
+    """Iterates over the parts of pieces, best first and on demand."""
+
+    pieces: Sequence[Piece]
+    sources: dict[str, Source] = field(default_factory=dict)
+    left_out: dict[int, DropReason] = field(default_factory=dict)
+    _texts: set[str] = field(default_factory=set)
+    _said: set[str] = field(default_factory=set)
+    _summarised: set[str] = field(default_factory=set)
+    _covered: defaultdict[Place, list[tuple[int, int]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+
+    def __iter__(self) -> Iterator[Part]:
+        """Yield each part with new text; `left_out` has the reasons for the other pieces."""
+        for rank, piece in enumerate(self.pieces):
+            pace.step()
+            part = self._part(rank, piece)
+            if isinstance(part, Part):
+                yield part
+            else:
+                self.left_out[rank] = part
+
+    def _part(self, rank: int, piece: Piece) -> Part | DropReason:
+        text, start, level, place = _best_of(piece, rank)
+        key = one_line(text)
+        if not key or key in self._texts:
+            return DropReason.DUPLICATE if key else DropReason.EMPTY
+        covered = self._covered[place]
+        said = list(_long_sentences(text))
+        again = [(a, b) for a, b, key in said if key in self._said]
+        segments: list[Segment] = []
+        for a, b in _without(covered, start, start + len(text)):
+            segments += _segments(text, start, a - start, b - start, again)
+        own = "".join(s.text for s in segments if s.text != LEFT_OUT).strip()
+        unsaid = own == "".join(s.text for s in segments).strip()
+        says_more = bool(_WORD.search(own)) if unsaid else approximate_tokens(own) >= MIN_REPEATED
+        if len(own) < len(text.strip()) and not says_more:
+            return DropReason.DUPLICATE
+        part = Part(piece, rank, place, level, segments)
+        if piece.uri not in self.sources:
+            self.sources[piece.uri] = self._source(part)
+        covered.append((start, start + len(text)))
+        self._texts.add(key)
+        self._said.update(key for _, _, key in said)
+        return part
+
+    def _source(self, part: Part) -> Source:
+        """Return the source, its summaries without sentences of better pieces and summaries."""
+        texts = []
+        for text, limit in (
+            (one_line(part.piece.abstract), MAX_ABSTRACT),
+            (part.piece.overview.strip(), MAX_OVERVIEW),
+        ):
+            again = [
+                (a, b)
+                for a, b, key in _long_sentences(text)
+                if key in self._said or key in self._summarised
+            ]
+            new = (s.text.strip() for s in _segments(text, 0, 0, len(text), again))
+            kept = " ".join(t for t in new if t not in ("", LEFT_OUT))
+            texts.append(_first_tokens(kept, limit))
+        abstract, overview = texts
+        source = Source(part, abstract or _first_tokens(part.text.strip(), MAX_ABSTRACT), overview)
+        for text in (source.abstract, overview):
+            self._summarised.update(key for _, _, key in _long_sentences(text))
+        return source
+
+
+def _segments(
+    text: str, offset: int, start: int, end: int, again: Sequence[tuple[int, int]]
+) -> Iterator[Segment]:
+    """Yield text[start:end] as segments, with LEFT_OUT for each range of `again` in it.
+
+    Ranges with only space between them are one. `offset` is the place of the text.
+    """
+    done, left_out = start, -1
+    for a, b in again:
+        if a < start or b > end:
+            continue
+        if left_out < 0 or text[done:a].strip():
+            if left_out >= 0:
+                yield Segment(offset + left_out, offset + done, LEFT_OUT)
+            if done < a:
+                yield Segment(offset + done, offset + a, text[done:a])
+            left_out = a
+        done = b
+    if left_out >= 0:
+        yield Segment(offset + left_out, offset + done, LEFT_OUT)
+    if done < end:
+        yield Segment(offset + done, offset + end, text[done:end])
+
+
+def _best_of(piece: Piece, rank: int) -> tuple[str, int, int, Place]:
+    """Return text, start, level and place of the fullest text of a piece."""
+    if piece.text.strip():
+        placed = piece.start >= 0 and piece.end - piece.start == len(piece.text)
+        place = (piece.uri, _PLACED if placed else rank)
+        return piece.text, piece.start if placed else 0, CONTENT, place
+    if piece.content and piece.content.strip():
+        return piece.content, 0, CONTENT, (piece.uri, _PLACED)
+    if piece.overview.strip():
+        return piece.overview, 0, OVERVIEW, (piece.uri, rank)
+    return piece.abstract, 0, ABSTRACT, (piece.uri, rank)
+
+
+def _without(covered: Sequence[tuple[int, int]], start: int, end: int) -> list[tuple[int, int]]:
+    """Return the parts of [start, end) outside of the ranges."""
+    left = []
+    for a, b in sorted(covered):
+        if b <= start:
+            continue
+        if a >= end:
+            break
+        if start < a:
+            left.append((start, a))
+        start = b
+    if start < end:
+        left.append((start, end))
+    return left
+
+
+def _long_sentences(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield (start, end, key) of each sentence of at least MIN_REPEATED tokens."""
+    for start, end in sentences(text):
+        if end - start >= MIN_REPEATED:
+            key = one_line(text[start:end])
+            if approximate_tokens(key) >= MIN_REPEATED:
+                yield start, end, key
+
+
+def _first_tokens(text: str, limit: int) -> str:
+    return "".join(cut(text, lambda kept, mark: approximate_tokens(kept + mark) <= limit))

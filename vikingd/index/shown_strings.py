@@ -1,0 +1,218 @@
+"""The strings of rows that replies show and no kernel reads: URIs, names, abstracts, passages.
+
+The strings of the base are mapped from disk, those of the tail are in memory. One thread appends. A
+string never changes, so other threads read without a lock.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from viking_kernels import compact
+from viking_kernels.arrays import I32, I64, U8, Node, is_file
+
+from vikingd.domain import uri as uris
+from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget
+from vikingd.domain.store_changes import IndexedText
+from vikingd.index.growth import gathered
+from vikingd.index.lexicon import tokens
+from vikingd.index.segment.segment_arrays import Segment
+
+_CHUNK = 1 << 20
+
+
+class Strings:
+    """UTF-8 strings by number: first those of the base, then the appended ones."""
+
+    def __init__(self, at: I64, data: U8) -> None:
+        self.base_size = len(at) - 1
+        self._base = at, data
+        self._at, self._data = at.data, data.data
+        self._tail_at = array("q", [0])
+        self._tail = bytearray()
+
+    def __getitem__(self, number: int) -> str:
+        # A damaged string may be shown for a moment, until its checksum is checked.
+        return str(self.encoded(number), "utf-8", "replace")
+
+    def encoded(self, number: int) -> memoryview | bytearray:
+        """Return the bytes of a string."""
+        tail = number - self.base_size
+        if tail < 0:
+            return self._data[self._at[number] : self._at[number + 1]]
+        return self._tail[self._tail_at[tail] : self._tail_at[tail + 1]]
+
+    def size(self, number: int) -> int:
+        """Return the size of a string in bytes."""
+        tail = number - self.base_size
+        at, first = (self._at, number) if tail < 0 else (self._tail_at, tail)
+        return int(at[first + 1] - at[first])
+
+    def append(self, text: str) -> int:
+        """Append a string and return its number."""
+        self._tail += text.encode()
+        self._tail_at.append(len(self._tail))
+        return self.base_size + len(self._tail_at) - 2
+
+    def gather(self, numbers: I32) -> tuple[I64, U8]:
+        """Return the offsets and bytes of some strings, for a new base.
+
+        This is safe while another thread appends.
+        """
+        # The offsets are copied first, so the bytes that they name exist. A buffer can't grow while
+        # its memory is exported: each copy is one call under the GIL, the long one in parts.
+        tail_at = np.frombuffer(bytearray(self._tail_at.tobytes()), np.int64)
+        tail = np.empty(tail_at[-1], np.uint8)
+        for start in range(0, len(tail), _CHUNK):
+            end = min(start + _CHUNK, len(tail))
+            tail[start:end] = np.frombuffer(self._tail[start:end], np.uint8)
+        return compact.gather_strings(*self._base, tail_at, tail, numbers)
+
+
+class Names:
+    """The names of all rows. One thread appends; others read without a lock."""
+
+    def __init__(self, base: Segment) -> None:
+        self.base = base
+        self.directories = Strings(base.dir_name_at, base.dir_names)
+        self.files = Strings(base.file_name_at, base.file_names)
+        self.known_uris: dict[int, str] = {0: uris.ROOT}  # by row, of directories asked for
+        # All nodes that ever had a URI, in order of arrival: older snapshots find dead ones.
+        self._tail_nodes: dict[str, list[Node]] = {}
+
+    def add(self, uri: str, node: Node) -> None:
+        """Add the URI of a new node of the tail."""
+        self._tail_nodes.setdefault(uri, []).append(node)
+
+    def has_in_tail(self, uri: str) -> bool:
+        """Return True if a node of the tail has a URI, or had it before it was removed."""
+        return uri in self._tail_nodes
+
+    def directory_uri(self, row: int, parents: I32) -> str:
+        """Return the URI of a directory, and remember it."""
+        known = self.known_uris.get(row)
+        if known is None:
+            above = self.directory_uri(int(parents[row]), parents)
+            known = self.known_uris[row] = uris.join(above, self.directories[row])
+        return known
+
+    def maybe_in_base(self, uris: Sequence[str]) -> set[str]:
+        """Return the URIs that may be in the base, by their hashes; the others are not in it."""
+        keys = np.array([tokens.term_hash(uri) for uri in uris], np.uint64)
+        known = self.base.uri_key
+        at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+        return {uris[i] for i in (known[at] == keys).nonzero()[0].tolist()}
+
+    def find(
+        self, uri: str, is_alive: Callable[[Node], bool], uri_of: Callable[[Node], str]
+    ) -> Node | None:
+        """Return the living node of a URI; None if there is none.
+
+        `uri_of` returns the URI of a node of the base.
+        """
+        for node in reversed(self._tail_nodes.get(uri, ())):
+            if is_alive(node):
+                return node
+        keys, key = self.base.uri_key, tokens.term_hash(uri)
+        at = int(np.searchsorted(keys, np.uint64(key)))
+        while at < len(keys) and int(keys[at]) == key:
+            node = int(self.base.uri_row[at])
+            if uri_of(node) == uri:
+                return node if is_alive(node) else None
+            at += 1
+        return None
+
+
+class Abstracts:
+    """The abstract of each row. A later revision may replace it."""
+
+    def __init__(self, at: I64, data: U8) -> None:
+        self._strings = Strings(at, data)
+        # (revision, string), ascending; only for rows whose abstract differs from the base.
+        self._versions: dict[int, list[tuple[int, int]]] = {}
+
+    def at(self, row: int, revision: int) -> str:
+        """Return the abstract of a row at a revision."""
+        return self._strings[self.number(row, revision)]
+
+    def number(self, row: int, revision: int) -> int:
+        """Return the number of the abstract of a row at a revision."""
+        for since, number in reversed(self._versions.get(row, ())):
+            if since <= revision:
+                return number
+        return row
+
+    def put(self, row: int, abstract: str, revision: int) -> None:
+        """Set the abstract of a row from a revision on, which is the newest."""
+        is_new = row >= self._strings.base_size and row not in self._versions
+        if is_new or self.at(row, revision) != abstract:
+            versions = self._versions.setdefault(row, [])
+            versions.append((revision, self._strings.append(abstract)))
+
+    def gather(self, rows: I32, revision: int) -> tuple[I64, U8]:
+        """Return offsets and bytes of the abstracts of rows at a revision; see `Strings.gather`."""
+        numbers = np.arange(rows.max(initial=-1) + 1, dtype=np.int32)
+        for row in list(self._versions):
+            if row < len(numbers):
+                numbers[row] = self.number(row, revision)
+        return self._strings.gather(numbers[rows])
+
+
+class Contents:
+    """The abstracts of directories and files, and the passages of texts."""
+
+    def __init__(self, base: Segment) -> None:
+        self.directories = Abstracts(base.dir_abstract_at, base.dir_abstracts)
+        self.files = Abstracts(base.file_abstract_at, base.file_abstracts)
+        self.texts = Strings(base.text_shown_at, base.text_shown)
+        self._base_start = base.text_start
+        self._start = base.text_start.data
+        self._tail_start = array("i")
+
+    def abstracts_of(self, node: Node) -> Abstracts:
+        """Return the abstracts of the nodes of a kind."""
+        return self.files if is_file(node) else self.directories
+
+    def add_text(self, text: IndexedText) -> None:
+        """Append the passage of the next text of the tail."""
+        self._tail_start.append(text.start)
+        self.texts.append(f"{text.section}\0{text.passage}")
+
+    def passage(self, row: int, room: ReplyBudget | None = None) -> tuple[str, str, int, int]:
+        """Return (section, passage, start, end) of a text; a long passage is cut to the budget."""
+        tail = row - self.texts.base_size
+        start = self._start[row] if tail < 0 else self._tail_start[tail]
+        room = room or ReplyBudget(UNBOUNDED)
+        encoded = self.texts.encoded(row)
+        if room.take(MESSAGE_BYTES + len(encoded)):
+            section, _, passage = str(encoded, "utf-8", "replace").partition("\0")
+            length = len(passage)
+        else:
+            section, passage, length = _beginning(encoded, room)
+        return section, passage, start, start + length
+
+    def passage_bytes(self, row: int) -> bytes:
+        """Return the UTF-8 of the passage of a text."""
+        return bytes(self.texts.encoded(row)).partition(b"\0")[2]
+
+    def starts(self, rows: I32) -> I32:
+        """Return the starts of passages in code points, [rows]; safe while a thread appends."""
+        tail = np.frombuffer(self._tail_start.tobytes(), np.int32)
+        return gathered(self._base_start, tail, rows)
+
+
+def _beginning(encoded: memoryview | bytearray, budget: ReplyBudget) -> tuple[str, str, int]:
+    """Return (section, passage cut to the budget, length of the whole passage) of a text.
+
+    Only what fits is decoded: a request may ask for many passages of a megabyte.
+    """
+    data = np.frombuffer(encoded, np.int8)
+    end = int(data.view(np.uint8).argmin())  # a zero stands between section and passage
+    section = str(encoded[:end], "utf-8", "replace")
+    if not budget.take(MESSAGE_BYTES + end):
+        section = ""
+    # A byte below -64 continues a character.
+    length = int(np.count_nonzero(data[end + 1 :] >= -64))
+    return section, budget.fit_encoded(encoded[end + 1 :]), length

@@ -1,0 +1,394 @@
+"""The changes of a directory on disk since it was last read, for `vikingctl import --watch`."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias, TypeVar
+
+from vikingd.domain import uri as uris
+from vikingd.domain.contexts import Draft
+from vikingd.ingest.file_tree import SKIPPED_DIRECTORIES, TOP, VANISHED, FileTree, Stamp
+from vikingd.ingest.files import DESCRIBING, Read, Unchanged, Unreadable
+from vikingd.ingest.kinds import are_alike
+
+T = TypeVar("T")
+
+_SETTLED = 100_000_000  # nanoseconds; a file system's clock may tick this seldom
+
+
+class Replaced(OSError):
+    """The directory itself was removed, renamed or replaced by another one."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """A file or directory that an import reads.
+
+    Attributes:
+        stamp: its type, inode, size and times on disk, taken before it was read.
+        items: the results of its reading, a draft as Unchanged; none for a directory.
+        digest: SHA-256 of the content of its draft; b"" if it is empty, or has no draft.
+        is_unsure: True if it must be read again even with an equal stamp: a change after the
+            reading may have left the same stamp, or a directory above was away for a moment.
+    """
+
+    stamp: Stamp
+    items: list[Unchanged | Unreadable] = field(default_factory=list)
+    digest: bytes = b""
+    is_unsure: bool = False
+
+
+Entries: TypeAlias = dict[str, Entry]
+"""Entries by their paths below the directory, with "/"; the directory itself is ""."""
+
+
+@dataclass(slots=True)
+class Difference:
+    """The difference between two states of a directory.
+
+    Attributes:
+        tree: the directory as it is now.
+        before, now: the two states. A file that is the same in both has one Entry object.
+        files: the files to read.
+        directories: the directories to read, parents before children.
+        created: the new directories; all below them is in `files` and `directories`.
+        gone: the paths that are no longer there, or of another kind.
+        whole: new, removed and emptied directories. All stored contexts below are compared.
+        moved: (old path, new path) of each renamed file or directory, in the order of the moves.
+        ready: the drafts of files that were read for a comparison.
+    """
+
+    tree: FileTree
+    before: Entries
+    now: Entries
+    files: set[str] = field(default_factory=set)
+    directories: list[str] = field(default_factory=list)
+    created: set[str] = field(default_factory=set)
+    gone: set[str] = field(default_factory=set)
+    whole: set[str] = field(default_factory=set)
+    moved: list[tuple[str, str]] = field(default_factory=list)
+    ready: dict[str, list[Draft | Unreadable]] = field(default_factory=dict)
+    _parents: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._parents = {_parent(path) for path in self.now if path}
+
+    def __bool__(self) -> bool:
+        return bool(self.directories or self.gone)
+
+    def is_empty(self, path: str) -> bool:
+        """Return True for a directory without entries, False for others and for files."""
+        entry = self.now.get(path)
+        return entry is not None and entry.stamp.is_directory and path not in self._parents
+
+    def children_of_moved(self, old: str, new: str) -> list[tuple[str, str]]:
+        """Return the moves of the entries of a renamed directory."""
+        names = [_name(path) for path in self.before if path and _parent(path) == new]
+        return [(f"{old}/{name}", f"{new}/{name}") for name in names]
+
+
+class Folder:
+    """A directory, its URI, and the state of its files when they were last read.
+
+    Attributes:
+        known: the state of all files and directories, by path.
+        stored: the paths of contexts that came from the directory and may still be stored.
+
+    Raises:
+        OSError: the directory cannot be read.
+    """
+
+    def __init__(self, path: Path, uri: str) -> None:
+        self.path = path
+        self.uri = uri
+        self.known: Entries = {}
+        self.stored: set[str] = set()
+        self._top = Stamp.of(path.stat())
+
+    def uri_of(self, path: str) -> str:
+        """Return the URI of a path below the directory."""
+        return uris.join(self.uri, path) if path else self.uri
+
+    def path_of(self, uri: str) -> str:
+        """Return the path of a URI at or below that of the directory."""
+        return uri[len(self.uri) :].lstrip("/")
+
+    def is_gone(self, found: Difference, uri: str) -> bool:
+        """Return True if a context came from the directory, and its file is no longer there."""
+        path = self.path_of(uri)
+        return path in self.stored and (path not in found.now or found.is_empty(path))
+
+    def wanted(self, changed: Iterable[str]) -> set[str]:
+        """Return paths below the directory of changed files, without hidden and skipped files.
+
+        `changed` are absolute paths.
+        """
+        top, found = str(self.path.resolve()), set()
+        for path in changed:
+            below = os.path.relpath(path, top)
+            parts = below.split(os.sep)
+            if below == os.curdir:
+                found.add(TOP)
+            elif not (
+                any(part.startswith(".") for part in parts)
+                or any(part in SKIPPED_DIRECTORIES for part in parts[:-1])
+            ):
+                found.add("/".join(parts))
+        return found
+
+    def compare(
+        self,
+        named: Collection[str],
+        read: Callable[[str], list[Draft | Unreadable]],
+    ) -> Difference:
+        """Compare the directory on disk with the known state, which stays as it is.
+
+        A file counts as changed if its stamp differs: its type, inode, size or times.
+
+        Args:
+            named: paths of possible changes, which are read even if their stamps are equal.
+            read: returns the drafts of a file by its path.
+
+        Returns:
+            The files and directories to read and those that are gone or moved. `settle` makes the
+            new state the known one.
+
+        Raises:
+            Replaced: the directory is no longer there, or another one has its path.
+            OSError: the directory cannot be read.
+        """
+        tree = self._walk()
+        if self.known and tree.stamps.keys() != self.known.keys():
+            tree = self._walk()  # a rename during the first walk can hide a file from it
+        now = {path: self._entry(path, stamp) for path, stamp in tree.stamps.items()}
+        found = Difference(tree, dict(self.known), now)
+        gone = {p for p, entry in self.known.items() if not _is_same_kind(entry, now.get(p))}
+        new = {p for p, entry in now.items() if not _is_same_kind(entry, self.known.get(p))}
+        found.gone = gone
+        if self.known:
+            self._find_moves(found, read)
+        found.created = {path for path in new if now[path].stamp.is_directory}
+        changed = {p for p, e in now.items() if p in new or self.known[p].stamp != e.stamp}
+        changed.update(p for p in named if p in now)
+        changed.update(p for p, e in now.items() if e.is_unsure)
+        found.files = {p for p in changed if not now[p].stamp.is_directory}
+        directories = changed - found.files
+        # A named entry that is in neither state came and went, and may have been read meanwhile.
+        for path in changed | gone | set(named):
+            if path != TOP:
+                directories.add(_parent(path))
+                if _name(path) in DESCRIBING and _parent(path) != TOP:
+                    directories.add(_parent(_parent(path)))
+        found.directories = sorted(
+            (d for d in directories if d in now and now[d].stamp.is_directory), key=_order
+        )
+        found.whole = found.created | {p for p in gone if self.known[p].stamp.is_directory}
+        found.whole.update(p for p in found.directories if p and found.is_empty(p))
+        for path in (*found.files, *found.directories):
+            now[path] = Entry(now[path].stamp)
+        return found
+
+    def _entry(self, path: str, stamp: Stamp) -> Entry:
+        known = self.known.get(path)
+        return known if known and known.stamp == stamp else Entry(stamp)
+
+    def _walk(self) -> FileTree:
+        try:
+            tree = FileTree.of_directory(self.path, self.uri)
+        except (FileNotFoundError, NotADirectoryError):
+            raise Replaced(f"{self.path} is no longer there") from None
+        top = tree.stamps[TOP]
+        if (top.device, top.inode) != (self._top.device, self._top.inode):
+            raise Replaced(f"{self.path} was replaced by another directory")
+        for directory, fault in tree.faults.items():
+            if fault not in VANISHED:  # nobody knows if the files below are still there
+                for path, entry in self.known.items():
+                    if _is_within(path, directory):
+                        tree.stamps.setdefault(path, entry.stamp)
+        return tree
+
+    def _find_moves(
+        self, found: Difference, read: Callable[[str], list[Draft | Unreadable]]
+    ) -> None:
+        """Fill `moved` and apply it to `before`, directories first."""
+        while move := _moved_directory(found.before, found.now, self._keeps_type):
+            self._rename(found, *move)
+        old = _only_in(found.before, found.now)
+        new = _only_in(found.now, found.before)
+        for move in _pairs(
+            {path: _identity(found.before[path]) for path in old},
+            {path: _identity(found.now[path]) for path in new},
+        ):
+            if self._stays_itself(*move):
+                self._rename(found, *move)
+        digests = {p: found.before[p].digest for p in _only_in(found.before, found.now)}
+        digests = {path: digest for path, digest in digests.items() if digest}
+        sizes = {found.before[path].stamp.size for path in digests}
+        others = {}
+        for path in _only_in(found.now, found.before):
+            if found.now[path].stamp.size in sizes:
+                found.ready[path] = read(path)
+                others[path] = digest_of(found.ready[path])
+        for move in _pairs(digests, others):
+            if self._stays_itself(*move):
+                self._rename(found, *move)
+
+    def _stays_itself(self, old: str, new: str) -> bool:
+        """Return True if a file of the new name has the passages and the abstract of the old one.
+
+        Otherwise it must be written again.
+        """
+        return are_alike(_name(old), _name(new)) and self._keeps_type(old, new)
+
+    def _keeps_type(self, old: str, new: str) -> bool:
+        one, other = self.uri_of(old), self.uri_of(new)
+        return uris.context_type(one) is uris.context_type(other)
+
+    def _rename(self, found: Difference, old: str, new: str) -> None:
+        """Note a move, and give the entries of the earlier state their new paths."""
+        found.moved.append((old, new))
+        found.before = {_moved(path, old, new): entry for path, entry in found.before.items()}
+        self.stored.update([_moved(path, old, new) for path in self.stored])
+
+    def settle(self, found: Difference, started: int, remaining: Collection[str]) -> None:
+        """Make the newer state of a difference the known one, after its files were read.
+
+        Args:
+            found: the difference.
+            started: the time of the comparison, in nanoseconds since the epoch.
+            remaining: the URIs of the stored contexts that were compared and are still there.
+        """
+        for path in found.files:
+            entry = found.now[path]
+            is_read = any(not has_vanished(item) for item in entry.items)
+            entry.is_unsure = abs(entry.stamp.changed - started) < _SETTLED or not (
+                is_read or stat.S_ISLNK(entry.stamp.mode)
+            )
+        self.known = found.now
+        self.stored -= {
+            path
+            for path in self.stored - found.now.keys()
+            if self.uri_of(path) not in remaining
+            and (path in found.gone or not found.whole.isdisjoint((path, *_ancestors(path))))
+        }
+
+
+def remembered(entry: Entry, items: Iterable[Read]) -> None:
+    """Keep the results of the reading of a file in its entry."""
+    items = list(items)
+    entry.items = [Unchanged(i.uri, i.title) if isinstance(i, Draft) else i for i in items]
+    entry.digest = digest_of(items)
+
+
+def has_vanished(item: Read) -> bool:
+    """Return True for a file or directory that was removed before it was read."""
+    return isinstance(item, Unreadable) and item.reason in VANISHED
+
+
+def digest_of(items: Iterable[Read]) -> bytes:
+    """Return the SHA-256 of the content of the first draft; b"" without content."""
+    for item in items:
+        if isinstance(item, Draft) and item.content:
+            return hashlib.sha256(item.content.encode()).digest()
+    return b""
+
+
+def _identity(entry: Entry) -> tuple[int, ...]:
+    """Return the parts of a file's stamp that a rename keeps, and a new file does not share."""
+    stamp = entry.stamp
+    return stamp.mode, stamp.device, stamp.inode, stamp.size, stamp.modified
+
+
+def _moved_directory(
+    before: Entries, now: Entries, may_move: Callable[[str, str], bool]
+) -> tuple[str, str] | None:
+    """Return the old and the new path of a renamed directory, the outermost first.
+
+    The inode of a removed directory is used again, so one of its entries must be in both.
+    """
+    old = _directories_only_in(before, now)
+    if not old:
+        return None
+    new = _directories_only_in(now, before)
+    places = {path: now[path].stamp[:3] for path in new}
+    children = defaultdict(set)
+    for path, entry in now.items():
+        if _parent(path) in places:
+            children[_parent(path)].add((_name(path), entry.stamp.inode))
+    kept = defaultdict(set)
+    for path, entry in before.items():
+        kept[_parent(path)].add((_name(path), entry.stamp.inode))
+    for was, to in _pairs({path: before[path].stamp[:3] for path in old}, places):
+        if kept[was] & children[to] and may_move(was, to):
+            return was, to
+    return None
+
+
+def _directories_only_in(some: Entries, others: Entries) -> list[str]:
+    return sorted(
+        (
+            path
+            for path, entry in some.items()
+            if entry.stamp.is_directory and not _is_same_kind(entry, others.get(path))
+        ),
+        key=_order,
+    )
+
+
+def _only_in(some: Entries, others: Entries) -> list[str]:
+    """Return the regular files of `some` that `others` lacks, or has as another kind."""
+    return [
+        path
+        for path, entry in some.items()
+        if stat.S_ISREG(entry.stamp.mode) and not _is_same_kind(entry, others.get(path))
+    ]
+
+
+def _pairs(old: dict[str, T], new: dict[str, T]) -> list[tuple[str, str]]:
+    """Return the paths with the same key, if one path of each side has it."""
+    by_key: dict[Hashable, list[str]] = defaultdict(list)
+    for path, key in new.items():
+        by_key[key].append(path)
+    others: dict[Hashable, list[str]] = defaultdict(list)
+    for path, key in old.items():
+        others[key].append(path)
+    return [
+        (paths[0], by_key[key][0])
+        for key, paths in others.items()
+        if len(paths) == 1 and len(by_key[key]) == 1
+    ]
+
+
+def _moved(path: str, old: str, new: str) -> str:
+    return new + path[len(old) :] if _is_within(path, old) else path
+
+
+def _is_same_kind(entry: Entry, other: Entry | None) -> bool:
+    return other is not None and entry.stamp.is_directory == other.stamp.is_directory
+
+
+def _is_within(path: str, directory: str) -> bool:
+    return not directory or path == directory or path.startswith(f"{directory}/")
+
+
+def _parent(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _ancestors(path: str) -> Iterator[str]:
+    while path := _parent(path):
+        yield path
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _order(path: str) -> list[str]:
+    return path.split("/") if path else []

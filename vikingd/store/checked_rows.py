@@ -1,0 +1,300 @@
+"""Reads of rows that compare each row with its checksum, and describe the damage."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vikingd.domain.checksums import (
+    CONTENT,
+    CONTEXT,
+    checksum,
+    content_checksum,
+    context_checksum,
+    text_checksum,
+    vector_checksum,
+)
+from vikingd.domain.contexts import MAX_COUNTER, ContextType
+from vikingd.domain.uri import context_type
+from vikingd.store.connection import Connection
+from vikingd.store.damage import NOT_UTF_8, Damage, shown, store_damaged
+
+_LENGTH_TOLERANCE = 1e-3
+
+_CONTEXTS = f"""
+SELECT {CONTEXT}, {CONTENT}, checksum, content_checksum FROM contexts
+WHERE id IN (SELECT value FROM each_id(?))
+"""
+_TEXTS = """
+SELECT id, context_id, ordinal, section, "start", "end", script, embeddable, text, checksum,
+    {} FROM texts WHERE context_id IN (SELECT value FROM each_id(?)) ORDER BY context_id, ordinal
+"""
+_WITH_VECTOR = _TEXTS.format("vector_checksum, vector_revision, digest, vector")
+_WITHOUT_VECTOR = _TEXTS.format("NULL, NULL, NULL, NULL")
+_ENTRIES = """
+SELECT entries.text_id, entries.id, reinforcement, access_count, time, created_at,
+    entries.checksum, context_id FROM texts JOIN entries ON text_id = texts.id
+WHERE context_id IN (SELECT value FROM each_id(?)) ORDER BY context_id, ordinal
+"""
+# A text that is not UTF-8 ends a statement. So these read bytes, and one context at a time.
+_AS_BYTES = ("uri", "title", "abstract", "metadata", "overview", "content", "section", "text")
+
+
+class TextRow(NamedTuple):
+    """A row of `texts`."""
+
+    id: int
+    context_id: int
+    ordinal: int
+    section: str
+    start: int
+    end: int
+    script: int
+    embeddable: int
+    text: str | None
+    checksum: int | None
+    vector_checksum: int | None
+    vector_revision: int | None
+    digest: bytes | None
+    vector: bytes | None
+
+    @property
+    def columns(self) -> tuple[Any, ...]:
+        """The columns of `text_checksum`."""
+        return self[:9]
+
+    def damage(self) -> str:
+        """Return the damage of the text without its vector; "" if it is sound."""
+        if text_checksum(*self.columns) == self.checksum:
+            return ""
+        return f"its text {self.id} is not as it was written"
+
+
+class ContextRow(NamedTuple):
+    """A row of `contexts`."""
+
+    id: int
+    uri: str
+    parent_id: int | None
+    is_directory: int
+    revision: int
+    content_hash: bytes
+    time: int
+    created_at: int
+    updated_at: int
+    title: str
+    abstract: str
+    metadata: str
+    overview: str
+    content: str
+    checksum: int | None
+    content_checksum: int | None
+
+    @property
+    def place(self) -> tuple[Any, ...]:
+        """The columns of `context_checksum`."""
+        return self[:9]
+
+    @property
+    def content_columns(self) -> tuple[Any, ...]:
+        """The columns of `content_checksum`, without the id."""
+        return self[9:14]
+
+    def damage(self, texts: int) -> str:
+        """Return the damage of the row, which should have this number of texts; "" if none."""
+        if context_checksum(*self.place) != self.checksum:
+            return "its place or its times are not as they were written"
+        if content_checksum(self.id, texts, *self.content_columns) != self.content_checksum:
+            return "its content, or the number of its texts, is not as it was written"
+        return ""
+
+
+class Checked(NamedTuple):
+    """A context with its texts, as read, and the damage that the checksums show.
+
+    Attributes:
+        damage: the damage of the context or of a text; "" if both are sound.
+        bad_vectors: the damage of vectors. Without them the context is sound.
+        bad_entries: the damage of memory states. Without them the context is sound.
+    """
+
+    row: ContextRow
+    texts: Sequence[TextRow]
+    damage: str
+    bad_vectors: Mapping[int, str]  # the damage of vectors by text id
+    bad_entries: Sequence[str]
+
+    @property
+    def uri(self) -> str:
+        """The URI for messages; one that cannot be decoded is escaped."""
+        return shown(self.row.uri, self.row.id)
+
+    def damages(self) -> Iterator[Damage]:
+        """Yield all damage."""
+        if self.damage:
+            yield Damage(self.uri, self.damage)
+        for text_id, what in self.bad_vectors.items():
+            yield Damage(self.uri, what, text_id)
+        for what in self.bad_entries:
+            yield Damage(self.uri, what)
+
+
+def read_checked(
+    db: Connection, ids: Sequence[int], *, vectors: bool = True, entries: bool = False
+) -> Iterator[Checked]:
+    """Read contexts and compare their rows with the checksums.
+
+    Args:
+        db: a connection to the store.
+        ids: the ids of existing contexts.
+        vectors: read and check the vectors of the texts, too.
+        entries: check the memory states of the texts, too.
+
+    Yields:
+        One item for each id, in the order of `ids`; damaged contexts as well.
+
+    Raises:
+        StoreDamaged: an index names a row that is not there.
+    """
+    try:
+        rows, texts = _read(db, ids, vectors=vectors)
+    except Exception as error:
+        if not _is_undecodable(error):
+            raise
+        for one in ids:
+            yield from _checked(db, [one], *_read_bytes(db, one, vectors=vectors), entries)
+        return
+    yield from _checked(db, ids, rows, texts, entries)
+
+
+def _checked(
+    db: Connection,
+    ids: Sequence[int],
+    rows: Mapping[int, ContextRow],
+    texts: Mapping[int, Sequence[TextRow]],
+    entries: bool,
+) -> Iterator[Checked]:
+    dimension = db.get_meta("store.dimension").get("store.dimension")
+    bad_entries = _bad_entries(db, rows, texts) if entries else {}
+    for context_id in ids:
+        row = rows.get(context_id)
+        if row is None:
+            raise store_damaged(f"an index names context {context_id}, which is not there")
+        of_context = texts.get(context_id, ())
+        damage = row.damage(len(of_context))
+        damage = damage or next(filter(None, (text.damage() for text in of_context)), "")
+        yield Checked(
+            row,
+            of_context,
+            damage,
+            _bad_vectors(of_context, dimension),
+            bad_entries.get(context_id, ()),
+        )
+
+
+def _read(
+    db: Connection, ids: Sequence[int], *, vectors: bool
+) -> tuple[dict[int, ContextRow], dict[int, list[TextRow]]]:
+    key = json.dumps(ids)
+    rows = {row[0]: ContextRow(*row) for row in db.execute(_CONTEXTS, (key,))}
+    texts: dict[int, list[TextRow]] = defaultdict(list)
+    for row in db.execute(_WITH_VECTOR if vectors else _WITHOUT_VECTOR, (key,)):
+        texts[row[1]].append(TextRow(*row))
+    return rows, texts
+
+
+def _read_bytes(
+    db: Connection, context_id: int, *, vectors: bool
+) -> tuple[dict[int, ContextRow], dict[int, list[TextRow]]]:
+    """Read one context as `_read`; bytes that are not UTF-8 become surrogates."""
+    of_context, of_text = _CONTEXTS, _WITH_VECTOR if vectors else _WITHOUT_VECTOR
+    for name in _AS_BYTES:
+        of_context = of_context.replace(f" {name},", f" CAST({name} AS BLOB),")
+        of_text = of_text.replace(f" {name},", f" CAST({name} AS BLOB),")
+    key = json.dumps([context_id])
+    rows = {}
+    for found in db.execute(of_context, (key,)):
+        row = ContextRow(*found)
+        texts = {name: decoded(getattr(row, name)) for name in _AS_BYTES if name in row._fields}
+        rows[context_id] = row._replace(**texts)
+    read = [TextRow(*found) for found in db.execute(of_text, (key,))]
+    return rows, {
+        context_id: [
+            row._replace(section=decoded(row.section), text=decoded(row.text)) for row in read
+        ]
+    }
+
+
+def decoded(value: Any) -> Any:
+    """Return a text from its bytes; those that are not UTF-8 become surrogates."""
+    return value.decode(errors="surrogateescape") if isinstance(value, bytes) else value
+
+
+def _is_undecodable(error: Exception) -> bool:
+    return isinstance(error, UnicodeDecodeError) or str(error).startswith(NOT_UTF_8)
+
+
+def _bad_vectors(texts: Sequence[TextRow], dimension: int | None) -> dict[int, str]:
+    """Return the damage of vectors by text id."""
+    found: dict[int, str] = {}
+    for text in texts:
+        vector = (text.vector_checksum, text.vector_revision, text.digest, text.vector)
+        if damage := vector_damage(text.id, vector, dimension):
+            found[text.id] = damage
+    return found
+
+
+def vector_damage(text_id: int, row: Sequence[Any], dimension: int | None) -> str:
+    """Return the damage of a vector; "" if it is sound, or if there is none.
+
+    Args:
+        row: the columns vector_checksum, vector_revision, digest, vector.
+        dimension: numbers in a vector of the store; None while it is not known.
+    """
+    kept, revision, digest, vector = row
+    if vector_checksum(text_id, revision, digest, vector) != kept:
+        return f"the vector of text {text_id} is not as it was written"
+    if vector is None:
+        return ""
+    if len(vector) != 4 * (dimension or 0):
+        return f"the vector of text {text_id} has {len(vector)} bytes, not {4 * (dimension or 0)}"
+    numbers = np.frombuffer(vector, "<f4")
+    if not abs(float(numbers @ numbers) - 1) <= _LENGTH_TOLERANCE:  # NaN, too
+        return f"the vector of text {text_id} is not of length 1"
+    return ""
+
+
+def _bad_entries(
+    db: Connection, rows: Mapping[int, ContextRow], texts: Mapping[int, Sequence[TextRow]]
+) -> dict[int, list[str]]:
+    """Return the damage of entries by context id; each memory must have one."""
+    found: dict[int, list[str]] = defaultdict(list)
+    having: set[int] = set()
+    for *values, kept, context_id in db.execute(_ENTRIES, (json.dumps(list(rows)),)):
+        text_id, entry_id, reinforcement, access_count, *_ = values
+        having.add(text_id)
+        if checksum(*values) != kept:
+            found[context_id].append(f"the counters of memory {entry_id} are not as written")
+        elif not counters_are_possible(reinforcement, access_count):
+            found[context_id].append(f"a counter of memory {entry_id} is out of its range")
+    for context_id, row in rows.items():
+        if row.is_directory or not _is_memory_file(row.uri):
+            continue
+        of_context = texts.get(context_id, ())
+        memories = {text.id for text in of_context if text.ordinal or len(of_context) == 1}
+        if missing := len(memories - having):
+            found[context_id].append(f"{missing} of its {len(memories)} memories have no counters")
+    return found
+
+
+def counters_are_possible(*counters: object) -> bool:
+    """Return whether counters are numbers in their range."""
+    return all(type(counter) is int and 0 <= counter <= MAX_COUNTER for counter in counters)
+
+
+def _is_memory_file(uri: object) -> bool:
+    return isinstance(uri, str) and context_type(uri) is ContextType.MEMORY

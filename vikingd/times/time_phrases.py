@@ -1,0 +1,308 @@
+"""Phrases of time in a question, and the days that they mean.
+
+A phrase counts where it stands as time. A title in quotes, a name in capitals, a habit ("every
+Tuesday"), a quantity ("three days by car") and a word such as "recently" name no day. Of several
+sentences those that ask count alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+
+from vikingd.domain.text import lazy, normalized
+from vikingd.times import chinese_times, english_times
+from vikingd.times.calendar_spans import Calendar, Days, month_of, shifted
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A phrase of time in a text and the days that it means, from the first to the last."""
+
+    start: int  # in characters of the text
+    end: int
+    first: date
+    last: date
+    words: str
+
+
+_TITLES = lazy(
+    r"\"[^\"]{0,99}\"|“[^”]{0,99}”|‘[^’]{0,99}’(?!\w)|«[^»]{0,99}»|`[^`]{0,99}`"
+    r"|《[^》]{0,99}》|〈[^〉]{0,99}〉|「[^」]{0,99}」|『[^』]{0,99}』"
+)
+# A full stop ends a sentence before a space, but not in a date or a title: Dec. 3, 26.11., Mr.
+_SENTENCES = lazy(
+    r"(?:[^.!?。！？\n]|[.!?](?=\w|[.!?]|\s*\d)|(?<=\d)\.(?=\s)|(?<=\b[md]r)\.|(?<=\bmrs)\.)+"
+    r"[.!?。！？]*"
+)
+# A statement about what was said asks with the question after it.
+_ASKS = lazy(
+    r"[?？]\W*$|[吗呢]\W*$"
+    r"|\b(?:i|you|we) (?:mentioned|told|said|asked|discussed|noted|wrote|talked)\b|提到过|说过"
+)
+_AHEAD = lazy(
+    r"\b(?:will|shall|going to|gonna|plan|plans|planned|planning|must|should|due|scheduled"
+    r"|upcoming|need to|have to|are we|am i|is there|are there|do we|do i have|when do"
+    r"|when does)\b|'ll\b|将|打算|计划|安排|准备|即将|要"
+)
+_BEHIND = lazy(r"\b(?:did|was|were|had|has|have been|happened|went)\b|[了过]")
+_REPEATED = lazy(r"(?:\b(?:every|each|per|any|other) |[每逢])$")
+_USUAL = lazy(r"\b(?:usually|normally|always|typically)\b|一般|通常|平时|平常|每[天周月年]|总是")
+_LEADS = lazy(r"(?:since|until|till|by|before|after|from|to|between|and|or) ")
+_LEAD = lazy(r"\b(?:on|since|until|till|by|before|after|from|to|between|and|or|for) $")
+_NAMED = lazy(r"\b(?:the|an?|of|called|named|is|like|with|than|about|my|your|our) $")
+_BETWEEN = lazy(r"\bbetween $")
+_SINCE = lazy(r"\bsince $")
+_TO = lazy(r"(?:\s*(?:to|until|till|through|[-–—~到至])\s*)$")
+_AND = lazy(r"\s+and\s+$")
+# A time before or after a day is open, and a birthday comes every year.
+_APART_BEFORE = lazy(
+    r"(?:\b(?:(?:days?|weeks?|months?) from|before|after|prior to|earlier than|later than"
+    r"|born (?:on|in)|birthday (?:is|was)(?: on| in)?) |生日(?:是|在|为)?|出生[于在])$"
+)
+_APART_AFTER = lazy(r" ?(?:以前|之前|以后|之后|的?过?生日|birthday\b)")
+_ONWARDS = lazy(r"以来|至今|到现在|起(?![床来飞诉码])")
+_IN = lazy(r"(?:in|on) ")
+_WORDS = lazy(r"[a-z][a-z']+")
+_LAST_WORD = lazy(r"(\w+) $")
+_CAPITAL_NEXT = lazy(r"'?s? (?!I\b)[A-Z]")
+_DAY_LEAD = lazy(r"\b(?:on|since|until) $")
+_ENDS = lazy(r"\s*(?:[?.!,;:)]|$)|'s\b| (?:and|or|to)\b")
+_GLUED_AFTER = lazy(r"[-._@/]\w")
+_GLUED_BEFORE = lazy(r"[-._@/]$")
+_INBORN = lazy(r"性|免疫|获得|养成|形成")
+
+
+_MONTHS = 12
+_NEAR = 64  # characters around a phrase that tell how it stands
+_WEEKENDS = ("weekend", "周末")
+
+
+def _slashed(match: re.Match[str], calendar: Calendar) -> Days | None:
+    """Return the day of two numbers of which only one can be a month; None of others."""
+    month, day = sorted((int(match["one"]), int(match["two"])))
+    if month != day <= _MONTHS:
+        return None
+    return calendar.date(month, day, int(match["year"]) if match["year"] else None)
+
+
+def _date(match: re.Match[str], calendar: Calendar) -> Days:
+    year = int(match["year"]) if match["year"] else None
+    return calendar.date(int(match["month"]), int(match["day"]), year)
+
+
+def _years(match: re.Match[str], _: Calendar) -> Days:
+    return date(int(match["year"]), 1, 1), date(int(match["last"]), 12, 31)
+
+
+def _iso_month(match: re.Match[str], _: Calendar) -> Days:
+    return month_of(int(match["year"]), int(match["month"]))
+
+
+_YEAR = r"(?P<year>(?:19|20)\d\d)"
+_FREE = r"(?<![\w./-])(?<!version )"
+_NUMERIC = tuple(
+    (lazy(source), meaning)
+    for source, meaning in (
+        (
+            rf"{_FREE}{_YEAR}([-/.])(?P<month>\d\d?)\2(?P<day>\d\d?)(?!\d|[a-su-z]|[-/.]\d)",
+            _date,
+        ),
+        (rf"{_FREE}{_YEAR}-(?P<month>0[1-9]|1[0-2])(?![\da-z]|[-/.]\d)", _iso_month),
+        (rf"{_FREE}(?P<one>\d\d?)([/-])(?P<two>\d\d?)\2{_YEAR}(?![\w/-])", _slashed),
+        (r"\b(?:on|since|by|until) (?P<one>\d\d?)/(?P<two>\d\d?)(?P<year>)(?![\w/])", _slashed),
+        (
+            rf"{_FREE}(?:from )?{_YEAR}年?(?: ?[-–—~到至] ?| to | until | through )"
+            r"(?P<last>(?:19|20)\d\d)年?(?![\da-z/-])",
+            _years,
+        ),
+        (rf"{_FREE}(?P<day>\d\d?)\. ?(?P<month>\d\d?)\. ?{_YEAR}(?![\w.]\d)", _date),
+        (r"\b(?:on|since|by|until) (?P<day>\d\d?)\.(?P<month>\d\d?)\.(?P<year>)(?!\d)", _date),
+    )
+)
+# The rules take some 0.2 ms. Most questions have none of these, and are known to name no day.
+_CUE = lazy(rf"(?<![\da-z_])\d|{english_times.CUE}|{chinese_times.CUE}")
+_RULES = (*_NUMERIC, *english_times.RULES, *chinese_times.RULES)
+
+
+def spans(question: str, now: datetime) -> tuple[Span, ...]:
+    """Return the phrases of time in a question, in the order of the text.
+
+    A date without a year, and a weekday alone, is the nearest one in the past, or to come where the
+    sentence speaks of what is to come. A phrase outside the calendar is left out.
+    """
+    plain = normalized(question).casefold()
+    if not _CUE.search(plain.translate(chinese_times.SIMPLIFIED)):
+        return ()
+    folded = _folded(question)
+    cased = question not in (question.lower(), question.upper())
+    found: list[Span] = []
+    for start, end in _asking(folded):
+        sentence = _Sentence(start, question[start:end], folded[start:end], cased)
+        found += _joined(sentence, list(_phrases(sentence, now)), now.date())
+    return tuple(found)
+
+
+class _Sentence:
+    """A sentence of a question, as it is written and folded, and what is common to its phrases."""
+
+    def __init__(self, start: int, written: str, folded: str, cased: bool) -> None:
+        self.start = start  # in the question
+        self.written = written
+        self.folded = folded
+        self.cased = cased  # Capitals tell names from other words.
+        self.opening = len(folded) - len(folded.lstrip())
+        self.ahead = bool(_AHEAD.search(folded)) and not _BEHIND.search(folded)
+        self.usual = bool(_USUAL.search(folded))
+        self.inborn = "先天" in folded
+
+    def before(self, place: int) -> str:
+        """Return the folded text just before a place."""
+        return self.folded[max(0, place - _NEAR) : place]
+
+    def after(self, place: int) -> str:
+        """Return the folded text just after a place."""
+        return self.folded[place : place + _NEAR]
+
+    def span(self, start: int, end: int, days: Days) -> Span:
+        """Return the span of a phrase at a place of the sentence."""
+        words = self.written[start:end]
+        return Span(self.start + start, self.start + end, days[0], days[1], words)
+
+
+def _folded(text: str) -> str:
+    """Return the text in lower case and simplified characters, as long as it is, without titles."""
+    folded = "".join(map(_same_length, text))
+    folded = folded.translate(chinese_times.SIMPLIFIED).replace("’", "'")
+    return _TITLES.sub(lambda match: "\0" * len(match[0]), folded)
+
+
+def _same_length(character: str) -> str:
+    folded = normalized(character).casefold()
+    return folded if len(folded) == 1 else character
+
+
+def _asking(folded: str) -> list[tuple[int, int]]:
+    """Return the places of the sentences that ask; of all sentences if none does."""
+    places = [match.span() for match in _SENTENCES.finditer(folded)]
+    asking = [(start, end) for start, end in places if _ASKS.search(folded[start:end])]
+    return asking or places
+
+
+def _phrases(sentence: _Sentence, now: datetime) -> Iterator[Span]:
+    """Yield the phrases of a sentence: the longest at each place, without a preposition before."""
+    calendar = Calendar(now, sentence.ahead)
+    matches = [
+        (match.start(), -match.end(), order, match)
+        for order, (pattern, _) in enumerate(_RULES)
+        for match in pattern.finditer(sentence.folded)
+    ]
+    matches.sort(key=lambda found: found[:3])
+    place = 0
+    for start, _, order, match in matches:
+        if start < place:
+            continue
+        place = match.end()
+        if _is_name(sentence, match) or _is_habit(sentence, match) or _is_apart(sentence, match):
+            continue
+        try:
+            days = _RULES[order][1](match, calendar)
+        except (ValueError, OverflowError):
+            continue
+        if days and days[0] <= days[1]:
+            lead = _LEADS.match(match[0])
+            yield sentence.span(start + (lead.end() if lead else 0), place, days)
+
+
+def _is_name(sentence: _Sentence, match: re.Match[str]) -> bool:
+    """Return True if a phrase looks like a part of a name, by its capitals and neighbours."""
+    before, after = sentence.before(match.start()), sentence.after(match.end())
+    if not match[0][0].isascii():
+        return match[0] == "后天" and (sentence.inborn or bool(_INBORN.match(after)))
+    if match[0].isascii() and (_GLUED_AFTER.match(after) or _GLUED_BEFORE.search(before)):
+        return True
+    groups = match.groupdict()
+    if sentence.cased and "holiday" not in groups:
+        for word in _WORDS.finditer(match[0]):
+            place = match.start() + word.start()
+            proper = word[0].split("'")[0] in english_times.PROPER
+            if sentence.written[place].isupper() and place > sentence.opening and not proper:
+                return True
+    weekday = groups.get("weekday")
+    alone = weekday and match[0].startswith(weekday)
+    if not alone or groups.get("side") or groups.get("day"):
+        return False
+    return not _is_weekday(sentence, match)
+
+
+def _is_weekday(sentence: _Sentence, match: re.Match[str]) -> bool:
+    """Return True if a weekday alone stands as time: "on Monday", "Monday night", at the end."""
+    before, after = sentence.before(match.start()), sentence.after(match.end())
+    written = sentence.written[match.end() : match.end() + _NEAR]
+    capital_next = sentence.cased and bool(_CAPITAL_NEXT.match(written))
+    if _LEAD.search(before):
+        return not capital_next or bool(_DAY_LEAD.search(before))
+    last = _LAST_WORD.search(before)
+    if last and sentence.cased:
+        place = match.start() - len(last[0])
+        if place > sentence.opening and sentence.written[place].isupper() and last[1] != "i":
+            return False
+    if capital_next:
+        return False
+    if _NAMED.search(before):
+        return after.startswith("'s ") and not before.endswith(("called ", "named "))
+    opens = match.start() == sentence.opening
+    return opens or " " in match[0] or bool(_ENDS.match(after))
+
+
+def _is_habit(sentence: _Sentence, match: re.Match[str]) -> bool:
+    """Return True if a phrase stands for a time that comes again."""
+    if _REPEATED.search(sentence.before(match.start())):
+        return True
+    groups = match.groupdict()
+    alone = groups.get("weekday") or match[0].endswith(_WEEKENDS)
+    return bool(sentence.usual and alone and not groups.get("side"))
+
+
+def _is_apart(sentence: _Sentence, match: re.Match[str]) -> bool:
+    """Return True if a question asks for a time before or after a phrase, or for a birthday."""
+    lead = _LEADS.match(match[0]) or _IN.match(match[0])
+    before = sentence.before(match.start()) + (lead[0] if lead else "")
+    return bool(_APART_BEFORE.search(before) or _APART_AFTER.match(sentence.after(match.end())))
+
+
+def _joined(sentence: _Sentence, phrases: list[Span], today: date) -> list[Span]:
+    """Return the phrases with those that bound a range as one: from, to, between, since."""
+    joined: list[Span] = []
+    for phrase in phrases:
+        if joined and (whole := _range(sentence, joined[-1], phrase)):
+            joined[-1] = whole
+        else:
+            joined.append(phrase)
+    return [
+        replace(span, last=max(today, span.first))
+        if _SINCE.search(sentence.before(span.start - sentence.start))
+        or _ONWARDS.match(sentence.after(span.end - sentence.start))
+        else span
+        for span in joined
+    ]
+
+
+def _range(sentence: _Sentence, first: Span, last: Span) -> Span | None:
+    """Return the range from one phrase to another, or None if they are apart."""
+    start, end = first.start - sentence.start, last.end - sentence.start
+    gap = sentence.folded[first.end - sentence.start : last.start - sentence.start]
+    between = _AND.match(gap) and _BETWEEN.search(sentence.before(start))
+    if not (_TO.match(gap) or between):
+        return None
+    since, until = first.first, last.last
+    try:
+        if until < since <= until + timedelta(days=7):
+            until += timedelta(days=7)  # From a weekday to one of the week after.
+        elif until < since <= shifted(until, "year", 1):
+            since = shifted(since, "year", -1)  # From a month to one of the year after.
+    except (ValueError, OverflowError):
+        return None
+    return sentence.span(start, end, (since, until)) if until >= since else None

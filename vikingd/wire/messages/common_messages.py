@@ -1,0 +1,194 @@
+"""Messages that several replies contain, and the replies of Get, Put, List, Tree and Stats."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable
+from typing import Any
+
+from google.protobuf import duration_pb2, timestamp_pb2
+
+from vikingd.domain import pace
+from vikingd.domain import uri as uris
+from vikingd.domain.answers import Confidence, Degradation, ReplyBudget, Stage, seconds_of
+from vikingd.domain.contexts import Context
+from vikingd.domain.store_changes import Committed
+from vikingd.engine import EngineStats
+from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
+from vikingd.store.reads import page_token
+from vikingd.telemetry.metrics import Metrics
+from vikingd.wire.status_errors import shown
+
+_NOT_TOLD = "the embedder has a fault, which an operator sees"
+
+PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
+
+
+def fields_of(record: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass with slots, for a message with fields of the same names.
+
+    Naming each field is faster. Results do that, because a reply has many of them.
+    """
+    return {name: getattr(record, name) for name in record.__slots__}
+
+
+def degraded(given: Iterable[Degradation]) -> list[retrieval_pb2.Degradation]:
+    """Return the failed or missing parts of an answer, as messages."""
+    return [retrieval_pb2.Degradation(**fields_of(one)) for one in given]
+
+
+def confidence(value: Confidence | None) -> retrieval_pb2.Confidence | None:
+    """Return a confidence as a message; None for an answer that has none."""
+    if value is None:
+        return None
+    return retrieval_pb2.Confidence(
+        in_scope=value.in_scope,
+        among_results=value.among_results,
+        strength=value.strength,  # type: ignore[arg-type]  # same numbers
+    )
+
+
+def add_timings(to: Any, stages: Iterable[Stage]) -> None:
+    """Add the duration of each stage to a field of StageTiming."""
+    for stage, seconds in seconds_of(stages).items():
+        set_duration(to.add(stage=stage).duration, seconds)
+
+
+def set_duration(duration: duration_pb2.Duration, seconds: float) -> None:
+    """Set a duration to seconds."""
+    duration.seconds, duration.nanos = divmod(int(seconds * 1e9), 1_000_000_000)
+
+
+def context(found: Context) -> contexts_pb2.Context:
+    """Return a context as a message; fields that the store did not read stay empty."""
+    message = contexts_pb2.Context(
+        uri=found.uri,
+        context_type=uris.context_type(found.uri),  # type: ignore[arg-type]  # same numbers
+        is_directory=found.is_directory,
+        abstract=found.abstract,
+        overview=found.overview,
+        content=found.content,
+        title=found.title,
+        time=timestamp(found.time),
+        create_time=timestamp(found.created_at),
+        update_time=timestamp(found.updated_at),
+        reinforcement=found.reinforcement,
+        access_count=found.access_count,
+        content_hash=found.content_hash,
+        revision=found.revision,
+    )
+    if found.metadata:
+        message.metadata.update(found.metadata)
+    for passage in found.passages:
+        added = message.passages.add(
+            section=passage.section,
+            start=passage.start,
+            end=passage.end,
+            continues=passage.continues,
+        )
+        if (entry := passage.entry) is not None:
+            added.memory.CopyFrom(
+                contexts_pb2.MemoryState(
+                    id=entry.id,
+                    reinforcement=entry.reinforcement,
+                    access_count=entry.access_count,
+                    time=timestamp(entry.time or 0),
+                    create_time=timestamp(entry.created_at or 0),
+                )
+            )
+    for relation in found.relations:
+        message.relations.add(uri=relation.uri, abstract=relation.abstract, reason=relation.reason)
+    return message
+
+
+def put_response(done: Committed, revision: int) -> contexts_pb2.PutResponse:
+    """Return the reply to a Put; its contexts are visible from `revision` on."""
+    outcomes: Any = done.outcomes  # the same numbers
+    reply = contexts_pb2.PutResponse(revision=revision, outcomes=outcomes)
+    for one in done.refusals:
+        field, message = shown(one.field), shown(one.message)
+        reply.refusals.add(index=one.index, reason=one.reason, field=field, message=message)
+    return reply
+
+
+class Page:
+    """A page of a List or Tree reply, within `limit` contexts and PAGE_BYTES.
+
+    The caller reads one context more than `limit` from the store and adds all of them. The one that
+    does not fit becomes the token of the next page.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.contexts: list[contexts_pb2.Context] = []
+        self.next_page_token = ""
+        self._left = limit
+        self._budget = ReplyBudget(PAGE_BYTES)
+        self._last = ""
+
+    def add(self, one: Context) -> bool:
+        """Add the next context; return False if it does not fit and begins the next page."""
+        pace.step()
+        message = context(one)
+        fits = self._budget.take(message.ByteSize())
+        if not self._left or (not fits and self.contexts):
+            self.next_page_token = base64.urlsafe_b64encode(self._last.encode()).decode()
+            return False
+        self.contexts.append(message)
+        self._left -= 1
+        if not fits:
+            self._budget.left = 0  # the first one is alone where it is too large
+        self._last = page_token(one)
+        return True
+
+
+def stats_response(
+    stats: EngineStats, metrics: Metrics, version: str, *, for_operator: bool
+) -> admin_pb2.StatsResponse:
+    """Return the state of a tenant.
+
+    Only an operator sees what tells of other tenants or of the machine: the directory, the queues,
+    the speed of the embedder and the errors of its endpoint.
+    """
+    embedder, work, counts = stats.embedder, stats.embedder.work, stats.counts._asdict()
+    response = admin_pb2.StatsResponse(
+        version=version,
+        start_time=timestamp(stats.started_at),
+        revision=stats.revision,
+        store_bytes=counts.pop("bytes"),
+        **counts,
+        store_path=stats.store_path if for_operator else "",
+        reader=stats.reader,
+        problem=stats.problem,
+        embedder=admin_pb2.EmbedderStats(
+            provider=embedder.provider,
+            model=embedder.model,
+            dimension=embedder.dimension,
+            backlog=embedder.backlog.texts,
+            embedded=work.embedded,
+            last_error=embedder.last_error,
+            retry_time=None if work.retry_at is None else timestamp(work.retry_at),
+            query_cache_hits=embedder.query_cache_hits,
+            query_cache_misses=embedder.query_cache_misses,
+            backlog_characters=embedder.backlog.cost,
+            characters_per_second=work.rate,
+            stalled=work.stalled,
+            reused=work.reused,
+        ),
+        index=admin_pb2.IndexStats(**fields_of(stats.index)),
+    )
+    if for_operator:
+        for queue, (waiting, refused) in metrics.queues().items():
+            response.queues.add(queue=queue, waiting=waiting, refused=refused)
+        return response
+    shown = response.embedder
+    shown.ClearField("characters_per_second")
+    shown.ClearField("retry_time")
+    shown.stalled = shown.stalled and _NOT_TOLD
+    shown.last_error = shown.last_error and _NOT_TOLD
+    return response
+
+
+def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:
+    """Return a time of the domain as a message."""
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)
