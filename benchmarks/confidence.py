@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.calibration import (
+    ENOUGH,
     HEAD,
     NONSENSE,
     NOTHING,
@@ -113,6 +114,10 @@ def main() -> None:
     table = tomllib.loads(product.TABLE.read_text())
     for name, kind in fits_of(model):
         say(f"fitting {name}.{kind}")
+        for_fit = [s.asked.kind for s in samples[kind] if s.asked.is_for_fit]
+        if for_fit.count(OWN) < ENOUGH or len(set(for_fit)) == 1:
+            say(f"{for_fit.count(OWN)} questions are too few: the table keeps what it has")
+            continue
         table.setdefault(name, {})[kind] = calibrated(samples[kind], name, kind)
     if arguments.write:
         product.TABLE.write_text(toml(table))
@@ -223,6 +228,8 @@ def calibrated(samples: Sequence[Sample], name: str, kind: str) -> dict[str, Any
     )
     sets = sorted(set(answers.set.tolist()))
     of_fit = answers.is_for_fit & ~np.isin(answers.set, UNLIKE)
+    if not of_fit.any():
+        of_fit = answers.is_for_fit
     of_report = ~answers.is_for_fit
     weak = NOTHING_ACROSS if kind == product.ACROSS else NOTHING
     in_scope = fitted(answers, of_fit, weak)

@@ -95,11 +95,12 @@ def features_of_find(scope: FindScope, scored: Scored) -> Features | None:
     if not len(found.rows):
         return None
     parts = found.parts
-    first = parts[0]
-    if len(parts) > 1 and parts[1, FINAL] == first[FINAL]:  # rows have another order in a new base
-        tied = parts[parts[:, FINAL] == first[FINAL]]
-        first = max(tied, key=lambda one: (one[LEXICAL], one[NODE], one[DENSE_SHARE]))
-    kind = _kind(scope, first.item(DENSE_SHARE))
+    at = 0
+    if len(parts) > 1 and parts[1, FINAL] == parts[0, FINAL]:  # a new base has another order
+        tied = np.flatnonzero(parts[:, FINAL] == parts[0, FINAL]).tolist()
+        at = max(tied, key=lambda i: parts[i, [LEXICAL, NODE]].tolist())
+    first = parts[at]
+    kind = _kind(scope, scope.query_script, found.best_text.item(at), first.item(DENSE_SHARE))
     files = int(scope.counts[FILES])
     ten = parts[:, FINAL] >= parts[min(FIRST, len(parts)) - 1, FINAL]
     cosines = None if kind == WORDS else _cosines(scope, scope.query.vector, found.best_text[ten])
@@ -141,15 +142,13 @@ def features_of_texts(
     else:
         dense, lexical = _scores_of(meaning, rows), _scores_of(words, rows)
         nearest = rows if meaning is None else meaning.rows[:FIRST]
-    by_words = len(scope.terms.hashes) > 0 and scope.query.mode is not Mode.VECTOR
     cosines = _cosines(scope, vector, nearest) if any(dense) else None
-    script = int(scope.snapshot.tree.texts.script[rows[0]])
+    by_words = scope.query.mode is not Mode.VECTOR
     if cosines is None:
         kind, cosines = WORDS, (0.0, 0.0)
-    elif not by_words:
-        kind = MEANING
     else:
-        kind = ACROSS if script_mismatch(script, scope.script(vector)) else BOTH
+        script = scope.script(vector)
+        kind = _kind(scope, script, rows.item(0), 1.0) if by_words else MEANING
     share = {BOTH: DENSE_WEIGHT, WORDS: 0.0}.get(kind, 1.0)
     factor = max(1.0, SCORE_FLOOR / max(lexical)) if any(lexical) else 1.0
     nodes = sorted(
@@ -176,13 +175,21 @@ def _scores_of(ranked: RankedList | None, rows: I32) -> list[float]:
     return [known.get(row, 0.0) for row in rows.tolist()]
 
 
-def _kind(scope: QueryScope, dense_share: float) -> str:
-    """Return the kind of features, by the weight of meaning in the first result's score."""
+def _kind(scope: QueryScope, script: int, row: int, dense_share: float) -> str:
+    """Return the kind of features.
+
+    Args:
+        scope: of the query.
+        script: of the query.
+        row: the best text of the first result, -1 for none.
+        dense_share: the weight of meaning in the score of that result.
+    """
     if dense_share <= 0.0:
         return WORDS
-    if dense_share < 1.0:
-        return BOTH
-    return ACROSS if len(scope.terms.hashes) else MEANING
+    if not len(scope.terms.hashes):
+        return MEANING
+    of_text = int(scope.snapshot.tree.texts.script[row]) if row >= 0 else script
+    return ACROSS if script_mismatch(of_text, script) else BOTH
 
 
 def _known(scope: QueryScope, terms: Terms) -> float:
