@@ -37,6 +37,7 @@ def main() -> None:
         help="holds one directory for each set",
     )
     parser.add_argument("--sets", metavar="A,B", help="select sets (default: all)")
+    parser.add_argument("--parts", metavar="A,B", help="leave out these parts (default: each)")
     parser.add_argument("--store", type=Path, metavar="DIR", help="the store of benchmarks.quality")
     arguments = parser.parse_args()
     store = arguments.store or cache(store_name(arguments.datasets, E5.name))
@@ -52,7 +53,8 @@ def main() -> None:
         queries = read_queries(arguments.datasets / name)
         say(f"{name}: embedding {len(queries)} queries")
         asked[name] = [(q, embedder.embed_query(q.text).astype(np.float64)) for q in queries]
-    for part in ("nothing", *PARTS):
+    parts = arguments.parts.split(",") if arguments.parts else PARTS
+    for part in ("nothing", *parts):
         found = {name: _measured(stored, asked[name], part) for name in chosen}
         print(f"| {part} | " + " | ".join(map(_shown, found.values())) + " |", flush=True)
 

@@ -36,7 +36,7 @@ from viking_kernels.dense import code_centroids
 from viking_kernels.flat import keyword_top
 from viking_kernels.quantize import int4_axis, int4_room, quantize_int4, quantize_rows
 from viking_kernels.simd import padded
-from viking_kernels.weighted import WeightedPlan, weighted_top
+from viking_kernels.weighted_search import WeightedPlan, weighted_top
 
 from benchmarks.bench import QUERIES, Bench, recall
 from benchmarks.measure import Row, interleaved, percentiles
@@ -169,7 +169,7 @@ def one_directory(length: I32, dimension: int) -> tuple[Tree, SubtreeStats, Scop
     files = Files(
         zeros, following, rows - 1, never, np.stack([rows, rows + 1], 1), np.full(n, -1, np.int32)
     )
-    texts = Texts(rows, zeros, zeros.astype(np.uint8), length, zeros + 1, never.copy(), none)
+    texts = Texts(rows, zeros, zeros.astype(np.uint8), length, zeros + 1, zeros, never.copy(), none)
     counts = np.zeros((1, COUNTS), np.int64)
     counts[0, [FILES, DIRECTORIES, TEXTS, TEXT_LENGTH]] = n, 1, n, length.sum()
     centroids, none_of = np.zeros((0, dimension), np.float32), np.zeros(0, np.float32)

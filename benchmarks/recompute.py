@@ -1,8 +1,8 @@
 """A second computation of a find's scores: in float64, by the plain formulas, from SQLite.
 
-It shares only the tokenizer and the script detection with the daemon. It has no rows, postings or
-incremental sums. It is slow and meant to be obviously right. Only the gate uses int8 codes, which
-are computed here again.
+It shares only the tokenizer and the detection of scripts, turns and days with the daemon. It has no
+rows, postings or incremental sums. It is slow and meant to be obviously right. Only the gate uses
+int8 codes, which are computed here again.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import numpy as np
 
+from benchmarks.adjusted import FileFacts, FirstStage, adjusted
 from benchmarks.stored import F64, Stored, StoredContext, StoredText
 from vikingd.domain.text import NONE, SCRIPTS, script_of
 from vikingd.index.lexicon.tokens import query_terms, term_hash, terms
+from vikingd.index.lexicon.turns import asks, speaker_of
+from vikingd.times.time_phrases import spans
 
 ROOT = "viking://"
 K1, B, LEAST_BEST, TITLE = 1.2, 0.75, 0.2, 0.1
@@ -41,6 +45,7 @@ class Expected:
 PARTS = (
     *("meaning", "words", "centring", "languages", "headings"),
     *("score floor", "titles", "gate", "parents", "neighbours"),
+    *("second stage", "feedback", "cover", "replies", "dates"),
 )
 """Parts that `Recomputation` can leave out.
 
@@ -96,6 +101,7 @@ class Recomputation:
                 vectors[i] = text.vector
                 self._centred[i] = text.vector - self._mean[text.script]
         self._codes = _Codes(vectors)
+        self._facts = {c.uri: self._facts_of(c) for c in inside if not c.is_directory}
         # Scripts, sum and number of the vectors below each directory.
         self._scripts_below = {
             uri: {self._texts[i].script for i in below} for uri, below in self._below.items()
@@ -128,13 +134,34 @@ class Recomputation:
                 break
             directory = _parent(directory)
 
-    def scores(self, text: str, vector: F64 | None, alpha: float | None = None) -> Expected:
+    def _facts_of(self, context: StoredContext) -> FileFacts:
+        counts = [self._counts[i] for i in self._of[context.uri]]
+        passages = {t.ordinal: t.text.removeprefix(t.heading) for t in context.texts if t.ordinal}
+        siblings = self._files_of[_parent(context.uri)]
+        at = siblings.index(context.uri)
+        return FileFacts(
+            sum(sum(one.values()) for one in counts),
+            frozenset().union(*counts),
+            speaker_of(passages.get(1, "")),
+            any(map(asks, passages.values())),
+            context.day,
+            siblings[at - 1] if at else "",
+        )
+
+    def scores(
+        self,
+        text: str,
+        vector: F64 | None,
+        alpha: float | None = None,
+        now: datetime | None = None,
+    ) -> Expected:
         """Return the final scores in [0, 1] of all files and directories of the scope.
 
         Args:
             text: the question, "" for none.
             vector: its embedding, of any length; None for none.
             alpha: the weight of the node score; None for the adaptive weight.
+            now: the time that days such as "yesterday" are counted from; None for the clock.
         """
         if "meaning" in self._without:
             vector = None
@@ -182,7 +209,27 @@ class Recomputation:
                 share = len(title & weights.keys()) / len(title) if title else 0.0
                 score = (1 - weight) * smoothed + weight * directories[uri] + TITLE * share**2
                 files[file] = min(1.0, score)
+        if alpha is None and "second stage" not in self._without:
+            best = {
+                uri: max(self._of[uri], key=lambda i: exact_scores[i])
+                for uri in files
+                if self._of[uri]
+            }
+            found = FirstStage(
+                files,
+                node_scores,
+                {uri: unit for uri, i in best.items() if (unit := self._unit(i)) is not None},
+                direction if direction is not None and len(direction) else None,
+                {term: self._by_words.idf(term) for term in weights},
+            )
+            named = [(s.first, s.last) for s in spans(text, now or datetime.now(UTC))]
+            files = adjusted(found, self._facts, named, self._without)
         return Expected(files, directories, icc)
+
+    def _unit(self, text: int) -> F64 | None:
+        """Return the centred vector of a text in unit length; None if it has none."""
+        length = float(np.linalg.norm(self._centred[text]))
+        return self._centred[text] / length if length > NEGLIGIBLE else None
 
     def _score_floor(self, lexical: Sequence[float], mismatch: Sequence[bool]) -> float:
         """Return the factor that raises the best lexical score to LEAST_BEST."""
@@ -365,13 +412,18 @@ class _Documents:
             for term, tf in document.items():
                 self._postings[term].append((i, tf))
 
+    def idf(self, term: str) -> float:
+        """Return Lucene's idf of a term."""
+        df = len(self._postings.get(term, ()))
+        return math.log(1 + (len(self._norms) - df + 0.5) / (df + 0.5))
+
     def bm25(self, weights: Mapping[str, int]) -> list[float]:
         """Return Lucene's BM25 of each document, divided by the ideal: the sum of weight * idf."""
         scores = [0.0] * len(self._norms)
         ideal = 0.0
         for term, weight in weights.items():
             found = self._postings.get(term, [])
-            gain = weight * math.log(1 + (len(scores) - len(found) + 0.5) / (len(found) + 0.5))
+            gain = weight * self.idf(term)
             ideal += gain
             for i, tf in found:
                 scores[i] += gain * tf / (tf + self._norms[i])

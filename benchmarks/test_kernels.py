@@ -80,7 +80,7 @@ def test_bm25(benchmark: BenchmarkFixture, prepared: Prepared) -> None:
     def run() -> int:
         p.scratch.dir_lexical[:] = 0
         ranges = bm25.ranges_of(p.terms, p.scope)
-        found, _ = bm25.score_scope(search, inside, p.terms, ranges)
+        found, _, _ = bm25.score_scope(search, inside, p.terms, ranges)
         bm25.forget(p.terms, ranges, p.scope, p.scratch.lexical)
         return found
 

@@ -45,8 +45,10 @@ OWN_LENGTH over the subtree. OWN_TEXT is 1 if the directory has an abstract.
 """
 
 # Columns of the parts of a file's score, in the order of the formulas in `hierarchy`.
-DENSE, LEXICAL, DENSE_SHARE, NODE, SMOOTHED, PARENT, PARENT_SHARE, TITLE_BONUS, FINAL = range(9)
-PARTS = 9
+DENSE, LEXICAL, DENSE_SHARE, NODE, SMOOTHED, PARENT, PARENT_SHARE, TITLE_BONUS = range(8)
+FEEDBACK, COVER, REPLY, DATE = range(8, 12)  # of the second stage, see `second_stage`
+FINAL = 12
+PARTS = 13
 
 DIRECTORY_FINAL = 4
 """The last row of Scratch.directories; the rows before it are DENSE to NODE."""
@@ -115,6 +117,7 @@ class Texts(NamedTuple):
     script: U8  # [T]
     length: I32  # [T] in terms
     ordinal: I32  # [T] 0 for an abstract
+    turn: I32  # [T] twice the number of the speaker, 0 for none, plus 1 if the text asks
     tombstoned: I64  # [T]
     older: I32  # [T - Tb and more] the file's previous tail text, -1 none
 

@@ -22,6 +22,7 @@ from viking_kernels.arrays import (
     DIRECTORIES,
     DOCUMENT_LENGTH,
     F32,
+    F64,
     I32,
     I64,
     OWN_LENGTH,
@@ -129,7 +130,9 @@ def _tail_counts(p: int, terms: Terms, texts: Texts, tail_inside: U8, scope: Sco
 
 
 @njit
-def score_scope(search: Search, tail_inside: U8, terms: Terms, ranges: I64) -> tuple[int, float]:
+def score_scope(
+    search: Search, tail_inside: U8, terms: Terms, ranges: I64
+) -> tuple[int, float, F64]:
     """Score every text and directory of a scope against the query's terms.
 
     The score of a text is divided by the ideal, the upper bound of a text's score; see the module.
@@ -141,7 +144,7 @@ def score_scope(search: Search, tail_inside: U8, terms: Terms, ranges: I64) -> t
         ranges: from `ranges_of`.
 
     Returns:
-        (number of living postings, the ideal of texts).
+        (number of living postings, the ideal of texts, weight * idf of each term [n]).
     """
     stats, scope, scratch, texts = search.stats, search.scope, search.scratch, search.tree.texts
     count = terms.weight.shape[0]
@@ -165,7 +168,7 @@ def score_scope(search: Search, tail_inside: U8, terms: Terms, ranges: I64) -> t
         gains[i] = np.float64(terms.weight[i]) * idf(documents, df)
         ideal += gains[i]
     if ideal <= 0:
-        return looked_at, ideal
+        return looked_at, ideal, gains
     # Read once in order: each term would read them again in disorder, from distant cache lines.
     lengths = scratch.dir_errors
     for position in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
@@ -176,7 +179,7 @@ def score_scope(search: Search, tail_inside: U8, terms: Terms, ranges: I64) -> t
         dir_gains += _score_term(i, gain, average, all_alive, search, tail_inside, terms, ranges)
     for d in range(scope.dir_high - scope.dir_low + tail_inside.shape[0]):
         scratch.dir_lexical[d] = np.float32(scratch.dir_lexical[d] / dir_gains)
-    return looked_at, ideal
+    return looked_at, ideal, gains
 
 
 @inlined

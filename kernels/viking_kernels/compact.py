@@ -19,7 +19,7 @@ from viking_kernels.arrays import (
     U16,
     Tree,
 )
-from viking_kernels.changes import FIXED_POINT
+from viking_kernels.statistics_updates import FIXED_POINT
 
 
 @njit

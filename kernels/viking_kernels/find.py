@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from viking_kernels import bm25, hierarchy, opening, select, walk
+from viking_kernels import bm25, hierarchy, opening, second_stage, select, walk
 from viking_kernels import scope as scopes
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
@@ -55,6 +55,7 @@ BEST_BY_WORDS = 64
 
 NO_ROWS = np.zeros(0, np.int32)
 ALL_FILES = np.zeros(0, np.uint8)
+NO_FILES = ALL_FILES
 
 _is_file = inlined(is_file)
 _decode_file = inlined(decode_file)
@@ -80,6 +81,9 @@ class Plan(NamedTuple):
     all_files: bool = False  # EXHAUSTIVE: node scores of all files in scratch, not only of the best
     near: I32 = NO_ROWS  # BEST_FIRST: rows of texts that an inverted file proposes
     allowed: U8 = ALL_FILES  # [files of the scope], 0 if a filter forbids the file; [0] allows all
+    adjusted: int = 0  # best files that get a second stage; 0: there is none
+    named: U8 = NO_FILES  # [files of the scope], 1 if the query names the file's day; [0]: no day
+    more: I32 = NO_ROWS  # positions of files that get the second stage besides the best
 
 
 class Found(NamedTuple):
@@ -170,7 +174,7 @@ def find(
     scratch.dir_lexical[:d] = 0
     scratch.sampled[:d] = 0
     ranges = bm25.ranges_of(terms, scope)
-    bm25.score_scope(search, inside, terms, ranges)
+    _, _, gains = bm25.score_scope(search, inside, terms, ranges)
     floor_factor = bm25.rescale_to_floor(tree.texts, scope, raw.script, scratch.lexical)
     score_titles(tree.texts, scope, inside, terms, ranges, scratch.titles)
     walks = plan.method == BEST_FIRST
@@ -198,7 +202,11 @@ def find(
     weights = Weights(weight, hierarchy.root_weight(stats, scope, weight), share)
     hierarchy.propagate(d, weights, search)
 
-    best = opening.none_yet(plan.k)
+    # The threshold selects by the last scores, so the second stage takes files of any score.
+    wanted, least = plan.k, plan.threshold
+    if plan.adjusted > 0:
+        wanted, least = max(plan.k, plan.adjusted), 0.0
+    best = opening.none_yet(wanted)
     limits = opening.Limits(plan.in_round, plan.patience, plan.max_directories)
     rules = opening.Opening(weights, exact, plan.all_files, limits, plan.allowed, best)
     starts = np.empty(0, np.int32)
@@ -209,11 +217,16 @@ def find(
         texts += more
     else:
         texts += opening.open_all(d, search, rules)
-    candidates = _candidates(best, plan.threshold, scratch)
+    candidates = _candidates(best, least, scratch)
     if walks:
         candidates = _with_proposed(candidates, plan.near, tree, scope, plan.allowed, scratch)
         for i in range(candidates.shape[0]):
             file = scopes.row_at(candidates[i], scope.file_low, scope.file_high, scope.base_files)
+            hierarchy.rescore_exactly(np.int64(tree.files.directory[file]), weights, search)
+    if plan.more.shape[0] > 0:
+        candidates = _distinct(np.concatenate((candidates, plan.more)))
+        for i in range(plan.more.shape[0]):
+            file = scopes.row_at(plan.more[i], scope.file_low, scope.file_high, scope.base_files)
             hierarchy.rescore_exactly(np.int64(tree.files.directory[file]), weights, search)
     if plan.all_directories:
         for position in range(d):
@@ -223,7 +236,9 @@ def find(
     windows = hierarchy.neighbour_windows(candidates, tree.files, scope)
     _rescore_files(windows, share > 0, never, search)
     parts, best_text = hierarchy.parts_of_files(windows, weights, search)
-    kept = select.best_rows(parts[:, FINAL], plan.k, plan.threshold)
+    kept = select.best_rows(parts[:, FINAL], wanted, least)
+    if plan.adjusted > 0:
+        kept = _adjusted(kept, windows, parts, best_text, gains, terms, ranges, plan, search)
     passages = np.empty((kept.shape[0], plan.passages), np.int32)
     passage_scores = np.empty((kept.shape[0], plan.passages), np.float32)
     for i in range(kept.shape[0]):
@@ -311,6 +326,65 @@ def score_nodes(
             scores[i] = parts[count, FINAL]
             count += 1
     return scores
+
+
+@njit
+def _adjusted(
+    kept: I64,
+    windows: I32,
+    parts: F64,
+    best_text: I32,
+    gains: F64,
+    terms: Terms,
+    ranges: I64,
+    plan: Plan,
+    search: Search,
+) -> I64:
+    """Return the k best of `kept` and of plan.more by the scores of the second stage.
+
+    Of `kept`, the best plan.adjusted files, and those that tie with the last of these, get the
+    stage. The others keep their order behind these.
+    """
+    scope = search.scope
+    count = min(plan.adjusted, kept.shape[0])
+    while 0 < count < kept.shape[0] and parts[kept[count], FINAL] == parts[kept[count - 1], FINAL]:
+        count += 1
+    chosen = np.empty(count + plan.more.shape[0], np.int64)
+    chosen[:count] = kept[:count]
+    # Files of `more` that are among the best have their place; both lists are without repeats.
+    is_best = np.zeros(windows.shape[0], np.uint8)
+    is_best[kept[:count]] = 1
+    size = count
+    for i in range(plan.more.shape[0]):
+        file = scopes.row_at(plan.more[i], scope.file_low, scope.file_high, scope.base_files)
+        at = 0
+        while windows[at, 0] != file:
+            at += 1
+        if is_best[at] == 0 and parts[at, FINAL] > 0.0:
+            chosen[size] = at
+            size += 1
+    second_stage.adjust(
+        chosen[:size], windows, parts, best_text, gains, plan.named, terms, ranges, search
+    )
+    all_of = np.empty(kept.shape[0] + size - count, np.int64)
+    all_of[:size] = chosen[:size]
+    lowest = 1.0
+    for i in range(count):
+        lowest = min(lowest, parts[kept[i], FINAL])
+    total = size
+    for i in range(count, kept.shape[0]):
+        at = kept[i]
+        is_more = False
+        for j in range(count, size):
+            is_more = is_more or chosen[j] == at
+        if not is_more:
+            parts[at, FINAL] = min(parts[at, FINAL], lowest)
+            all_of[total] = at
+            total += 1
+    finals = np.empty(total, np.float64)
+    for i in range(total):
+        finals[i] = parts[all_of[i], FINAL]
+    return all_of[:total][select.best_rows(finals, plan.k, plan.threshold)]
 
 
 @njit

@@ -71,7 +71,7 @@ def text_score(row: int, search: Search) -> float:
 
 
 class Run(NamedTuple):
-    """Base texts [low, high) of one script."""
+    """Consecutive base texts, the rows [low, high), that have the same script."""
 
     low: int
     high: int
@@ -80,7 +80,14 @@ class Run(NamedTuple):
 
 @inlined
 def next_run(scripts: U8, start: int, high: int, limit: int) -> Run:
-    """Return the longest run that begins at `start`, of at most `limit` texts below `high`."""
+    """Return the longest run of texts of one script that begins at row `start`.
+
+    Args:
+        scripts: [texts], the script of each text.
+        start: the first row.
+        high: the row where the run must end, exclusive; above `start`.
+        limit: the most texts of a run.
+    """
     end = min(high, start + limit)
     others = np.int32(0)
     for i in range(start, end):  # without a break, for SIMD: mostly there is one script

@@ -329,6 +329,8 @@ def compare(client: MessageClient, case: Case, damaged: Path, *, probed: bool = 
     if problems:
         if eventually(lambda: is_told(client), _TOLD):
             return "told later"
+        if all(fault.startswith("verify: ") for fault in faults):
+            return "told by verify"  # all answers are right
         raise Wrong(f"quick_check says {problems[:2]}, nobody was told: {faults[:3]}")
     if len(faults) > 2:
         raise Wrong(f"quick_check finds nothing, but: {faults[:5]}")

@@ -34,7 +34,8 @@ NOT_CHECKED = (
     NotChecked(
         r"index \w+; (removals|meta|tenants):",
         _UNTOLD,
-        "Not checked: rows of `removals`, `requests` and `meta`, the limits of tenants",
+        "Not checked: rows of `removals` and `requests`, values of `meta` but their types, the "
+        "limits of tenants",
     ),
     NotChecked(
         r"index \w+; contexts:.*deleted",  # the base may be older than the row

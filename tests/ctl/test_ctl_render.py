@@ -159,6 +159,10 @@ def test_a_score_is_shown_as_the_formula_that_makes_it() -> None:
     assert trace_tree.formula(titled).startswith(
         "0.451 = 0.81·smoothed 0.430 + 0.19·parent 0.330 + title 0.040; node"
     )
+    added = ParseDict(parts(feedback=-0.02, cover=0.03, reply=0.1, date=0.08), ScoreParts())
+    assert " - feedback 0.020 + cover 0.030 + reply 0.100 + date 0.080; " in trace_tree.formula(
+        added
+    )
 
 
 def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
@@ -203,6 +207,14 @@ def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
             False,
             "its 0.330: 0.411, and the words of its title add 0.040: 0.451.",
         ),
+        (
+            {"title": 0.04, "feedback": -0.02, "cover": 0.03, "final": 0.461},
+            False,
+            "add 0.040: 0.451, the meaning of the first results takes 0.020, "
+            "its share of the query's words adds 0.030: 0.461.",
+        ),
+        ({"reply": 0.1, "final": 0.511}, False, "of another speaker before it adds 0.100: 0.511."),
+        ({"date": 0.08, "final": 0.491}, False, "which the query names, adds 0.080: 0.491."),
     ],
 )
 def test_the_reason_says_what_the_parts_say(

@@ -6,6 +6,7 @@ import importlib.resources
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
 
@@ -33,16 +34,37 @@ QUERIES = (
     "配置文件 API",
     "README.md",
     "no-such-identifier_4711",
+    "where did we buy tea in May 2023?",
+    "what did I write today about tea and colours, and which status codes?",
     "the",
     "",
 )
 ALPHAS = (None, 0.3)
+SAID = (
+    ("Ann: Do you know where to buy good tea?", "2023-05-08"),
+    ("Bo: Yes. The shop at the harbour has some.", "2023-05-08"),
+    ("Ann: Which one? The harbour has many shops.", "2023-05-09"),
+    ("Ann: I mean those for tea, not those for coffee.", "2023-05-09"),
+    ("**Bo**：在码头旁边。" + "那里有很多种茶，绿茶、红茶和白茶。" * 9, "2023-06-01"),
+)
 
 
 def demo_drafts() -> list[Draft]:
     """Return the demo tree of the package."""
     with importlib.resources.as_file(importlib.resources.files("vikingd") / "demo_tree") as tree:
         return [item for item in read_tree(tree, uris.ROOT) if isinstance(item, Draft)]
+
+
+def conversation() -> list[Draft]:
+    """Return the turns of a conversation, each a file with its day."""
+    return [
+        Draft(
+            f"viking://user/memories/talk/{number:03}",
+            content=text,
+            time=int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * 10**6,
+        )
+        for number, (text, day) in enumerate(SAID)
+    ]
 
 
 def with_vectors(draft: Draft, rng: np.random.Generator) -> Draft:
@@ -111,7 +133,8 @@ def test_scores_equal_the_recomputation(tmp_path: Path) -> None:
     Most rows are in the base, which uses int8 codes, and the others are in the tail.
     """
     rng = np.random.default_rng(5)
-    contexts = [prepare(check(with_vectors(draft, rng))) for draft in demo_drafts()]
+    drafts = [*demo_drafts(), *conversation()]
+    contexts = [prepare(check(with_vectors(draft, rng))) for draft in drafts]
     most = len(contexts) * 2 // 3
     with opened(tmp_path, contexts[:most]) as engine:
         engine.optimize()
@@ -121,7 +144,7 @@ def test_scores_equal_the_recomputation(tmp_path: Path) -> None:
 
 def test_scores_of_text_alone_equal_the_recomputation(tmp_path: Path) -> None:
     """Scores in a store without vectors equal the recomputation."""
-    with opened(tmp_path, [prepare(check(draft)) for draft in demo_drafts()]) as engine:
+    with opened(tmp_path, [prepare(check(d)) for d in (*conversation(), *demo_drafts())]) as engine:
         engine.optimize()
         assert_equal(engine, vectors=False)
 

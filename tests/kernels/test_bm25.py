@@ -42,7 +42,7 @@ def scored(
     scratch.dir_lexical[:size] = 0
     terms = terms_of(snapshot, query)
     ranges = bm25.ranges_of(terms, scope)
-    count, ideal = bm25.score_scope(search, inside, terms, ranges)
+    count, ideal, _ = bm25.score_scope(search, inside, terms, ranges)
     texts, directories = scratch.lexical.copy(), scratch.dir_lexical[:size]
     size = scope.text_high - scope.text_low
     low, n = scope.text_low, len(terms.weight)

@@ -368,6 +368,9 @@ def search(
     all_directories: bool = True,
     all_files: bool = False,
     keeps_words: bool = False,
+    adjusted: int = 0,
+    named: Sequence[int] = (),
+    more: Sequence[int] = (),
     scratch: Scratch | None = None,
 ) -> kernel.Found:
     """Run the kernels' find; `limits` are directories a round, patience and most directories.
@@ -392,6 +395,9 @@ def search(
         all_files=all_files,
         near=np.array(near, np.int32),
         allowed=np.array(allowed, np.uint8),
+        adjusted=adjusted,
+        named=np.array(named, np.uint8),
+        more=np.array(more, np.int32),
     )
     scratch = room(snapshot) if scratch is None else scratch
     found = kernel.find(

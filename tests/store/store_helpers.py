@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
@@ -129,6 +130,13 @@ def opened(path: Path, **options: Any) -> Iterator[Store]:
     with closing(Store(path, **{"model": "m", "dimension": 2, **options})) as store:
         store.start(lambda *_: None)
         yield store
+
+
+def edited(path: Path, sql: str, *, changes: bool = True) -> None:
+    """Change the database of a closed store; with `changes` at least one row must change."""
+    with closing(sqlite3.connect(path / DATABASE)) as db, db:
+        db.execute("PRAGMA foreign_keys = OFF")
+        assert db.execute(sql).rowcount or not changes
 
 
 @contextmanager

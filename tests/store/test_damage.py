@@ -23,7 +23,17 @@ from tests.commands import serve
 from tests.daemons import start
 from tests.nodes.reader_helpers import note, serving
 from tests.patience import SECONDS
-from tests.store.store_helpers import DOCS, GUIDE, ONE, directory, file, log_kept, opened, put
+from tests.store.store_helpers import (
+    DOCS,
+    GUIDE,
+    ONE,
+    directory,
+    edited,
+    file,
+    log_kept,
+    opened,
+    put,
+)
 from vikingd import client as clients
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import StoreDamaged, VikingError
@@ -36,13 +46,6 @@ from vikingd.store.damage import Damage
 from vikingd.store.sqlite.sqlite_schema import DATABASE, MIGRATIONS
 
 PAGE = 4096
-
-
-def edited(path: Path, sql: str) -> None:
-    """Change the database of a closed store."""
-    with closing(sqlite3.connect(path / DATABASE)) as db, db:
-        db.execute("PRAGMA foreign_keys = OFF")
-        assert db.execute(sql).rowcount
 
 
 def until(condition: Callable[[], object]) -> None:
@@ -439,30 +442,3 @@ def test_a_store_of_a_schema_that_cannot_be_is_damage(tmp_path: Path) -> None:
             db.execute(f"PRAGMA user_version = {version}")
         with pytest.raises(StoreDamaged, match="schema"):
             Store(tmp_path, model="m", dimension=2)
-
-
-@pytest.mark.parametrize("sql", ["DELETE FROM meta WHERE", "UPDATE meta SET value = 'two' WHERE"])
-def test_a_missing_last_id_is_damage(tmp_path: Path, sql: str) -> None:
-    """A store without the last id of its entries, or with a text there, is refused as damaged."""
-    Store(tmp_path, model="m", dimension=2).close()
-    edited(tmp_path, f"{sql} key = 'entries.last'")
-    with pytest.raises(StoreDamaged, match=r"no valid entries\.last"):
-        Store(tmp_path, model="m", dimension=2)
-
-
-@pytest.mark.parametrize(
-    "sql",
-    [
-        "UPDATE meta SET value = 'two' WHERE key = 'store.revision'",
-        "UPDATE meta SET value = 7 WHERE key = 'store.id'",
-        "UPDATE meta SET value = '[[1' WHERE key = 'history.epochs'",
-    ],
-    ids=["revision", "id", "epochs"],
-)
-def test_a_history_that_cannot_be_read_is_damage(tmp_path: Path, sql: str) -> None:
-    """A value of another type in the history is damage, and no error of Python."""
-    with opened(tmp_path) as store:
-        put(store, file(GUIDE, "one"))
-    edited(tmp_path, sql)
-    with pytest.raises(StoreDamaged, match="its history cannot be read"), opened(tmp_path):
-        pass

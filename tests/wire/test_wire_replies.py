@@ -39,7 +39,7 @@ from vikingd.pb import (
     retrieval_pb2,
 )
 from vikingd.wire.intake import fault_in
-from vikingd.wire.messages import decode, encode
+from vikingd.wire.messages import common_messages, decode
 from vikingd.wire.messages.encoded_results import EncodedResults
 from vikingd.wire.messages.find_reply import find_reply, find_trace
 from vikingd.wire.status_errors import CODES, code_of, status_of
@@ -65,7 +65,7 @@ def context(uri: str = FILE, **fields: object) -> Context:
 
 def page_of(found: list[Context], limit: int) -> tuple[list[contexts_pb2.Context], str]:
     """Return the first page of some contexts, and its token."""
-    page = encode.Page(limit)
+    page = common_messages.Page(limit)
     all(page.add(one) for one in found)
     return page.contexts, page.next_page_token
 
@@ -114,7 +114,7 @@ def test_page_size_is_bounded() -> None:
 
 def test_context_is_sent_whole() -> None:
     """Each field of a context arrives, with its type and its times to the microsecond."""
-    message = encode.context(
+    message = common_messages.context(
         context(
             "viking://agent/skills/s.md",
             metadata={"n": 1, "l": ["x"]},
@@ -133,7 +133,7 @@ def test_context_is_sent_whole() -> None:
     assert message.relations[0].reason == "r"
 
 
-PARTS = ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+PARTS = ScoreParts(0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, -0.1, 0.01, 0.02, 0.03, 0.9)
 RELATED = (Relation("viking://resources/r", "ra", "why"),)
 
 
@@ -205,6 +205,10 @@ def test_find_response_has_three_buckets_and_their_total(engine: Engine) -> None
         ("parent_weight", 0.7),
         ("final", 0.9),
         ("title", 0.8),
+        ("feedback", -0.1),
+        ("cover", 0.01),
+        ("reply", 0.02),
+        ("date", 0.03),
     ]
 
 
@@ -243,6 +247,7 @@ def test_trace_is_sent_whole() -> None:
         StopReason.OUT_OF_REACH,
         True,
         1.5,
+        ("2026-11-24",),
     )
     sent = retrieval_pb2.FindTrace.FromString(find_trace(trace).SerializeToString())
     names = {field.name for field, _ in sent.ListFields()}

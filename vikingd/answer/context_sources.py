@@ -17,7 +17,7 @@ from vikingd.answer.reranking import find_all
 from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.shown_texts import name_of, shown
 from vikingd.context.build import BuiltContext, Plan, build
-from vikingd.context.prompt_parts import Piece
+from vikingd.context.deduplicated_parts import Piece
 from vikingd.domain import pace
 from vikingd.domain.answers import MESSAGE_BYTES, Degraded, ReplyBudget, Stage, size_of
 from vikingd.domain.errors import InvalidField

@@ -10,6 +10,7 @@ from viking_kernels import find as kernel
 from viking_kernels.arrays import (
     FINAL,
     NODE,
+    PARTS,
     Scratch,
     decode_file,
     encode_file,
@@ -33,7 +34,7 @@ from vikingd.domain.contexts import ABSTRACT, PASSAGE
 from vikingd.domain.find_query import Levels, Method, ScoreParts
 from vikingd.plan.find_plan import FindPlan, FindScope
 
-_UNMATCHED = ScoreParts(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+_UNMATCHED = ScoreParts(*[0.0] * PARTS)
 
 
 def find(plan: FindPlan) -> FindHits:
@@ -63,9 +64,13 @@ def hits_of(scope: FindScope, scored: Scored, scratch: Scratch) -> FindHits:
 
 
 def hits_at(scope: FindScope, rows: Sequence[int]) -> FindHits:
-    """Return the hits at some nodes of a scope, in this order.
+    """Return the hits for given nodes of a scope, in their order.
 
-    Their scores are the plain ones, by meaning and words. A file without either scores 0.
+    Scores are by meaning and words, without a reranker. A file that matches by neither scores 0.
+
+    Args:
+        scope: the find and its scope.
+        rows: nodes of the scope, see `viking_kernels.arrays.encode_file`.
     """
     scratch = take_scratch(scope.snapshot)
     only, ends = scope.no_files(), scope.ends(files=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 
 import numpy as np
 from viking_kernels import find as kernel
@@ -81,7 +82,13 @@ def explain(scope: FindScope, scored: Scored) -> FindTrace:
         _STOPPED[found.stop] if walked else StopReason.SCOPE_SCORED,
         scope.identifiers,
         found.floor_factor,
+        tuple(_interval(*days) for days in scope.named_days),
     )
+
+
+def _interval(first: date, last: date) -> str:
+    """Return a span of days in the form of ISO 8601."""
+    return first.isoformat() if first == last else f"{first.isoformat()}/{last.isoformat()}"
 
 
 def merged_trace(traces: Sequence[tuple[float, FindTrace | None]]) -> FindTrace | None:

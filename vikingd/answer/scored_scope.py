@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
 from viking_kernels import find as kernel
 from viking_kernels.arrays import F32, U8, Scratch, Terms
 from viking_kernels.scope import place
@@ -40,8 +41,33 @@ def score(
     """
     terms = scope.snapshot.terms(scope.terms.hashes, scope.terms.weights)
     plan = scope.kernel_plan(terms, only, whole=whole)
+    if plan.adjusted and scope.named_days:
+        plan = _with_named_days(scope, terms, plan, scratch)
     found = kernel.find(*scope.arrays, scope.raw_query, scope.scope, terms, plan, scratch)
     return Scored(plan, terms, found)
+
+
+def _with_named_days(
+    scope: FindScope, terms: Terms, plan: kernel.Plan, scratch: Scratch
+) -> kernel.Plan:
+    """Return the plan with the files of the days that the query names, and the best of these."""
+    named = scope.of_named_days()
+    allowed = named & plan.allowed if len(plan.allowed) else named
+    if not allowed.any():
+        return plan
+    of_days = plan._replace(
+        threshold=0.0,
+        k=plan.adjusted,
+        adjusted=0,
+        allowed=allowed,
+        all_directories=False,
+        all_files=False,
+        keeps_words=False,
+    )
+    found = kernel.find(*scope.arrays, scope.raw_query, scope.scope, terms, of_days, scratch)
+    ends = scope.ends(files=True)
+    more = np.array([place(row, *ends) for row in found.rows.tolist()], np.int32)
+    return plan._replace(named=named, more=more)
 
 
 def directory_parts(scope: FindScope, found: kernel.Found, row: int) -> ScoreParts:
@@ -64,6 +90,10 @@ def directory_parts(scope: FindScope, found: kernel.Found, row: int) -> ScorePar
         parent=parent_final,
         parent_weight=weight,
         title=0.0,
+        feedback=0.0,
+        cover=0.0,
+        reply=0.0,
+        date=0.0,
         final=scores.final.item(at),
     )
 

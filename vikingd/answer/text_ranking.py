@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from viking_kernels import flat, weighted
+from viking_kernels import flat, weighted_search
 from viking_kernels.arrays import F32, I32, I64, TEXTS, RawQuery
 from viking_kernels.dense import prepare
 from viking_kernels.find import NO_ROWS
@@ -80,12 +80,12 @@ def _look_by_both(
     snapshot = ranked.snapshot
     asked = ranked.asked(vector, ranked.script(vector), dense=True, lexical=False)
     scratch = take_scratch(snapshot)
-    rows, scores, parts = weighted.weighted_top(
+    rows, scores, parts = weighted_search.weighted_top(
         *ranked.arrays,
         asked,
         ranked.scope,
         snapshot.terms(ranked.terms.hashes, ranked.terms.weights),
-        weighted.WeightedPlan(
+        weighted_search.WeightedPlan(
             *weights, depth, _near(ranked, asked, weights, depth), ranked.allowed_files
         ),
         scratch,

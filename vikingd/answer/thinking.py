@@ -154,7 +154,12 @@ class Walk:
         return bool(self._rounds)
 
     def failed(self, reason: str, model: str) -> FindHits:
-        """Return QUICK's answer, with the reason for it."""
+        """Return the answer without a reranker, by meaning and words (SearchMode.QUICK).
+
+        Args:
+            reason: the failure of the reranker, for the reply.
+            model: the name of the reranker's model.
+        """
         detail = f"{reason}: scored by meaning and words"
         return replace(
             self.plain,
@@ -198,6 +203,10 @@ class Walk:
             parent=node.parent,
             parent_weight=node.weight,
             title=0.0,
+            feedback=0.0,
+            cover=0.0,
+            reply=0.0,
+            date=0.0,
             final=node.final,
             rerank=node.rerank,
         )

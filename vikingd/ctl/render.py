@@ -198,7 +198,7 @@ def context_details(context: Context) -> Group:
 
 
 def stats_table(stats: StatsResponse) -> Table:
-    """Return the state of the daemon."""
+    """Return a table of the state of the daemon, for a terminal."""
     embedder, index = stats.embedder, stats.index
     asked = embedder.query_cache_hits + embedder.query_cache_misses
     left = time_left(embedder.backlog_characters, embedder.characters_per_second)

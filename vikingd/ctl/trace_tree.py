@@ -22,6 +22,13 @@ _STOPPED: dict[int, str] = {
 }
 _DIRECTORIES_SHOWN = 40
 _VISIBLE = 5e-4  # smaller differences do not show in three digits
+_ADDED = {
+    "feedback": "the meaning of the first results",
+    "cover": "its share of the query's words",
+    "reply": "the question of another speaker before it",
+    "date": "its day, which the query names,",
+}
+"""The amounts of the second stage, each with its words."""
 
 
 def formula(parts: retrieval_pb2.ScoreParts) -> str:
@@ -32,10 +39,15 @@ def formula(parts: retrieval_pb2.ScoreParts) -> str:
             f"{parts.final:.3f} = {1 - b:.2f}·rerank {parts.rerank:.3f} "
             f"+ {b:.2f}·parent {parts.parent:.3f}; by meaning and words {parts.node_score:.3f}"
         )
-    title = f" + title {parts.title:.3f}" if parts.title >= _VISIBLE else ""
+    amounts = [("title", parts.title), *((name, getattr(parts, name)) for name in _ADDED)]
+    added = "".join(
+        f" {'-' if amount < 0 else '+'} {name} {abs(amount):.3f}"
+        for name, amount in amounts
+        if abs(amount) >= _VISIBLE
+    )
     return (
         f"{parts.final:.3f} = {1 - b:.2f}·smoothed {parts.smoothed:.3f} "
-        f"+ {b:.2f}·parent {parts.parent:.3f}{title}; node {parts.node_score:.3f} = "
+        f"+ {b:.2f}·parent {parts.parent:.3f}{added}; node {parts.node_score:.3f} = "
         f"{w:.2f}·dense {parts.dense:.3f} + {1 - w:.2f}·lexical {parts.lexical:.3f}"
     )
 
@@ -129,6 +141,9 @@ def _add_walk(tree: Tree, trace: retrieval_pb2.FindTrace) -> None:
             f"words: few of the query's are in any text, so their scores are raised by "
             f"{trace.lexical_rescale:.2f}"
         )
+    if trace.dates:
+        days = ", ".join(day.replace("/", " to ") for day in trace.dates)
+        tree.add(Text(f"days that the query names: {days}"))
     for mean in trace.means:
         prior = ", mixed with the model's prior" if mean.with_prior else ""
         tree.add(f"mean {mean.script}: of {mean.vectors:,} vectors below {mean.uri}{prior}")
@@ -178,7 +193,14 @@ def _clauses(parts: retrieval_pb2.ScoreParts, uri: str, *, identifiers: bool) ->
             f"{parts.parent:.3f}: {untitled:.3f}"
         )
     if parts.title >= _VISIBLE:
-        yield f"and the words of its title add {parts.title:.3f}: {parts.final:.3f}"
+        titled = min(1.0, untitled + parts.title)
+        yield f"and the words of its title add {parts.title:.3f}: {titled:.3f}"
+    amounts = {name: getattr(parts, name) for name in _ADDED}
+    shown = [name for name, amount in amounts.items() if abs(amount) >= _VISIBLE]
+    for name in shown:
+        moved = "adds" if amounts[name] > 0 else "takes"
+        total = f": {parts.final:.3f}" if name == shown[-1] else ""
+        yield f"{_ADDED[name]} {moved} {abs(amounts[name]):.3f}{total}"
 
 
 def _add_directories(tree: Tree, trace: retrieval_pb2.FindTrace) -> None:

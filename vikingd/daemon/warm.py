@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from viking_kernels import _jit, arrays, flat, weighted, wire
+from viking_kernels import _jit, arrays, flat, weighted_search, wire
 from viking_kernels import find as kernel
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
@@ -239,8 +239,8 @@ def _retrieve(snapshot: Snapshot) -> None:
     inside = tail_directories(tree.directories, scope)
     counts = snapshot.counts(0)
     found, _ = flat.keyword_top(tree.texts, counts, scope, inside, terms, _NOTHING, 1)
-    plan = weighted.WeightedPlan(1.0, 0.0, 1, _NO_ROWS, _NOTHING)
-    weighted.weighted_top(tree, vectors, stats, raw, scope, terms, plan, scratch)
+    plan = weighted_search.WeightedPlan(1.0, 0.0, 1, _NO_ROWS, _NOTHING)
+    weighted_search.weighted_top(tree, vectors, stats, raw, scope, terms, plan, scratch)
     rrf(found, np.array([len(found)]), np.ones(1), 60.0)
     rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
     prepare(raw)

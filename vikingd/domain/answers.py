@@ -103,7 +103,12 @@ def size_of(text: str) -> int:
 
 
 def cut_notes(left_out: int, shortened: int) -> Degraded:
-    """Return the notes of a reply without `left_out` results and with `shortened` texts."""
+    """Return the notes for a reply that was cut to its limit of bytes; () if it was not cut.
+
+    Args:
+        left_out: the number of results that are not in the reply.
+        shortened: the number of texts that are only in part in the reply.
+    """
     if not left_out and not shortened:
         return ()
     return (

@@ -36,6 +36,7 @@ KEY = (
 )
 """The columns of `checksum` of a caller's key: all but the time of its last use."""
 
+_SEAL = 4  # bytes
 _numbers = struct.Struct("<8q").pack
 _numbers_of_content = struct.Struct("<7q").pack
 _numbers_of_vector = struct.Struct("<4q").pack
@@ -125,7 +126,14 @@ def text_checksum(
 
 
 def vector_checksum(text_id: Any, revision: Any, digest: Any, vector: Any) -> int | None:
-    """Return the checksum of the vector of a text; None while there is none."""
+    """Return the checksum of the vector of a text; None while the text has no vector.
+
+    Args:
+        text_id: the id of the text.
+        revision: the revision of the commit that wrote the vector.
+        digest: the digest of the text that the vector was made of.
+        vector: fp32 numbers as bytes.
+    """
     if vector is None and revision is None and digest is None:
         return None
     try:
@@ -146,6 +154,18 @@ def renewed(kept: int | None, before: int, after: int) -> int | None:
     if kept == before:
         return after
     return kept if kept is None or kept != after else ~kept
+
+
+def sealed(value: bytes) -> bytes:
+    """Return a value of the table meta with its checksum, for `opened`."""
+    return value + crc32(value).to_bytes(_SEAL, "little")
+
+
+def opened(kept: bytes | None) -> bytes | None:
+    """Return the value that `sealed` got; None if there is none, or if it was changed."""
+    if kept is None or sealed(kept[:-_SEAL]) != kept:
+        return None
+    return kept[:-_SEAL]
 
 
 def _bytes(part: object) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -77,12 +78,17 @@ class FindQuery:
     method: Method = Method.AUTO
     max_directories: int = 0
     thinking: bool = False
+    now: datetime | None = None  # that days such as "yesterday" are counted from; None: the clock
     vector: F32 | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ScoreParts:
-    """The parts of a score, each in [0, 1]; `rerank` is None if no reranker scored the match."""
+    """The parts of a score; ScoreParts in the proto documents each field.
+
+    Each is in [0, 1] but `feedback`, which may be below 0. `rerank` is None if no reranker scored
+    the match.
+    """
 
     dense: float
     lexical: float
@@ -92,6 +98,10 @@ class ScoreParts:
     parent: float
     parent_weight: float
     title: float
+    feedback: float
+    cover: float
+    reply: float
+    date: float
     final: float
     rerank: float | None = None
 
@@ -139,6 +149,7 @@ class FindTrace:
     stop_reason: StopReason
     identifiers: bool
     lexical_rescale: float
+    dates: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)

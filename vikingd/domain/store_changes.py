@@ -94,6 +94,7 @@ class Upsert:
     abstract: str
     metadata: Mapping[str, Any]
     texts: tuple[IndexedText, ...]
+    time: int | None = None  # of the described event, in microseconds since the epoch
 
 
 @dataclass(frozen=True, slots=True)

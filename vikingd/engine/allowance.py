@@ -9,6 +9,7 @@ from dataclasses import astuple
 from typing import Protocol
 
 from vikingd.access.quotas import EmbeddingDay
+from vikingd.domain.checksums import opened, sealed
 
 EmbeddingLimit = Callable[[], int]
 """Returns the texts that a store may embed in a UTC day, 0 without a limit; for any thread."""
@@ -24,14 +25,14 @@ class Meta(Protocol):
 
 
 class DailyAllowance:
-    """Counts the texts that a store embeds in each UTC day, and holds them against its limit.
+    """The number of texts that a store may still embed today, by the limit of its tenant.
 
-    The count is stored with the vectors, so that a restart does not begin a new day.
+    The count is stored with the vectors, so that a restart does not reset it. A day is a UTC day.
 
     Args:
-        store: has the count.
-        limit: the present limit.
-        clock: the time in seconds since 1970-01-01 UTC.
+        store: the store with the stored count.
+        limit: returns the limit.
+        clock: returns the time in seconds since 1970-01-01 UTC.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class DailyAllowance:
     def _day(self) -> EmbeddingDay:
         """The count; it is read at its first use, because most stores of many embed nothing."""
         if self._read is None:
-            kept = self._store.get_meta(_KEY)
+            kept = opened(self._store.get_meta(_KEY))
             self._read = EmbeddingDay(*json.loads(kept)) if kept else EmbeddingDay()
         return self._read
 
@@ -60,8 +61,8 @@ class DailyAllowance:
         self._day.embedded(texts, self._clock())
 
     def kept(self) -> Mapping[str, bytes]:
-        """Return the count as a value of the store's meta."""
-        return {_KEY: json.dumps(astuple(self._day)).encode()}
+        """Return the count as a key and value for the table meta of the store."""
+        return {_KEY: sealed(json.dumps(astuple(self._day)).encode())}
 
     def why(self) -> tuple[str, int]:
         """Return why no text is left, and the end of the day in microseconds since the epoch."""

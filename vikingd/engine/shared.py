@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from viking_kernels.arrays import F32, SCRIPTS
 
+from vikingd.domain.checksums import opened, sealed
 from vikingd.domain.errors import DiskFull, EmbedderFailed
 from vikingd.engine.store_opening import Progress
-from vikingd.models.embed.backlogs import Backlogs
+from vikingd.models.embed.backlog_thread import Backlogs
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.prior_centroids import prior_means
 from vikingd.models.embed.provider_choice import open_provider
@@ -21,6 +22,8 @@ from vikingd.telemetry.metrics import Metrics
 if TYPE_CHECKING:
     from vikingd.store.postgres.postgres_database import Database
 
+_BYTES = 4  # of a float32
+
 
 class Shared:
     """The embedder of a process, its thread for documents, its database, and the metrics.
@@ -28,8 +31,8 @@ class Shared:
     Any number of engines may use it, on any threads.
 
     Args:
-        settings: of the provider.
-        metrics: gets the times of compactions and query vectors.
+        settings: the settings of the embedding provider.
+        metrics: counts the times of compactions and query vectors.
         store: the URL of the PostgreSQL database; "" with SQLite.
 
     Attributes:
@@ -64,8 +67,8 @@ class Shared:
         if provider.dimension is None:
             return np.zeros((SCRIPTS, dimension), np.float32)
         key = f"prior/{provider.model}/{dimension}"
-        kept = store.get_meta(key)
-        if kept is not None:
+        kept = opened(store.get_meta(key))
+        if kept is not None and len(kept) == _BYTES * SCRIPTS * dimension:
             return np.frombuffer(kept, "<f4").reshape(SCRIPTS, dimension).astype(np.float32)
         with self._lock:
             if self._prior is None:
@@ -77,13 +80,13 @@ class Shared:
             prior = self._prior.astype(np.float32)
         if isinstance(store, WritableStore):
             try:
-                store.set_meta(key, prior.astype("<f4").tobytes())
+                store.set_meta(key, sealed(prior.astype("<f4").tobytes()))
             except DiskFull as error:
                 progress(f"the next start must compute the model's prior again: {error}")
         return prior
 
     def warm(self, progress: Progress) -> None:
-        """Embed the first question of the process; it takes a model longer than others."""
+        """Embed a question, because the first one takes a model longer than later ones."""
         with self._lock:
             if self._is_warm:
                 return

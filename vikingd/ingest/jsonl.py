@@ -168,7 +168,7 @@ def record_of(context: Context, exported: Collection[str]) -> dict[str, Any]:
 
 
 class Tree:
-    """The URIs of one reading; it refuses those that no tree can have together."""
+    """The URIs of the drafts of one JSON Lines file, checked against each other."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
@@ -176,7 +176,11 @@ class Tree:
         self._directories: set[str] = set()
 
     def add(self, draft: Draft) -> None:
-        """Add a draft, unless its URI was added before or a file has a child."""
+        """Add the URI of a draft.
+
+        Raises:
+            InvalidField: the URI was added before, is below a file, or is a file with children.
+        """
         above = uris.ancestors(draft.uri)
         if draft.uri in self._given:
             raise InvalidField("uri", f"{draft.uri} occurs twice")

@@ -166,9 +166,15 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """Memories within the budget, and the path that found them.
+    """Memories within the budget of a recall, and the way in which they were found.
 
-    `path` is None if no path had an answer and a search was switched off.
+    Attributes:
+        path: a known file, the timeline or a search; None if the first two found nothing and the
+            request had switched the search off.
+        reason: an explanation of `path`.
+        budget: the limit of tokens.
+        approximate: True if tokens are estimated.
+        candidates: the number of memories that the search scored.
     """
 
     memories: tuple[Memory, ...]

@@ -46,9 +46,14 @@ class DirectRecall:
         return self._matched is None and self._days is None and not is_last
 
     def answer(self) -> RecallResult | str:
-        """Return the answer of the fast path or of the timeline, else the reasons for none.
+        """Return the files that the query names, else the reasons why there are none.
 
-        If the search is switched off, these are the reasons of an empty answer.
+        The fast path reads a known file, such as the profile, by a word that names it. The
+        timeline reads days of the journal by a phrase of time.
+
+        Returns:
+            A result; or a text with the reasons, and a search is needed. If the request has
+            switched the search off, an empty result with the reasons.
         """
         started, query = perf_counter(), self._query
         revision = self._engine.snapshot.revision

@@ -645,9 +645,10 @@ Global___MatchedContext: _TypeAlias = MatchedContext  # noqa: Y015
 
 @_typing.final
 class ScoreParts(_message.Message):
-    """The parts of a score: final = (1 - b) * smoothed + b * parent + title, at most 1, where smoothed
-    is node_score with a share of the neighbours', and node_score = w * dense + (1 - w) * lexical of the
-    best text.
+    """The parts of a score: final = (1 - b) * smoothed + b * parent + title + feedback + cover + reply +
+    date, in [0, 1], where smoothed is node_score with a share of the neighbours', and node_score =
+    w * dense + (1 - w) * lexical of the best text. If the limit is above 30, a file after the 30 best has
+    at most the least score of these.
     If the reranker has decided: final = (1 - b) * (rerank, or node_score where that is unset) + b * parent.
     """
 
@@ -663,6 +664,10 @@ class ScoreParts(_message.Message):
     FINAL_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
     TITLE_FIELD_NUMBER: _builtins.int
+    FEEDBACK_FIELD_NUMBER: _builtins.int
+    COVER_FIELD_NUMBER: _builtins.int
+    REPLY_FIELD_NUMBER: _builtins.int
+    DATE_FIELD_NUMBER: _builtins.int
     dense: _builtins.float
     """The similarity of meaning: max(0, cosine) after centring by language. 0 without a vector."""
     lexical: _builtins.float
@@ -689,6 +694,18 @@ class ScoreParts(_message.Message):
     """The share of the title of a file: .1 times the square of the share of its terms that the query
     has. 0 where the reranker has decided.
     """
+    feedback: _builtins.float
+    """The second stage, for the 30 best files of a scope. Each of the four is the amount that is added,
+    and 0 where there is no such stage: for directories and other files, with `alpha`, for a query of
+    identifiers, and where the reranker has decided.
+    The amount for the meaning of the first three results; it may be below 0.
+    """
+    cover: _builtins.float
+    """.03 times the share of the query's terms that the file has, by their rarity (idf)."""
+    reply: _builtins.float
+    """.15 times the node score of the file before, if another speaker asks something there."""
+    date: _builtins.float
+    """.08 if the time of the file is on a day that the query names, see FindTrace.dates."""
     def __init__(
         self,
         *,
@@ -702,10 +719,14 @@ class ScoreParts(_message.Message):
         final: _builtins.float = ...,
         rerank: _builtins.float | None = ...,
         title: _builtins.float = ...,
+        feedback: _builtins.float = ...,
+        cover: _builtins.float = ...,
+        reply: _builtins.float = ...,
+        date: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "rerank", b"rerank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "dense", b"dense", "dense_weight", b"dense_weight", "final", b"final", "lexical", b"lexical", "node_score", b"node_score", "parent", b"parent", "parent_weight", b"parent_weight", "rerank", b"rerank", "smoothed", b"smoothed", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "cover", b"cover", "date", b"date", "dense", b"dense", "dense_weight", b"dense_weight", "feedback", b"feedback", "final", b"final", "lexical", b"lexical", "node_score", b"node_score", "parent", b"parent", "parent_weight", b"parent_weight", "reply", b"reply", "rerank", b"rerank", "smoothed", b"smoothed", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__rerank: _TypeAlias = _typing.Literal["rerank"]  # noqa: Y015
     _WhichOneofArgType__rerank: _TypeAlias = _typing.Literal["_rerank", b"_rerank"]  # noqa: Y015
@@ -811,6 +832,7 @@ class FindTrace(_message.Message):
     STOP_REASON_FIELD_NUMBER: _builtins.int
     IDENTIFIERS_FIELD_NUMBER: _builtins.int
     LEXICAL_RESCALE_FIELD_NUMBER: _builtins.int
+    DATES_FIELD_NUMBER: _builtins.int
     method: Global___Method.ValueType
     """The method that was used."""
     scope_directories: _builtins.int
@@ -855,6 +877,12 @@ class FindTrace(_message.Message):
     def directories(self) -> _containers.RepeatedCompositeFieldContainer[Global___TracedDirectory]:
         """The best directories, in the order in which they were opened or by score; at most 512."""
 
+    @_builtins.property
+    def dates(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The days that the query names, in UTC, in the form of ISO 8601: "2026-11-24", or the first and the
+        last day, "2026-11-16/2026-11-22".
+        """
+
     def __init__(
         self,
         *,
@@ -876,10 +904,11 @@ class FindTrace(_message.Message):
         stop_reason: Global___StopReason.ValueType = ...,
         identifiers: _builtins.bool = ...,
         lexical_rescale: _builtins.float = ...,
+        dates: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dates", b"dates", "directories", b"directories", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

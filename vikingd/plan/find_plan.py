@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from time import perf_counter
 
 import numpy as np
-from viking_kernels import dense
+from viking_kernels import dense, second_stage
 from viking_kernels import find as kernel
 from viking_kernels.arrays import DIRECTORIES, I32, TEXTS, U8, Terms
 from viking_kernels.bm25 import postings
@@ -17,8 +18,11 @@ from vikingd.domain.find_query import MAX_PASSAGES_SHOWN, FindQuery, Levels, Met
 from vikingd.domain.rights import Caller
 from vikingd.domain.text import NONE
 from vikingd.engine import Engine
+from vikingd.index.metadata import days
 from vikingd.index.snapshot import Snapshot
 from vikingd.plan.query_scope import LIGHT_LIMIT, QueryScope, are_light, parts_of
+from vikingd.times.calendar_spans import Days
+from vikingd.times.time_phrases import spans
 
 START_POINTS = 64
 """Start points of a walk, at least. With 16 it misses one in fifteen of the ten best results."""
@@ -29,11 +33,24 @@ MAX_DIRECTORIES = 512
 
 
 class FindScope(QueryScope):
-    """The scope of a find; arguments and errors are those of QueryScope."""
+    """The scope of a find; further arguments and errors are those of QueryScope.
 
-    def __init__(self, snapshot: Snapshot, query: FindQuery, exhaustive_texts: int) -> None:
+    `named_days` are those that the query names, each span by its first and its last day.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        query: FindQuery,
+        exhaustive_texts: int,
+        named_days: Sequence[Days] = (),
+    ) -> None:
         super().__init__(snapshot, query, exhaustive_texts)
         self.query = query
+        # Alpha 1 is the plain node score, and an identifier is the same in all files that have it.
+        plain = query.alpha is not None or self.identifiers or query.levels == Levels.DIRECTORIES
+        self.adjusted = 0 if plain else second_stage.BEST
+        self.named_days = () if plain else named_days
         self.query_script = self.script(query.vector)
         self.raw_query = self.asked(
             query.vector,
@@ -84,7 +101,15 @@ class FindScope(QueryScope):
             all_files=whole,
             near=self._near(int(method), terms),
             allowed=allowed,
+            adjusted=self.adjusted if only is None else 0,
         )
+
+    def of_named_days(self) -> U8:
+        """Return uint8 [files of the scope]: 1 for each file of a day that the query names."""
+        snapshot, (low, high, base) = self.snapshot, self.ends(files=True)
+        where, rows = days.within(self.named_days), len(snapshot.file_id)
+        named = snapshot.file_columns.mask(where, rows, snapshot.revision)
+        return np.concatenate([named[low:high], named[base:]]).astype(np.uint8)
 
     def no_files(self) -> U8:
         """Return the filter that allows no file of the scope."""
@@ -126,6 +151,12 @@ class FindPlan:
         return self.query.limit <= LIGHT_LIMIT and are_light(self.scopes)
 
 
+def named_days(query: FindQuery) -> tuple[Days, ...]:
+    """Return the days that a query names, each span by its first and its last day, in UTC."""
+    now = query.now or datetime.now(UTC)
+    return tuple((span.first, span.last) for span in spans(query.text, now))
+
+
 def compile_find(
     engine: Engine,
     query: FindQuery,
@@ -144,5 +175,6 @@ def compile_find(
     """
     started, snapshot = perf_counter(), snapshot or engine.snapshot
     most = engine.settings.exhaustive_texts
-    scopes = [FindScope(snapshot, part, most) for part in parts_of(query, caller, snapshot)]
+    named = named_days(query)
+    scopes = [FindScope(snapshot, part, most, named) for part in parts_of(query, caller, snapshot)]
     return FindPlan(query, snapshot, scopes, degraded, started)

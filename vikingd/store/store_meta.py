@@ -7,16 +7,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from types import NoneType
 from typing import Any
 
 from vikingd.domain.checksums import CONTENT, CONTEXT, content_checksum, context_checksum
 from vikingd.domain.errors import StoreMismatch
 from vikingd.domain.uri import ROOT
 from vikingd.store.connection import Connection
-from vikingd.store.damage import store_damaged
 from vikingd.store.reads.empties import EMPTY_DIRECTORY
-from vikingd.store.writes.placing import set_revision
+from vikingd.store.writes.place_checksums import set_revision
 
 CLEAN = "store.clean"
 """The key of the flag that is 1 after a clean end of the last writer, else 0."""
@@ -55,7 +53,6 @@ def adopt(
     if not state:
         steps.append(lambda: make_root(db))
         state = {"store.revision": 1, "store.forgotten": 0, "store.linked": 0, "store.model": model}
-    _check_types(state)
     revision: int = state["store.revision"]
     old_model, old_dimension = state["store.model"], state.get("store.dimension")
     if fits(state, model, dimension):
@@ -110,13 +107,3 @@ def fits(state: Mapping[str, Any], model: str, dimension: int | None) -> bool:
 def describe_model(model: str, dimension: int | None) -> str:
     """Return the name of a model with its dimension, for messages."""
     return f"{model} ({dimension or 'unknown'} dimensions)"
-
-
-def _check_types(state: Mapping[str, Any]) -> None:
-    """Raise StoreDamaged if a value of the state has a wrong type."""
-    kinds = {"revision": int, "forgotten": int, "model": str}
-    wrong = [key for key, kind in kinds.items() if type(state.get(f"store.{key}")) is not kind]
-    if type(state.get("store.dimension")) not in (int, NoneType):
-        wrong.append("dimension")
-    if wrong:
-        raise store_damaged(f"its table meta has no valid {', '.join(wrong)}")

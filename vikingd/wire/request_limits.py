@@ -1,4 +1,4 @@
-"""The limits of requests: one table, held against the bytes of a message before it is parsed."""
+"""The table of limits of requests; the bytes of a message are checked by it before parsing."""
 
 from __future__ import annotations
 
@@ -169,7 +169,7 @@ _PACKED = {0: kernel.VARINT, 1: 8, 5: 4}  # by wire type
 
 
 class Guard:
-    """Holds the bytes of requests of one type against the table."""
+    """Checks the bytes of requests of one type against the table of limits."""
 
     def __init__(self, descriptor: Descriptor) -> None:
         self.descriptor = descriptor

@@ -9,6 +9,7 @@ from tests.kernels.naive.lexical import *
 from tests.kernels.naive.opening import *
 from tests.kernels.naive.scores import *
 from tests.kernels.naive.searches import *
+from tests.kernels.naive.second_stage import *
 from tests.kernels.naive.selection import *
 from tests.kernels.naive.statistics import *
 from tests.kernels.naive.tree import *

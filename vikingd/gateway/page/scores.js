@@ -6,12 +6,13 @@ import { spelled } from "./visible.js";
 const VISIBLE = 5e-4; // smaller differences do not show in three digits
 
 /** The names of the parts, in the order of their bars. */
-export const PARTS = ["dense", "lexical", "rerank", "neighbours", "parent", "title"];
+export const PARTS = ["dense", "lexical", "rerank", "neighbours", "parent", "title", "feedback", "cover", "reply", "date"];
+const ADDED = ["feedback", "cover", "reply", "date"]; // the amounts of the second stage
 export const SALIENCE = ["semantic", "reinforcement", "recency", "access"];
 
 /**
- * Return the shares of a traced score; they sum to its final score, except for a lowering by
- * neighbours, which takes from the own parts.
+ * Return the shares of a traced score; they sum to its final score. A lowering by neighbours takes
+ * from the own parts, one by the first results from the meaning.
  * @param parts ScoreParts in protobuf's JSON form
  */
 export function shares(parts) {
@@ -21,12 +22,17 @@ export function shares(parts) {
   const kept = nodeScore > 0 ? Math.min(1, smoothed / nodeScore) : 1;
   const own = w * dense + (1 - w) * lexical;
   const scale = own > 0 ? (nodeScore / own) * kept * (1 - b) : 0;
+  const { feedback = 0, cover = 0, reply = 0, date = 0 } = parts;
   return {
-    dense: w * dense * scale,
+    dense: Math.max(0, w * dense * scale + Math.min(0, feedback)),
     lexical: (1 - w) * lexical * scale,
     neighbours: raised * (1 - b),
     parent: b * parent,
     title,
+    feedback: Math.max(0, feedback),
+    cover,
+    reply,
+    date,
   };
 }
 
@@ -38,9 +44,10 @@ export function formula(parts) {
   if (rerank !== undefined) {
     return `${three(final)} = ${(1 - b).toFixed(2)}·rerank ${three(rerank)} + ${b.toFixed(2)}·parent ${three(parent)}`;
   }
-  const ofTitle = title >= 5e-4 ? ` + title ${three(title)}` : "";
+  const amounts = [["title", title], ...ADDED.map((name) => [name, parts[name] ?? 0])].filter(([, amount]) => Math.abs(amount) >= VISIBLE);
+  const added = amounts.map(([name, amount]) => ` ${amount < 0 ? "-" : "+"} ${name} ${three(Math.abs(amount))}`).join("");
   return (
-    `${three(final)} = ${(1 - b).toFixed(2)}·smoothed ${three(smoothed)} + ${b.toFixed(2)}·parent ${three(parent)}${ofTitle}; ` +
+    `${three(final)} = ${(1 - b).toFixed(2)}·smoothed ${three(smoothed)} + ${b.toFixed(2)}·parent ${three(parent)}${added}; ` +
     `node ${three(nodeScore)} = ${w.toFixed(2)}·dense ${three(dense)} + ${(1 - w).toFixed(2)}·lexical ${three(lexical)}`
   );
 }
@@ -63,6 +70,12 @@ export function reason(parts, uri, identifiers) {
   if (b > 0 && Math.abs(untitled - smoothed) >= VISIBLE) {
     clauses.push(t("because.parent", { above: spelled(parentOf(uri)), share: `${Math.round(100 * b)}%`, parent: three(parent), sum: three(untitled) }));
   }
-  if (title >= VISIBLE) clauses.push(t("because.title", { title: three(title), final: three(final) }));
+  const titled = Math.min(1, untitled + title);
+  if (title >= VISIBLE) clauses.push(t("because.title", { title: three(title), final: three(titled) }));
+  const shown = ADDED.filter((name) => Math.abs(parts[name] ?? 0) >= VISIBLE);
+  for (const name of shown) {
+    const total = name === shown.at(-1) ? t("because.sum", { final: three(final) }) : "";
+    clauses.push(t(parts[name] < 0 ? "because.takes" : "because.adds", { about: t(`because.${name}`), amount: three(Math.abs(parts[name])), total }));
+  }
   return clauses.join(t("because.joint")) + t("because.end");
 }

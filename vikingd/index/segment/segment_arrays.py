@@ -115,6 +115,7 @@ class CommonArrays:
     text_id: Annotated[I64, _TEXT]  # text ids of the store
     text_ordinal: Annotated[I32, _TEXT]
     text_embeddable: Annotated[U8, _TEXT]
+    text_turn: Annotated[I32, _TEXT]  # see lexicon/turns.py
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

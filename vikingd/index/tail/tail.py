@@ -31,13 +31,14 @@ from vikingd.domain.store_changes import (
     Unlinked,
     Upsert,
 )
-from vikingd.index.contents import Contents, Names
 from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.tail_postings import TermWriter
 from vikingd.index.lexicon.vocabulary import Vocabulary
 from vikingd.index.metadata.columns import Columns
+from vikingd.index.metadata.days import with_day
 from vikingd.index.segment.disk import Base
 from vikingd.index.segment.segment_arrays import Sizes, growing_of
+from vikingd.index.shown_strings import Contents, Names
 from vikingd.index.snapshot import Links, Snapshot
 from vikingd.index.tail.stats import Delta, StatsWriter
 from vikingd.index.tail.tail_rows import Rows
@@ -99,7 +100,7 @@ class Tail:
         self.vectors.make_room(self.rows.texts, self.rows.arrays.room.texts)
 
     def apply(self, changes: Sequence[Change], revision: int) -> Snapshot:
-        """Take one commit and return the snapshot that shows it.
+        """Apply one commit and return the snapshot of its revision.
 
         Raises:
             Corrupt: a change does not fit the rows. The tail is of no more use.
@@ -206,8 +207,9 @@ class Commit:
             tail.columns_of(node).remove(row_of(node), self._revision)
             tail.rewritten += 1
         tail.contents.abstracts_of(node).put(row_of(node), change.abstract, self._revision)
-        if change.metadata:
-            tail.columns_of(node).add(row_of(node), change.metadata, self._revision)
+        metadata = with_day(change.metadata, change.time) if is_file(node) else change.metadata
+        if metadata:
+            tail.columns_of(node).add(row_of(node), metadata, self._revision)
         for text in change.texts[kept:]:
             self._add_text(node, change, text)
 

@@ -20,10 +20,11 @@ from viking_kernels.arrays import (
 
 from vikingd.domain import uri as uris
 from vikingd.domain.store_changes import IndexedText
-from vikingd.index.contents import Names
 from vikingd.index.growth import grown
 from vikingd.index.lexicon import tokens
+from vikingd.index.lexicon.turns import turn_of
 from vikingd.index.segment.segment_arrays import GrowingArrays, Segment, Sizes
+from vikingd.index.shown_strings import Names
 
 _SPARE = 1024  # rows that are added to the room at least; fewer after a small room
 
@@ -132,6 +133,7 @@ class Rows:
         a.text_id[row] = text.text_id
         a.text_ordinal[row] = text.ordinal
         a.text_embeddable[row] = text.embeddable
+        a.text_turn[row] = turn_of(text)
         a.vector_at[row] = NEVER
         tail = row - self._base_sizes.texts
         if not is_file(owner):
@@ -261,6 +263,7 @@ class Rows:
                 a.text_script[:texts],
                 a.text_length[:texts],
                 a.text_ordinal[:texts],
+                a.text_turn[:texts],
                 a.text_died[:texts],
                 self._text_older,
             ),

@@ -1,4 +1,4 @@
-"""A PostgreSQL database as one node uses it: its connections, and the news of its commits.
+"""The connections of one node to its PostgreSQL database, and the notifications of commits.
 
 All tenants of a node share this. So a node has at most 33 connections, however many tenants it has
 open: 16 for reads, 16 for writes, and one that listens.

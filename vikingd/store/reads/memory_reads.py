@@ -41,7 +41,7 @@ WHERE entries.id < 0 AND one.id IN (SELECT value FROM each_id(?))
 
 
 class MemoryReads(DatabaseReads):
-    """Reads of memories and their counters; none returns vectors but those of files."""
+    """Reads of memories and their counters. Only memories of whole files come with vectors."""
 
     def entries(self, text_ids: Sequence[int]) -> tuple[dict[int, Entry], int]:
         """Return (the entries of memories by text id, the revision that was read).
@@ -102,12 +102,15 @@ class MemoryReads(DatabaseReads):
         return found
 
     def memory_series(self, uri: str, known: Container[Key] = ()) -> Series:
-        """Return a series of memory files, without those that are known, but with the last one."""
+        """Return the series of memory files that begins with a URI, with the files read.
+
+        Files whose key is in `known` are not read, except the last one of the series.
+        """
         with self._snapshot() as db:
             return read_series(db, uri, known)
 
     def series_files(self, uri: str) -> list[str]:
-        """Return the URIs of the files of a series, by number."""
+        """Return the URIs of a memory file and its continuations, in their order."""
         with self._snapshot() as db:
             return [of for of, _ in series(db, uri).files]
 

@@ -5,12 +5,30 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from types import NoneType
 from typing import Any
 
 from vikingd.store.connection import LastIds
 from vikingd.store.damage import store_damaged
 
 _own: dict[str, str] = {}  # statements by their shared form; there are some hundred of them
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "store.revision": (int,),
+    "store.forgotten": (int,),
+    "store.model": (str,),
+    "store.linked": (int,),
+    "store.clean": (int,),
+    "store.dimension": (int, NoneType),
+    "store.id": (str,),
+    "store.epoch": (str,),
+    "history.epochs": (str,),
+    "entries.last": (int,),
+    "vectors.dropped": (int,),
+}
+"""The types of values in the table meta; all others are bytes."""
+
+_NEEDED = ("store.revision", "store.forgotten", "store.model")  # by any store
 
 
 class SqliteConnection(sqlite3.Connection):
@@ -37,13 +55,30 @@ class SqliteConnection(sqlite3.Connection):
             raise
 
     def get_meta(self, *keys: str) -> dict[str, Any]:
-        """Return values by key; missing keys are left out."""
+        """Return values by key; missing keys are left out.
+
+        Raises:
+            StoreDamaged: a value has a wrong type, or a value that any store needs is missing.
+        """
         places = ", ".join("?" * len(keys))
-        return dict(self.execute(f"SELECT key, value FROM meta WHERE key IN ({places})", keys))
+        rows = self.execute(f"SELECT key, value FROM meta WHERE key IN ({places})", keys)
+        found = _of_type(rows)
+        if any(key in _NEEDED and key not in found for key in keys):
+            self.get_state()
+        return found
 
     def get_state(self) -> dict[str, Any]:
-        """Return the values of all keys that begin with "store."."""
-        return dict(self.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
+        """Return the values of all keys that begin with "store."; none in an empty database.
+
+        Raises:
+            StoreDamaged: as `get_meta`.
+        """
+        found = _of_type(self.execute("SELECT key, value FROM meta WHERE key GLOB 'store.*'"))
+        if missing := [key for key in _NEEDED if key not in found]:
+            (rows,) = self.execute("SELECT count(*) FROM contexts").fetchone()
+            if found or rows:
+                raise store_damaged(f"its table meta has no valid {', '.join(missing)}")
+        return found
 
     def set_meta(self, values: Mapping[str, object]) -> None:
         """Write values by key."""
@@ -57,9 +92,21 @@ class SqliteConnection(sqlite3.Connection):
         """
         last = dict(self.execute("SELECT name, seq FROM sqlite_sequence"))
         entry = self.get_meta("entries.last").get("entries.last")
-        if type(entry) is not int:
+        if entry is None:
             raise store_damaged("its table meta has no valid entries.last")
         return LastIds(last.get("contexts", 0), last.get("texts", 0), entry)
+
+
+def _of_type(rows: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the values of rows of the table meta by key, if they have the types of their keys."""
+    found = dict(rows)
+    if wrong := [key for key, value in found.items() if type(value) not in _types_of(key)]:
+        raise store_damaged(f"its table meta has no valid {', '.join(wrong)}")
+    return found
+
+
+def _types_of(key: str) -> tuple[type, ...]:
+    return _TYPES.get(key, (bytes,))
 
 
 def _own_form(sql: str) -> str:

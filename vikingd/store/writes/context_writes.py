@@ -282,7 +282,7 @@ def _insert(work: Transaction, context: Prepared, parent_id: int) -> Upsert:
     )
     work.rows["contexts"].append(_row(work, context, new))
     work.known[draft.uri] = new
-    upsert = _write_texts(work, context, context_id, None)
+    upsert = _write_texts(work, context, context_id, time, None)
     if holds_memories(draft):
         write_entries(work, context, upsert, (), 0, time)
     return upsert
@@ -317,7 +317,7 @@ def _update(
         db.execute("DELETE FROM texts WHERE id IN (SELECT value FROM each_id(?))", (ids,))
     else:
         db.execute("DELETE FROM texts WHERE context_id = ?", (old.id,))
-    upsert = _write_texts(work, context, old.id, before, kept)
+    upsert = _write_texts(work, context, old.id, new.time, before, kept)
     if before is None:  # the index left out its links
         work.emit(AllLinks(tuple(links(db, lambda _: None))))
     if holds_memories(draft):
@@ -354,7 +354,12 @@ def _row(work: Transaction, context: Prepared, stored: StoredContext) -> Row:
 
 
 def _write_texts(
-    work: Transaction, context: Prepared, context_id: int, before: Upsert | None, kept: int = 0
+    work: Transaction,
+    context: Prepared,
+    context_id: int,
+    time: int,
+    before: Upsert | None,
+    kept: int = 0,
 ) -> Upsert:
     """Write the texts of a context after the first `kept` ones of `before`, which stay.
 
@@ -407,6 +412,7 @@ def _write_texts(
         abstract=context.abstract,
         metadata=draft.metadata,
         texts=tuple(texts),
+        time=time,
     )
     work.emit(upsert)
     return upsert

@@ -1,4 +1,4 @@
-"""Entries of memory files: which text has which entry, and their counters."""
+"""Writes of entries: the states of memories (counters and times), one for each text of a file."""
 
 from __future__ import annotations
 

@@ -40,10 +40,18 @@ WHERE entries.id IN (SELECT value FROM each_id(?))
 
 
 def run_once(work: Transaction, once: Once | None, operation: Callable[[], Committed]) -> Committed:
-    """Run an operation, unless its caller has run it under this id: then `reply` has its reply.
+    """Run an operation once for each request id.
+
+    If the caller has sent the request before, nothing is run, and `reply` of the result is the
+    reply of the first time.
+
+    Args:
+        work: the open transaction.
+        once: the id, the caller and the digest of the request; None: run it in any case.
+        operation: the writes of the request.
 
     Raises:
-        InvalidField: a different request of the caller had the id.
+        InvalidField: the caller has used the id for a different request.
     """
     if once is None:
         return operation()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence, Sized
 
 from vikingd.answer.context_sources import ItemRef
+from vikingd.config_sections import Context as Defaults
 from vikingd.context import tokenizers
 from vikingd.context.build import BuiltContext, Plan
 from vikingd.domain import pace
@@ -22,8 +23,7 @@ from vikingd.domain.answers import (
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 from vikingd.pb import retrieval_pb2
-from vikingd.sections import Context as Defaults
-from vikingd.wire.messages import decode, encode
+from vikingd.wire.messages import common_messages, decode
 from vikingd.wire.request_limits import MAX_ITEMS, MAX_SEPARATOR
 
 _DROPPED = retrieval_pb2.DropReason.ValueType
@@ -97,10 +97,10 @@ def response_of(
         approximate=built.approximate,
         from_items=built.from_items,
         revision=revision,
-        degraded=encode.degraded(degraded),
+        degraded=common_messages.degraded(degraded),
     )
     for cited in built.citations:
-        reply.citations.add(**encode.fields_of(cited))
+        reply.citations.add(**common_messages.fields_of(cited))
     cut: list[Degradation] = []
     if built.is_cut:
         cut.append(
@@ -117,6 +117,6 @@ def response_of(
             cut.append(too_large(f"the reply has no room to name {left_out:,} dropped pieces"))
             break
         reply.dropped.add(uri=piece.uri, section=piece.section, reason=_DROPPED(piece.reason))
-    reply.degraded.extend(encode.degraded(cut))
-    encode.add_timings(reply.timings, stages)
+    reply.degraded.extend(common_messages.degraded(cut))
+    common_messages.add_timings(reply.timings, stages)
     return reply

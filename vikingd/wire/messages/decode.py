@@ -91,7 +91,14 @@ def _is_thinking(request: retrieval_pb2.FindRequest, limit: int) -> bool:
 def given(
     message: Message, field: str, read: Callable[[Any, str], _T], prefix: str = ""
 ) -> _T | None:
-    """Return what `read` makes of a field and its path; None if the message does not have it."""
+    """Return a field of a message, converted by `read`; None if the field is not set.
+
+    Args:
+        message: the message.
+        field: the name of the field.
+        read: converts the value; its second argument is the path of the field, for errors.
+        prefix: the path of the message within the request, with a dot at its end.
+    """
     return read(getattr(message, field), prefix + field) if message.HasField(field) else None
 
 

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from google.protobuf.message import Message
 
+from vikingd.config_sections import Recall as Defaults
 from vikingd.context import tokenizers
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
@@ -39,10 +40,9 @@ from vikingd.memory.remember import Outcome, Remembering
 from vikingd.memory.routes import Routes
 from vikingd.memory_calls.forget import Chosen, ForgetQuery
 from vikingd.pb import memories_pb2
-from vikingd.sections import Recall as Defaults
 from vikingd.wire.messages import decode
-from vikingd.wire.messages.encode import add_timings, timestamp
-from vikingd.wire.messages.encode import degraded as encode_degraded
+from vikingd.wire.messages.common_messages import add_timings, timestamp
+from vikingd.wire.messages.common_messages import degraded as encode_degraded
 from vikingd.wire.messages.retrieve_request import fusion_of
 
 MAX_TOKENS = 1_000_000
@@ -178,9 +178,12 @@ def once(
     reply: Callable[[Committed], Message | None],
     caller: Caller,
 ) -> Once | None:
-    """Return how a named request of a caller counts once.
+    """Return the identity of a request with a request id, so that a repetition changes nothing.
 
-    `reply` returns None if nothing was done.
+    Args:
+        request: the request; without a request id the result is None.
+        reply: makes the reply that is stored for repetitions; None if nothing was done.
+        caller: the caller; ids of different callers are different.
     """
     if not request.request_id:
         return None

@@ -1,4 +1,4 @@
-"""The parts that replies of several RPCs have, and the replies of Get, List, Tree and Stats."""
+"""Messages that several replies contain, and the replies of Get, Put, List, Tree and Stats."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def context(found: Context) -> contexts_pb2.Context:
 
 
 def put_response(done: Committed, revision: int) -> contexts_pb2.PutResponse:
-    """Return the reply to a Put, which is visible from a revision on."""
+    """Return the reply to a Put; its contexts are visible from `revision` on."""
     outcomes: Any = done.outcomes  # the same numbers
     reply = contexts_pb2.PutResponse(revision=revision, outcomes=outcomes)
     for one in done.refusals:
@@ -101,9 +101,10 @@ def put_response(done: Committed, revision: int) -> contexts_pb2.PutResponse:
 
 
 class Page:
-    """A page of a listing that is asked for one context more than the page may have.
+    """A page of a List or Tree reply, within `limit` contexts and PAGE_BYTES.
 
-    It is cut short where it would not fit into a message that clients take.
+    The caller reads one context more than `limit` from the store and adds all of them. The one that
+    does not fit becomes the token of the next page.
     """
 
     def __init__(self, limit: int) -> None:
@@ -114,7 +115,7 @@ class Page:
         self._last = ""
 
     def add(self, one: Context) -> bool:
-        """Add the next context; return False if it begins the next page."""
+        """Add the next context; return False if it does not fit and begins the next page."""
         pace.step()
         message = context(one)
         fits = self._budget.take(message.ByteSize())

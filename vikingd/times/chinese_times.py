@@ -9,7 +9,7 @@ import re
 from datetime import date
 
 from vikingd.domain.text import lazy
-from vikingd.memory.calendar_spans import (
+from vikingd.times.calendar_spans import (
     Calendar,
     Days,
     one,
@@ -218,6 +218,9 @@ def _season(match: Match, calendar: Calendar) -> Days | None:
 def _holiday(match: Match, calendar: Calendar) -> Days:
     return calendar.date(*_HOLIDAYS[match["holiday"]], _year_of(match, calendar))
 
+
+CUE = "[天日号周期拜月年晚夜早晨季时钟节旦]"
+"""A pattern that every phrase in Chinese matches, for simplified characters."""
 
 RULES = tuple(
     (lazy(source), meaning)

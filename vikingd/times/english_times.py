@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from datetime import date
 
 from vikingd.domain.text import lazy
-from vikingd.memory.calendar_spans import (
+from vikingd.times.calendar_spans import (
     Calendar,
     Days,
     month_of,
@@ -252,6 +252,14 @@ def _holiday(match: Match, calendar: Calendar) -> Days:
 def _named_day(match: Match, calendar: Calendar) -> Days:
     return one(shifted(calendar.today, "day", _DAY_WORDS[match["word"]]))
 
+
+CUE = (
+    rf"\b(?:q[1-4]|h[12]|(?:{_any((*_HOURS, *_WHOLE.split('|'), 'day', 'fortnight'))})s?"
+    rf"|{_any((*_WEEKDAYS, *_MONTHS))}|yesterday|tomorrow|to(?:day|night)|night|evening|morning"
+    rf"|afternoon|half|spring|summer|autumn|winter|fall"
+    rf"|{_any({name.split()[0] for name in _HOLIDAYS})})\b"
+)
+"""A pattern that every phrase but numbers and dates in digits matches."""
 
 PROPER = frozenset((*_WEEKDAYS, *_MONTHS, *(name.split()[0] for name in _HOLIDAYS)))
 """The words that have a capital anywhere in a sentence."""

@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from vikingd.context.tokenizers import check_configured
-from vikingd.domain.addresses import Address, own_address, parse
+from vikingd.domain.daemon_addresses import Address, own_address, parse
 from vikingd.memory.model import WEIGHT_TOLERANCE
 from vikingd.memory.routes import DEFAULT_ROUTES, Route, Routes
 from vikingd.models.chat.planner_settings import PlannerSettings

@@ -26,7 +26,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from vikingd.memory.time_phrases import spans
+from vikingd.times.time_phrases import spans
 
 ROWS = [
     json.loads(line)

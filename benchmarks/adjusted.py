@@ -1,0 +1,121 @@
+"""A second computation of the second stage of a find, in float64, by the plain formulas.
+
+It shares the detection of turns and of days with the daemon; see recompute.py, which calls it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+import numpy as np
+
+from benchmarks.stored import F64
+
+ADJUSTED, FIRST, TIE = 30, 3, 1e-6
+PSEUDO, FEEDBACK, FEW_TERMS, MANY_TERMS = 0.3, 0.5, 20, 60
+COVER, REPLY, DATE = 0.03, 0.15, 0.08
+
+Days = Sequence[tuple[date, date]]
+"""Spans of days, each by its first and its last day."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    """The facts of a file that the second stage reads.
+
+    Attributes:
+        terms: number of terms of its texts.
+        distinct: these terms, each once.
+        speaker: of the turn; "" for none.
+        asks: one of its texts asks.
+        day: of its time.
+        before: the file before it in its directory; "" for none.
+    """
+
+    terms: int
+    distinct: Collection[str]
+    speaker: str
+    asks: bool
+    day: date
+    before: str
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStage:
+    """The scores of the first stage.
+
+    Attributes:
+        finals: by file.
+        node_scores: by file.
+        best: the centred unit vector of the best text of each file with one.
+        direction: of the query; None without a vector.
+        idf: of each distinct term of the query.
+    """
+
+    finals: Mapping[str, float]
+    node_scores: Mapping[str, float]
+    best: Mapping[str, F64]
+    direction: F64 | None
+    idf: Mapping[str, float]
+
+
+def adjusted(
+    found: FirstStage, facts: Mapping[str, FileFacts], days: Days, without: Collection[str]
+) -> dict[str, float]:
+    """Return all finals, adjusted for the best files and for the best of the named days."""
+    finals = dict(found.finals)
+    best = _best(finals, ADJUSTED)
+    of_days = {uri: score for uri, score in finals.items() if _is_within(facts[uri].day, days)}
+    if "dates" in without:
+        of_days = {}
+    chosen = [*best, *(uri for uri in _best(of_days, ADJUSTED) if uri not in best)]
+    feedback = {} if "feedback" in without else _feedback(found, facts, best, chosen)
+    total = sum(found.idf.values())
+    for uri in chosen:
+        score = finals[uri] + feedback.get(uri, 0.0)
+        if "cover" not in without and total > 0:
+            has = sum(idf for term, idf in found.idf.items() if term in facts[uri].distinct)
+            score += COVER * has / total
+        before = facts.get(facts[uri].before)
+        if before is not None and before.asks and "replies" not in without:
+            speakers = {before.speaker, facts[uri].speaker}
+            if len(speakers) == 2 and "" not in speakers:
+                score += REPLY * found.node_scores[facts[uri].before]
+        if uri in of_days:
+            score += DATE
+        finals[uri] = min(1.0, max(0.0, score))
+    lowest = min((finals[uri] for uri in best), default=1.0)
+    return {uri: s if uri in chosen else min(s, lowest) for uri, s in finals.items()}
+
+
+def _best(finals: Mapping[str, float], count: int) -> list[str]:
+    """Return the best files with a score, with all that tie with the last one."""
+    ordered = sorted((-score, uri) for uri, score in finals.items() if score > 0)
+    last = ordered[min(count, len(ordered)) - 1][0] if ordered else 0.0
+    return [uri for score, uri in ordered if score <= last + 1e-9]
+
+
+def _feedback(
+    found: FirstStage, facts: Mapping[str, FileFacts], best: Sequence[str], chosen: Sequence[str]
+) -> dict[str, float]:
+    u = found.direction
+    if u is None or not best:
+        return {}
+    last = found.finals[best[min(FIRST, len(best)) - 1]] - TIE
+    first = [uri for uri in best if found.finals[uri] >= last and uri in found.best]
+    m = np.mean([found.best[uri] for uri in first], axis=0) if first else np.zeros_like(u)
+    length = np.sqrt(1 + 2 * PSEUDO * (u @ m) + PSEUDO**2 * (m @ m))
+    amounts = {}
+    for uri in chosen:
+        if uri in found.best:
+            x = found.best[uri]
+            g = min(1.0, max(0.0, (facts[uri].terms - FEW_TERMS) / (MANY_TERMS - FEW_TERMS)))
+            moved = max(0.0, float((x @ u + PSEUDO * (x @ m)) / length))
+            amounts[uri] = FEEDBACK * g * (moved - max(0.0, float(x @ u)))
+    return amounts
+
+
+def _is_within(day: date, days: Days) -> bool:
+    return any(first <= day <= last for first, last in days)

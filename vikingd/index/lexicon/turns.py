@@ -1,0 +1,41 @@
+"""Turns of a conversation: the speaker of a text, and whether the text asks something.
+
+A text that begins with a name or a role and a colon is a turn: "Caroline: How have you been?".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from vikingd.domain.store_changes import IndexedText
+from vikingd.domain.text import lazy
+from vikingd.index.lexicon.tokens import term_hash
+
+_ASKS: Final = 1  # the bit of a turn that asks
+_SPEAKERS: Final = (1 << 30) - 1  # the largest number of a speaker
+
+# At most four words, which may be bold. A link has a colon, too.
+_SPEAKER = lazy(r"\s*[*_]{0,2}([^\W\d_][\w.'’-]*(?: [\w.'’-]+){0,3})[*_]{0,2}\s?[:：](?!//)")
+_LONGEST = 40  # characters of a speaker
+
+
+def turn_of(text: IndexedText) -> int:
+    """Return the turn of a text: twice the number of its speaker, 0 for none, plus 1 if it asks.
+
+    The first passage names the speaker; the others of a file go on with it. The number is the same
+    in all processes.
+    """
+    speaker = speaker_of(text.passage) if text.ordinal == 1 else ""
+    number = term_hash(speaker) % _SPEAKERS + 1 if speaker else 0
+    return number << 1 | (_ASKS if asks(text.passage) else 0)
+
+
+def speaker_of(passage: str) -> str:
+    """Return the folded name or role that a passage begins with; "" for none."""
+    found = _SPEAKER.match(passage)
+    return found[1].casefold() if found is not None and len(found[1]) <= _LONGEST else ""
+
+
+def asks(passage: str) -> bool:
+    """Return True if a passage has a question mark."""
+    return "?" in passage or "？" in passage
