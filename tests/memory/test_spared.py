@@ -21,6 +21,7 @@ from tests.memory.remember_helpers import (
 from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Entry
+from vikingd.domain.search_query import SearchSession, SessionMessage
 from vikingd.memory.model import StoredEntry
 from vikingd.memory.spared import spared
 
@@ -82,6 +83,17 @@ def test_a_pin_is_a_mark_in_the_file_and_no_part_of_the_text(client: MessageClie
     assert "- 📌\n  ```py\n  x = 1\n  ```\n" in content(client)
     assert recalled(client, "py") >= {"```py\nx = 1\n```"}
     assert verified(client)
+
+
+def test_what_takes_the_place_of_a_pinned_memory_is_pinned(client: MessageClient) -> None:
+    """A change that Extract writes keeps the pin, in the new wording and in the older one."""
+    client.remember("The user lives in Paris.", "profile", pinned=True)
+    session = SearchSession(messages=(SessionMessage("user", "I moved to Lyon."),))
+    (moved,) = client.extract(session).memories
+    text = content(client, f"{USER}/profile.md")
+    assert f"- 📌 {moved.text}\n" in text
+    assert text.endswith("## Earlier\n\n- 📌 The user lives in Paris.\n")
+    assert moved.met == "The user lives in Paris."
 
 
 def test_a_pin_by_hand_counts_and_survives_a_move(client: MessageClient) -> None:

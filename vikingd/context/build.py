@@ -24,13 +24,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vikingd.context.assemble import Cited, Style, assemble
-<<<<<<< HEAD
 from vikingd.context.cut import LEFT_OUT, cut
-from vikingd.context.prompt_parts import (
-=======
-from vikingd.context.cut import cut
 from vikingd.context.deduplicated_parts import (
->>>>>>> trust
     ABSTRACT,
     CONTENT,
     MIN_REPEATED,

@@ -271,14 +271,10 @@ class Engine:
         _ = self.writable_store
 
     def count_accesses(self, ids: Iterable[int]) -> bool:
-<<<<<<< HEAD
-        """Count one access of each memory, to be written within a second; 0 is no memory.
-=======
         """Count one access of each memory; a thread writes the counts within a second.
 
         Args:
-            ids: the ids of entries; an id that occurs twice counts twice.
->>>>>>> trust
+            ids: the ids of entries; an id that occurs twice counts once, and 0 is no memory.
 
         Returns:
             False if this process only reads the store, so that nothing is counted.
