@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -18,12 +20,16 @@ from tests.memory.remember_helpers import (
     said,
     verified,
 )
-from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
-from vikingd.domain.contexts import Entry
+from vikingd.domain.contexts import Draft, Entry
 from vikingd.domain.search_query import SearchSession, SessionMessage
-from vikingd.memory.model import StoredEntry
+from vikingd.engine import Engine, EngineSettings
+from vikingd.ingest.prepare import prepare
+from vikingd.memory.model import Salience, StoredEntry
+from vikingd.memory.remember import Remembering
 from vikingd.memory.spared import spared
+from vikingd.memory_calls.forget import ForgetQuery, chosen, forgetting
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 pytestmark = pytest.mark.stores
 
@@ -107,6 +113,31 @@ def test_a_pin_by_hand_counts_and_survives_a_move(client: MessageClient) -> None
     assert [memory.content for memory in client.forget(older_than=LATER).forgotten] == ["chess"]
     client.move(f"{USER}/other.md", f"{LAMP}/other.md")
     assert said(client, f"{LAMP}/other.md") == [("📌 tea", 0), ("📌\ufe0f rowing", 0)]
+
+
+def test_what_is_pinned_while_criteria_are_looked_at_stays(tmp_path: Path) -> None:
+    """A memory that is pinned after its selection is not forgotten."""
+    engine = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
+    store = engine.writable_store
+    store.put([prepare(Draft(NOTES, content="- tea\n- chess\n", time=1))]).result()
+    query = ForgetQuery(now=9, older_than=5)
+    tea, chess = found = chosen(engine, query, Salience()).memories
+    store.rewrite([(NOTES, Remembering(NOTES, "", "tea", "", 1, 1, pinned=True))]).result()
+    # Another memory of the text would have other counters; only the pin decides here.
+    said = replace(tea.entry, reinforcement=1)
+    forgotten = forgetting(query, [replace(tea, entry=said), chess])
+    ids = [memory.entry.id for memory in found]
+    store.rewrite_holders(ids, forgotten, require_all=False).result()
+    assert forgotten.gone == {chess.entry.id}
+    assert [one.passage for one in engine.store.memories_below(USER)] == ["📌 tea"]
+    engine.close()
+
+
+def test_a_mark_is_not_indexed() -> None:
+    """The text to index of a pinned memory is that without the mark; elsewhere it is a text."""
+    for uri, indexed in ((NOTES, "tea"), ("viking://resources/n.md", "📌 tea")):
+        (text,) = prepare(Draft(uri, content="📌 tea")).texts
+        assert text.text == indexed
 
 
 @pytest.mark.parametrize(
