@@ -36,7 +36,7 @@ from viking_kernels.dense import code_centroids
 from viking_kernels.flat import keyword_top
 from viking_kernels.quantize import int4_axis, int4_room, quantize_int4, quantize_rows
 from viking_kernels.simd import padded
-from viking_kernels.weighted import WeightedPlan, weighted_top
+from viking_kernels.weighted_search import WeightedPlan, weighted_top
 
 from benchmarks.bench import QUERIES, Bench, recall
 from benchmarks.measure import Row, interleaved, percentiles

@@ -27,12 +27,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from vikingd.domain.addresses import own_address, parse
-from vikingd.domain.tenants import TenantSettings
-from vikingd.index.settings import IndexSettings
-from vikingd.models.chat.planner_settings import PlannerSettings
-from vikingd.models.embed.embed_settings import EmbedSettings
-from vikingd.sections import (
+from vikingd.config_sections import (
     Context,
     Find,
     Gateway,
@@ -45,6 +40,11 @@ from vikingd.sections import (
     check_embedding,
     check_planner,
 )
+from vikingd.domain.daemon_addresses import own_address, parse
+from vikingd.domain.tenants import TenantSettings
+from vikingd.index.settings import IndexSettings
+from vikingd.models.chat.planner_settings import PlannerSettings
+from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.system.regular_files import read_text
 from vikingd.telemetry.scrape import token_of
 
@@ -267,8 +267,8 @@ def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Lo
     """Load the settings from all sources.
 
     Args:
-        file: of --config; None: the file that the environment names, or the default one.
-        flags: of the command line, nested as in the file.
+        file: the value of --config; None: the file that the environment names, or the default one.
+        flags: the settings of the command line, nested as in the file.
 
     Raises:
         ConfigError: the message names each unknown or wrong setting and its origin.

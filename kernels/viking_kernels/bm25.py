@@ -139,9 +139,9 @@ def score_scope(
 
     Args:
         search: scratch.lexical and .dir_lexical, zeros for the scope, get scores in [0, 1).
-        tail_inside: from `scope.tail_directories`.
-        terms: of the query.
-        ranges: from `ranges_of`.
+        tail_inside: the result of `scope.tail_directories`.
+        terms: the terms of the query.
+        ranges: the result of `ranges_of`.
 
     Returns:
         (number of living postings, the ideal of texts, weight * idf of each term [n]).

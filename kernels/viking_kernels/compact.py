@@ -19,7 +19,7 @@ from viking_kernels.arrays import (
     U16,
     Tree,
 )
-from viking_kernels.changes import FIXED_POINT
+from viking_kernels.statistics_updates import FIXED_POINT
 
 
 @njit
@@ -52,7 +52,7 @@ def order_texts(
 
     Args:
         abstracts: [directories] rows of the directories' abstracts, -1 none.
-        files, file_starts: from `order_files`.
+        files, file_starts: the results of `order_files`.
         base_texts: number of base texts.
 
     Returns:

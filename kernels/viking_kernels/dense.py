@@ -285,7 +285,18 @@ def raw_cosine(vectors: Vectors, row: int, query: PreparedQuery, script: int) ->
 
 @inlined
 def cosine(dot: float, square: float) -> float:
-    """Return dense, in [0, 1], from (x - m') . u and |x - m'|^2; 0 if x - m' is negligible."""
+    """Return the dense score of a text: its centred cosine, cut off to [0, 1].
+
+    Symbols are those of the module: x is the vector of the text, m' the centroid of its language
+    and u the unit vector of the centred query.
+
+    Args:
+        dot: (x - m') . u.
+        square: |x - m'|^2.
+
+    Returns:
+        max(0, dot / sqrt(square)); 0 if x - m' is so short that it is rounding noise.
+    """
     if square <= _NEGLIGIBLE * _NEGLIGIBLE:
         return 0.0
     return min(max(0.0, dot * (1.0 / np.sqrt(square))), 1.0)

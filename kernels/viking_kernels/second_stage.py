@@ -49,7 +49,7 @@ FIRST = 3
 """The results whose meaning is added to the query's."""
 
 PSEUDO = 0.3
-FEEDBACK_WEIGHT = 0.5
+FEEDBACK_WEIGHT = 0.25
 FEW_TERMS, MANY_TERMS = 20.0, 60.0
 COVER_WEIGHT = 0.03
 REPLY_WEIGHT = 0.15

@@ -87,6 +87,7 @@ def lived(client: MessageClient) -> None:
     client.reinforce(third, by=5)
     found = client.recall("oolong bike", with_global=True).results
     assert len(found) == 2  # equal memories are recalled once
+    client.recall("oolong bike", used=[first])
     eventually(lambda: client.get(NOTES).context.access_count >= 2)
 
 

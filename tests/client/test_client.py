@@ -120,7 +120,7 @@ def test_a_draft_goes_over_the_wire_with_every_field() -> None:
         overview="overview",
         title="title",
         metadata={"k": [1, {"deep": None}]},
-        passages=[Passage("s", 1, 3, b"1234", entry)],
+        passages=[Passage("s", 1, 3, b"1234", entry, continues=True)],
         vector=b"5678",
         time=-1_500_000,
         update_mask=["title"],

@@ -24,7 +24,7 @@ from vikingd.client import watching as client_watching
 from vikingd.client.messages import MessageClient
 from vikingd.client.watching import Watched
 from vikingd.domain.errors import InvalidField
-from vikingd.ingest.folder import Replaced
+from vikingd.ingest.folder_changes import Replaced
 
 MEMORIES = "viking://user/memories/notes"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.tiers import examples
 from vikingd.context.build import BuiltContext, Plan, build
-from vikingd.context.prompt_parts import Piece
+from vikingd.context.deduplicated_parts import Piece
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 
 some = examples(60)

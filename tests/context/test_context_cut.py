@@ -17,7 +17,7 @@ from tests.context.context_helpers import (
 )
 from vikingd.context.build import Plan, build
 from vikingd.context.cut import cut
-from vikingd.context.prompt_parts import Piece
+from vikingd.context.deduplicated_parts import Piece
 
 
 def within(limit: int):  # type: ignore[no-untyped-def]

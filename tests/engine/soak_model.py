@@ -204,7 +204,12 @@ class SoakMachine(EngineMachine):
         missing = store.reinforce([*ids, self.newest + 1], by).exception()
         assert isinstance(missing, NotFound)
         store.reinforce(ids, by).result()
-        self.change(ids, lambda said: said._replace(reinforcement=said.reinforcement + by))
+        self.change(
+            ids,
+            lambda said: said._replace(
+                reinforcement=said.reinforcement + by, accesses=said.accesses + 1
+            ),
+        )
 
     @precondition(lambda self: self.memories)
     @rule(data=st.data())

@@ -268,7 +268,7 @@ def test_the_limit_of_the_daemon_is_told(tmp_path: Path) -> None:
 
 def test_large_bodies_are_bounded_together(daemon: str, tmp_path: Path) -> None:
     """Beyond the limit for all large bodies a request waits no longer, but small ones pass."""
-    changed = "from vikingd.gateway import bodies\nbodies.MOST_HELD = 300_000"
+    changed = "from vikingd.gateway import body_reading\nbody_reading.MOST_HELD = 300_000"
     with gateway_of(daemon, tmp_path, changed=changed) as gateway:
         head = f"POST /v1/find HTTP/1.1\nhost: {gateway.host}\ncontent-type: application/json\n"
         begun = f"{head}content-length: 200000\nexpect: 100-continue\n\n".replace("\n", "\r\n")
@@ -310,9 +310,8 @@ def test_a_body_of_very_many_values_is_refused_soon(gateway: Gateway) -> None:
 
 def test_a_slow_body_is_ended(daemon: str, tmp_path: Path) -> None:
     """A body that does not arrive in time is 408."""
-    with gateway_of(
-        daemon, tmp_path, changed="from vikingd.gateway import bodies\nbodies.SECONDS = 0.3"
-    ) as gateway:
+    changed = "from vikingd.gateway import body_reading\nbody_reading.SECONDS = 0.3"
+    with gateway_of(daemon, tmp_path, changed=changed) as gateway:
         head = f"POST /v1/find HTTP/1.1\nhost: {gateway.host}\ncontent-type: application/json\n"
         status, body = gateway.raw(f"{head}content-length: 10", b"{")
         assert (status, json.loads(body)["details"][0]["reason"]) == (408, "BODY_TOO_SLOW")

@@ -16,8 +16,8 @@ from tests.store.store_helpers import log_kept
 from vikingd.domain.errors import StoreDamaged
 from vikingd.engine import Engine
 from vikingd.store import history
+from vikingd.store.sqlite import rollback_detection as identity
 from vikingd.store.sqlite import sqlite_reader as readers
-from vikingd.store.sqlite import store_mark as identity
 from vikingd.store.sqlite.sqlite_store import Store
 
 

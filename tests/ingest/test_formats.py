@@ -27,7 +27,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.ingest import kinds
 from vikingd.ingest.files import Unreadable, read_tree
 from vikingd.ingest.formats.document import Document, Failed, numbers, title_of
-from vikingd.ingest.formats.reader import Documents
+from vikingd.ingest.formats.document_reader import Documents
 from vikingd.ingest.formats.table import FORMATS
 
 TOP = "viking://resources/papers"

@@ -22,7 +22,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.ingest.files import Unreadable, read_tree
 from vikingd.ingest.formats import zips
 from vikingd.ingest.formats.document import Failed
-from vikingd.ingest.formats.reader import Documents, Limits
+from vikingd.ingest.formats.document_reader import Documents, Limits
 from vikingd.ingest.kinds import document_format
 
 TOP = "viking://resources/papers"
@@ -378,7 +378,7 @@ def test_an_idle_child_ends_with_its_parent() -> None:
     """A child that waits for the next file ends when its parent is killed."""
     program = f"""
 import time
-from vikingd.ingest.formats.reader import Documents
+from vikingd.ingest.formats.document_reader import Documents
 documents = Documents()
 documents.read(open({str(FILES / "report-en.pdf")!r}, "rb"), "pdf")
 print(documents._child.pid, flush=True)

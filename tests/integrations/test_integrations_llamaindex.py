@@ -15,7 +15,6 @@ from vikingd.integrations.llamaindex import (
     VikingdMemoryBlock,
     VikingdReader,
     VikingdRetriever,
-    _halves,
 )
 
 NOTES = "viking://resources/notes"
@@ -115,6 +114,8 @@ def test_the_block_remembers_and_recalls(typed: Client) -> None:
         assert await block.aget([user("oolong " * 10_000)]) == "- Ana drinks oolong."
         assert await block.aget([user("milk?"), user("oolong?")]) == "- Ana drinks oolong."
         assert await block.aget([user("oolong?"), user("milk?")]) == ""
+        used = typed.recall("oolong", project="tea", no_touch=True).results[0].access_count
+        assert used == 3
         other = VikingdMemoryBlock(client=typed, project="other")
         assert await other.aget([user("oolong")]) == ""
 
@@ -124,8 +125,8 @@ def test_the_block_remembers_and_recalls(typed: Client) -> None:
     assert "milk" not in content
 
 
-def test_a_long_message_is_remembered_in_parts(typed: Client) -> None:
-    """All sentences of a message that is longer than a memory may be are kept, in order."""
+def test_a_long_message_is_one_memory_of_several_passages(typed: Client) -> None:
+    """All sentences of a message that is longer than a passage are kept, in order."""
     block = VikingdMemoryBlock(client=typed, memory_type="facts")
     numbers = [f"The jar number {n} has oolong of the year {1900 + n}." for n in range(90)]
     digits = "".join(map(str, range(3000)))
@@ -134,15 +135,8 @@ def test_a_long_message_is_remembered_in_parts(typed: Client) -> None:
     content = typed.get(uri).content
     assert [number for number in numbers if number in content] == numbers
     assert digits in re.sub(r"\n+- ", "", content)
-    assert len(typed.get(uri).passages) > 2
-
-
-def test_halves_lose_nothing_but_white_space() -> None:
-    """A text is cut at paragraphs, then sentences, then words, else in the middle."""
-    assert _halves("One two.\n\nThree. Four five.") == ("One two.", "Three. Four five.")
-    assert _halves("Two. Three. Four. Five.") == ("Two. Three.", "Four. Five.")
-    assert _halves("茶" * 4) == ("茶茶", "茶茶")
-    assert _halves("x") == ("", "x")
+    assert [p.memory is None for p in typed.get(uri).passages].count(False) == 2
+    assert len(typed.get(uri).passages) > 4
 
 
 def test_memory_ejects_into_the_block(typed: Client) -> None:

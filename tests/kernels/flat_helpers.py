@@ -20,7 +20,7 @@ from viking_kernels.quantize import (
     quantize_rows,
 )
 from viking_kernels.rotation import rotate, rotated_size
-from viking_kernels.weighted import WeightedPlan, weighted_top
+from viking_kernels.weighted_search import WeightedPlan, weighted_top
 
 from benchmarks.flat import one_directory
 from tests.kernels import naive

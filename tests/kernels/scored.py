@@ -16,11 +16,11 @@ class Scored:
 
     def __init__(self, world: World, top: Directory | None = None) -> None:
         self.top, self.query = top or world.random_directory(), world.query()
-        self.snapshot, self.scope, mean = world.scope_of(self.top)
+        self.snapshot, self.scope, self.centroids = world.scope_of(self.top)
         scope, tree = self.scope, self.snapshot.tree
         self.tree = tree
         self.inside = scopes.tail_directories(tree.directories, scope)
-        self.compared = compared(self.query, mean)
+        self.compared = compared(self.query, self.centroids)
         self.vectors = self.snapshot.vectors
         self.size = scope.dir_high - scope.dir_low + len(self.inside)
         self.scratch = room(self.snapshot)

@@ -313,7 +313,7 @@ def test_final_scores(shape, weights, files):
     world = build(shape)
     s = Scored(world)
     weights = Weights(*weights)
-    b, below, _ = weights
+    b, below, *_ = weights
     hierarchy.propagate(s.size, weights, s.search)
     own_dirs = {key: float(s.scratch.directories[NODE, s.dir_at(key)]) for key in s.dir_row}
     above = naive.propagate(s.top, own_dirs, b, below)
@@ -327,7 +327,11 @@ def test_final_scores(shape, weights, files):
     assert windows.tolist() == [[rows[i] for i in naive.neighbour_windows(f)] for f in plain]
     parts, best = hierarchy.parts_of_files(windows, weights, s.search)
     known = {f.id: s.text_id(int(s.scratch.best[s.file_at(f.id)])) for f in plain}
-    found = naive.Found({}, {}, above, s.file_scores(), known, s.titles(), {}, 0, 0)
+    mean = s.centroids.raw.astype(float)
+    found = naive.Found(
+        *({}, {}, above, s.file_scores(), known, s.titles(), {}, 0, 0),
+        *(np.inf, 0, mean),
+    )
     lexical = {t.id: float(s.scratch.lexical[s.text_at(t.id)]) for t in texts_below(s.top)}
     finals = naive.finals_below(s.top, s.file_scores(), weights, above, s.titles())
     for i, file in enumerate(plain):
@@ -359,12 +363,20 @@ def test_icc_is_that_of_an_analysis_of_variance(shape):
     directories = list(walk(s.top))
     for part in (directories, directories[1:], directories[::2], []):
         rows = np.array([s.dir_row[d.id] for d in part], np.int32)
-        icc, count = hierarchy.intraclass_correlation(rows, s.search)
+        got = hierarchy.intraclass_correlation(rows, s.search)
         own = s.file_scores()
         groups = [[own[f.id] for f in files_in(d)] for d in part]
-        assert icc == pytest.approx(naive.intraclass_correlation(groups), abs=1e-6)
-        assert count == sum(map(len, groups))
+        assert got == pytest.approx(naive.intraclass_correlation(groups), abs=1e-6)
     world.close()
+
+
+def test_the_parent_counts_less_if_directories_are_large():
+    """The weight of the parent falls with the files per directory, from 15 on."""
+    for gate in (0.0, 0.4, 1.0):
+        for files in (0.0, 1.0, 14.9, 15.0, 30.0, 1e6):
+            got = hierarchy.parent_weight(gate, files)
+            assert got == pytest.approx(naive.parent_weight(gate, files))
+    assert hierarchy.parent_weight(1.0, 30.0) == 0.25
 
 
 @pytest.mark.deep

@@ -76,19 +76,19 @@ def test_the_tools_say_what_they_change(daemon: str) -> None:
 
 
 def test_a_read_only_server_has_no_tool_that_writes(tree: Daemon) -> None:
-    """With read_only the writing tools are gone, and a recall counts no access."""
+    """With read_only the writing tools are gone, and no tool counts an access."""
 
     async def test(client: Client) -> None:
         names = {tool.name for tool in (await client.list_tools()).tools}
         assert names == set(DESCRIPTIONS) - set(WRITING)
         for name in WRITING:
             assert name in await failed(client, name)
-        recalled = await told(client, "recall", query="oolong")
+        recalled = await told(client, "recall", query="oolong", used=[kept.id])
         assert [memory["content"] for memory in recalled["memories"]] == ["Drinks oolong."]
 
-    tree.remember("Drinks oolong.", "preferences")
+    kept = tree.remember("Drinks oolong.", "preferences")
     run(test, tree.address, read_only=True)
-    tree.recall("oolong")  # counted within a second, as all before it
+    tree.recall("oolong", used=[kept.id])  # counted within a second, as all before it
     end = time.monotonic() + 10
     while not (count := tree.recall("oolong", no_touch=True).results[0].access_count):
         assert time.monotonic() < end

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -45,10 +46,13 @@ def known(client: MessageClient, uri: str = NOTES) -> dict[int, tuple[str, int]]
         context = client.get(uri).context
     except ClientError:
         return {}
-    return {
-        p.memory.id: (clean(context.content[p.start : p.end]), p.memory.reinforcement)
-        for p in context.passages
-    }
+    ends = [*(i for i, p in enumerate(context.passages) if not p.continues), len(context.passages)]
+    found = {}
+    for first, behind in pairwise(ends):
+        p = context.passages[first]
+        text = context.content[p.start : context.passages[behind - 1].end]
+        found[p.memory.id] = clean(text), p.memory.reinforcement
+    return found
 
 
 def said(client: MessageClient, uri: str = NOTES) -> list[tuple[str, int]]:

@@ -15,7 +15,7 @@ from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_TOKENS, split
 from vikingd.memory import entries as memories
-from vikingd.memory.entries import check_section, check_text, clean, is_bare
+from vikingd.memory.entries import check_section, check_short, check_text, clean, is_bare
 
 ODD = [
     "# x",
@@ -121,8 +121,8 @@ files = st.builds(
 def added(content: str, text: str, section: str, title: str) -> tuple[str, int]:
     """Return the content with one more entry, and the start of that entry."""
     written = memories.added(content, text, section, title)
-    assert written.passage in written.cut == passages(written.content)
-    return written.content, written.passage.start
+    assert written.passages[0] in written.cut == passages(written.content)
+    return written.content, written.start
 
 
 def replaced(content: str, start: int, end: int, text: str) -> str:
@@ -253,16 +253,16 @@ def test_the_form_is_what_markdown_shows(text: str, form: str) -> None:
     assert clean(text) == form
 
 
-def test_a_text_must_say_something_that_fits_one_passage() -> None:
-    """Empty, wordless and too long texts are refused; the longest valid text is one passage."""
-    for text in ("", " \n", "---", "...!", "a\0b"):
+def test_a_text_must_say_something_and_a_fact_fits_one_passage() -> None:
+    """Empty and wordless texts are refused; the longest fact is one passage."""
+    for text in ("", " \n", "---", "...!", "📌", "📌 ---", "a\0b"):
         with pytest.raises(InvalidField, match=r"^text: "):
             check_text(text)
     assert check_text(" likes tea\r\n") == "likes tea"
-    with pytest.raises(InvalidField, match="has some 321 tokens, an entry at most 320"):
-        check_text("x" * (4 * MAX_TOKENS + 1))
+    with pytest.raises(InvalidField, match="has some 321 tokens, at most 320"):
+        check_short("x" * (4 * MAX_TOKENS + 1))
     with pytest.raises(InvalidField, match="at most 320"):
-        check_text("\n".join(["ab"] * 250))  # too long with its indentation
+        check_short("\n".join(["ab"] * 250))  # too long with its indentation
     for text in ("x" * 4 * MAX_TOKENS, "中" * MAX_TOKENS, "\n".join(["ab"] * 182)):
         for file in ("", "- a\r\n", "1. a\r\n"):
             content, start = added(file, check_text(text), "", TITLE)
@@ -271,9 +271,9 @@ def test_a_text_must_say_something_that_fits_one_passage() -> None:
 
 
 def test_what_is_much_too_long_is_refused_unread() -> None:
-    """A text or a section of a million characters is refused by its length."""
-    with pytest.raises(InvalidField, match=r"^text: has 1,000,000 characters.* 320 tokens: put"):
-        check_text("a\n" * 500_000)
+    """A text of more than a file may have, or a long section, is refused by its length."""
+    with pytest.raises(InvalidField, match=r"^text: has 3,000,000 bytes.* 2,097,152: split"):
+        check_text("a\n" * 1_500_000)
     with pytest.raises(InvalidField, match=r"^section: .*at most 120 characters"):
         check_section("a\n" * 500_000)
     assert check_text("\n" * 60_000 + "tea") == "tea"

@@ -7,14 +7,15 @@ from datetime import timedelta
 import pytest
 
 from tests.daemons import serving
-from tests.memory.recall_helpers import LAMP, NOW, SEARCH, USER, contents, entries, micros, vector
+from tests.memory.recall_helpers import LAMP, NOW, USER, contents, entries, micros, vector
 from tests.patience import eventually
-from vikingd.client import ClientError, Draft, RecallPath, Rrf, WeightedSum
+from vikingd.client import ClientError, ContextItem, Draft, RecallPath, Rrf, WeightedSum
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Entry
 from vikingd.pb.memories_pb2 import (
     RECALL_PATH_HYBRID,
 )
+from vikingd.pb.retrieval_pb2 import DROP_REASON_BUDGET
 
 
 @pytest.fixture
@@ -170,28 +171,48 @@ def test_an_identifier_is_found_by_words_alone(client: MessageClient) -> None:
 # Accesses
 
 
-def test_what_a_search_returns_counts_as_accessed_within_a_second(client: MessageClient) -> None:
-    """Each answer counts one access; no_touch and memories beyond the budget count none."""
-    client.put([entries("harbour one", "harbour two " + "and more " * 50)])
-    client.recall("harbour", no_touch=True)
-    for _ in range(20):
-        assert len(client.recall("harbour", max_tokens=20).results) == 1
-    eventually(lambda: client.get(f"{USER}/notes.md").context.access_count >= 20)
-    counts = [p.memory.access_count for p in client.get(f"{USER}/notes.md").context.passages]
-    assert counts == [20, 0]
+def counts(client: MessageClient) -> list[int]:
+    """Return the accesses of the memories of the file of `entries`."""
+    return [p.memory.access_count for p in client.get(f"{USER}/notes.md").context.passages]
+
+
+def test_what_was_used_counts_as_accessed_and_not_what_was_returned(client: MessageClient) -> None:
+    """Ids in `used` and reinforced ones count one access each; a recall alone counts none."""
+    client.put([entries("harbour one", "harbour two", "harbour three")])
+    one, two, three = (p.memory.id for p in client.get(f"{USER}/notes.md").context.passages)
+    for _ in range(3):
+        assert len(client.recall("harbour").results) == 3
+    client.recall("harbour", used=[one], no_touch=True)
+    client.reinforce(two, by=4)
+    client.reinforce(used=[three])
+    client.reinforce(three, used=[two, three])
+    client.recall("preferences", used=[one, one + 10**9], without=())
+    # Accesses are written in order, so any earlier access is counted by now.
+    eventually(lambda: counts(client)[0])
+    assert counts(client) == [1, 2, 2]
+    assert [p.memory.reinforcement for p in client.get(f"{USER}/notes.md").context.passages] == [
+        *(0, 4, 1)
+    ]
     assert client.recall("harbour", no_touch=True).results[0].parts.access > 0
 
 
-def test_what_is_read_without_a_search_is_not_counted(journal: MessageClient) -> None:
-    """The fast path and the timeline count no access."""
-    journal.put([Draft(f"{USER}/preferences.md", content="- tea\n")])
-    assert contents(journal.recall("preference"))
-    assert contents(journal.recall("today", now=NOW))
-    journal.put([entries("harbour")])
-    assert contents(journal.recall("harbour", without=SEARCH)) == ["harbour"]
-    # Accesses are written in order, so any earlier access is counted by now.
-    eventually(lambda: journal.get(f"{USER}/notes.md").context.access_count)
-    assert {c.uri for c in journal.tree(USER) if c.access_count} == {f"{USER}/notes.md"}
+def test_what_a_context_places_in_a_prompt_counts_as_accessed(client: MessageClient) -> None:
+    """The memories whose text is in a built context count once; those beyond the budget do not."""
+    uri = f"{USER}/notes.md"
+    client.put([entries("harbour one", "no port", "harbour two " + "and more " * 80)])
+    client.build_context("harbour", max_tokens=40, full_text_only=True, no_touch=True)
+    built = client.build_context(
+        items=[ContextItem(uri, 1, 2.0), ContextItem(uri, 3, 1.0)],
+        max_tokens=6,
+        full_text_only=True,
+    )
+    assert "harbour one" in built.text
+    assert [piece.reason for piece in built.dropped] == [DROP_REASON_BUDGET]
+    eventually(lambda: counts(client)[0])
+    assert counts(client) == [1, 0, 0]
+    client.build_context(uris=[uri])
+    eventually(lambda: counts(client)[1])
+    assert counts(client) == [2, 1, 1]
 
 
 # Refusals

@@ -61,7 +61,14 @@ def test_a_reader_recalls_and_refuses_to_remember(tmp_path: Path) -> None:
         with on_store(tmp_path, "--reader", "--writer-listen", writer.alone) as reader:
             found = reader.client.recall("harbour", min_revision=reply.revision)
             assert [memory.content for memory in found.results] == ["The harbour."]
-            assert "accesses are not counted" in "".join(note.detail for note in found.degraded)
+            assert not found.degraded
+            for counted in (
+                reader.client.recall("harbour", used=[reply.id]),
+                reader.client.build_context("harbour"),
+            ):
+                assert [note.detail for note in counted.degraded] == [
+                    "accesses are not counted: this process is a reader"
+                ]
             client = reader.client
             for call, args in (
                 (client.remember, ("x", "notes")),

@@ -9,8 +9,8 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from vikingd.domain.store_changes import Waiting
+from vikingd.models.embed.backlog_thread import Allowance
 from vikingd.models.embed.backlog_worker import BacklogWorker
-from vikingd.models.embed.backlogs import Allowance
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 

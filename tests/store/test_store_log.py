@@ -19,7 +19,7 @@ from vikingd.domain.errors import StoreDamaged
 from vikingd.store.sqlite.sqlite_schema import DATABASE
 from vikingd.system import sealed_files as sealed
 from vikingd.system.log_frames import broken_frame
-from vikingd.system.marks import Mark, MarkFile
+from vikingd.system.revision_marks import Mark, MarkFile
 
 LOG = f"{DATABASE}-wal"
 HEADER, FRAME = 32, 24 + 4096

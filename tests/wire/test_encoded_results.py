@@ -45,7 +45,7 @@ from vikingd.pb.retrieval_pb2 import (
 from vikingd.plan.find_plan import compile_find
 from vikingd.plan.retrieve_plan import compile_retrieve
 from vikingd.wire.messages import encoded_results
-from vikingd.wire.messages.encode import fields_of
+from vikingd.wire.messages.common_messages import fields_of
 from vikingd.wire.messages.encoded_results import EncodedResults, batched
 from vikingd.wire.messages.find_reply import find_reply
 from vikingd.wire.messages.retrieve_reply import retrieve_reply

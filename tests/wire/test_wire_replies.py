@@ -39,7 +39,7 @@ from vikingd.pb import (
     retrieval_pb2,
 )
 from vikingd.wire.intake import fault_in
-from vikingd.wire.messages import decode, encode
+from vikingd.wire.messages import common_messages, decode
 from vikingd.wire.messages.encoded_results import EncodedResults
 from vikingd.wire.messages.find_reply import find_reply, find_trace
 from vikingd.wire.status_errors import CODES, code_of, status_of
@@ -65,7 +65,7 @@ def context(uri: str = FILE, **fields: object) -> Context:
 
 def page_of(found: list[Context], limit: int) -> tuple[list[contexts_pb2.Context], str]:
     """Return the first page of some contexts, and its token."""
-    page = encode.Page(limit)
+    page = common_messages.Page(limit)
     all(page.add(one) for one in found)
     return page.contexts, page.next_page_token
 
@@ -114,7 +114,7 @@ def test_page_size_is_bounded() -> None:
 
 def test_context_is_sent_whole() -> None:
     """Each field of a context arrives, with its type and its times to the microsecond."""
-    message = encode.context(
+    message = common_messages.context(
         context(
             "viking://agent/skills/s.md",
             metadata={"n": 1, "l": ["x"]},
@@ -247,6 +247,8 @@ def test_trace_is_sent_whole() -> None:
         StopReason.OUT_OF_REACH,
         True,
         1.5,
+        0.4,
+        20.0,
         ("2026-11-24",),
         "Who is Ada?",
     )
@@ -255,6 +257,7 @@ def test_trace_is_sent_whole() -> None:
     assert names == set(sent.DESCRIPTOR.fields_by_name)
     assert sent.method == retrieval_pb2.METHOD_BEST_FIRST
     assert (sent.scope_texts, sent.rescored, sent.rounds) == (3, 5, 10)
+    assert (sent.other_script_cap, sent.files_per_directory) == (0.4, 20.0)
     assert sent.means[0].with_prior
     assert sent.directories[0].parts.final == 0.9
 

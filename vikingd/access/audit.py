@@ -22,8 +22,8 @@ _log = structlog.stdlib.get_logger(LOGGER)
 class Audit:
     """A writer of audit lines.
 
-    A line tells who did what from where, never secrets and never texts of contents. No value can
-    begin another line or another field, whatever a caller sends.
+    A line has the caller, the method, the objects, the address and the status of a call. It never
+    has secrets or texts of contents. Values are escaped, so that no caller can forge a line.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Audit:
 
     @property
     def is_on(self) -> bool:
-        """Whether the level of the log lets lines through."""
+        """True if the level of the log lets lines through."""
         return self._logger.isEnabledFor(logging.INFO)
 
     def write(

@@ -1,4 +1,4 @@
-"""The gate: who sends a call, by its key, its certificate or its address."""
+"""The identification of callers, by the key, the certificate or the address of a call."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AUTHORIZATION = "authorization"
 TENANT = "vikingd-tenant"
 
 MAX_HEADER = 256
-"""Characters of a value of metadata that is looked at."""
+"""The most characters of the metadata that name a key or a tenant; longer values are refused."""
 
 _SCHEME = "bearer "
 _LOOPBACK = ("unix:", "ipv4:127.", "ipv6:[::1]:", "ipv6:%5B::1%5D:")
@@ -34,13 +34,13 @@ Metadata = Sequence[tuple[str, str | bytes]]
 
 
 class Gate:
-    """Finds the caller of each call; for the event loop.
+    """Identifies the caller of each call. Its methods are called on the event loop alone.
 
     Args:
         keys: the keys.
-        allow_local: calls over loopback and unix sockets need no key, though keys exist.
-        trust_network: while no key exists, calls from other machines need none.
-        certificates: clients may have certificates, which count as keys.
+        allow_local: calls over loopback and unix sockets need no key, even if keys exist.
+        trust_network: while no key exists, calls from other machines need no key.
+        certificates: a client certificate counts as the key that names its subject.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Gate:
         """Return the caller of a call, and the limits of its key.
 
         Args:
-            metadata: of the call.
+            metadata: the metadata of the call.
             peer: the other end of the connection, as gRPC names it.
             subjects: returns the names in the verified certificate of the client, if it has one.
 

@@ -79,7 +79,7 @@ class KeyStore:
     The methods under "Calls" are for one thread, the event loop's. All others are for any thread.
 
     Args:
-        accept_older: accept keys that are older than they were, and name the valid ones in the log.
+        accept_older: accept a file that was replaced by an older one, and log the valid keys.
 
     Raises:
         StoreDamaged: the file is damaged, older than it was, or of a later version.
@@ -156,10 +156,10 @@ class KeyStore:
         return None
 
     async def catch_up(self) -> None:
-        """Look for changes of other nodes."""
+        """Read the changes of other nodes, see `SharedKeys.catch_up`."""
 
     def tenant_limits(self, tenant: str) -> Limits:
-        """Return the limits of a tenant, since the last call of another method here."""
+        """Return the limits of a tenant, from a cache that the next `caller` brings up to date."""
         limits = self._limits.get(tenant)
         if limits is None:
             row = self._read("SELECT limits FROM tenants WHERE name = ?", tenant)

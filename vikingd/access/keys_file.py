@@ -1,7 +1,7 @@
-"""The file of keys: its transactions, and its mark, which shows that it is older than it was.
+"""The file of keys: its transactions, and the detection of a file that an older one replaced.
 
-The mark is checked before the file is opened, as that of a store is: with older keys, revoked ones
-would be valid again.
+A mark beside the file names its last change. It is checked before the file is opened: in an older
+file, revoked keys would be valid again.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from vikingd.access.keys_schema import State, connect, read_state, state_of
 from vikingd.access.records import COLUMNS, key_of
 from vikingd.domain.errors import DiskFull, StoreDamaged, StoreFailed, StoreInUse
 from vikingd.system.log_frames import broken_frame, log_of
-from vikingd.system.marks import MarkFile
 from vikingd.system.open_files import OpenFiles
 from vikingd.system.regular_files import check_regular
+from vikingd.system.revision_marks import MarkFile
 from vikingd.system.sealed_files import sync
 
 FILE = "access.sqlite3"
@@ -36,9 +36,10 @@ class KeysFile:
 
     Args:
         path: the file; it is made if it is missing.
-        marker: its mark. An empty one, of an older version, says only that there was a key.
-        is_copy: it is a copy of the keys in a database, which is made again at each start.
-        accept_older: accept keys that went back, and name the valid ones in the log.
+        marker: the path of the mark. An empty mark, of an older version, says only that there was
+            a key.
+        is_copy: True if the file is a copy of the keys in a database, made again at each start.
+        accept_older: accept a file that was replaced by an older one, and log the valid keys.
 
     Raises:
         StoreDamaged: the file is damaged, older than it was, or of a later version.
@@ -120,7 +121,7 @@ class KeysFile:
             _log.warning("%s, the mark of the keys, cannot be written: %s", self._marker, error)
 
     def problem(self) -> str:
-        """Name a file that was deleted or replaced while it is open, with the reason."""
+        """Return the reason if a file was deleted or replaced while it is open; "" if none was."""
         return self._files.problem(with_sizes=False)
 
     def _check_files(self) -> None:
@@ -240,9 +241,9 @@ class KeysFile:
             _log.warning("no operator's key is left: start with --allow-local to create one")
 
     def start(self) -> None:
-        """Write the state of a start as the mark, once it is on disk.
+        """Sync the file at the start, then write its last change as the mark.
 
-        A killed process may have left a change that is in the log, but not yet on disk.
+        A killed process may have left a change in the log that is not on disk yet.
         """
         with self.transaction("IMMEDIATE") as db:
             state, marks = state_of(db), self._mark.read()

@@ -134,7 +134,7 @@ class Quotas:
     def enter(
         self, caller_key: str, of_key: Limits, tenant: str, of_tenant: Limits, request_bytes: int
     ) -> None:
-        """Take the places of a call. Each call that entered must leave.
+        """Count a call as begun, for its key and its tenant. `leave` must follow.
 
         Raises:
             QuotaExceeded: a limit of the key or of the tenant is reached. Nothing was taken. The
@@ -153,9 +153,9 @@ class Quotas:
         whole.enter(request_bytes, now)
 
     def leave(self, caller_key: str, tenant: str, reply_bytes: int) -> None:
-        """Give back the places of a call that entered, and charge the bytes of its reply.
+        """Count a call as ended, and charge the bytes of its reply.
 
-        The bytes may leave a debt, which later calls wait off.
+        If the bytes exceed those that are left, later calls are refused until the rate allows them.
         """
         now = 0.0
         for usage in (self._keys[caller_key], self._tenants[tenant]):

@@ -70,7 +70,7 @@ class TenantRecord:
 
 
 def check(new: NewKey) -> None:
-    """Raise InvalidField if a key may not be created so."""
+    """Raise InvalidField if a field of a new key is not allowed."""
     if new.is_operator and (new.grants or new.user):
         raise InvalidField("operator", "a key for an operator has no rights and no user of its own")
     if not new.is_operator and not new.grants:
@@ -109,7 +109,7 @@ def key_of(row: Sequence[Any]) -> Key:
 
 
 def seal(db: Connection, ids: Iterable[str]) -> None:
-    """Write the checksums of keys as they are now."""
+    """Compute and write the checksums of keys."""
     for id_ in ids:
         row = db.execute(f"SELECT {KEY} FROM keys WHERE id = ?", (id_,)).fetchone()
         if row is not None:
@@ -117,7 +117,7 @@ def seal(db: Connection, ids: Iterable[str]) -> None:
 
 
 def check_seal(row: Sequence[Any] | None) -> None:
-    """Raise StoreDamaged if a key is not as it was written; `row` is that of SEALED, if any."""
+    """Raise StoreDamaged if a key differs from its checksum; `row` is a row of SEALED, or None."""
     if row is not None and checksum(*row[:-1]) != row[-1]:
         raise StoreDamaged(
             f"the key {row[0]} is damaged: its row is not as it was written; revoke it and create "

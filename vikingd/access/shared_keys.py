@@ -1,4 +1,4 @@
-"""The keys and limits of nodes: they are in the database, and each node has a copy in its file."""
+"""The keys and limits of daemons that share a database (nodes); each has a copy in a file."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ _PAUSE = 1.0  # seconds without a look for keys of other nodes after one that fa
 
 
 class SharedKeys(KeyStore):
-    """The keys of all nodes.
+    """The keys of all nodes: the daemons that share a database.
 
-    Calls read the copy, also while the database is away. A change is made in the database, then in
-    the copy of this node. The other nodes are told, and a node that gets an unknown key looks.
+    Keys are checked against the copy of this node, also while the database cannot be reached. A
+    change is written to the database, then to the copy. The database notifies the other nodes. A
+    node that gets a key that it does not know reads the database.
 
     Args:
-        directory: has the copy.
-        tables: those of the database.
+        directory: the directory of the copy.
+        tables: the tables of keys in the database.
 
     Raises:
         StoreAway: the database cannot be reached.
@@ -57,10 +58,11 @@ class SharedKeys(KeyStore):
     # Calls
 
     async def catch_up(self) -> None:
-        """Look for changes of other nodes.
+        """Wait until this node has the keys that other nodes made or changed before this call.
 
-        Callers share a look, so that wrong keys do not load the database. A look that already runs
-        may be too old for a caller: such callers share the next one.
+        Concurrent callers share one read of the database, so that wrong keys do not load it. A
+        read that began before the call may be too old, so the caller waits for the next read. If
+        the read fails, the copy stays as it is, and this returns without an error.
         """
         if self._waiting is None:
             self._waiting = asyncio.create_task(self._look_after(self._running))

@@ -34,30 +34,34 @@ class Connection(Protocol):
 
 
 class Following(Protocol):
-    """The following of changes, until its end."""
+    """A subscription to changes of keys and limits."""
 
     def stop(self) -> None:
-        """Stop to follow."""
+        """End the subscription."""
 
 
 class SharedTables(Protocol):
     """The tables of all nodes; see `vikingd.store.postgres.access`."""
 
     def changing(self, *, key: str = "", tenant: str = "") -> AbstractContextManager[Connection]:
-        """Run a transaction with the next number of a change, and tell all nodes of it.
+        """Run a transaction that changes a key or a tenant, and notify all nodes at its commit.
 
         Args:
-            key, tenant: the id of the key, or the name of the tenant, that it changes.
+            key: the id of the changed key; "" for none.
+            tenant: the name of the changed tenant; "" for none.
         """
 
     def noting(self) -> AbstractContextManager[Connection]:
-        """Run a transaction that changes nothing that callers see."""
+        """Run a transaction whose changes need no notification, such as times of last use."""
 
     def asking(self) -> AbstractContextManager[Connection]:
-        """Run a transaction that reads one state."""
+        """Run a transaction whose reads see one state of the database."""
 
     def timeline(self) -> str:
-        """Return another text after the database was replaced by another one or by a standby."""
+        """Return an identifier of the server's history.
+
+        It changes when a standby is promoted, or when the database is replaced by another one.
+        """
 
     def subscribe(self, on_change: Callable[[], object]) -> Following:
         """Call `on_change` now, and after the changes of any node."""

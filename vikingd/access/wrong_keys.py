@@ -77,12 +77,12 @@ class Failures:
 
     @property
     def is_crowded(self) -> bool:
-        """Whether so many callers wait that the next one must be refused at once."""
+        """True if so many callers wait that the next one must be refused at once."""
         return self._waiting >= MOST_WAITING
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Count a caller as waiting while the context is open."""
+        """Count a caller as waiting within the `with` block."""
         self._waiting += 1
         try:
             yield

@@ -17,9 +17,16 @@ from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.shown_texts import name_of, shown
 from vikingd.context.build import BuiltContext, Plan, build
-from vikingd.context.prompt_parts import Piece
+from vikingd.context.deduplicated_parts import Piece
 from vikingd.domain import pace
-from vikingd.domain.answers import MESSAGE_BYTES, Degraded, ReplyBudget, Stage, size_of
+from vikingd.domain.answers import (
+    MESSAGE_BYTES,
+    Confidence,
+    Degraded,
+    ReplyBudget,
+    Stage,
+    size_of,
+)
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find_query import FindQuery
@@ -52,6 +59,8 @@ class Sources(NamedTuple):
     degraded: Degraded
     revision: int
     budget: ReplyBudget  # of the texts of their contexts
+    confidence: Confidence | None = None  # None for named items
+    left_out: int = 0  # pieces below the floor
 
 
 async def sources_of(
@@ -61,10 +70,12 @@ async def sources_of(
     source: Source,
     run: Runner,
     most_bytes: int,
+    floor: float | None = None,
 ) -> Sources:
     """Return the pieces of a source, of about `most_bytes`.
 
-    Contexts that the caller may not read are gone, as missing ones are.
+    Pieces of a query are left out if its confidence is below `floor`; None leaves out what is
+    NOTHING. Contexts that the caller may not read are gone, as missing ones are.
 
     Raises:
         NotFound: nothing readable exists below the target of the source.
@@ -75,17 +86,27 @@ async def sources_of(
         with below("find"):
             asked = await planned_find(engine, vectors, source, run)
             found = await asked.rerank(source.text, rerankers, run)
-        return await run.away(_of_find, engine, found, asked.embed, most_bytes)
+        return _above(await run.away(_of_find, engine, found, asked.embed, most_bytes), floor)
     if isinstance(source, RetrieveQuery):
         with below("retrieve"):
             planned = await planned_retrieve(engine, vectors, source, run)
-            return await run.away(
-                lambda: _of_retrieve(engine, planned.run(), planned.embed, most_bytes)
+            return _above(
+                await run.away(
+                    lambda: _of_retrieve(engine, planned.run(), planned.embed, most_bytes)
+                ),
+                floor,
             )
     now, revision, budget = perf_counter(), engine.snapshot.revision, ReplyBudget(most_bytes)
     pieces = await run.away(pieces_named, engine, source, CALLER.get(), budget)
     stages = Stage("embed", now, now), Stage("build", now, perf_counter())
     return Sources(pieces, stages, (), revision, budget)
+
+
+def _above(sources: Sources, floor: float | None) -> Sources:
+    """Return sources without their pieces if the confidence is below the floor."""
+    if sources.confidence is None or not sources.confidence.is_below(floor):
+        return sources
+    return sources._replace(pieces=(), left_out=len(sources.pieces))
 
 
 def built(engine: Engine, sources: Sources, plan: Plan) -> BuiltContext:
@@ -193,7 +214,8 @@ def _sources(
     """Return pieces with their stages and notes; the contexts of the pieces have a new budget."""
     stages = (embed, *found.stages, Stage("reply", started, perf_counter()))
     notes = (*found.degraded, *budget.notes())
-    return Sources(pieces, stages, notes, found.snapshot.revision, ReplyBudget(budget.limit))
+    room = ReplyBudget(budget.limit)
+    return Sources(pieces, stages, notes, found.snapshot.revision, room, found.confidence)
 
 
 def pieces_named(

@@ -32,20 +32,24 @@ class Deadline(Protocol):
 
 
 class Runner(Deadline, Protocol):
-    """Runs the pieces of one call: small ones by `here`, all others by `away`."""
+    """Runs the functions that one call consists of, its pieces, on the event loop or on threads.
+
+    Attributes:
+        is_heavy: True for a call of the lane of long calls, whose pieces all run on threads.
+        at_once: the most pieces of the call that run at the same time.
+    """
 
     is_heavy: bool
     at_once: int
-    """Pieces of one call that run at the same time."""
 
     async def here(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Run a small piece.
+        """Run a short function, and return its result.
 
-        A light call runs the piece on the event loop, a heavy call on a thread.
+        It runs on the event loop if the call is light, on a thread if the call is heavy.
         """
 
     async def away(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Run a piece on a thread."""
+        """Run a function on a thread, and return its result."""
 
 
 class Threads(Protocol):

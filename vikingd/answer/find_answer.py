@@ -18,6 +18,7 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.scope import place, row_at
 
+from vikingd.answer.confidence import features_of_find
 from vikingd.answer.find_hits import FindHits, Hit, best, merged
 from vikingd.answer.find_trace import explain
 from vikingd.answer.hit_relations import relations
@@ -55,19 +56,27 @@ def hits_of(scope: FindScope, scored: Scored, scratch: Scratch) -> FindHits:
     query, found, snapshot = scope.query, scored.found, scope.snapshot
     chosen: list[Hit] = []
     if query.levels != Levels.DIRECTORIES:
-        chosen += _files(scope, found)
+        threshold = query.score_threshold or 0.0
+        chosen += [hit for hit in _files(scope, found) if hit.score > threshold]
     if query.levels != Levels.FILES:
-        chosen += _best_directories(scope, found, scored.plan.threshold)
+        chosen += _best_directories(scope, found, query.score_threshold or 0.0)
     hits = best(snapshot, chosen, query.limit)
     trace = explain(scope, scored) if query.trace else None
     linked = relations(scope, scored, hits, scratch)
-    return FindHits(snapshot, hits, linked, Method(scored.plan.method), (), trace=trace)
+    features = features_of_find(scope, scored)
+    return FindHits(
+        snapshot, hits, linked, Method(scored.plan.method), (), trace=trace, features=features
+    )
 
 
 def hits_at(scope: FindScope, rows: Sequence[int]) -> FindHits:
-    """Return the hits at some nodes of a scope, in this order.
+    """Return the hits for given nodes of a scope, in their order.
 
-    Their scores are the plain ones, by meaning and words. A file without either scores 0.
+    Scores are by meaning and words, without a reranker. A file that matches by neither scores 0.
+
+    Args:
+        scope: the find and its scope.
+        rows: nodes of the scope, see `viking_kernels.arrays.encode_file`.
     """
     scratch = take_scratch(scope.snapshot)
     only, ends = scope.no_files(), scope.ends(files=True)

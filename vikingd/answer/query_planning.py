@@ -85,7 +85,15 @@ async def planned_find(
 
 
 class PlannedRetrieve(NamedTuple):
-    """A retrieval with its vector, and the lists that were made while the vector was."""
+    """A retrieval that is ready to run.
+
+    Attributes:
+        plan: the compiled request.
+        vector: the vector of the query; None if only words are searched.
+        degraded: notes for the reply.
+        embed: the time that the embedding of the query took.
+        ready: ranked lists that were computed during the embedding, by their names.
+    """
 
     plan: RetrievePlan
     vector: F32 | None

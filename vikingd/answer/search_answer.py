@@ -9,13 +9,14 @@ from itertools import chain
 from time import perf_counter
 from typing import NamedTuple
 
+from vikingd.answer.confidence import best_confidence
 from vikingd.answer.deadline import Deadline, Runner, wait_for_revision
 from vikingd.answer.find_hits import FindHits, Hit, Relations
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import find_all
 from vikingd.answer.several_questions import in_rounds, linked_of, rounds, twins_of
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
+from vikingd.domain.answers import Confidence, Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.find_query import FindQuery, Rerank, RerankStatus
 from vikingd.domain.rights import CALLER, Caller, Right
@@ -63,6 +64,11 @@ class SearchHits:
             linked, twins = linked_of(self.found), twins_of(self.found)
             return replace(self.found[0], hits=hits, linked=linked, twins=twins)
         return merged(self.found, limit)
+
+    @property
+    def confidence(self) -> Confidence:
+        """The confidence of the query that the scope is most likely about."""
+        return best_confidence(hits.confidence for hits in self.found)
 
 
 class Searcher:

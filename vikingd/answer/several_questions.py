@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TypeVar
 
+from vikingd.answer.confidence import best_confidence
 from vikingd.answer.find_hits import FindHits, Hit, Relations
 from vikingd.plan.find_plan import FindPlan
 
@@ -96,7 +97,8 @@ def answered(plans: Sequence[FindPlan], found: Sequence[FindHits]) -> FindHits:
         tuple(dict.fromkeys(note for one in found for note in one.degraded)),
         traces[0] if traces else None,
         rerank,
-        questions,
-        tuple(traces[1:]),
-        twins_of(found),
+        confidence=best_confidence(one.confidence for one in found),
+        questions=questions,
+        further_traces=tuple(traces[1:]),
+        twins=twins_of(found),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from viking_kernels import flat, weighted
+from viking_kernels import flat, weighted_search
 from viking_kernels.arrays import F32, F64, I32, I64, TEXTS, U8, RawQuery, decode_file, is_file
 from viking_kernels.dense import prepare
 from viking_kernels.find import ALL_FILES, NO_ROWS
@@ -149,12 +149,12 @@ def _windows(ranked: TextScope, vector: F32, rows: I32) -> tuple[I32, F64]:
     """Return texts with the passages beside them, and their scores; see `score_windows`."""
     snapshot = ranked.snapshot
     scratch = take_scratch(snapshot)
-    found = weighted.score_windows(
+    found = weighted_search.score_windows(
         *ranked.arrays,
         ranked.asked(vector, ranked.script(vector), dense=True, lexical=False),
         ranked.scope,
         snapshot.terms(ranked.terms.hashes, ranked.terms.weights),
-        weighted.WeightedPlan(*HALVES, 1, rows, ALL_FILES),
+        weighted_search.WeightedPlan(*HALVES, 1, rows, ALL_FILES),
         scratch,
     )
     keep_scratch(scratch)
@@ -187,12 +187,12 @@ def _look_by_both(
     snapshot = ranked.snapshot
     asked = ranked.asked(vector, ranked.script(vector), dense=True, lexical=False)
     scratch = take_scratch(snapshot)
-    rows, scores, parts = weighted.weighted_top(
+    rows, scores, parts = weighted_search.weighted_top(
         *ranked.arrays,
         asked,
         ranked.scope,
         snapshot.terms(ranked.terms.hashes, ranked.terms.weights),
-        weighted.WeightedPlan(
+        weighted_search.WeightedPlan(
             *weights,
             depth,
             _near(ranked, asked, weights, depth),

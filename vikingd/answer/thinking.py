@@ -95,8 +95,8 @@ class Walk:
     which is used if the reranker fails.
 
     Args:
-        scope: of the find.
-        started: the time of the compilation of its plan.
+        scope: the find and its scope.
+        started: the time when the compilation of the plan began, by `perf_counter`.
         degraded: notes for the reply.
     """
 
@@ -154,7 +154,12 @@ class Walk:
         return bool(self._rounds)
 
     def failed(self, reason: str, model: str) -> FindHits:
-        """Return QUICK's answer, with the reason for it."""
+        """Return the answer without a reranker, by meaning and words (SearchMode.QUICK).
+
+        Args:
+            reason: the failure of the reranker, for the reply.
+            model: the name of the reranker's model.
+        """
         detail = f"{reason}: scored by meaning and words"
         return replace(
             self.plain,

@@ -1,4 +1,4 @@
-"""Batches of contexts for Put. The daemon writes a batch without the contexts that it refuses."""
+"""Put in batches. If the daemon refuses contexts of a batch, it still writes the others."""
 
 from __future__ import annotations
 

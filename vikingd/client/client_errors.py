@@ -89,7 +89,8 @@ class RevisionNotReached(ClientError):
 class HistoryLost(ClientError):
     """The store went back and lacks a revision that this client has seen.
 
-    `metadata` has that `revision`, the `newest` one, and the point with which the session goes on.
+    `metadata` has that `revision`, the `newest` one, and the `point` (newest state) with which the
+    session goes on.
     """
 
 

@@ -34,13 +34,15 @@ class MemoryState:
 class ContextPassage:
     """A passage of a context: code points [start, end) of its content.
 
-    Only a passage of a memory file has `memory`.
+    Only a passage of a memory file has `memory`. One that `continues` belongs to the memory of the
+    passage before it.
     """
 
     section: str
     start: int
     end: int
     memory: MemoryState | None = None
+    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True)

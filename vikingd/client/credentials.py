@@ -10,7 +10,7 @@ from typing import Self
 import grpc
 
 from vikingd.client.argument_checks import described
-from vikingd.domain.addresses import TLS, Address, parse
+from vikingd.domain.daemon_addresses import TLS, Address, parse
 from vikingd.system import pem
 from vikingd.system.regular_files import read_text
 

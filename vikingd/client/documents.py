@@ -140,6 +140,7 @@ def context_input(draft: Document | Draft | contexts_pb2.ContextInput) -> contex
                 start=p.start,
                 end=p.end,
                 vector=p.vector,
+                continues=p.continues,
                 memory=None if p.entry is None else _memory_state(p.entry),
             )
             for p in draft.passages or ()

@@ -155,7 +155,7 @@ class Importer:
 
     @property
     def remaining(self) -> Collection[str]:
-        """Return the URIs of the compared contexts that were not removed."""
+        """The URIs of the stored contexts that this import has read and has not removed."""
         return self._present.keys()
 
     def _check_cancelled(self) -> None:

@@ -21,7 +21,7 @@ import grpc
 from vikingd.client.argument_checks import wrong_type
 from vikingd.client.client_errors import ClientError, StoreInUse
 from vikingd.client.clients import AsyncClient, Client
-from vikingd.domain.addresses import LONGEST_PATH
+from vikingd.domain.daemon_addresses import LONGEST_PATH
 from vikingd.system import platform
 from vikingd.system.regular_files import open_regular
 
@@ -60,8 +60,8 @@ class Daemon:
             (SERVER_NOT_STARTED).
 
     Attributes:
-        address: its address.
-        pid: its process id.
+        address: the address of the daemon.
+        pid: the process id of the daemon.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ from vikingd.client.values import (
     set_fusion,
     vector_bytes,
 )
-from vikingd.domain.answers import Degraded
+from vikingd.domain.answers import Confidence, Degraded
 from vikingd.domain.extract import ExtractSource, MemoryKind
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve_query import Rrf, WeightedSum
@@ -54,9 +54,11 @@ class Memory:
         reinforcement: the number of times that it was said again or reinforced.
         token_count: the tokens of the content.
         parts: the parts of the score; only from a search.
-        truncated: True: only the beginning of the file fits into the budget.
-        access_count: the number of earlier recalls that returned it.
+        truncated: True: only a part fits into the budget: the beginning of a file, or the passage
+            that was found of a memory of several passages.
+        access_count: the number of times that it was used.
         time: the time when it was last said; of a file, the time of the event in it.
+        pinned: True: `forget` takes it by its id alone.
     """
 
     id: int
@@ -71,6 +73,7 @@ class Memory:
     truncated: bool
     access_count: int
     time: datetime | None
+    pinned: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -88,6 +91,8 @@ class RecallResult(Rows[Memory]):
         revision: the revision that was searched.
         timings: the duration of each stage in seconds, in order.
         degraded: the failed or missing parts of the answer, each with its cause.
+        confidence: how far the answer can be relied on; 1 for a file or a day that the query names.
+        left_out: the number of memories that the search found and the floor left out.
         questions: those of a request that asks several, if a search answered.
     """
 
@@ -101,6 +106,8 @@ class RecallResult(Rows[Memory]):
     revision: int
     timings: Timings
     degraded: Degraded = ()
+    confidence: Confidence | None = None
+    left_out: int = 0
     questions: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Memory]:
@@ -206,15 +213,30 @@ class ReinforceResult:
 
 
 @dataclass(frozen=True, slots=True)
+class SparedMemory:
+    """A memory that meets the criteria and that only its id forgets, with the reason."""
+
+    memory: Memory
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetResult:
     """The memories that are gone from `revision` on, by URI and place; with `dry_run`, a preview.
 
-    `left_out` is the number of further memories, which do not fit into the reply.
+    Attributes:
+        forgotten: the memories.
+        revision: they are gone from this revision on.
+        left_out: the number of further memories, which do not fit into the reply.
+        spared: the memories that meet the criteria and stay, each with the reason.
+        spared_left_out: the number of further ones, which do not fit into the reply.
     """
 
     forgotten: tuple[Memory, ...]
     revision: int
     left_out: int = 0
+    spared: tuple[SparedMemory, ...] = ()
+    spared_left_out: int = 0
 
 
 # A repetition may count accesses twice.
@@ -239,7 +261,9 @@ def recall(
     skip_oversize: bool = False,
     no_touch: bool = False,
     min_revision: int = 0,
+    used: Iterable[int] = (),
     paths: Many[RecallPath] = (),
+    floor: float | None = None,
 ) -> memories_pb2.RecallRequest:
     """Recall the memories that matter now, within a budget of tokens.
 
@@ -262,10 +286,13 @@ def recall(
         now: the reference time of ages and of words such as "yesterday"; None: the clock.
         time_zone: the time zone of the caller, such as "Europe/Berlin"; "": UTC.
         skip_oversize: skip a memory that does not fit, and go on to smaller ones.
-        no_touch: do not count the returned memories as accessed.
+        no_touch: count no access.
         min_revision: answer from this revision or a later one.
+        used: the ids of memories of earlier recalls that were used since; each counts as accessed.
         paths: the strict form: the paths to try, in this order; a trigger word alone decides, and
             the first path with an answer gives all of it. (): the default form.
+        floor: the least `confidence.in_scope` of an answer from a search, in [0, 1]; 0: any;
+            None: the daemon's default, which leaves out what is NOTHING.
     """
     request = memories_pb2.RecallRequest(
         query=query,
@@ -282,7 +309,9 @@ def recall(
         skip_oversize=skip_oversize,
         no_touch=no_touch,
         min_revision=min_revision,
+        used=_ids((used,), "used"),
         paths=many_of(RecallPath, paths, "paths"),
+        floor=floor,
     )
     if weights is not None:
         own = request.weights
@@ -303,12 +332,13 @@ def remember(
     time: When | None = None,
     time_zone: str = "",
     exact: bool = False,
+    pinned: bool | None = None,
     request_id: str | None = None,
 ) -> memories_pb2.RememberRequest:
     """Write one memory, or reinforce it if it was said before.
 
     Args:
-        text: the text to remember, at most one passage long.
+        text: the text to remember; a long one is one memory of several passages.
         memory_type: "preferences", "tasks", "journal", ... or any name; not needed with `uri`.
         section: the heading above the memory; "": no heading.
         project: the project of the memory; "": no project.
@@ -316,6 +346,8 @@ def remember(
         time: the time when it was said; None: now.
         time_zone: the time zone of the caller, for the day of a journal; "": UTC.
         exact: compare wordings only, not their meaning.
+        pinned: True: `forget` takes the memory by its id alone; False: as any other; None: a known
+            memory stays as it is.
         request_id: a name for this call; repetitions with this name count once. None: a new name.
             "": no name.
     """
@@ -328,6 +360,7 @@ def remember(
         time=moment(time),
         time_zone=time_zone,
         exact=exact,
+        pinned=pinned,
         request_id=_request_id(request_id),
     )
 
@@ -367,16 +400,22 @@ def extract(
 
 @method(memories_pb2.ReinforceResponse, ReinforceResult, retried=_NAMED)
 def reinforce(
-    *ids: int | Iterable[int], by: int = 1, request_id: str | None = None
+    *ids: int | Iterable[int],
+    by: int = 1,
+    used: Iterable[int] = (),
+    request_id: str | None = None,
 ) -> memories_pb2.ReinforceRequest:
-    """Reinforce memories that proved true or useful, by their ids.
+    """Reinforce memories that proved true or useful, by their ids; count those that were used.
 
     Args:
-        ids: the ids of the memories, one by one or as a list.
+        ids: the ids of the memories, one by one or as a list. They count as used, too.
         by: the amount that is added to each counter.
+        used: the ids of memories that were used for an answer: they count as accessed alone.
         request_id: as in `remember`.
     """
-    return memories_pb2.ReinforceRequest(ids=_ids(ids), by=by, request_id=_request_id(request_id))
+    return memories_pb2.ReinforceRequest(
+        ids=_ids(ids), by=by, used=_ids((used,), "used"), request_id=_request_id(request_id)
+    )
 
 
 def _request_id(given: str | None) -> str:
@@ -395,6 +434,8 @@ def forget(
     now: When | None = None,
 ) -> memories_pb2.ForgetRequest:
     """Remove memories by their ids, or all memories of a scope that meet every criterion.
+
+    Criteria spare what is pinned, the profile, instructions, and what speaks of health.
 
     Args:
         ids: the ids of the memories, one by one or as a list.
@@ -419,5 +460,5 @@ def _scope(project: str, with_global: bool) -> memories_pb2.MemoryScope:
     return memories_pb2.MemoryScope(project=project, with_global=with_global or not project)
 
 
-def _ids(given: Iterable[int | Iterable[int]]) -> list[int]:
-    return flat(given, int, "ids", "ids of memories, such as 17")
+def _ids(given: Iterable[int | Iterable[int]], name: str = "ids") -> list[int]:
+    return flat(given, int, name, "ids of memories, such as 17")

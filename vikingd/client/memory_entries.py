@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
+from operator import attrgetter
 
 from vikingd.client.argument_checks import checked, described
 from vikingd.client.client_errors import ClientError, InvalidField, NotFound, RevisionDiffers
@@ -16,6 +18,7 @@ from vikingd.client.rpc_methods import AwaitedMethods, BlockingMethods
 from vikingd.client.steps import Call, Steps, arun, run
 from vikingd.client.values import micros_of
 from vikingd.domain.contexts import Entry, Passage
+from vikingd.domain.pinned_text import is_pinned, with_pin, without_pin
 from vikingd.memory.model import SHARED_ROOTS, memory_type_of, own_root, project_root
 
 _OWN = own_root("~").replace("users/~", "~")
@@ -35,7 +38,8 @@ class MemoryEntry:
         time: the time when it was last said.
         create_time: the time of its first write.
         reinforcement: the number of times that it was said again or reinforced.
-        access_count: the number of recalls that returned it.
+        access_count: the number of times that it was used.
+        pinned: True: `forget` takes it by its id alone.
     """
 
     id: int
@@ -47,6 +51,7 @@ class MemoryEntry:
     create_time: datetime | None
     reinforcement: int
     access_count: int
+    pinned: bool = False
 
 
 class _Scope:
@@ -161,27 +166,37 @@ class AsyncMemories(_Scope):
 def entries_of(file: Context) -> list[MemoryEntry]:
     """Return the memories of a file, in their order."""
     kind = memory_type_of(file.uri)
-    return [
-        MemoryEntry(
-            state.id,
-            file.uri,
-            _text(file.content, passage),
-            passage.section,
-            kind,
-            state.time,
-            state.create_time,
-            state.reinforcement,
-            state.access_count,
-        )
-        for passage in file.passages
-        if (state := passage.memory)
-    ]
+    entries = []
+    for passage in file.passages:
+        if state := passage.memory:
+            text = _text(file, passage)
+            entries.append(
+                MemoryEntry(
+                    state.id,
+                    file.uri,
+                    without_pin(text),
+                    passage.section,
+                    kind,
+                    state.time,
+                    state.create_time,
+                    state.reinforcement,
+                    state.access_count,
+                    is_pinned(text),
+                )
+            )
+    return entries
 
 
-def _text(content: str, passage: ContextPassage) -> str:
+def _text(file: Context, passage: ContextPassage) -> str:
     """Return the text of a memory, without the indentation of its further lines."""
-    indent = " " * _column(content, passage)
-    return content[passage.start : passage.end].replace(f"\n{indent}", "\n")
+    indent = " " * _column(file.content, passage)
+    return file.content[passage.start : _end(file, passage)].replace(f"\n{indent}", "\n")
+
+
+def _end(file: Context, at: ContextPassage) -> int:
+    """Return the end of the memory that begins with a passage."""
+    behind = file.passages[file.passages.index(at) + 1 :]
+    return max([at.end, *(p.end for p in takewhile(attrgetter("continues"), behind))])
 
 
 def _column(content: str, passage: ContextPassage) -> int:
@@ -233,8 +248,11 @@ def _rewritten(file: Context, at: ContextPassage, text: str) -> Document:
     assert at.memory is not None
     indent = " " * _column(file.content, at)  # further lines of an item are indented to match
     lines = [line.strip() for line in text.strip().splitlines()]
-    body = f"\n{indent}".join(line for line in lines if line)
-    grown = len(body) - (at.end - at.start)
+    end = _end(file, at)
+    was_pinned = is_pinned(file.content[at.start : end])
+    text = "\n".join(line for line in lines if line)
+    body = with_pin(text, was_pinned or is_pinned(text)).replace("\n", f"\n{indent}")
+    grown = len(body) - (end - at.start)
     state = at.memory
     entry = Entry(
         0,
@@ -246,14 +264,15 @@ def _rewritten(file: Context, at: ContextPassage, text: str) -> Document:
     passages = [
         Passage(at.section, at.start, at.start + len(body), entry=entry)
         if p is at
-        else Passage(p.section, p.start + grown, p.end + grown)
-        if p.start >= at.end
-        else Passage(p.section, p.start, p.end)
+        else Passage(p.section, p.start + grown, p.end + grown, continues=p.continues)
+        if p.start >= end
+        else Passage(p.section, p.start, p.end, continues=p.continues)
         for p in file.passages
+        if not at.start < p.start < end
     ]
     return Document(
         file.uri,
-        file.content[: at.start] + body + file.content[at.end :],
+        file.content[: at.start] + body + file.content[end:],
         passages=passages,
         update_mask=("content", "passages"),
         expected_revision=file.revision,

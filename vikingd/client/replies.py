@@ -102,7 +102,10 @@ def context_of(message: contexts_pb2.Context) -> Context:
         message.revision,
         message.overview,
         message.content,
-        tuple(Passage(p.section, p.start, p.end, entry=entry_of(p)) for p in message.passages),
+        tuple(
+            Passage(p.section, p.start, p.end, entry=entry_of(p), continues=p.continues)
+            for p in message.passages
+        ),
         tuple(Relation(r.uri, r.abstract, r.reason) for r in message.relations),
     )
 

@@ -12,7 +12,7 @@ import ssl
 from contextlib import suppress
 
 from vikingd.client.credentials import Credentials
-from vikingd.domain.addresses import TLS
+from vikingd.domain.daemon_addresses import TLS
 
 _REFUSED = re.compile(r"CERTIFICATE_VERIFY_FAILED: ([^:]+)")
 # Parts of the reason for that, with a hint.

@@ -27,8 +27,8 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
 from vikingd.ingest.file_tree import Stamp, uri_of_a_context
 from vikingd.ingest.files import Unchanged, Unreadable, former_sidecar, read_directory, read_file
-from vikingd.ingest.folder import Difference, Folder, has_vanished, remembered
-from vikingd.ingest.formats.reader import Documents
+from vikingd.ingest.folder_changes import Difference, Folder, has_vanished, remembered
+from vikingd.ingest.formats.document_reader import Documents
 from vikingd.ingest.jsonl import is_jsonl
 from vikingd.pb.contexts_pb2 import Context
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from unicodedata import category
 
 from vikingd.context.cut import LEFT_OUT
-from vikingd.context.prompt_parts import Part, Place, Segment
+from vikingd.context.deduplicated_parts import Part, Place, Segment
 from vikingd.domain.hidden import marked
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 from vikingd.domain.text import common_section

@@ -24,8 +24,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from vikingd.context.assemble import Cited, Style, assemble
-from vikingd.context.cut import cut
-from vikingd.context.prompt_parts import (
+from vikingd.context.cut import LEFT_OUT, cut
+from vikingd.context.deduplicated_parts import (
     ABSTRACT,
     CONTENT,
     MIN_REPEATED,
@@ -86,6 +86,7 @@ class BuiltContext:
     dropped: tuple[Dropped, ...]  # best first
     from_items: int  # pieces that are shown, themselves or by a summary
     is_cut: bool = False  # the limit of bytes, not of tokens, ended the text
+    shown: tuple[tuple[str, int, int], ...] = ()  # URI and code points of the contents that it has
 
 
 class _Step(NamedTuple):
@@ -150,6 +151,7 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
         dropped,
         len(pieces) - len(dropped),
         too_large,
+        tuple(_places(shown)),
     )
 
 
@@ -344,6 +346,17 @@ def _fill(shown: _Shown, steps: _Lazy, count: int, fits: Callable[[Part], bool])
             shown.summaries[uri] = added
     elif replaced:
         shown.summaries[uri] = replaced
+
+
+def _places(shown: _Shown) -> Iterator[tuple[str, int, int]]:
+    """Yield the places of contents whose text is shown; (0, 0) for other texts of a context."""
+    for part in shown.parts():
+        if part.is_placed:
+            for segment in part.segments:
+                if segment.text != LEFT_OUT:
+                    yield part.piece.uri, segment.start, segment.end
+        else:
+            yield part.piece.uri, 0, 0
 
 
 def _dropped(parts: Parts, shown: _Shown) -> Iterator[Dropped]:

@@ -15,8 +15,9 @@ from rich.text import Text
 from vikingd.client import RecallPath
 from vikingd.ctl import render
 from vikingd.ctl.command_session import Session, text_of
-from vikingd.ctl.reading import Tokenizer
+from vikingd.ctl.reading import Floor, Tokenizer
 from vikingd.ctl.write_commands import Yes, confirm
+from vikingd.domain.pinned_text import PIN
 from vikingd.pb import memories_pb2
 
 _AGE = re.compile(r"(\d+)d")
@@ -82,9 +83,12 @@ def recall(
     skip_oversize: Annotated[
         bool, typer.Option("--skip-oversize", help="Skip memories that are too large.")
     ] = False,
-    no_touch: Annotated[
-        bool, typer.Option("--no-touch", help="Do not count the shown memories as accessed.")
-    ] = False,
+    no_touch: Annotated[bool, typer.Option("--no-touch", help="Count no access.")] = False,
+    used: Annotated[
+        list[int] | None,
+        typer.Option(metavar="ID", help="A memory of an earlier recall that was used; repeatable."),
+    ] = None,
+    floor: Floor = None,
     now: Now = None,
     time_zone: Zone = "",
 ) -> None:
@@ -106,6 +110,8 @@ def recall(
         paths=_paths(search=search) if strict else (),
         skip_oversize=skip_oversize,
         no_touch=no_touch,
+        used=used or (),
+        floor=floor,
         now=now,
         time_zone=time_zone,
     )
@@ -133,6 +139,10 @@ def remember(
     exact: Annotated[
         bool, typer.Option("--exact", help="Compare wordings only, not their meaning.")
     ] = False,
+    pinned: Annotated[
+        bool | None,
+        typer.Option("--pinned/--no-pinned", help="Only its id can forget it; else as it is."),
+    ] = None,
 ) -> None:
     """Remember a text, or reinforce it if it was said before.
 
@@ -151,6 +161,7 @@ def remember(
         time=time,
         time_zone=time_zone,
         exact=exact,
+        pinned=pinned,
     )
     done = render.value_name(memories_pb2.RememberOutcome, reply.outcome)
     line = Text(f"{done} {reply.id} in {reply.uri} at revision {reply.revision}")
@@ -165,19 +176,27 @@ def remember(
 
 def reinforce(
     session: Session,
-    ids: Annotated[list[int], typer.Argument(metavar="ID...", help="Ids from recall.")],
+    ids: Annotated[
+        list[int] | None, typer.Argument(metavar="ID...", help="Ids from recall.")
+    ] = None,
     by: Annotated[int, typer.Option(min=1, help="Add this to each counter.")] = 1,
+    used: Annotated[
+        list[int] | None,
+        typer.Option(metavar="ID", help="Count it as used, without more; repeatable."),
+    ] = None,
 ) -> None:
-    """Reinforce memories that proved true or useful.
+    """Reinforce memories that proved true or useful, and count those that were used.
 
     RPC: viking.retrieval.v1.Memories/Reinforce
 
     Example: vikingctl reinforce 12 40
     """
-    reply = session.client.reinforce(*ids, by=by)
-    counts = zip(ids, reply.reinforcements, strict=True)
+    reply = session.client.reinforce(*(ids or ()), by=by, used=used or ())
+    counts = zip(ids or (), reply.reinforcements, strict=True)
     listed = ", ".join(f"{one} now {count}" for one, count in counts)
-    session.show(reply, Text(f"reinforced {listed} at revision {reply.revision}"))
+    done = [f"reinforced {listed}"] if ids else []
+    done += [f"counted {', '.join(map(str, used))} as used"] if used else []
+    session.show(reply, Text(f"{'; '.join(done)} at revision {reply.revision}"))
 
 
 def forget(
@@ -199,7 +218,9 @@ def forget(
 ) -> None:
     """Forget memories by their ids, or all memories of a scope that meet every criterion.
 
-    With criteria, and if stdin is a terminal, the command shows the memories and asks first.
+    Criteria spare what is pinned, the profile, instructions, and what speaks of health: these go by
+    their ids alone. With criteria, and if stdin is a terminal, the command shows the memories and
+    asks first.
 
     RPC: viking.retrieval.v1.Memories/Forget
 
@@ -217,14 +238,28 @@ def forget(
         )
 
     if not ids and not dry_run and not yes and sys.stdin.isatty():
-        there = asked(dry_run=True).forgotten
-        session.err.print(_memories(there))
-        if there:
+        there = asked(dry_run=True)
+        session.err.print(_memories(there.forgotten), _spared(there))
+        if there.forgotten:
             confirm("Forget all of these?")
     reply = asked(dry_run=dry_run)
     done = "would forget" if dry_run else "forgot"
-    end = Text(f"{done} {len(reply.forgotten):,} memories at revision {reply.revision}")
+    count = len(reply.forgotten) + reply.left_out
+    end = Text(f"{done} {count:,} memories at revision {reply.revision}").append(_spared(reply))
     session.show(reply, _memories(reply.forgotten) if reply.forgotten else None, footer=end)
+
+
+def _spared(reply: memories_pb2.ForgetResponse) -> Text:
+    """Return a line for each spared memory, with the reason."""
+    text = Text()
+    if count := len(reply.spared) + reply.spared_left_out:
+        text.append(f"\nspared {count:,} memories, which only their ids forget:")
+    for one in reply.spared:
+        memory = one.memory
+        text.append(f"\n{memory.id} {render.snippet(memory.content)}").append(
+            f" ({one.reason})", "dim"
+        )
+    return text
 
 
 def _paths(*, search: bool) -> tuple[RecallPath, ...]:
@@ -236,7 +271,7 @@ def _memories(memories: Iterable[memories_pb2.Memory]) -> Table:
     table = render.results_table("id", "score", "tokens", "said", "times", "memory", right=5)
     for memory in memories:
         line = Text(no_wrap=True, overflow="ellipsis")
-        line.append(render.snippet(memory.content))
+        line.append(PIN + " " if memory.pinned else "").append(render.snippet(memory.content))
         place = f"{memory.uri}{f' > {memory.section}' if memory.section else ''}"
         line.append(f"\n{place}", "dim")
         table.add_row(
@@ -261,6 +296,9 @@ def _footer(reply: memories_pb2.RecallResponse) -> Text:
     )
     if reply.reason:
         text.append(f"\n{reply.reason}")
+    text.append_text(render.confidence_words(reply, "nothing is known about that"))
+    if reply.left_out:
+        text.append("; --floor 0 shows the memories all the same", "yellow")
     text.append_text(render.questions_line(reply.questions))
     if reply.degraded:
         text.append("\n").append(render.degraded_lines(reply.degraded))

@@ -8,6 +8,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
@@ -105,6 +106,20 @@ def passage_line(section: str, text: str) -> Text:
     return line.append(snippet(text))
 
 
+def confidence_words(reply: Message, nothing: str = "nothing here is about this") -> Text:
+    """Return the confidence of a reply in words, on a line of its own; nothing if it is strong."""
+    if not reply.HasField("confidence"):
+        return Text()
+    confidence = reply.confidence  # type: ignore[attr-defined]
+    if confidence.strength == retrieval_pb2.STRENGTH_WEAK:
+        words = f"\nweak: probably {nothing}"
+    elif confidence.strength == retrieval_pb2.STRENGTH_NOTHING:
+        words = f"\nnothing: {nothing}"
+    else:
+        return Text()
+    return Text(f"{words} (confidence {confidence.in_scope:.2f})", "yellow")
+
+
 def find_footer(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse) -> Text:
     """Return the count of results, the revision, the duration and the degradations."""
     took = sum(map(milliseconds, reply.timings))
@@ -112,6 +127,7 @@ def find_footer(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse
     footer = Text(f"{results} · revision {reply.revision} · {took:.1f} ms", "dim")
     if reply.rerank.status == retrieval_pb2.RERANK_STATUS_OFF:
         footer.append(f" · not reranked: {reply.rerank.reason}")
+    footer.append_text(confidence_words(reply))
     footer.append_text(questions_line(reply.questions))
     return footer.append_text(degraded_lines(reply.degraded))
 
@@ -210,7 +226,7 @@ def context_details(context: Context) -> Group:
 
 
 def stats_table(stats: StatsResponse) -> Table:
-    """Return the state of the daemon."""
+    """Return a table of the state of the daemon, for a terminal."""
     embedder, index = stats.embedder, stats.index
     asked = embedder.query_cache_hits + embedder.query_cache_misses
     left = time_left(embedder.backlog_characters, embedder.characters_per_second)

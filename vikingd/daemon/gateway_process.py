@@ -16,7 +16,7 @@ import structlog
 
 from vikingd.config import ConfigError, Settings, usable
 from vikingd.daemon.logs import configure_logs
-from vikingd.domain.addresses import Address
+from vikingd.domain.daemon_addresses import Address
 from vikingd.gateway import http_address
 from vikingd.system import pem
 from vikingd.system.platform import end_with_parent

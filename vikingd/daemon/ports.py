@@ -10,7 +10,7 @@ from pathlib import Path
 import grpc
 
 from vikingd.daemon.grpc_certificates import GrpcCertificates
-from vikingd.domain.addresses import Address
+from vikingd.domain.daemon_addresses import Address
 from vikingd.system import platform
 from vikingd.system.regular_files import descriptor_of
 

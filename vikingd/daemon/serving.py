@@ -32,7 +32,7 @@ from vikingd.daemon.health import SERVICES, Health
 from vikingd.daemon.open_tenants import Collector, Tenants
 from vikingd.daemon.ports import bind, check_address
 from vikingd.daemon.tenant_directories import TENANTS
-from vikingd.domain.addresses import Address, parse
+from vikingd.domain.daemon_addresses import Address, parse
 from vikingd.domain.errors import VikingError
 from vikingd.domain.rights import DEFAULT_TENANT
 from vikingd.engine import Engine, EngineSettings, Shared

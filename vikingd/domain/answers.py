@@ -14,7 +14,7 @@ MESSAGE_BYTES = 64
 
 
 class Stage(NamedTuple):
-    """A part of the work on an answer, with its start and end by `time.perf_counter`."""
+    """A timed step of an answer, such as "embed" or "score"; times are of `time.perf_counter`."""
 
     name: str
     started: float
@@ -27,6 +27,37 @@ def seconds_of(stages: Iterable[Stage]) -> dict[str, float]:
     for name, started, ended in stages:
         seconds[name] = seconds.get(name, 0.0) + ended - started
     return seconds
+
+
+class Strength(IntEnum):
+    """The strength of an answer; see Strength in the proto for each value."""
+
+    STRONG = 1
+    WEAK = 2
+    NOTHING = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """Calibrated probabilities; Confidence in the proto documents each field."""
+
+    in_scope: float
+    among_results: float
+    strength: Strength
+
+    def is_below(self, floor: float | None) -> bool:
+        """Return whether an answer is below a floor of in_scope; None: whether it is NOTHING."""
+        if floor is None:
+            return self.strength is Strength.NOTHING
+        return self.in_scope < floor
+
+
+NO_CONFIDENCE = Confidence(0.0, 0.0, Strength.NOTHING)
+"""The confidence of an answer without results."""
+
+
+NAMED = Confidence(1.0, 1.0, Strength.STRONG)
+"""The confidence of an answer that the question names, as a file or a day."""
 
 
 class DegradationReason(IntEnum):
@@ -103,7 +134,12 @@ def size_of(text: str) -> int:
 
 
 def cut_notes(left_out: int, shortened: int) -> Degraded:
-    """Return the notes of a reply without `left_out` results and with `shortened` texts."""
+    """Return the notes for a reply that was cut to its limit of bytes; () if it was not cut.
+
+    Args:
+        left_out: the number of results that are not in the reply.
+        shortened: the number of texts that are only in part in the reply.
+    """
     if not left_out and not shortened:
         return ()
     return (

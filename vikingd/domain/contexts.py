@@ -31,9 +31,11 @@ class ContextType(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The state of one memory, which is a passage of a memory file; times in microseconds.
+    """The state of one memory: a passage of a memory file, with those that continue it.
 
-    An `id` of 0 and a time of None mean: unknown, or not given.
+    Times are in microseconds. An `id` of 0 and a time of None mean: unknown, or not given. In the
+    store each passage of a memory file has an entry. That of a passage that continues a memory is
+    `Entry.of_rest`: its id is negative and never leaves the store.
     """
 
     id: int = 0
@@ -42,12 +44,23 @@ class Entry:
     time: int | None = None
     created_at: int | None = None
 
+    @classmethod
+    def of_rest(cls, text_id: int, time: int, created_at: int) -> Entry:
+        """Return the entry of a text that continues the memory before it; no two ids are equal."""
+        return cls(-text_id, 0, 0, time, created_at)
+
+    @property
+    def is_rest(self) -> bool:
+        """True for a passage that continues a memory."""
+        return self.id < 0
+
 
 @dataclass(frozen=True, slots=True)
 class Passage:
     """A piece of a file's content: code points [start, end), with the headings above it.
 
     `vector` is b"" if none is given. `entry` is None for a passage without the state of a memory.
+    In a memory file, one that `continues` belongs to the memory of the passage before it.
     """
 
     section: str
@@ -55,6 +68,7 @@ class Passage:
     end: int
     vector: bytes = b""
     entry: Entry | None = None
+    continues: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +97,9 @@ class Draft:
         """Return the SHA-256 of all fields but vectors; equal hashes mean that nothing changed."""
         passages = None
         if self.passages is not None:
-            passages = [[p.section, p.start, p.end] for p in self.passages]
+            passages = [
+                [p.section, p.start, p.end, *([True] if p.continues else ())] for p in self.passages
+            ]
         record = [
             self.is_directory,
             self.abstract,
@@ -142,6 +158,7 @@ class Text:
     text: str  # to embed, headings included
     script: int
     vector: bytes = b""  # b"" if none is given
+    continues: bool = False  # it belongs to the memory of the text before it
 
 
 @dataclass(frozen=True, slots=True)

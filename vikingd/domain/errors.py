@@ -68,7 +68,8 @@ class AlreadyExists(VikingError, reason="ALREADY_EXISTS"):
 class Unauthenticated(VikingError, reason="UNAUTHENTICATED"):
     """The call has no valid key. The message does not say more than the caller may know.
 
-    A key that is named had its right secret, and is expired, revoked or of another tenant.
+    If the metadata names a key, the call had the right secret of it, but the key is expired,
+    revoked, or of another tenant.
     """
 
 

@@ -92,7 +92,10 @@ def marked(text: str) -> str:
 
 
 def first(text: str) -> str:
-    """Return the first hidden character of a text with its name; "" without one."""
+    """Return the code and name of the first hidden character in a text; "" if it has none.
+
+    For example, `U+202E (RIGHT-TO-LEFT OVERRIDE)`; see `named`.
+    """
     if text.isascii() and text.isprintable():
         return ""
     found = _hidden().search(text)

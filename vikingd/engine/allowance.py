@@ -25,14 +25,14 @@ class Meta(Protocol):
 
 
 class DailyAllowance:
-    """Counts the texts that a store embeds in each UTC day, and holds them against its limit.
+    """The number of texts that a store may still embed today, by the limit of its tenant.
 
-    The count is stored with the vectors, so that a restart does not begin a new day.
+    The count is stored with the vectors, so that a restart does not reset it. A day is a UTC day.
 
     Args:
-        store: has the count.
-        limit: the present limit.
-        clock: the time in seconds since 1970-01-01 UTC.
+        store: the store with the stored count.
+        limit: returns the limit.
+        clock: returns the time in seconds since 1970-01-01 UTC.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class DailyAllowance:
         self._day.embedded(texts, self._clock())
 
     def kept(self) -> Mapping[str, bytes]:
-        """Return the count as a value of the store's meta."""
+        """Return the count as a key and value for the table meta of the store."""
         return {_KEY: sealed(json.dumps(astuple(self._day)).encode())}
 
     def why(self) -> tuple[str, int]:

@@ -41,9 +41,9 @@ class Embedding:
     """Makes the vectors of queries at once, and the vectors of texts in the background.
 
     Args:
-        shared: makes the vectors; gets the time of each query vector and the cache figures.
-        store: has the texts and takes their vectors.
-        progress: shows a failure of the embedder at the start.
+        shared: the embedder, and the metrics of query vectors and their cache.
+        store: the store whose texts get vectors.
+        progress: called with a line for the operator if the embedder fails at the start.
         limit: the texts that may be embedded in a day; None: any number.
 
     Attributes:
@@ -156,7 +156,7 @@ class Embedding:
         return (queries.hits, queries.misses) if queries is not None else (0, 0)
 
     def stop(self) -> None:
-        """Stop the background work, and write the kept queries."""
+        """Stop the background work, and write the cached query vectors to their file."""
         self._unfollow()
         if self._worker is not None:
             self._worker.stop()

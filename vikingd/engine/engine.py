@@ -44,7 +44,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class EngineStats:
-    """The state of an engine; `problem` is why writes are refused, "" while they are accepted."""
+    """The state of an engine.
+
+    `problem` is the reason why writes are refused; "" while they are accepted.
+    """
 
     revision: int
     counts: StoreCounts
@@ -58,7 +61,7 @@ class EngineStats:
 
 @dataclass(frozen=True, slots=True)
 class Optimized:
-    """The base in use after an optimization, and the room that was given back."""
+    """The base of the index after an optimization, and the disk space that was freed."""
 
     generation: int
     base_revision: int
@@ -190,7 +193,7 @@ class Engine:
 
     @property
     def point(self) -> Point:
-        """A point that the snapshot contains; the snapshot is newer for a moment at most.
+        """The revision of the snapshot, as a Point. The snapshot may be newer for a moment.
 
         Raises:
             Corrupt, StoreAway: there is no snapshot, see `snapshot`.
@@ -229,15 +232,15 @@ class Engine:
 
     @property
     def away(self) -> str:
-        """The reason why this node cannot follow the others now; "" while it can."""
+        """The reason why commits of other nodes do not arrive now; "" while they do."""
         return self.store.away if isinstance(self.store, SharedStore) else ""
 
     @contextmanager
     def listening(self, listener: Callable[[], object]) -> Iterator[None]:
-        """Within the block, call `listener` after each commit, and when this reader is lost.
+        """Within a `with` block, call `listener` after each commit, and if no more will come.
 
-        The thread that follows commits makes the calls, so a listener must not wait or raise. It
-        may miss a commit during the beginning of the block.
+        The thread that applies commits makes the calls, so a listener must not wait or raise. A
+        commit during the beginning of the block may be missed.
         """
         self._listeners.add(listener)
         try:
@@ -268,14 +271,17 @@ class Engine:
         _ = self.writable_store
 
     def count_accesses(self, ids: Iterable[int]) -> bool:
-        """Count one access of each memory, to be written within a second.
+        """Count one access of each memory; a thread writes the counts within a second.
+
+        Args:
+            ids: the ids of entries; an id that occurs twice counts twice, and 0 is no memory.
 
         Returns:
-            False in a reader, which counts none.
+            False if this process only reads the store, so that nothing is counted.
         """
         if self._accesses is None:
             return False
-        self._accesses.count(ids)
+        self._accesses.count(filter(None, dict.fromkeys(ids)))
         return True
 
     def reembed(self, uri: str, after: str = "") -> Future[Committed]:
@@ -383,7 +389,8 @@ class Engine:
     def close(self, *, fold: bool = False) -> None:
         """Stop the embedder, finish the accepted writes, and close the store.
 
-        `fold` writes what is new in the index to disk first, so that the next opening is quick.
+        Args:
+            fold: compact the index first, so that the next start has less to index.
         """
         if self._own is not None:
             self._own.stop()

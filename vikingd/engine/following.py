@@ -1,4 +1,4 @@
-"""The index, kept in step with the store."""
+"""The update of the index by the commits of its store."""
 
 from __future__ import annotations
 
@@ -25,16 +25,20 @@ _log = logging.getLogger(__name__)
 
 
 def show_nothing(_: str) -> None:
-    """Show no progress."""
+    """Ignore a line for the operator."""
 
 
 class IndexFollower:
     """The index of a store: loaded or rebuilt at the start, then updated.
 
-    With `read_only`, another process writes the store and the bases.
+    Args:
+        store: the store that the index follows.
+        index: the index to load and update.
+        read_only: True if another process writes the store and the base of the index.
 
     Attributes:
-        damage: of the store, as far as the index was built from it, by its text.
+        damage: the damaged rows that were met while rows of the store were indexed. The key is
+            the message, so that each damage is logged once.
     """
 
     def __init__(
@@ -61,7 +65,7 @@ class IndexFollower:
 
     @property
     def point(self) -> Point:
-        """A point that the snapshot contains; the snapshot is newer for a moment at most."""
+        """A revision that the snapshot contains. The snapshot may be newer for a moment."""
         history = self._store.history
         return history.at(min(self._index.snapshot.revision, history.revision))
 
@@ -72,8 +76,11 @@ class IndexFollower:
     def load(self, progress: Progress) -> None:
         """Load the base on disk with all changes since; rebuild the index if that fails.
 
+        Args:
+            progress: called with lines for the operator.
+
         Raises:
-            StoreDamaged: the rebuild found damage, which is in the store then.
+            StoreDamaged: the rebuild failed, too: not the index but the store is damaged.
         """
         attempts = _READER_ATTEMPTS if self._read_only else 1
         for attempt in range(attempts):
@@ -93,11 +100,11 @@ class IndexFollower:
             raise store_damaged(str(error)) from error
 
     def follow(self) -> bool:
-        """Take the commits of the process that writes; return whether there were any.
+        """Apply the commits of the process that writes; return whether there were any.
 
         Raises:
-            Corrupt: for example, the writer has just replaced the base, or has forgotten removals
-                because a newer base has them.
+            Corrupt: the changes since the last revision cannot be read. For example, the writer
+                has just replaced the base, or no longer keeps the removals of that time.
         """
         store, index = self._store, self._index
         revision = store.revision  # always read: it fails if the store has another model now
@@ -154,17 +161,18 @@ class IndexFollower:
 def follower_of(
     store: WritableStore | StoreReader, index: Index, *, read_only: bool
 ) -> IndexFollower:
-    """Return the follower of a store."""
+    """Return the follower for the kind of a store: one file, or a database that daemons share."""
     if isinstance(store, SharedStore):
         return NodeFollower(store, index)
     return IndexFollower(store, index, read_only=read_only)
 
 
 class NodeFollower(IndexFollower):
-    """The index of a node: it takes the commits of this node and of others.
+    """The index of one of several daemons that share a database.
 
-    The index always belongs to a point of the history of the database. If the database went back,
-    the index is built again.
+    It applies the commits of this daemon and of the others, and always has the state of one
+    revision of the database. If the database was replaced by an older state of itself, the index
+    is built again.
 
     Attributes:
         gone_back: the reason why the index must not answer until it is built again; else "".
@@ -184,7 +192,7 @@ class NodeFollower(IndexFollower):
 
     @property
     def point(self) -> Point:
-        """A point that the snapshot contains; the snapshot is newer for a moment at most."""
+        """A revision that the snapshot contains. The snapshot may be newer for a moment."""
         return self._point
 
     def load(self, progress: Progress) -> None:
@@ -193,10 +201,10 @@ class NodeFollower(IndexFollower):
         self._point = self._nodes.read_history().at(self._index.snapshot.revision)
 
     def take(self, changes: list[Change], revision: int) -> None:
-        """Take a commit of this node, after the commits of others that came before it.
+        """Apply a commit of this daemon, after the earlier commits of the other daemons.
 
-        If they cannot be read now, the next look at the database takes them all. The commit is
-        made, and must not fail.
+        If the database cannot be read now, nothing is applied, and the next `follow` applies all.
+        That is no error, because the commit is durable already.
         """
         with self._lock, suppress(StoreAway):
             store, epoch = self._nodes.origin
@@ -207,7 +215,7 @@ class NodeFollower(IndexFollower):
                 self._catch_up()
 
     def follow(self) -> bool:
-        """Take the commits of all nodes; return whether there were any."""
+        """Apply the commits of all daemons; return whether there were any."""
         with self._lock:
             return self._catch_up()
 

@@ -64,6 +64,8 @@ def _split(context: Context, stored: Sequence[StoredEntry]) -> Prepared | None:
     for text in pieces:
         while left and left[0].start <= text.start:
             owner, is_taken = left.pop(0).entry, False
+        if text.continues and is_taken:
+            continue
         rest = Entry(time=owner.time, created_at=owner.created_at)
         given[text.ordinal] = rest if is_taken else owner
         is_taken = True

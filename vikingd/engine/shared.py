@@ -11,7 +11,7 @@ from viking_kernels.arrays import F32, SCRIPTS
 from vikingd.domain.checksums import opened, sealed
 from vikingd.domain.errors import DiskFull, EmbedderFailed
 from vikingd.engine.store_opening import Progress
-from vikingd.models.embed.backlogs import Backlogs
+from vikingd.models.embed.backlog_thread import Backlogs
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.prior_centroids import prior_means
 from vikingd.models.embed.provider_choice import open_provider
@@ -31,8 +31,8 @@ class Shared:
     Any number of engines may use it, on any threads.
 
     Args:
-        settings: of the provider.
-        metrics: gets the times of compactions and query vectors.
+        settings: the settings of the embedding provider.
+        metrics: counts the times of compactions and query vectors.
         store: the URL of the PostgreSQL database; "" with SQLite.
 
     Attributes:
@@ -86,7 +86,7 @@ class Shared:
         return prior
 
     def warm(self, progress: Progress) -> None:
-        """Embed the first question of the process; it takes a model longer than others."""
+        """Embed a question, because the first one takes a model longer than later ones."""
         with self._lock:
             if self._is_warm:
                 return

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from vikingd.store.postgres.postgres_database import Database
 
 Progress = Callable[[str], None]
-"""Shows a step of a long start to the user."""
+"""Called with a line for the operator at each step of a long start."""
 
 _SMALL_CACHE_KIB = 4096  # of the database, for an engine of many
 _INDEX = "index"  # the directory of the bases, within that of the store
@@ -52,10 +52,16 @@ class EngineSettings:
 def open_store(
     settings: EngineSettings, provider: Provider, database: Database | None
 ) -> WritableStore | StoreReader:
-    """Open the store to write it, or to read it only.
+    """Open the store that the settings name.
 
     Args:
-        database: of the node; None with SQLite.
+        settings: the settings; with `reader`, the store is only read.
+        provider: the embedding provider, whose vectors the store must fit.
+        database: the PostgreSQL database; None with SQLite.
+
+    Raises:
+        StoreMismatch: the store has vectors of another model.
+        StoreInUse: another process writes the store.
     """
     model, dimension = provider.model, provider.dimension
     if settings.reader:

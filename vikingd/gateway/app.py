@@ -1,4 +1,4 @@
-"""The application: its routes on one screen."""
+"""The application of the gateway: the table of its routes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from starlette.types import ASGIApp
 from vikingd.client import AsyncClient
 from vikingd.client.credentials import Credentials
 from vikingd.config import Settings, usable
-from vikingd.domain.addresses import Address, parse
+from vikingd.domain.daemon_addresses import Address, parse
 from vikingd.gateway import docs, http_address
 from vikingd.gateway.callers import Callers
 from vikingd.gateway.context_resources import PREFIX, Contexts
 from vikingd.gateway.daemon_calls import Calls
-from vikingd.gateway.doors import Doors
 from vikingd.gateway.http_errors import JSON
 from vikingd.gateway.mcp_endpoint import PATH, Models
+from vikingd.gateway.outer_middleware import OuterMiddleware
 from vikingd.gateway.rest import BY_QUERY, Rest
 from vikingd.gateway.rpcs import RPCS
 from vikingd.gateway.signing_in import SigningIn
@@ -40,7 +40,7 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
     """Yield the application, which is connected to the daemon.
 
     Args:
-        settings: of the gateway, and of the daemon that it calls.
+        settings: the settings of the gateway, and of the daemon that it calls.
         listen: the address with the port that was taken.
 
     Raises:
@@ -59,7 +59,7 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
     router = Router(_routes(upstream, callers, calls, models), redirect_slashes=False)
     try:
         async with models.running():
-            yield Doors(router, listen, settings.gateway.hosts, settings.gateway.origins)
+            yield OuterMiddleware(router, listen, settings.gateway.hosts, settings.gateway.origins)
     finally:
         await client.close()
         await upstream.close()

@@ -99,11 +99,11 @@ class Sessions:
 
 
 class Callers:
-    """Finds the callers of requests.
+    """Finds the key of a request, in its header or by the session that its cookie names.
 
     Args:
-        needs_key: refuse a call without a key, because other machines reach the gateway. The daemon
-            would take it for one of its own machine.
+        needs_key: refuse requests without a key, because other machines reach the gateway. To the
+            daemon, such a call would look like one from its own machine, which needs no key.
         cookie: the name of the cookie with the id of a session.
     """
 

@@ -13,13 +13,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from vikingd.gateway.http_errors import Fault
 
 MOST = 1000
-"""Open connections."""
+"""The most open connections."""
 
 HEAD_BYTES = 16 << 10
-"""Of a request: the largest head that arrives in parts."""
+"""The most bytes of the head of a request that arrives in several reads."""
 
 SECONDS = 30.0
-"""The time until the head of the next request is complete, and until a client reads on."""
+"""The most seconds until the head of a request is complete, or until a client reads on."""
 
 
 _BARE_LF = re.compile(rb"(?<!\r)\n")
@@ -79,9 +79,11 @@ def _check(request: h11.Request) -> None:
 
 
 class Connection(H11Protocol):
-    """A connection that ends if its client is too slow, and answers one that has sent all.
+    """A connection of a client, with time-outs.
 
-    uvicorn waits for the first head for ever, and for a later one from its first byte on.
+    It is closed if the head of a request is not complete in time, or if the client stops reading.
+    uvicorn alone waits for the first head without a limit, and counts for later heads from their
+    first byte on. A client that has closed its sending side still gets its replies.
     """
 
     conn: _Parser
@@ -94,7 +96,7 @@ class Connection(H11Protocol):
         self.conn = _Parser(HEAD_BYTES)
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a head, or refuse a connection too many."""
+        """Start the time-out of the first head; refuse a connection above the limit."""
         super().connection_made(transport)
         if len(self.connections) > MOST:
             self._refuse(Fault(503, "too many connections are open", retry_after=1.0))
@@ -109,14 +111,17 @@ class Connection(H11Protocol):
         super().connection_lost(exc)
 
     def handle_events(self) -> None:
-        """Take what has arrived; a head ends the wait for it."""
+        """Parse the bytes that have arrived; a complete head stops its time-out."""
         before = self.cycle
         super().handle_events()
         if self.cycle is not before and self._head is not None:
             self._head.cancel()
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """Keep the connection for the replies to what has arrived whole; TLS cannot."""
+        """Return True to keep the connection until the requests received so far are answered.
+
+        asyncio ignores this for TLS.
+        """
         self._has_ended = True
         return self._is_answering()
 
@@ -125,19 +130,19 @@ class Connection(H11Protocol):
         return cycle is not None and not (cycle.response_complete or cycle.more_body)
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next head, which may have arrived already."""
+        """Start the time-out of the next head, which may have arrived already."""
         self._wait_for_head()
         super().on_response_complete()
         if self._has_ended and not self._is_answering():
             self.transport.close()
 
     def pause_writing(self) -> None:
-        """Begin to wait for a client that does not read."""
+        """Start the time-out of a client that does not read."""
         super().pause_writing()
         self._stall = self.loop.call_later(SECONDS, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """End the wait for a client that did not read."""
+        """Stop the time-out of a client that did not read."""
         super().resume_writing()
         if self._stall is not None:
             self._stall.cancel()

@@ -1,4 +1,4 @@
-"""The calls of requests: with the key of their caller, until their deadline or their end."""
+"""The calls to the daemon that HTTP requests make, with the key of the caller."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import grpc
 from starlette.requests import ClientDisconnect, Request
 
 from vikingd.gateway import json_form
-from vikingd.gateway.bodies import LARGE, Bodies, too_large
+from vikingd.gateway.body_reading import LARGE, Bodies, too_large
 from vikingd.gateway.callers import Caller, Callers
 from vikingd.gateway.http_errors import CallFailed
 from vikingd.gateway.rpcs import RPCS, Rpc
@@ -21,10 +21,10 @@ from vikingd.gateway.upstream import Upstream
 from vikingd.pb.contexts_pb2 import ListRequest
 
 Fields = Callable[[bytes], Any]
-"""Makes the fields of a request, in their JSON form, of a body."""
+"""Parses the body of an HTTP request into the fields of an RPC request, in their JSON form."""
 
 INLINE = 16 << 10
-"""Bytes of a body; what is no larger is parsed on the event loop, within some 20 ms at worst."""
+"""Bytes of a body up to which the event loop parses it; that takes about 20 ms at worst."""
 
 _CHECK = RPCS["list"], ListRequest(page_size=1).SerializeToString()
 _CHECK_TIMEOUT = 10.0  # seconds; a wrong key waits up to two
@@ -33,19 +33,24 @@ Result = TypeVar("Result")
 
 
 class Reply(NamedTuple):
-    """A reply, and the part of it that is shown, as JSON."""
+    """A reply of the daemon.
+
+    Attributes:
+        message: the whole reply, a protobuf message.
+        json: the body of the HTTP response: the reply, or one field of it.
+    """
 
     message: Any
     json: bytes
 
 
 class Calls:
-    """Calls the daemon for requests.
+    """Calls the daemon for HTTP requests.
 
     Args:
-        upstream: the daemon.
-        callers: finds the keys.
-        most: bytes of the largest request.
+        upstream: the connection to the daemon.
+        callers: finds the key of a request.
+        most: bytes of the largest request to the daemon.
     """
 
     def __init__(self, upstream: Upstream, callers: Callers, most: int) -> None:
@@ -65,14 +70,19 @@ class Calls:
         timeout: float | None,
         shown: str = "",
     ) -> Reply:
-        """Call a unary RPC.
+        """Call a unary RPC with given fields.
 
         Args:
-            request: whose caller sends the call.
+            request: the HTTP request. Its caller's key is used, and its end cancels the call.
             rpc: the RPC.
-            fields: of its request, in their JSON form.
-            timeout: seconds until the deadline.
-            shown: the field of the reply with the part that is shown; "": all of it.
+            fields: the fields of the RPC's request, in their JSON form.
+            timeout: seconds until the deadline; None: no deadline.
+            shown: the field of the reply that becomes the HTTP body; "": the whole reply.
+
+        Raises:
+            CallFailed: the daemon, or the connection to it, answers with an error.
+            Fault: a field is invalid.
+            ClientDisconnect: the client went away.
         """
         caller = self._callers.of(request.headers)
         data = json_form.fill(rpc.request(), fields)
@@ -82,14 +92,26 @@ class Calls:
     async def send_body(
         self, request: Request, rpc: Rpc, fields: Fields, timeout: float | None
     ) -> Reply:
-        """Call a unary RPC with the fields that are made of the body."""
+        """Call a unary RPC with the body of an HTTP request.
+
+        Args:
+            request: the HTTP request, whose body is read here.
+            rpc: the RPC.
+            fields: parses the body into the fields of the RPC's request.
+            timeout: seconds until the deadline; None: no deadline.
+
+        Raises:
+            CallFailed: the daemon, or the connection to it, answers with an error.
+            Fault: the body or a field is invalid, too large or too slow.
+            ClientDisconnect: the client went away.
+        """
         async with self._received(request, rpc, fields) as (caller, data):
             return await self._sent(request, caller, rpc, data, timeout)
 
     async def stream_body(
         self, request: Request, rpc: Rpc, fields: Fields, timeout: float | None
     ) -> AsyncIterator[Any]:
-        """Call an RPC whose reply is a stream with such fields; yield its parts."""
+        """Call an RPC whose reply is a stream, as `send_body` does; yield the messages."""
         async with self._received(request, rpc, fields) as (caller, data):
             async for part in self._upstream.stream(rpc.path, data, caller.metadata, timeout):
                 yield rpc.reply.FromString(part)
@@ -105,7 +127,14 @@ class Calls:
 
     @asynccontextmanager
     async def body(self, request: Request) -> AsyncIterator[tuple[Caller, bytes]]:
-        """Yield the caller and the body of a request; a large one only of a valid key."""
+        """Yield the caller and the body of a request, for a `with` block.
+
+        A large body is read only after the daemon has accepted the caller's key.
+
+        Raises:
+            CallFailed: the daemon refuses the key.
+            Fault: the body is too large, too slow, or one of too many.
+        """
         caller = self._callers.of(request.headers)
         with self._signing_out(caller):
             async with self._bodies.read(request, partial(self.check, caller)) as body:

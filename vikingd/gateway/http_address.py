@@ -7,8 +7,8 @@ import socket
 from collections.abc import Iterable
 
 from vikingd.config import ConfigError
-from vikingd.domain.addresses import Address
-from vikingd.sections import HTTPS
+from vikingd.config_sections import HTTPS
+from vikingd.domain.daemon_addresses import Address
 
 _BACKLOG = 1024
 

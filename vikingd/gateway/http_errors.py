@@ -66,7 +66,7 @@ _WITHOUT_REASON: Final = {
 """Errors that gRPC itself raises. Its own messages name addresses."""
 
 _TOO_LARGE = "larger than max"
-"""In the words of gRPC for a message that the daemon does not take."""
+"""Words in gRPC's message if the daemon refuses a request for its size."""
 
 
 def _sendable(text: str) -> str:

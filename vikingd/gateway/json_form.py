@@ -1,4 +1,4 @@
-"""Messages in protobuf's JSON form, read strictly: what is wrong is told by its field."""
+"""Conversion of messages from and to protobuf's JSON form; errors name the invalid field."""
 
 from __future__ import annotations
 

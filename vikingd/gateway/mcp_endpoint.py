@@ -1,4 +1,4 @@
-"""MCP for models, by streamable HTTP at /mcp: no sessions, JSON replies."""
+"""The MCP endpoint of the gateway: streamable HTTP at /mcp, without sessions, with JSON replies."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Models:
 
     Args:
         client: a client of the daemon without a key.
-        callers: finds the keys.
-        calls: reads the bodies.
+        callers: finds the key of a request.
+        calls: used to read the body of a request within the limits of the gateway.
         read_only: leave out the tools that write.
     """
 
@@ -44,7 +44,7 @@ class Models:
         self._app = http_app(client_of, read_only, _UNCHECKED)
 
     def running(self) -> AbstractAsyncContextManager[Any]:
-        """Return the context in which the server answers."""
+        """Return a context manager; the endpoint answers within its `async with` block."""
         return self._app.router.lifespan_context(self._app)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from vikingd.gateway import json_form
-from vikingd.gateway.bodies import Bodies
+from vikingd.gateway.body_reading import Bodies
 from vikingd.gateway.callers import Caller, Callers, value_of
 from vikingd.gateway.daemon_calls import Calls, while_connected
 from vikingd.gateway.http_errors import JSON, Fault

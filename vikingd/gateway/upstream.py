@@ -29,8 +29,8 @@ class Upstream:
     """A channel to the daemon, for one event loop. It repeats no call.
 
     Args:
-        address: of the daemon.
-        credentials: the files of TLS; they have no key.
+        address: the address of the daemon.
+        credentials: the files of TLS. Each call brings the key of its caller.
 
     Raises:
         ValueError: the address or a file cannot be used.

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from viking_kernels import changes, compact
+from viking_kernels import compact, statistics_updates
 from viking_kernels.arrays import (
     DIRECTORIES,
     DOCUMENT_LENGTH,
@@ -182,7 +182,7 @@ def _mean_arrays(parents: I32, rows: _Arrays, raw: F32) -> _Arrays:
     count = counts[present]
     sums = compact.sum_vectors(parents, slots, len(count), text_dir, script, has_vector, raw)
     mean = np.empty(sums.shape, np.float32)
-    changes.divide_sums(sums, count, mean)
+    statistics_updates.divide_sums(sums, count, mean)
     code, scale, _ = quantized(mean)
     return {
         "mean_slot": slots,

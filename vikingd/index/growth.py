@@ -10,7 +10,7 @@ from viking_kernels.arrays import I32, I64
 
 
 def grown(old: npt.NDArray[Any], rows: int) -> npt.NDArray[Any]:
-    """Return a copy with room for more rows; rows behind the old ones are not set."""
+    """Return a copy of an array with `rows` rows; those behind the old rows are undefined."""
     new = np.empty((rows, *old.shape[1:]), old.dtype)
     new[: len(old)] = old
     return new

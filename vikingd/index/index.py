@@ -131,7 +131,7 @@ class Index:
                 self.damage = ""
 
     def look(self) -> str:
-        """Check that no mapped file was truncated, and return `damage`."""
+        """Check that no mapped file of the base was truncated, and return `damage`."""
         tail = self._tail
         files = tail.base.files
         if files is not None and not self.damage and (problem := files.shortened()):
@@ -161,13 +161,20 @@ class Index:
         self,
         changes_since: Callable[[int], tuple[Sequence[Change], int]] = lambda known: ([], known),
     ) -> bool:
-        """Load the base on disk and take the changes since; False: the store must be fed in.
+        """Load the base on disk, and apply the changes since it was written.
 
-        Readers see the old snapshot until the last change is taken. A base of revision 0 is from a
-        feed that was broken off, and is not used. Nor is a base from before the first vector.
+        Readers see the old snapshot until the last change is applied. Two bases are not used: one
+        of revision 0, which is from an interrupted rebuild, and one from before the first vector.
+
+        Args:
+            changes_since: returns the changes since a revision, and the newest revision.
+
+        Returns:
+            False if there is no usable base. Then the caller applies all contexts of the store.
 
         Raises:
-            Corrupt: there is a base, but it is not usable. Feeding in the store mends that.
+            Corrupt: the base is damaged. Applying all contexts of the store after `clear` mends
+                that.
         """
         stamp = bases.stamp(self._root)
         if self.damage and stamp == self._stamp:
@@ -206,24 +213,29 @@ class Index:
 
     @property
     def is_broken(self) -> bool:
-        """True if a commit or the store was taken only in part, so no other commit can follow."""
+        """True if a commit or a rebuild was applied only in part, so that no commit can follow."""
         return bool(self.damage) or self._is_torn or self._tail.revision < self.snapshot.revision
 
     def clear(self) -> None:
-        """Forget what was loaded, and leave the base on disk. The whole store must be fed in.
+        """Begin a rebuild: drop all rows from memory. The base on disk stays.
 
-        All commits of the feed but the last one have revision 0. Until that one, readers see the
-        old snapshot.
+        The caller applies all contexts of the store next, in several calls of `apply` with
+        revision 0 and a last one with the store's revision. Until then, readers see the old
+        snapshot.
         """
         self._stamp = bases.stamp(self._root)
         self._tail = self._empty(self._prior.shape[1])
         self._is_torn = False
 
     def apply(self, changes: Sequence[Change], revision: int) -> None:
-        """Take one commit; the next reader sees it.
+        """Apply one commit and publish a new snapshot.
+
+        Args:
+            changes: the changes of the commit, in order.
+            revision: the revision of the commit; 0 within a rebuild, see `clear`.
 
         Raises:
-            Corrupt: index and store differ.
+            Corrupt: a change does not fit the rows of the index.
         """
         with self._lock:
             if self._is_torn:
@@ -372,9 +384,10 @@ class Index:
         )
 
     def fold(self) -> None:
-        """Compact a tail that is not tiny, so that the next load is quick; the log tells failures.
+        """Compact the tail, unless it is tiny, so that the next load is quick.
 
-        A load of 100 contexts takes a quarter of the time of their indexing.
+        A failure is logged, not raised. To load 100 contexts takes a quarter of the time of
+        indexing them.
         """
         tail = self._tail
         least = max(_WORTH_FOLDING, tail.base.segment.sizes.texts // 16)

@@ -13,7 +13,7 @@ import weakref
 from vikingd.index.segment.segment_arrays import Segment
 
 MOST = 4
-"""Old bases that calls may need. With more of them, garbage is collected, then the log tells."""
+"""The most old bases that running calls explain. Above, garbage is collected, then it is logged."""
 
 _LEVELS = 4  # of holders that the log names
 

@@ -33,24 +33,24 @@ from viking_kernels.postings import of_terms
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.store_changes import Linked
-from vikingd.index.contents import Contents, Names
 from vikingd.index.ivf import InvertedFile
 from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.tail_postings import EMPTY, Levels
 from vikingd.index.metadata.columns import Columns
 from vikingd.index.segment.segment_arrays import Segment, Sizes
+from vikingd.index.shown_strings import Contents, Names
 
 Links = Mapping[int, Mapping[int, str]]
-"""The reason of each link, by each of its two nodes.
+"""The reasons of links: by a node, then by the node that it is linked with.
 
-A commit that changes links makes a new mapping. Nodes that ended stay in it.
+Each link is in it twice. A commit that changes links makes a new mapping. Removed nodes stay in it.
 """
 
 ENOUGH = 30
-"""Vectors in a mean that needs no prior."""
+"""The number of vectors from which a mean does not use the model's prior mean."""
 
 PRIOR_WEIGHT = 5.0
-"""Vectors that the prior counts for, in a mean of fewer than ENOUGH."""
+"""The number of vectors that the prior mean weighs as much as, in a mean of fewer than ENOUGH."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,9 +164,12 @@ class Snapshot:
         return row
 
     def scope(self, root: int, top: int = 0) -> tuple[Scope, Centroids, tuple[Mean, ...]]:
-        """Return the scope below a directory, with the mean of each script and its origin.
+        """Return the scope below a directory, with the mean vector of each script and its origin.
 
-        `top` is the directory itself or one above it. No mean is of more than its subtree.
+        Args:
+            root: the directory.
+            top: the directory itself or one above it. If the scope has fewer than ENOUGH vectors
+                of a script, the mean is that of a directory above, up to `top`.
         """
         known = self._scopes.get((root, top))
         if known is None:

@@ -14,8 +14,8 @@ from viking_kernels.rotation import rotate
 from vikingd.domain import uri as uris
 from vikingd.domain.store_changes import IndexedText, Linked, Upsert
 from vikingd.index.compaction import compacted
-from vikingd.index.contents import Names
 from vikingd.index.lexicon import tokens
+from vikingd.index.shown_strings import Names
 from vikingd.index.snapshot import Snapshot
 
 MAX_PROBLEMS = 100

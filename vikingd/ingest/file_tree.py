@@ -17,14 +17,21 @@ SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 """Directories that are left out, besides hidden ones."""
 
 VANISHED = frozenset(os.strerror(code) for code in (errno.ENOENT, errno.ENOTDIR))
-"""The faults of what was removed after it was listed."""
+"""The messages of OSErrors for an entry that was removed after it was listed."""
 
 TOP = ""
 """The path of the directory itself."""
 
 
 class Stamp(NamedTuple):
-    """The state of an entry on disk. Of a directory, size and times are 0."""
+    """The state of a file or directory on disk, to detect changes.
+
+    Attributes:
+        modified: the time of the last change of the content, in nanoseconds since 1970-01-01 UTC.
+        changed: the time of the last change of content or inode, in the same unit.
+
+    Of a directory, size and times are 0.
+    """
 
     mode: int
     device: int = 0
@@ -61,7 +68,7 @@ class FileTree:
 
     Attributes:
         path: the directory or the file.
-        uri: its URI.
+        uri: the URI of `path`.
         stamps: the stamps of the entries by their paths below `path`, with "/"; `path` itself is
             TOP. A directory comes before its entries, and these are in the order of their names.
         faults: the reasons why directories could not be listed, by their paths.
@@ -75,7 +82,7 @@ class FileTree:
 
     @classmethod
     def of_file(cls, path: Path, uri: str) -> FileTree:
-        """Return the tree of one file, which is not looked at."""
+        """Return the tree of one file. The file is not accessed."""
         return cls(path, uri, {TOP: Stamp(stat.S_IFREG)})
 
     @classmethod

@@ -25,7 +25,7 @@ from vikingd.ingest.abstracts import (
 )
 from vikingd.ingest.file_tree import TOP, FileTree, uri_of_a_context
 from vikingd.ingest.formats.document import Document, Failed
-from vikingd.ingest.formats.reader import Documents, Limits
+from vikingd.ingest.formats.document_reader import Documents, Limits
 from vikingd.ingest.frontmatter import front_matter, with_front_matter
 from vikingd.ingest.kinds import Kind, document_format, kind_of
 from vikingd.ingest.limits import as_sent
@@ -171,7 +171,7 @@ def printable(path: Path) -> str:
 
 
 def former_sidecar(directory: Path) -> Iterator[Unreadable]:
-    """Report the sidecar of a former export."""
+    """Yield an Unreadable for a metadata file (sidecar) that an older vikingd exported."""
     sidecar = directory / _FORMER_SIDECAR
     if os.path.lexists(sidecar):
         yield Unreadable(

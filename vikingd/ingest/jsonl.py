@@ -48,10 +48,16 @@ _FORM = {
     "memories": list,
     "relations": list,
 }
-_PASSAGE = {"section": str, "start": int, "end": int}
+_PASSAGE = {"section": str, "start": int, "end": int, "continues": bool}
 _MEMORY = {"sha256": str, "reinforcement": int, "access_count": int, "time": str, "created_at": str}
 _RELATION = {"to": str, "reason": str}
-_KINDS = {str: "string", dict: "object", list: "list", int: "integer of at least 0"}
+_KINDS = {
+    str: "string",
+    dict: "object",
+    list: "list",
+    int: "integer of at least 0",
+    bool: "boolean",
+}
 
 
 def is_jsonl(path: Path) -> bool:
@@ -145,7 +151,9 @@ def record_of(context: Context, exported: Collection[str]) -> dict[str, Any]:
     }
     if _places(context.passages) != _places(default_passages(context.uri, context.content)):
         kept["passages"] = [
-            {"section": p.section, "start": p.start, "end": p.end} for p in context.passages
+            {"section": p.section, "start": p.start, "end": p.end}
+            | ({"continues": True} if p.continues else {})
+            for p in context.passages
         ]
     kept["memories"] = [
         _memory(context.content[p.start : p.end], p.entry) for p in context.passages if p.entry
@@ -160,7 +168,7 @@ def record_of(context: Context, exported: Collection[str]) -> dict[str, Any]:
 
 
 class Tree:
-    """The URIs of one reading; it refuses those that no tree can have together."""
+    """The URIs of the drafts of one JSON Lines file, checked against each other."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()
@@ -168,7 +176,11 @@ class Tree:
         self._directories: set[str] = set()
 
     def add(self, draft: Draft) -> None:
-        """Add a draft, unless its URI was added before or a file has a child."""
+        """Add the URI of a draft.
+
+        Raises:
+            InvalidField: the URI was added before, is below a file, or is a file with children.
+        """
         above = uris.ancestors(draft.uri)
         if draft.uri in self._given:
             raise InvalidField("uri", f"{draft.uri} occurs twice")
@@ -228,7 +240,10 @@ def _read_record(
     memories = _items(record, "memories", _MEMORY, "sha256")
     relations = _items(record, "relations", _RELATION, "to")
     uri, content = record.get("uri", ""), record.get("text")
-    cut = tuple(Passage(p.get("section", ""), p["start"], p["end"]) for _, p in passages)
+    cut = tuple(
+        Passage(p.get("section", ""), p["start"], p["end"], continues=p.get("continues", False))
+        for _, p in passages
+    )
     if content is not None and not cut:
         cut = default_passages(uri, content)
     draft = Draft(
@@ -267,12 +282,14 @@ def _with_memories(draft: Draft, memories: Sequence[tuple[str, Entry]]) -> Draft
     passages = []
     for passage in draft.passages:
         of_text = states[_fingerprint(draft.content[passage.start : passage.end])]
-        passages.append(replace(passage, entry=of_text.popleft()) if of_text else passage)
+        if of_text:
+            passage = replace(passage, entry=of_text.popleft(), continues=False)
+        passages.append(passage)
     return replace(draft, passages=tuple(passages))
 
 
-def _places(passages: Sequence[Passage]) -> list[tuple[str, int, int]]:
-    return [(p.section, p.start, p.end) for p in passages]
+def _places(passages: Sequence[Passage]) -> list[tuple[str, int, int, bool]]:
+    return [(p.section, p.start, p.end, p.continues) for p in passages]
 
 
 def _fingerprint(text: str) -> str:

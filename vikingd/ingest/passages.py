@@ -64,8 +64,9 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     MAX_PASSAGES are joined in pairs until they are few enough, even beyond MAX_TOKENS.
 
     With `entries` each list item of a Markdown file is a passage, without its marker. A nested list
-    belongs to its item. An item with more than MAX_TOKENS is cut. No items are joined, so the
-    result may have more than MAX_PASSAGES.
+    belongs to its item. An item with more than MAX_TOKENS is cut: its first passage stands for the
+    item, and the others continue it. No items are joined, so the result may have more than
+    MAX_PASSAGES.
     """
     if not MEANING.search(content):
         return []
@@ -76,7 +77,7 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
         for block in _blocks(content, kind, tokens, entries)
         for piece in _cut(block, tokens, _LINEWISE if block.linewise else _SENTENCEWISE)
     )
-    pieces = list(_stripped(cut, content))
+    pieces = list(_stripped(cut, tokens))
     whole = MAX_TOKENS if kind is Kind.TEXT else TARGET_TOKENS
     is_short = pieces and tokens.count(pieces[0].start, pieces[-1].end) <= whole
     if is_short and all(piece.item < 0 for piece in pieces):
@@ -86,9 +87,15 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     while len(passages) > MAX_PASSAGES and not entries:
         pairs = zip(passages[::2], [*passages[1::2], None], strict=False)
         passages = [_joined(a, b) if b else a for a, b in pairs]
+    items = [-1, *(p.item for p in passages)]
     return [
-        Passage(p.section.encode()[:MAX_SECTION_BYTES].decode(errors="ignore"), p.start, p.end)
-        for p in passages
+        Passage(
+            p.section.encode()[:MAX_SECTION_BYTES].decode(errors="ignore"),
+            p.start,
+            p.end,
+            continues=p.item >= 0 and p.item == before,
+        )
+        for p, before in zip(passages, items, strict=False)
     ]
 
 
@@ -196,13 +203,30 @@ def _code_blocks(whole: Block, content: str) -> Iterator[Block]:
             start = part.end
 
 
-def _stripped(blocks: Iterable[Block], content: str) -> Iterator[Block]:
-    """Yield the blocks without white space at their ends, and without meaningless ones."""
+def _stripped(blocks: Iterable[Block], tokens: TokenCount) -> Iterator[Block]:
+    """Yield the blocks without white space at their ends, and without meaningless ones.
+
+    Within a list item, a meaningless block belongs to the one before it, or at the beginning to the
+    one behind it, if both fit.
+    """
+    last: Block | None = None
     for block in blocks:
-        text = content[block.start : block.end]
-        if MEANING.search(text):
-            start = block.start + len(text) - len(text.lstrip())
-            yield block._replace(start=start, end=start + len(text.strip()))
+        text = tokens.content[block.start : block.end]
+        end = block.start + len(text.rstrip())
+        start = end - len(text.strip())
+        if start == end:
+            continue
+        fits = last and tokens.count(last.start, end) <= MAX_TOKENS
+        if last and fits and last.item == block.item >= 0:
+            has_meaning = MEANING.search(tokens.content, last.start, last.end)
+            if not (has_meaning and MEANING.search(text)):
+                last = last._replace(end=end)
+                continue
+        if last and MEANING.search(tokens.content, last.start, last.end):
+            yield last
+        last = block._replace(start=start, end=end)
+    if last and MEANING.search(tokens.content, last.start, last.end):
+        yield last
 
 
 def _join(blocks: Iterable[Block], tokens: TokenCount, across_sections: bool) -> list[Block]:

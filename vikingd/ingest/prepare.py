@@ -9,6 +9,7 @@ from itertools import chain
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft, Passage, Prepared, Text
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.pinned_text import without_pin
 from vikingd.domain.text import script_of, text_to_index
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES, derive_abstract, stated_abstract
 from vikingd.ingest.limits import check_metadata, check_text
@@ -57,9 +58,10 @@ def cut(draft: Draft) -> tuple[Passage, ...]:
     """
     passages = default_passages(draft.uri, draft.content)
     if len(passages) > MAX_PASSAGES:
+        what = "passages" if any(passage.continues for passage in passages) else "memories"
         raise InvalidField(
             "content",
-            f"of {draft.uri} has {len(passages):,} memories, a file may have {MAX_PASSAGES:,}: "
+            f"of {draft.uri} has {len(passages):,} {what}, a file may have {MAX_PASSAGES:,}: "
             "split it into several files",
         )
     return passages
@@ -94,6 +96,8 @@ def check(draft: Draft, field: str = "") -> Draft:
         for i, passage in enumerate(draft.passages or ()):
             if passage.entry is not None:
                 raise InvalidField(f"{prefix}passages[{i}].memory", f"{uri} holds no memories")
+            if passage.continues:
+                raise InvalidField(f"{prefix}passages[{i}].continues", f"{uri} holds no memories")
     if draft.time is not None and not MIN_TIME <= draft.time <= MAX_TIME:
         raise InvalidField(f"{prefix}time", "must lie in the years 1 to 9999")
     return draft if uri == draft.uri else replace(draft, uri=uri)
@@ -112,10 +116,15 @@ def _pieces(draft: Draft, passages: Sequence[Passage]) -> Iterator[Text]:
     """
     room = _most_together(len(draft.content)) // max(len(passages), 1)
     title = draft.title[:room]
+    is_memory = uris.context_type(draft.uri) is ContextType.MEMORY
     for ordinal, p in enumerate(passages, start=1):
         section = p.section if draft.passages is not None else p.section[:room]
-        text = text_to_index(title, section, draft.content[p.start : p.end])
-        yield Text(ordinal, p.section, p.start, p.end, text, script_of(text), p.vector)
+        passage = draft.content[p.start : p.end]
+        text = text_to_index(title, section, without_pin(passage) if is_memory else passage)
+        script = script_of(text)
+        yield Text(
+            ordinal, p.section, p.start, p.end, text, script, p.vector, is_memory and p.continues
+        )
 
 
 def _check_place(uri: str, is_directory: bool, field: str) -> None:
@@ -153,6 +162,11 @@ def check_passages(passages: Sequence[Passage], length: int, field: str) -> None
         if passage.start <= previous:
             raise InvalidField(
                 f"{here}.start", "must be greater than the start of the passage before"
+            )
+        if passage.continues and (not i or passage.entry is not None):
+            raise InvalidField(
+                f"{here}.continues",
+                "is for a passage behind another one, and without a memory of its own",
             )
         if passage.end <= passage.start:
             raise InvalidField(f"{here}.end", "must be greater than start")

@@ -12,10 +12,10 @@ from vikingd.ingest.passages import default_passages
 
 
 def as_put(stored: Context) -> Draft:
-    """Return the draft of a stored context, without vectors and memories.
+    """Reconstruct the draft that a stored context was written from, without vectors and memories.
 
-    Its writer may have left abstract, passages and time to the daemon: the hash tells. If no draft
-    has the hash, everything that is stored counts as given.
+    The daemon fills in abstract, passages and time if a writer leaves them out. The stored hash
+    tells which of them were left out. If no combination has the hash, all of them are returned.
     """
     return next(_with_its_hash(stored), _all_given(stored))
 

@@ -21,10 +21,13 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Import the packages of an extra within this context.
+    """Guard the imports in a `with` block, which need an extra of vikingd.
+
+    Args:
+        name: the name of the extra.
 
     Raises:
-        ImportError: a package is missing; the message names the extra to install.
+        ImportError: a package of the block is missing; the message names the extra to install.
     """
     try:
         yield

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
-from vikingd.client import Client, Context, InvalidField
+from vikingd.client import Client, Context, ReadOnly
 from vikingd.integrations import common
 from vikingd.integrations.retriever_queries import Mode, answers, check_mode
 
@@ -21,7 +22,6 @@ with common.extra("llamaindex"):
 
 _MAX_QUERY = 4000
 _WORD = re.compile(r"[^\W_]")
-_BREAKS = ("\n\n", "\n", ". ", " ")
 
 
 class VikingdRetriever(BaseRetriever):
@@ -143,6 +143,9 @@ class VikingdMemoryBlock(BaseMemoryBlock[str]):
         found = await asyncio.to_thread(
             self.client.recall, query, project=self.project, max_tokens=self.max_tokens
         )
+        if used := [memory.id for memory in found if memory.id]:
+            with suppress(ReadOnly):  # a reader counts nothing
+                await asyncio.to_thread(self.client.reinforce, used=used)
         return "\n".join(f"- {memory.content}" for memory in found)
 
     async def _aput(self, messages: list[ChatMessage]) -> None:
@@ -151,25 +154,4 @@ class VikingdMemoryBlock(BaseMemoryBlock[str]):
                 await asyncio.to_thread(self._remember, message.content or "")
 
     def _remember(self, text: str) -> None:
-        """Remember a text; one that is longer than a memory may be, in two halves."""
-        try:
-            self.client.remember(text, self.memory_type, project=self.project)
-        except InvalidField as error:
-            if [violation.field for violation in error.field_violations] != ["text"]:
-                raise
-            first, second = _halves(text.strip())
-            if not first or not second:
-                raise
-            for half in (first, second):
-                if _WORD.search(half):
-                    self._remember(half)
-
-
-def _halves(text: str) -> tuple[str, str]:
-    """Return two parts of a text, cut between paragraphs, lines, sentences or words."""
-    middle = len(text) // 2
-    for end in _BREAKS:
-        cut = text.rfind(end, len(text) // 4, len(text) * 3 // 4)
-        if cut > 0:
-            return text[: cut + len(end)].strip(), text[cut + len(end) :].strip()
-    return text[:middle], text[middle:]
+        self.client.remember(text, self.memory_type, project=self.project)

@@ -44,6 +44,7 @@ async def find(
     results, rest = _fitted(tuple(found), max_tokens - sum(map(tokens, found.questions)))
     return tool_answers.FoundFiles(
         results=results,
+        confidence=tool_answers.sure_of(found.confidence),
         queries=list(found.questions),
         rest=rest,
         note=tool_answers.note_of(found.degraded),
@@ -86,6 +87,7 @@ async def search(
     return tool_answers.FoundFiles(
         results=results,
         queries=[] if queries == [query] else queries,
+        confidence=tool_answers.sure_of(found.confidence),
         rest=rest,
         note=tool_answers.lines(unread, tool_answers.note_of(found.degraded)),
     )
@@ -160,6 +162,10 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
         project: arguments.Project = "",
         limit: arguments.Limit = 20,
         max_tokens: arguments.MaxTokens = 1500,
+        used: Annotated[
+            list[Annotated[int, Field(ge=1, le=arguments.MAX_INTEGER), arguments.WHOLE]],
+            Field(max_length=100, description="Ids from earlier recalls that your answers used."),
+        ] = [],  # noqa: B006
     ) -> tool_answers.RecalledMemories:
         """Return the memories that matter for a question."""
         recalled = await client.recall(
@@ -169,6 +175,7 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
             limit=limit,
             max_tokens=max_tokens - ENVELOPE,
             no_touch=not counted,
+            used=dict.fromkeys(used),
         )
         max_tokens -= sum(map(tokens, recalled.questions))
         memories = [_memory(memory) for memory in recalled]
@@ -178,12 +185,13 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
             content = beginning(memories[0].content, max_tokens // 2)
             taken, is_cut = [memories[0].model_copy(update={"content": content})], True
         # The daemon ends a list that has room for no other memory.
-        is_cut |= len(memories) < min(recalled.candidates, limit)
+        is_cut |= len(memories) < min(recalled.candidates - recalled.left_out, limit)
         left = len(memories) - len(taken)
         return tool_answers.RecalledMemories(
             memories=taken,
             queries=list(recalled.questions),
             reason=recalled.reason,
+            confidence=tool_answers.sure_of(recalled.confidence),
             rest="There is more: raise max_tokens." if left or is_cut else "",
             note=tool_answers.note_of(recalled.degraded),
         )
@@ -199,6 +207,7 @@ def _memory(memory: Memory) -> tool_answers.RecalledMemory:
         section=memory.section,
         date=f"{memory.time:%Y-%m-%d}" if memory.time else "",
         said=memory.reinforcement + 1,
+        pinned=memory.pinned,
     )
 
 
@@ -248,6 +257,7 @@ def _built(built: BuiltContext) -> tool_answers.BuiltText:
     return tool_answers.BuiltText(
         content=built.text,
         sources=[tool_answers.Source(marker=one.marker, uri=one.uri) for one in built.citations],
+        confidence=tool_answers.sure_of(built.confidence),
         rest=f"{left} more passages have no room: raise max_tokens." if left else "",
         note=tool_answers.lines(missing, tool_answers.note_of(built.degraded)),
     )

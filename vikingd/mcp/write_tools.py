@@ -29,9 +29,14 @@ async def remember(
     section: Annotated[
         str, Field(max_length=256, description="The heading to put it under. Empty: none.")
     ] = "",
+    pinned: Annotated[
+        bool, Field(description="Keep it until it is forgotten by its id: what must never be lost.")
+    ] = False,
 ) -> Remembered:
     """Store a memory, or reinforce one that is said again."""
-    result = await client.remember(text, memory_type, project=project, section=section)
+    result = await client.remember(
+        text, memory_type, project=project, section=section, pinned=pinned or None
+    )
     return Remembered(
         outcome=result.outcome.name.lower(),
         id=result.id,

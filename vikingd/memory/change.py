@@ -6,14 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from vikingd.domain.answers import Degradation, DegradationReason
-from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
+from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Prepared
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.rights import LOCAL, Caller
 from vikingd.domain.text import approximate_tokens, one_line
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
 from vikingd.memory import entries
 from vikingd.memory.entries import Written
-from vikingd.memory.model import EARLIER, MemoryFile, Remembered, Rewritten, StoredEntry, is_earlier
+from vikingd.memory.model import (
+    EARLIER,
+    MemoryFile,
+    Remembered,
+    Rewritten,
+    StoredEntry,
+    is_earlier,
+    laid_out,
+)
 from vikingd.memory.relations import relation_of
 from vikingd.memory.remember import Near, Outcome, Remembering, draft_of
 from vikingd.memory.series import Compared, Key, Known, Series, is_full
@@ -107,7 +115,7 @@ class Changing(Remembering):
         for uri, known in files.files:
             for one, relation in known.relations:
                 if relation == self._relation and is_earlier(one.section) == self._is_earlier:
-                    near = Near(uri, one, entries.clean(one.passage))
+                    near = Near(uri, one, entries.said(one.passage))
                     return near, near
         return None, nearest
 
@@ -131,7 +139,7 @@ class Changing(Remembering):
                 and self._may_replace(
                     self._vector.astype("<f4").tobytes(),
                     named.vector,
-                    entries.clean(named.passage),
+                    entries.said(named.passage),
                 )
             ):
                 found[named.entry.id] = uri, named
@@ -146,7 +154,7 @@ class Changing(Remembering):
     ) -> Sequence[Rewritten]:
         older = [(uri, files.fresh(uri, one)[1]) for uri, one in found]
         first, place = older[0]
-        said = entries.clean(place.passage)
+        said = entries.said(place.passage)
         is_past = self.time < max(one.entry.time or 0 for _, one in older)
         again, _ = self._nearest(files)
         if again is not None and (is_past or not again.stored.ordinal):
@@ -187,7 +195,7 @@ class Changing(Remembering):
                 work.of(uri).add(self.text, self.section, self.title, entry)
             else:
                 uri, taken = place
-                work.of(uri).replace(taken, self.text, entry)
+                work.of(uri).replace(taken, self._marked(self.text, taken.passage), entry)
             for at, one in older:
                 if (at, one) != place:
                     work.of(at).remove(one)
@@ -307,10 +315,7 @@ class _Rewriting:
         self._stored = [one for one in self._stored if one is not gone]
         self._content, edits = entries.removed(self._content, [(gone.start, gone.end)])
         starts = entries.moved([one.start for one in self._stored], edits)
-        self._stored = [
-            replace(one, start=start, end=start + len(one.passage))
-            for one, start in zip(self._stored, starts, strict=True)
-        ]
+        self._stored = [one.moved(start) for one, start in zip(self._stored, starts, strict=True)]
 
     def prepared(self, made: Draft, new: int, embedded: str, vector: bytes) -> Prepared:
         """Return the file for a write, see `_Works.changes`; `made` is a new one."""
@@ -318,32 +323,29 @@ class _Rewriting:
             raise InvalidField(
                 "text", f"has no place: the file would have more than {MAX_CONTENT_BYTES:,} bytes"
             )
-        cut = [Passage(one.section, one.start, one.end) for one in self._stored]
+        cut, kept = laid_out(self._stored)
         file = self._file
         draft = draft_of(file, self._content) if file else replace(made, content=self._content)
         done = prepare(replace(draft, passages=cut))
-        kept = {i: one.entry for i, one in enumerate(self._stored, start=1)}
         texts = tuple(
             replace(text, vector=vector)
-            if text.ordinal and kept[text.ordinal].id == new and text.text == embedded
+            if text.ordinal in kept and kept[text.ordinal].id == new and text.text == embedded
             else text
             for text in done.texts
         )
         return replace(done, entries=kept, texts=texts)
 
     def _take(self, written: Written, entry: Entry) -> None:
-        grown, at = len(written.content) - len(self._content), written.passage
-        moved = []
+        grown = len(written.content) - len(self._content)
+        moved = [replace(written.stored(entry), ordinal=1)]
         for one in self._stored:
             for start in (one.start, one.start + grown):
                 end = start + len(one.passage)
-                if (end <= at.start or start >= at.end) and (
+                if (end <= written.start or start >= written.end) and (
                     written.content[start:end] == one.passage
                 ):
-                    moved.append(replace(one, start=start, end=end))
+                    moved.append(one.moved(start))
                     break
             else:
                 raise InvalidField("text", "has no place: the entries of the file overlap")
-        text = written.content[at.start : at.end]
-        moved.append(StoredEntry("", entry, 1, at.section, at.start, at.end, text))
         self._content, self._stored = written.content, sorted(moved, key=lambda one: one.start)

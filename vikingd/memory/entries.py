@@ -3,6 +3,9 @@
 A text is stored in one form, `clean`, as a list item. Its first line follows the marker and all
 further lines are indented to match. So no line of it can end the list or become a heading. All else
 in a file stays as it was written.
+
+An item of more than MAX_TOKENS has several passages, so that each part of it is found. It is still
+one entry: the first passage has the state of the memory, and the others continue it.
 """
 
 from __future__ import annotations
@@ -14,13 +17,23 @@ from itertools import accumulate
 from textwrap import dedent
 from typing import NamedTuple
 
-from vikingd.domain.contexts import Passage
+from vikingd.domain.answers import size_of
+from vikingd.domain.contexts import Entry, Passage
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.pinned_text import without_pin
 from vikingd.domain.text import SECTION_SEPARATOR, approximate_tokens, one_line
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.markdown import MAX_HEADING, Part
-from vikingd.ingest.passages import MAX_PASSAGES, MAX_TOKENS, MEANING, split
+from vikingd.ingest.passages import (
+    MAX_MARKDOWN_LINES,
+    MAX_PASSAGES,
+    MAX_TOKENS,
+    MEANING,
+    split,
+)
+from vikingd.ingest.prepare import MAX_CONTENT_BYTES
+from vikingd.memory.model import StoredEntry
 
 _EOL = re.compile(r"\r\n?|\n")
 _BLANK = re.compile(r"[ \t]*(?:\r\n?|\n|\Z)")
@@ -32,7 +45,8 @@ _END_OF_LIST = "<!-- -->"  # ends a list in CommonMark, and shows nothing
 _MARKER = re.compile(r"( {0,3})(?:[-+*]|(\d+)([.)]))")
 _RULES = re.compile(r"\A[-*\s]+\n")
 _LAST_NUMBER = 999_999_999  # the largest number of an item in Markdown
-MAX_TEXT_CHARACTERS = 65_536  # of a text before it is cleaned
+MAX_TEXT_BYTES = MAX_CONTENT_BYTES  # in UTF-8, of a text before it is cleaned
+MAX_TEXT_LINES = MAX_MARKDOWN_LINES // 2  # of a text, so that its file is read as Markdown
 
 
 def clean(text: str) -> str:
@@ -47,30 +61,43 @@ def clean(text: str) -> str:
     return re.sub(r"\n{3,}", "\n\n", first + newline + dedent(rest))
 
 
+def said(passage: str) -> str:
+    """Return the text of an entry as it is shown: clean, and without the mark of a pin."""
+    return without_pin(clean(passage))
+
+
 def check_text(text: str) -> str:
     """Return the clean text.
 
     Raises:
-        InvalidField: the text has no word, or is longer than a passage with its indentation.
+        InvalidField: the text has no word, too many lines, or is longer than a file may be.
     """
-    if len(text) > MAX_TEXT_CHARACTERS:  # Cleaning it would take long.
+    size = size_of(text)
+    if size > MAX_TEXT_BYTES:
         raise InvalidField(
             "text",
-            f"has {len(text):,} characters, an entry at most {MAX_TOKENS} tokens: "
-            "put a longer text as a file of its own",
+            f"has {size:,} bytes, an entry at most {MAX_TEXT_BYTES:,}: split it into several",
         )
     text = clean(text)
     if "\0" in text:
         raise InvalidField("text", "has a NUL character")
-    if not MEANING.search(text):
+    if (lines := text.count("\n") + 1) > MAX_TEXT_LINES:
+        raise InvalidField("text", f"has {lines:,} lines, an entry at most {MAX_TEXT_LINES:,}")
+    if not MEANING.search(without_pin(text)):
         raise InvalidField("text", "must have a letter or a digit")
+    return text
+
+
+def check_short(text: str) -> str:
+    """Return the clean text, which is one passage with its indentation.
+
+    Raises:
+        InvalidField: the text has no word, or is longer.
+    """
+    text = check_text(text)
     tokens = approximate_tokens(text.replace("\n", "\n    "))
     if tokens > MAX_TOKENS:
-        raise InvalidField(
-            "text",
-            f"has some {tokens:,} tokens, an entry at most {MAX_TOKENS}: "
-            "put a longer text as a file of its own",
-        )
+        raise InvalidField("text", f"has some {tokens:,} tokens, at most {MAX_TOKENS} are one fact")
     return text
 
 
@@ -92,11 +119,30 @@ def check_section(section: str) -> str:
 
 
 class Written(NamedTuple):
-    """A content with a new entry: the passage of the entry, and all passages of the content."""
+    """A content with a new entry: the passages of the entry, and all passages of the content."""
 
     content: str
-    passage: Passage
+    passages: list[Passage]
     cut: list[Passage]
+
+    @property
+    def start(self) -> int:
+        """The start of the entry."""
+        return self.passages[0].start
+
+    @property
+    def end(self) -> int:
+        """The end of the entry."""
+        return self.passages[-1].end
+
+    def stored(self, entry: Entry) -> StoredEntry:
+        """Return the entry, with its state and without a URI."""
+        first, *rest = self.passages
+        text = self.content[first.start : first.end]
+        made = StoredEntry("", entry, 1, first.section, first.start, first.end, text)
+        for one in rest:
+            made = made.continued(one.start, one.end, self.content)
+        return made
 
 
 class Edit(NamedTuple):
@@ -335,10 +381,20 @@ def _written(before: str, text: str, after: str, eol: str) -> Written:
     for gap in ("", eol):  # Without a gap, the next line may continue the last line of the entry.
         content = before + entry + gap + after
         cut = _passages(content)
-        for passage in cut:
-            found = passage.start == len(before)
-            if found and clean(content[passage.start : passage.end]) == text:
-                return Written(content, passage, cut)
+        starts = [passage.start for passage in cut]
+        first = bisect_left(starts, len(before))
+        last = first + 1
+        while last < len(cut) and cut[last].continues:
+            last += 1
+        if first == len(cut) or starts[first] != len(before):
+            continue
+        if len(cut) > MAX_PASSAGES:
+            raise InvalidField(
+                "text", f"has no place: the file would have more than {MAX_PASSAGES:,} passages"
+            )
+        stands = clean(content[len(before) : cut[last - 1].end])
+        if text.startswith(stands) and not MEANING.search(text, len(stands)):
+            return Written(content, cut[first:last], cut)
     raise InvalidField(
         "text",
         "has no place: a code block or comment of the file is not closed, or the entry would be "

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import Degraded, Stage
-from vikingd.domain.contexts import Entry, Prepared
+from vikingd.domain.answers import Confidence, Degraded, Stage
+from vikingd.domain.contexts import Entry, Passage, Prepared
 from vikingd.domain.errors import NotFound
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve_query import Rrf, WeightedSum
@@ -130,8 +130,15 @@ class RecallQuery:
     skip_oversize: bool
     no_touch: bool
     min_revision: int
+    used: tuple[int, ...] = ()
     paths: tuple[RecallPath, ...] = ()
     newest_first: bool = False
+    floor: float | None = None  # the least in_scope; None: all but NOTHING
+
+    @property
+    def counts_returned(self) -> bool:
+        """True if returned memories count as accessed, and not only used ones."""
+        return bool(self.paths)
 
     def tries(self, path: RecallPath) -> bool:
         """Return True if a path may answer."""
@@ -161,6 +168,7 @@ class Memory:
     section: str = ""
     parts: SalienceParts | None = None
     truncated: bool = False
+    pinned: bool = False
 
     @property
     def memory_type(self) -> str:
@@ -170,9 +178,15 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class RecallResult:
-    """Memories within the budget, and the path that found them.
+    """Memories within the budget of a recall, and the way in which they were found.
 
-    `path` is None if no path had an answer and a search was switched off.
+    Attributes:
+        path: a known file, the timeline or a search; None if the first two found nothing and the
+            request had switched the search off.
+        reason: an explanation of `path`.
+        budget: the limit of tokens.
+        approximate: True if tokens are estimated.
+        candidates: the number of memories that the search scored.
     """
 
     memories: tuple[Memory, ...]
@@ -183,6 +197,8 @@ class RecallResult:
     revision: int
     candidates: int
     stages: tuple[Stage, ...]
+    confidence: Confidence
+    left_out: int = 0  # memories below the floor
     degraded: Degraded = ()
     questions: tuple[str, ...] = ()  # of a request that asks several, if a search answered
 
@@ -197,6 +213,8 @@ class StoredEntry:
     """An entry and its place: the passage `ordinal` of its file, code points [start, end).
 
     `vector` is b"" if there is none yet. An `ordinal` of 0 is the abstract of a file without text.
+    A long entry has several passages: `spans` has [start, end) of each, and `ordinal` and `vector`
+    are those of the first one. `spans` is empty for one passage.
     """
 
     uri: str
@@ -207,22 +225,62 @@ class StoredEntry:
     end: int
     passage: str
     vector: bytes = b""
+    spans: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def head(self) -> str:
+        """The text of the first passage."""
+        return self.passage[: self.spans[0][1] - self.start] if self.spans else self.passage
+
+    def passages(self) -> list[Passage]:
+        """Return the passages of the entry."""
+        return [
+            Passage(self.section, start, end, continues=start > self.start)
+            for start, end in self.spans or ((self.start, self.end),)
+        ]
+
+    def continued(self, start: int, end: int, content: str) -> StoredEntry:
+        """Return the entry with one more passage of a content."""
+        spans = (*(self.spans or ((self.start, self.end),)), (start, end))
+        return replace(self, end=end, passage=content[self.start : end], spans=spans)
+
+    def moved(self, start: int) -> StoredEntry:
+        """Return the entry at another place."""
+        by = start - self.start
+        spans = tuple((low + by, high + by) for low, high in self.spans)
+        return replace(self, start=start, end=self.end + by, spans=spans)
 
 
-def check_ids(ids: Sequence[int], holders: Mapping[int, str], caller: Caller) -> None:
-    """Check, in the order of the ids, that the memories exist and the caller may change them.
+def laid_out(stored: Sequence[StoredEntry]) -> tuple[list[Passage], dict[int, Entry]]:
+    """Return the passages of entries in their order, and the entries by ordinal."""
+    passages: list[Passage] = []
+    at: dict[int, Entry] = {}
+    for one in stored:
+        at[len(passages) + 1] = one.entry
+        passages += one.passages()
+    return passages, at
 
-    `holders` has the URI of each memory's file, by the id of the memory.
+
+def check_ids(
+    ids: Sequence[int],
+    holders: Mapping[int, str],
+    caller: Caller,
+    right: Right = Right.WRITE,
+    field: str = "ids",
+) -> None:
+    """Check, in the order of the ids, that the memories exist and the caller has a right to them.
+
+    `holders` has the URI of each memory's file, by the id of the memory. `field` has the ids.
 
     Raises:
         NotFound: a memory does not exist, or the caller may not read the memory.
-        PermissionDenied: the caller may read a memory, but not write it.
+        PermissionDenied: the caller may read a memory, but lacks the right.
     """
     for i, wanted in enumerate(ids):
         uri = holders.get(wanted)
         if uri is None or not caller.may(Right.READ, uri):
-            raise NotFound(str(wanted), f"ids[{i}]: there is no memory {wanted}")
-        caller.check(Right.WRITE, uri)
+            raise NotFound(str(wanted), f"{field}[{i}]: there is no memory {wanted}")
+        caller.check(right, uri)
 
 
 @dataclass(frozen=True, slots=True)

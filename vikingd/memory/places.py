@@ -39,15 +39,19 @@ def file_for(
     *,
     of_agent: bool = False,
 ) -> str:
-    """Return the file of a kind of memories in a scope: one that the caller may write, if any.
+    """Return the URI of the file to which memories of a kind are written.
 
-    Its own files go before the shared ones, and then files that exist before others.
+    Of the candidates, those are preferred that the caller may write. Among these, files of the
+    caller's own user go before shared ones, and then existing files before others. If the caller
+    may write none, the first candidate is returned, and the write is refused later.
 
     Args:
-        kind: the name of a route, "journal", or any other name of a file.
-        exists: tells whether a file exists.
-        day: returns the day of a journal.
-        of_agent: a file without a route is the agent's, not the user's.
+        kind: the name of a row of the table of routes, "journal", or any other name of a file.
+        scope: the caller and the project.
+        routes: the table of routes, which gives the files of a kind by preference.
+        exists: returns whether a file exists.
+        day: returns the date of a journal, as YYYY-MM-DD.
+        of_agent: a kind that is not in `routes` is the agent's, not the user's.
     """
     route, caller = routes.by_name.get(kind), scope.caller
     places = candidates(route, scope) if route is not None else []

@@ -13,17 +13,27 @@ from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.pinned_text import is_pinned, with_pin, without_pin
 from vikingd.domain.rights import LOCAL, Caller, Right
+from vikingd.domain.text import approximate_tokens
 from vikingd.ingest.abstracts import derive_abstract, stated_abstract
 from vikingd.ingest.kinds import Kind, kind_of
-from vikingd.ingest.passages import MEANING
+from vikingd.ingest.passages import MAX_TOKENS, MEANING
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
 from vikingd.memory import entries
 from vikingd.memory.entries import Written
-from vikingd.memory.model import EARLIER, MemoryFile, Remembered, Rewritten, StoredEntry
-from vikingd.memory.numbered_files import MOST_ENTRIES, file_of, number_of
+from vikingd.memory.model import (
+    EARLIER,
+    MemoryFile,
+    Remembered,
+    Rewritten,
+    StoredEntry,
+    laid_out,
+)
+from vikingd.memory.numbered_files import MOST_CHARACTERS, MOST_ENTRIES, file_of, number_of
 from vikingd.memory.same import differs, normalized
 from vikingd.memory.series import Compared, Key, Known, Series, is_full, is_large
+from vikingd.memory.spared import spared
 
 F32 = npt.NDArray[np.float32]
 _NO_VECTOR: F32 = np.zeros(0, np.float32)
@@ -54,7 +64,10 @@ class Outcome:
 
 
 _Written = tuple[Prepared, int]
-"""A file with the text in it, and the ordinal of the text's passage."""
+"""A file with the text in it, and the ordinal of the text's first passage."""
+
+_Place = tuple[str, MemoryFile | None, StoredEntry | None, str]
+"""A file, the entry to replace, and the marked text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +85,15 @@ class Remembering:
 
     A new entry goes to the last file, or to the next one if that is full. Files that the caller may
     not write are left out. An entry below the heading "Earlier" was replaced, so a present text
-    does not repeat it. The text is clean and checked, see `entries`. `uri` is the first file, and
-    `title` that of a new series. The text was said at `time` and is written `now`, both in
-    microseconds.
+    does not repeat it. The text is clean and checked, see `entries`. `pinned` pins it or not; with
+    None a text with the mark is pinned, and an entry that is repeated stays as it is. `uri` is the
+    first file, and `title` that of a new series. The text was said at `time` and is written `now`,
+    both in microseconds.
 
     Attributes:
         outcome: set by the committed call. None means that nothing was written, since the wording
-            that `indexed_text` saw in the file was gone: compare and try again.
+            that `indexed_text` saw in the file was gone, or the next file of a large text was
+            taken: compare and try again.
     """
 
     def __init__(
@@ -90,8 +105,11 @@ class Remembering:
         time: int,
         now: int,
         caller: Caller = LOCAL,
+        pinned: bool | None = None,
     ) -> None:
-        self.uri, self.title, self.text, self.section = uri, title, text, section
+        self.uri, self.title, self.section = uri, title, section
+        self.text = without_pin(text)
+        self.pinned = True if pinned is None and is_pinned(text) else pinned
         self.time, self.now = time, now
         self.outcome: Outcome | None = None
         self._caller = caller
@@ -100,7 +118,7 @@ class Remembering:
         self._embedded, self._vector = "", _NO_VECTOR
         self._threshold = SimilarityThreshold(2.0)
         # The last arguments of `_written` and its result.
-        self._last: tuple[tuple[str, MemoryFile | None, StoredEntry | None], _Written] | None = None
+        self._last: tuple[_Place, _Written] | None = None
 
     def indexed_text(self, series: Series, known: Mapping[Key, Known]) -> str | None:
         """Return the text to embed for this series; None if an entry has the same wording.
@@ -113,7 +131,7 @@ class Remembering:
         if self._stood:
             return None
         uri, file = self._place(files)
-        prepared, ordinal = self._written(uri, file, None)
+        prepared, ordinal = self._written(uri, file, None, self._marked())
         return next(text.text for text in prepared.texts if text.ordinal == ordinal)
 
     def compare_by_meaning(
@@ -138,11 +156,15 @@ class Remembering:
         if self._stood:  # The text was not embedded.
             return []
         uri, file = self._place(files)
+        marked = self._marked()
+        if self._is_large and (self._last is None or self._last[0] != (uri, file, None, marked)):
+            return []  # The file is made again before the next try.
         entry = Entry(new_id(), time=self.time, created_at=self.now)
         said, cosine = (nearest.said, nearest.cosine) if nearest else ("", 0.0)
         degraded = self._not_compared(files)
         self.outcome = Outcome(Remembered.ADDED, entry, said, cosine, degraded, uri)
-        return [Rewritten(self._with_entry(self._written(uri, file, None), entry))]
+        written = self._written(uri, file, None, marked)
+        return [Rewritten(self._with_entry(written, entry))]
 
     def _place(self, files: Compared) -> tuple[str, MemoryFile | None]:
         """Return the file for a new entry; None for one that does not exist yet.
@@ -151,7 +173,7 @@ class Remembering:
             InvalidField: the caller may not write the next file.
         """
         last = files.last
-        if last is not None and not is_full(last):
+        if last is not None and not is_full(last) and not self._is_large:
             return last.uri, last
         uri = files.series.next_uri
         if last is not None:
@@ -166,23 +188,26 @@ class Remembering:
         return uri, None
 
     def _reinforced(self, files: Compared, near: Near) -> Rewritten:
-        """Return the change that reinforces an entry, and gives it the newer wording."""
+        """Return the change that reinforces an entry, with the newer wording and the pin."""
         file, met = files.fresh(near.uri, near.stored)
         old = met.entry
         said_before = self.time if old.time is None else old.time
         count = min(old.reinforcement + 1, MAX_COUNTER)
         entry = replace(old, reinforcement=count, time=max(said_before, self.time))
         self.outcome = Outcome(Remembered.REINFORCED, entry, near.said, near.cosine, (), near.uri)
-        if entries.clean(met.passage) == self.text or self.time < said_before:
+        stands = entries.clean(met.passage)
+        text = self._marked(near.said if self.time < said_before else self.text, stands)
+        if stands == text:
             return Rewritten(counters=(entry,))
         why = "it is no list item"
         if is_large(file):  # Other writes would wait for a change of its content.
             why = f"the file has more than {2 * MOST_ENTRIES} entries or is very long"
         else:
             with suppress(InvalidField):
-                written = self._written(near.uri, file, met)
+                written = self._written(near.uri, file, met, text)
                 return Rewritten(self._with_entry(written, entry))
-        detail = f"the older wording stays in the file, since {why}"
+        stays = "the older wording" if is_pinned(text) == is_pinned(stands) else "the pin as it was"
+        detail = f"{stays} stays in the file, since {why}"
         kept = Degradation(DegradationReason.WORDING_KEPT, detail)
         self.outcome = replace(self.outcome, degraded=(kept,))
         return Rewritten(counters=(entry,))
@@ -204,35 +229,48 @@ class Remembering:
         if equal is not None:
             return equal, equal
         above = files.above(self._vector, self._threshold.cosine, earlier=self._is_earlier)
+        is_long = bool(above) and approximate_tokens(self.text) > MAX_TOKENS
         for cosine, uri, one in above:
-            said = entries.clean(one.passage)
+            if one.spans or is_long:  # Vectors of long entries are of their beginnings alone.
+                continue
+            said = entries.said(one.passage)
             if not (self._threshold.with_words and differs(self.text, said)):
                 near = Near(uri, one, said, cosine)
                 return near, near
         if not above:
             return None, None
         cosine, uri, one = above[0]
-        return None, Near(uri, one, entries.clean(one.passage), cosine)
+        return None, Near(uri, one, entries.said(one.passage), cosine)
 
     def _equal(self, files: Compared) -> Near | None:
         found = files.equal(normalized(self.text), earlier=self._is_earlier)
         if found is None:
             return None
         uri, one = found
-        return Near(uri, one, entries.clean(one.passage))
+        return Near(uri, one, entries.said(one.passage))
+
+    def _marked(self, text: str = "", instead_of: str = "") -> str:
+        """Return a text with its mark: that of the request, else that of the text it replaces."""
+        pinned = is_pinned(instead_of) if self.pinned is None else self.pinned
+        return with_pin(text or self.text, pinned)
+
+    @property
+    def _is_large(self) -> bool:
+        """True for a text as long as a full file, which is never made within the transaction."""
+        return len(self.text) > MOST_CHARACTERS
 
     @property
     def _is_earlier(self) -> bool:
         return self.section == EARLIER
 
     def _written(
-        self, uri: str, file: MemoryFile | None, instead_of: StoredEntry | None
+        self, uri: str, file: MemoryFile | None, instead_of: StoredEntry | None, marked: str
     ) -> _Written:
         """Return the file with the text as a new entry or in place of one.
 
         All other passages stay as they are, so that each keeps its entry.
         """
-        key = (uri, file, instead_of)
+        key = (uri, file, instead_of, marked)
         if self._last is not None and self._last[0] == key:
             return self._last[1]
         content, others = (file.content, list(file.entries)) if file else ("", [])
@@ -243,10 +281,10 @@ class Remembering:
                 content, listed = self._listed(content, first)
                 others.append(listed)
         if instead_of is None or not instead_of.ordinal:
-            written = entries.added(content, self.text, self.section, self.title)
+            written = entries.added(content, marked, self.section, self.title)
         else:
             others.remove(instead_of)
-            written = entries.replaced(content, instead_of.start, instead_of.end, self.text)
+            written = entries.replaced(content, instead_of.start, instead_of.end, marked)
         if len(written.content.encode()) > MAX_CONTENT_BYTES:
             raise InvalidField(
                 "text", f"has no place: the file would have more than {MAX_CONTENT_BYTES:,} bytes"
@@ -258,8 +296,7 @@ class Remembering:
             else Draft(uri, content=written.content, title=self.title, time=self.time)
         )
         prepared = replace(prepare(draft), entries=kept)
-        at = written.passage.start
-        ordinal = next(t.ordinal for t in prepared.texts if t.ordinal and t.start == at)
+        ordinal = next(t.ordinal for t in prepared.texts if t.ordinal and t.start == written.start)
         self._last = key, (prepared, ordinal)
         return self._last[1]
 
@@ -273,10 +310,9 @@ class Remembering:
                 "has no place: the file has only an abstract, which is too long for an entry; put "
                 "it as the content first",
             ) from None
-        content, at, _ = entries.added(content, text, "", self.title)
-        passage = content[at.start : at.end]
-        return content, replace(
-            abstract, section=at.section, start=at.start, end=at.end, passage=passage
+        written = entries.added(content, text, "", self.title)
+        return written.content, replace(
+            written.stored(abstract.entry), uri=abstract.uri, ordinal=0, vector=abstract.vector
         )
 
     def _with_entry(self, written: _Written, entry: Entry) -> Prepared:
@@ -301,22 +337,24 @@ def _cut(
     of such a passage takes its state. `stored` has the entries that stay, and `length` is that of
     the content before the change.
     """
-    start, grown = written.passage.start, len(written.content) - length
-    found: list[tuple[Passage, Entry | None]] = [(written.passage, None)]
+    grown = len(written.content) - length
+    found: list[tuple[Passage, Entry | None]] = [(passage, None) for passage in written.passages]
     for one in stored:
         for at in (one.start, one.start + grown):
             end = at + one.end - one.start
-            apart = end <= start or at >= written.passage.end
+            apart = end <= written.start or at >= written.end
             if apart and written.content[at:end] == one.passage:
-                found.append((Passage(one.section, at, end), None if one.ordinal else one.entry))
+                pieces = one.moved(at).passages()
+                state = None if one.ordinal else one.entry
                 break
         else:
             pieces = [
                 p
                 for p in written.cut
-                if p != written.passage and one.start <= p.start and p.end <= one.end + grown
+                if p not in written.passages and one.start <= p.start and p.end <= one.end + grown
             ]
-            found += zip(pieces, [one.entry, *[None] * len(pieces)], strict=False)
+            state = one.entry
+        found += zip(pieces, [state, *[None] * len(pieces)], strict=False)
     found.sort(key=lambda one: one[0].start)
     kept = {i: entry for i, (_, entry) in enumerate(found, start=1) if entry is not None}
     return [passage for passage, _ in found], kept
@@ -327,7 +365,8 @@ class Forgetting:
 
     Args:
         wanted: the entries to remove by id.
-        unchanged: keep an entry that has been reinforced since `wanted` was read.
+        unchanged: keep an entry that is spared, or that has been reinforced since `wanted` was
+            read.
 
     Attributes:
         gone: ids of the removed entries, set by the committed call.
@@ -344,7 +383,7 @@ class Forgetting:
 
     def _forgotten(self, file: MemoryFile | None) -> Rewritten:
         stored = file.entries if file else ()
-        gone = [one for one in stored if self._goes(one.entry)]
+        gone = [one for one in stored if self._goes(one)]
         if file is None or not gone:
             return Rewritten()
         self.gone.update(one.entry.id for one in gone)
@@ -355,23 +394,20 @@ class Forgetting:
         if not left and (not gone[0].ordinal or _says_nothing(file.uri, content)):
             return Rewritten(removed=True)
         at = entries.moved([one.start for one in left], edits)
-        cut = [
-            Passage(one.section, start, start + len(one.passage))
-            for one, start in zip(left, at, strict=True)
-        ]
+        left = [one.moved(start) for one, start in zip(left, at, strict=True)]
         # Each passage keeps its entry, also among equal texts. Overlapping passages are cut again.
-        if any(content[p.start : p.end] != one.passage for p, one in zip(cut, left, strict=True)):
+        if any(content[one.start : one.end] != one.passage for one in left):
             return Rewritten(prepare(draft_of(file, content)))
+        cut, kept = laid_out(left)
         prepared = prepare(replace(draft_of(file, content), passages=cut or None))
-        kept = {i: one.entry for i, one in enumerate(left, start=1)}
         return Rewritten(replace(prepared, entries=kept))
 
-    def _goes(self, entry: Entry) -> bool:
-        wanted = self._wanted.get(entry.id)
-        if wanted is None:
-            return False
-        said = (entry.reinforcement, entry.time)
-        return not self._unchanged or said == (wanted.reinforcement, wanted.time)
+    def _goes(self, one: StoredEntry) -> bool:
+        wanted = self._wanted.get(one.entry.id)
+        if wanted is None or not self._unchanged:
+            return wanted is not None
+        said = (one.entry.reinforcement, one.entry.time)
+        return said == (wanted.reinforcement, wanted.time) and not spared(one)
 
 
 def _says_nothing(uri: str, content: str) -> bool:

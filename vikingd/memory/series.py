@@ -82,7 +82,7 @@ class Known:
         self.size = 2 * texts + sys.getsizeof(file.content) + _PER_ENTRY * len(file.entries)
         self._wordings: dict[tuple[str, bool], StoredEntry] = {}
         for one in file.entries:
-            wording = normalized(entries.clean(one.passage))
+            wording = normalized(entries.said(one.passage))
             self._wordings.setdefault((wording, is_earlier(one.section)), one)
 
     def equal(self, wording: str, *, earlier: bool) -> StoredEntry | None:
@@ -107,7 +107,9 @@ class Known:
     def relations(self) -> tuple[tuple[StoredEntry, Relation], ...]:
         """The list items and passages that state a relation."""
         found = (
-            (one, relation_of(entries.clean(one.passage))) for one in self.entries if one.ordinal
+            (one, relation_of(entries.said(one.passage)))
+            for one in self.entries
+            if one.ordinal and not one.spans
         )
         return tuple((one, relation) for one, relation in found if relation is not None)
 

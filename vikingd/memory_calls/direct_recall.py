@@ -16,7 +16,12 @@ from zoneinfo import ZoneInfo
 from vikingd.context.cut import cut
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain import pace
-from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of
+from vikingd.domain.answers import (
+    MESSAGE_BYTES,
+    ReplyBudget,
+    Stage,
+    size_of,
+)
 from vikingd.domain.contexts import Entry
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.rights import Right
@@ -77,7 +82,11 @@ class DirectRecall:
         return self._matched is None and self._days is None and self._preferred is None
 
     def answer(self) -> Direct:
-        """Return the answer of the first path with one, else the reasons for none."""
+        """Return the answer of the first path with one, else the reasons for none.
+
+        The fast path reads a known file, such as the profile, by a word that names it. The
+        timeline reads days of the journal by a phrase of time.
+        """
         started, query = perf_counter(), self._query
         dated = None
         if (days := self._preferred) is not None and query.tries(RecallPath.HYBRID):

@@ -5,19 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import salience as kernel
 
 from vikingd.answer.deadline import FutureBridge, Runner
+from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.pinned_text import is_pinned
 from vikingd.domain.rights import Right
 from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import Memory, MemoryScope, Salience, StoredEntry, check_ids
 from vikingd.memory.remember import Forgetting
+from vikingd.memory.spared import spared
 from vikingd.memory_calls.memory_search import known_of, weights_of
 
 _PART = 64  # files of memories in one transaction, so that other writers have their turn
@@ -39,6 +43,20 @@ class ForgetQuery:
     below_salience: float | None = None
 
 
+class Spared(NamedTuple):
+    """A memory that meets the criteria and is not forgotten, with the reason, for people."""
+
+    memory: Memory
+    reason: str
+
+
+class Chosen(NamedTuple):
+    """The memories to forget, and the spared ones; each by URI and place."""
+
+    memories: list[Memory]
+    spared: list[Spared]
+
+
 class Forgetter:
     """Answers Forget; `salience` has the weights for `below_salience`."""
 
@@ -47,9 +65,7 @@ class Forgetter:
         self._salience = salience
         self._writes = FutureBridge()
 
-    async def answer(
-        self, query: ForgetQuery, run: Runner, *, dry_run: bool
-    ) -> tuple[list[Memory], int]:
+    async def answer(self, query: ForgetQuery, run: Runner, *, dry_run: bool) -> tuple[Chosen, int]:
         """Forget memories, or only name them; return them and the revision without them.
 
         Raises:
@@ -58,9 +74,10 @@ class Forgetter:
         engine = self._engine
         if not dry_run:
             engine.check_writable()
-        found = await run.away(chosen, engine, query, self._salience)
+        choice = await run.away(chosen, engine, query, self._salience)
         if dry_run:
-            return found, engine.snapshot.revision
+            return choice, engine.snapshot.revision
+        found = choice.memories
         forgotten = forgetting(query, found)
         for ids in [[m.entry.id for m in found]] if query.ids else _in_parts(found):
             run.left()
@@ -69,11 +86,12 @@ class Forgetter:
                     ids, forgotten, require_all=bool(query.ids), caller=query.scope.caller
                 )
             )
-        return [m for m in found if m.entry.id in forgotten.gone], done.revision
+        gone = [m for m in found if m.entry.id in forgotten.gone]
+        return choice._replace(memories=gone), done.revision
 
 
-def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> list[Memory]:
-    """Return the memories to forget, by URI and place; it reads the store.
+def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> Chosen:
+    """Return the memories to forget, and those that criteria spare; it reads the store.
 
     Raises:
         NotFound, PermissionDenied: as `check_ids`.
@@ -87,19 +105,28 @@ def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> list[Memor
             if uris.context_type(stored.uri) is ContextType.MEMORY  # a move may have changed that
         ]
         check_ids(query.ids, {memory.entry.id: memory.uri for memory in memories}, caller)
-        return memories
-    memories = [
-        _memory(stored)
+        return Chosen(memories, [])
+    found = [
+        stored
         for part in sorted(query.scope.parts())
         for stored in engine.store.memories_below(part)
         if caller.may(Right.WRITE, stored.uri)
     ]
+    memories = [_memory(stored) for stored in found]
     if query.below_salience is not None:
         memories = _rated(memories, query.now, salience)
         memories = [m for m in memories if m.score < query.below_salience]
     if query.older_than is not None:
         memories = [m for m in memories if (m.entry.time or 0) < query.older_than]
-    return memories
+    stored_of = {one.entry.id: one for one in found}
+    choice = Chosen([], [])
+    for memory in memories:
+        pace.step()
+        if reason := spared(stored_of[memory.entry.id]):
+            choice.spared.append(Spared(memory, reason))
+        else:
+            choice.memories.append(memory)
+    return choice
 
 
 def forgetting(query: ForgetQuery, memories: Sequence[Memory]) -> Forgetting:
@@ -109,8 +136,16 @@ def forgetting(query: ForgetQuery, memories: Sequence[Memory]) -> Forgetting:
 
 
 def _memory(stored: StoredEntry) -> Memory:
-    content = entries.clean(stored.passage)
-    return Memory(stored.uri, content, 0.0, 0, stored.entry, stored.ordinal, stored.section)
+    return Memory(
+        stored.uri,
+        entries.said(stored.passage),
+        0.0,
+        0,
+        stored.entry,
+        stored.ordinal,
+        stored.section,
+        pinned=is_pinned(stored.passage),
+    )
 
 
 def _rated(memories: Sequence[Memory], now: int, salience: Salience) -> list[Memory]:

@@ -240,7 +240,7 @@ class MemoryExtractor:
             vector = await self._vector(said, deadline)
             found.sort(key=lambda one: _cosine(vector, one[1].vector), reverse=True)
         return tuple(
-            Known(one.entry.id, kind, uri, entries.clean(one.passage))
+            Known(one.entry.id, kind, uri, entries.said(one.passage))
             for uri, one, kind in found[:_MOST_KNOWN]
         )
 
@@ -301,7 +301,7 @@ class MemoryExtractor:
             work.refuse(proposal, f"{uri} cannot be a file in the tree as it is")
             return
         try:
-            text = entries.check_text(proposal.text)
+            text = entries.check_short(proposal.text)
             section = entries.check_section(proposal.section)
         except InvalidField as error:
             work.refuse(proposal, f"the {error.field} {error.description}")

@@ -26,6 +26,8 @@ from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
+    NAMED,
+    NO_CONFIDENCE,
     UNBOUNDED,
     Degradation,
     DegradationReason,
@@ -37,6 +39,7 @@ from vikingd.domain.answers import (
 )
 from vikingd.domain.contexts import Entry
 from vikingd.domain.errors import RevisionNotReached, StoreAway
+from vikingd.domain.pinned_text import is_pinned
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve_query import RetrieveQuery, Rrf, WeightedSum
 from vikingd.domain.uri import is_within
@@ -48,12 +51,15 @@ from vikingd.memory.model import (
     RecallResult,
     Salience,
     SalienceParts,
+    StoredEntry,
     is_earlier,
 )
 from vikingd.memory.named_days import Days
 from vikingd.memory.routes import Routes
 from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct, DirectRecall
 from vikingd.memory_calls.newest_first import newest_first
+from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
+from vikingd.memory_calls.used_memories import count_used, named
 from vikingd.plan.question_parts import questions_of
 from vikingd.plan.retrieve_plan import TextScope
 
@@ -67,9 +73,6 @@ _PATIENCE = 1.0  # seconds for the index to follow the store
 _COUNTED = 1 << 12  # memories whose tokens are kept: recalls mostly return the same ones
 _SHORT = 1000  # characters of such a memory, at most
 _HALVES = WeightedSum(0.5, 0.5)
-_READER = Degradation(
-    DegradationReason.READER, "accesses are not counted: this process is a reader"
-)
 
 
 _Fused = tuple[I32, F64, float | None]
@@ -79,10 +82,11 @@ _Fused = tuple[I32, F64, float | None]
 class _Candidates(NamedTuple):
     """The memories that a search found."""
 
-    rows: list[int]  # of their texts
+    rows: list[int]  # of their texts; of a long memory its best one
     entries: list[Entry]
     semantic: F64  # [n] in [0, 1]
     changed: int = 0  # further memories that were rewritten or removed since the snapshot
+    long: frozenset[int] = frozenset()  # ids of the memories of several passages
 
 
 class _Ranked(NamedTuple):
@@ -90,6 +94,9 @@ class _Ranked(NamedTuple):
 
     memory: Memory
     row: int
+
+
+_NONE_FOUND = _Candidates([], [], np.zeros(0))
 
 
 class Recaller:
@@ -118,38 +125,35 @@ class Recaller:
         embed = Stage("embed", started, started)
         rest = _rest(query, read)
         if rest is None:
-            return self._counted(query, _only_read(engine, query, read)), embed
-        is_whole = vector is not None
-        search = await run.here(MemorySearch, engine, rest, read, self._most_bytes, is_whole)
-        degraded: Degraded = ()
-        vectors = [vector]
-        if vector is None and search.needs_vector:
-            embedded = [self._vectors.embed_or_note(text, run) for text in search.texts]
-            made = await asyncio.gather(*embedded)
-            vectors = [of_text for of_text, _ in made]
-            degraded = tuple(dict.fromkeys(note for _, notes in made for note in notes))
-        embed = Stage("embed", started, perf_counter())
-        found = await run.away(search.answer, vectors, degraded)
-        if read.path is not None:
-            found = replace(
-                found,
-                memories=(*read.memories, *found.memories),
-                path=read.path,
-                budget=query.max_tokens,
-                stages=(*read.stages, *found.stages),
-            )
-        return self._counted(query, found), embed
-
-    def _counted(self, query: RecallQuery, result: RecallResult) -> RecallResult:
-        """Count an access of each memory that a search found.
-
-        A reader cannot count, and adds a note to the result instead.
-        """
-        if result.path is not RecallPath.HYBRID or not result.memories or query.no_touch:
-            return result
-        if self._engine.count_accesses([memory.entry.id for memory in result.memories]):
-            return result
-        return replace(result, degraded=(*result.degraded, _READER))
+            result = _only_read(engine, query, read)
+        else:
+            is_whole = vector is not None
+            search = await run.here(MemorySearch, engine, rest, read, self._most_bytes, is_whole)
+            degraded: Degraded = ()
+            vectors = [vector]
+            if vector is None and search.needs_vector:
+                embedded = [self._vectors.embed_or_note(text, run) for text in search.texts]
+                made = await asyncio.gather(*embedded)
+                vectors = [of_text for of_text, _ in made]
+                degraded = tuple(dict.fromkeys(note for _, notes in made for note in notes))
+            embed = Stage("embed", started, perf_counter())
+            result = await run.away(search.answer, vectors, degraded)
+            if read.path is not None:
+                result = replace(
+                    result,
+                    memories=(*read.memories, *result.memories),
+                    path=read.path,
+                    budget=query.max_tokens,
+                    stages=(*read.stages, *result.stages),
+                    confidence=NAMED if read.memories else result.confidence,
+                )
+        if not query.no_touch:
+            is_counted = query.counts_returned and result.path is RecallPath.HYBRID
+            ids = [memory.entry.id for memory in result.memories if is_counted]
+            if query.used:
+                ids += await run.away(named, engine, query.used, query.scope.caller)
+            result = replace(result, degraded=(*result.degraded, *count_used(engine, ids)))
+        return result, embed
 
 
 def _rest(query: RecallQuery, read: Direct) -> RecallQuery | None:
@@ -175,6 +179,7 @@ def _only_read(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult
         engine.snapshot.revision,
         0,
         read.stages,
+        NAMED if read.memories else NO_CONFIDENCE,
     )
 
 
@@ -243,6 +248,15 @@ class MemorySearch:
         if found.changed:
             detail = f"{found.changed:,} memories were being rewritten and are left out: ask again"
             degraded += (Degradation(DegradationReason.CONCURRENT_WRITE, detail),)
+        of_questions = [
+            features_of(self._snapshot, scopes, vector) for scopes, vector in self._with(vectors)
+        ]
+        confidence, is_kept = kept_by_floor(
+            of_questions, self._engine.embedding.model, query.floor, len(found.rows)
+        )
+        left_out = 0 if is_kept else len(found.rows)
+        if left_out:
+            found = _NONE_FOUND
         searched = perf_counter()
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
@@ -277,12 +291,14 @@ class MemorySearch:
         return RecallResult(
             tuple(memories),
             RecallPath.HYBRID,
-            self._reason(found.rows, memories, missed, sum(past)),
+            self._reason(found.rows, memories, missed, sum(past), left_out),
             query.max_tokens,
             open_tokenizer(query.tokenizer).approximate,
             self._snapshot.revision,
-            len(found.rows),
+            len(found.rows) + left_out,
             stages,
+            confidence,
+            left_out,
             degraded,
             self.texts if len(self.texts) > 1 else (),
         )
@@ -292,10 +308,12 @@ class MemorySearch:
     ) -> Iterator[_Ranked]:
         """Yield memories by salience, then URI and place, as far as the reply has room.
 
-        Each text comes once. `order`, `scores` and `parts` are those of the kernel.
+        Each text comes once. A long memory is whole if that fits into the tokens that are left,
+        else it is the passage that was found. `order`, `scores` and `parts` are the kernel's.
         """
         query, snapshot = self._query, self._snapshot
         tokenizer = open_tokenizer(query.tokenizer)
+        left = query.max_tokens
         said: set[bytes] = set()
         for _, tied in groupby(order, key=scores.item):
             named = [(*name_of(snapshot, found.rows[i]), i) for i in tied]
@@ -307,16 +325,40 @@ class MemorySearch:
                 said.add(key)
                 section, text, _, _ = shown(snapshot, found.rows[i])
                 pace.step()
-                content = entries.clean(text)
-                tokens = _tokens(tokenizer, content)
+                content, entry = entries.said(text), found.entries[i]
+                tokens, is_part = _tokens(tokenizer, content), entry.id in found.long
+                pinned = is_pinned(text)
+                if is_part and (whole := self._whole(entry.id)) is not None:
+                    pinned = is_pinned(whole.passage)
+                    text = entries.said(whole.passage)
+                    needed = _tokens(tokenizer, text)
+                    if needed <= left and size_of(text) <= budget.left:
+                        content, tokens, is_part = text, needed, False
+                        passage = whole.ordinal
                 size = _MEMORY + size_of(uri) + size_of(section) + size_of(content)
                 if tokens <= query.max_tokens and not budget.take(size):
                     budget.left_out += 1
                     return
                 score, of_score = scores.item(i), SalienceParts(*parts[i].tolist())
-                entry = found.entries[i]
-                memory = Memory(uri, content, score, tokens, entry, passage, section, of_score)
+                if tokens <= left:
+                    left -= tokens
+                memory = Memory(
+                    uri,
+                    content,
+                    score,
+                    tokens,
+                    entry,
+                    passage,
+                    section,
+                    of_score,
+                    truncated=is_part,
+                    pinned=pinned,
+                )
                 yield _Ranked(memory, found.rows[i])
+
+    def _whole(self, entry_id: int) -> StoredEntry | None:
+        """Return a long memory from the store; None if it is gone."""
+        return next(iter(self._engine.store.memories([entry_id])), None)
 
     def _in_order(self, taken: Sequence[_Ranked]) -> list[Memory]:
         """Return the memories that fit, of the same thing the newest first.
@@ -337,15 +379,18 @@ class MemorySearch:
         order = newest_first(scores, [memory.entry.time for memory in memories], vectors)
         return [memories[i] for i in order]
 
+    def _with(
+        self, vectors: Sequence[F32 | None]
+    ) -> Iterator[tuple[Sequence[TextScope], F32 | None]]:
+        """Yield the scopes of each question with its vector; None if there is none."""
+        return zip_longest(self._asked, vectors[: len(self._asked)])
+
     def _candidates(self, vectors: Sequence[F32 | None]) -> _Candidates:
         """Return the memories that a search finds. After changes it waits for the index."""
         if not self._scopes:
-            return _Candidates([], [], np.zeros(0))
+            return _NONE_FOUND
         snapshot = self._snapshot
-        lists = [
-            self._fused(scopes, vector)
-            for scopes, vector in zip_longest(self._asked, vectors[: len(self._asked)])
-        ]
+        lists = [self._fused(scopes, vector) for scopes, vector in self._with(vectors)]
         found, semantic, most = lists[0] if len(lists) == 1 else _in_rounds(lists)
         text_ids = snapshot.text_id[found].tolist()
         known, revision = self._engine.store.entries(text_ids)
@@ -360,6 +405,11 @@ class MemorySearch:
             with suppress(RevisionNotReached, StoreAway):
                 self._engine.wait_for_revision(revision, _PATIENCE)
         # The other texts are abstracts, which are not memories.
+        # Of a long memory, the best text stands for the memory: the texts are in order of score.
+        first = {known[text_ids[i]].id: i for i in reversed(at)}
+        at = [i for i in at if first[known[text_ids[i]].id] == i]
+        long = self._engine.store.long_memories([text_ids[i] for i in at])
+        ids_of_long = frozenset(known[text_id].id for text_id in long)
         found, semantic = found[at], semantic[at]
         if self._read.dated is not None:
             times = [known[text_ids[i]].time for i in at]
@@ -367,7 +417,8 @@ class MemorySearch:
         # Even the best fused score is seldom above .5. Counters and age reach 1, so without this
         # division meaning would hardly count.
         semantic = semantic / (semantic.max(initial=_LEAST) if most is None else most)
-        return _Candidates(found.tolist(), [known[text_ids[i]] for i in at], semantic, changed)
+        entries_of = [known[text_ids[i]] for i in at]
+        return _Candidates(found.tolist(), entries_of, semantic, changed, ids_of_long)
 
     def _fused(self, scopes: Sequence[TextScope], vector: F32 | None) -> _Fused:
         """Return rows of texts with their fused scores; by rank, also the best possible score."""
@@ -393,7 +444,12 @@ class MemorySearch:
         return found.rows, found.scores, sum(weights) / (fusion.k + 1.0)
 
     def _reason(
-        self, rows: Sequence[int], taken: Sequence[Memory], missed: Sequence[int], past: int
+        self,
+        rows: Sequence[int],
+        taken: Sequence[Memory],
+        missed: Sequence[int],
+        past: int,
+        left_out: int,
     ) -> str:
         """Return the reasons for a search and for its end."""
         read = self._read
@@ -402,6 +458,8 @@ class MemorySearch:
             said.append(f"a search fills the rest with {len(taken)} memories")
         if not self._scopes:
             said.append(f"there is nothing below {' and '.join(self._query.scope.roots())}")
+        elif left_out:
+            said.append(f"nothing is known about that: {left_out} memories are below the floor")
         elif not rows:
             said.append("nothing matches")
         elif missed:

@@ -111,7 +111,16 @@ class Rememberer:
         return ()
 
     async def series(self, uri: str, deadline: Deadline) -> tuple[Series, Mapping[Key, Known]]:
-        """Return a series and its known files; only those that changed are read."""
+        """Return a memory file with its continuations, which are one series.
+
+        Args:
+            uri: the URI of the first file.
+            deadline: the deadline of the call.
+
+        Returns:
+            The series, and its files as prepared for comparisons, by their keys. Only files that
+            changed since the last call are read.
+        """
         threads, store = self._threads, self._engine.store
         kept = self._known.all()
         if self._engine.embedding.query_embedder is not None:

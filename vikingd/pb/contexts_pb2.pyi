@@ -125,6 +125,7 @@ class Passage(_message.Message):
     END_FIELD_NUMBER: _builtins.int
     VECTOR_FIELD_NUMBER: _builtins.int
     MEMORY_FIELD_NUMBER: _builtins.int
+    CONTINUES_FIELD_NUMBER: _builtins.int
     section: _builtins.str
     """Its place in the file, headings joined by " > "; at most 1,024 bytes. Empty: no heading."""
     start: _builtins.int
@@ -137,6 +138,10 @@ class Passage(_message.Message):
     """The embedding of the passage: little-endian float32, as many as the store's dimension, at
     most 16,384; it is normalised on arrival. Empty: the daemon embeds the passage's text in the
     background.
+    """
+    continues: _builtins.bool
+    """True: the passage continues the memory of the passage before it, and has no state of its own; only in a
+    memory file. A list item that is longer than a passage is one memory of several passages.
     """
     @_builtins.property
     def memory(self) -> Global___MemoryState:
@@ -153,10 +158,11 @@ class Passage(_message.Message):
         end: _builtins.int = ...,
         vector: _builtins.bytes = ...,
         memory: Global___MemoryState | None = ...,
+        continues: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "memory", b"memory", "section", b"section", "start", b"start", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["continues", b"continues", "end", b"end", "memory", b"memory", "section", b"section", "start", b"start", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -182,7 +188,9 @@ class MemoryState(_message.Message):
     never lowers it.
     """
     access_count: _builtins.int
-    """The number of times that Recall returned it. 0: never. It stops at 2^40. A Put never lowers it."""
+    """The number of times that it was used, see Memory.access_count. 0: never. It stops at 2^40. A Put never
+    lowers it.
+    """
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
         """The time when it was last said. Unset in a Put: the time does not change; a new memory gets

@@ -204,7 +204,7 @@ class SalienceWeights(_message.Message):
     recency: _builtins.float
     """The weight of the recency."""
     access: _builtins.float
-    """The weight of the number of recalls."""
+    """The weight of the number of accesses, see Memory.access_count."""
     def __init__(
         self,
         *,
@@ -244,7 +244,9 @@ class RecallRequest(_message.Message):
     SKIP_OVERSIZE_FIELD_NUMBER: _builtins.int
     NO_TOUCH_FIELD_NUMBER: _builtins.int
     MIN_REVISION_FIELD_NUMBER: _builtins.int
+    FLOOR_FIELD_NUMBER: _builtins.int
     PATHS_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question, at most 16 KiB. Required."""
     vector: _builtins.bytes
@@ -271,9 +273,14 @@ class RecallRequest(_message.Message):
     skip_oversize: _builtins.bool
     """Skip a memory that does not fit, and go on to smaller ones. False: the answer ends there."""
     no_touch: _builtins.bool
-    """Do not count the returned memories as accessed; for evaluations."""
+    """Count no access; for evaluations."""
     min_revision: _builtins.int
     """As in GetRequest."""
+    floor: _builtins.float
+    """Leave all memories of a search out if `confidence.in_scope` is below this, in [0, 1]: nothing is
+    known about the question. 0: leave none out. Unset: the daemon's default, which leaves out what is
+    STRENGTH_NOTHING.
+    """
     @_builtins.property
     def scope(self) -> Global___MemoryScope:
         """The scope to search."""
@@ -309,6 +316,12 @@ class RecallRequest(_message.Message):
         asks for nothing else, and a search fills the rest of the budget.
         """
 
+    @_builtins.property
+    def used(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """The ids of memories of earlier replies that were used since, at most 1,000: each counts as accessed once.
+        Those that are missing, or that the caller may not read, are left out.
+        """
+
     def __init__(
         self,
         *,
@@ -329,16 +342,22 @@ class RecallRequest(_message.Message):
         skip_oversize: _builtins.bool = ...,
         no_touch: _builtins.bool = ...,
         min_revision: _builtins.int = ...,
+        floor: _builtins.float | None = ...,
         paths: _abc.Iterable[Global___RecallPath.ValueType] | None = ...,
+        used: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "now", b"now", "rrf", b"rrf", "scope", b"scope", "weighted", b"weighted", "weights", b"weights"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_floor", b"_floor", "_half_life_days", b"_half_life_days", "floor", b"floor", "fusion", b"fusion", "half_life_days", b"half_life_days", "now", b"now", "rrf", b"rrf", "scope", b"scope", "weighted", b"weighted", "weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "min_revision", b"min_revision", "no_touch", b"no_touch", "now", b"now", "paths", b"paths", "profile", b"profile", "query", b"query", "rrf", b"rrf", "scope", b"scope", "skip_oversize", b"skip_oversize", "time_zone", b"time_zone", "tokenizer", b"tokenizer", "top_k", b"top_k", "vector", b"vector", "weighted", b"weighted", "weights", b"weights", "without", b"without"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_floor", b"_floor", "_half_life_days", b"_half_life_days", "floor", b"floor", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "min_revision", b"min_revision", "no_touch", b"no_touch", "now", b"now", "paths", b"paths", "profile", b"profile", "query", b"query", "rrf", b"rrf", "scope", b"scope", "skip_oversize", b"skip_oversize", "time_zone", b"time_zone", "tokenizer", b"tokenizer", "top_k", b"top_k", "used", b"used", "vector", b"vector", "weighted", b"weighted", "weights", b"weights", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__floor: _TypeAlias = _typing.Literal["floor"]  # noqa: Y015
+    _WhichOneofArgType__floor: _TypeAlias = _typing.Literal["_floor", b"_floor"]  # noqa: Y015
     _WhichOneofReturnType__half_life_days: _TypeAlias = _typing.Literal["half_life_days"]  # noqa: Y015
     _WhichOneofArgType__half_life_days: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days"]  # noqa: Y015
     _WhichOneofReturnType_fusion: _TypeAlias = _typing.Literal["rrf", "weighted"]  # noqa: Y015
     _WhichOneofArgType_fusion: _TypeAlias = _typing.Literal["fusion", b"fusion"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__floor) -> _WhichOneofReturnType__floor | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__half_life_days) -> _WhichOneofReturnType__half_life_days | None: ...
     @_typing.overload
@@ -398,6 +417,7 @@ class Memory(_message.Message):
     TRUNCATED_FIELD_NUMBER: _builtins.int
     ACCESS_COUNT_FIELD_NUMBER: _builtins.int
     TIME_FIELD_NUMBER: _builtins.int
+    PINNED_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     """The id for Reinforce and Forget. 0: a whole file."""
     uri: _builtins.str
@@ -415,9 +435,13 @@ class Memory(_message.Message):
     token_count: _builtins.int
     """The tokens of the content."""
     truncated: _builtins.bool
-    """True: only the beginning of the file fits into the budget."""
+    """True: only a part fits into the budget: the beginning of a file, or the passage that was found of a
+    memory of several passages.
+    """
     access_count: _builtins.int
-    """The number of earlier recalls that returned it."""
+    """The number of times that it was used: in a context of BuildContext, by its id in `used`, or by a Reinforce."""
+    pinned: _builtins.bool
+    """True: Forget takes it by its id alone."""
     @_builtins.property
     def parts(self) -> Global___SalienceParts:
         """The parts of the score; only from a search."""
@@ -441,10 +465,11 @@ class Memory(_message.Message):
         truncated: _builtins.bool = ...,
         access_count: _builtins.int = ...,
         time: _timestamp_pb2.Timestamp | None = ...,
+        pinned: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_count", b"access_count", "content", b"content", "id", b"id", "memory_type", b"memory_type", "parts", b"parts", "reinforcement", b"reinforcement", "score", b"score", "section", b"section", "time", b"time", "token_count", b"token_count", "truncated", b"truncated", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_count", b"access_count", "content", b"content", "id", b"id", "memory_type", b"memory_type", "parts", b"parts", "pinned", b"pinned", "reinforcement", b"reinforcement", "score", b"score", "section", b"section", "time", b"time", "token_count", b"token_count", "truncated", b"truncated", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -466,6 +491,8 @@ class RecallResponse(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
     QUESTIONS_FIELD_NUMBER: _builtins.int
     total_tokens: _builtins.int
     """The tokens of all contents."""
@@ -481,6 +508,8 @@ class RecallResponse(_message.Message):
     """The number of memories that the search scored."""
     revision: _builtins.int
     """The revision that was searched."""
+    left_out: _builtins.int
+    """The number of memories that the search found and the floor left out."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
         """The memories, best first; from the timeline, newest first. What a search adds comes after."""
@@ -492,6 +521,10 @@ class RecallResponse(_message.Message):
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.Degradation]:
         """As in FindResponse."""
+
+    @_builtins.property
+    def confidence(self) -> _retrieval_pb2.Confidence:
+        """How far the answer can be relied on. 1 for a known file or a day that the query names."""
 
     @_builtins.property
     def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -512,11 +545,13 @@ class RecallResponse(_message.Message):
         revision: _builtins.int = ...,
         timings: _abc.Iterable[_retrieval_pb2.StageTiming] | None = ...,
         degraded: _abc.Iterable[_retrieval_pb2.Degradation] | None = ...,
+        confidence: _retrieval_pb2.Confidence | None = ...,
+        left_out: _builtins.int = ...,
         questions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "budget_remaining", b"budget_remaining", "candidates", b"candidates", "degraded", b"degraded", "path", b"path", "questions", b"questions", "reason", b"reason", "results", b"results", "revision", b"revision", "timings", b"timings", "total_tokens", b"total_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "budget_remaining", b"budget_remaining", "candidates", b"candidates", "confidence", b"confidence", "degraded", b"degraded", "left_out", b"left_out", "path", b"path", "questions", b"questions", "reason", b"reason", "results", b"results", "revision", b"revision", "timings", b"timings", "total_tokens", b"total_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -537,8 +572,9 @@ class RememberRequest(_message.Message):
     TIME_ZONE_FIELD_NUMBER: _builtins.int
     EXACT_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    PINNED_FIELD_NUMBER: _builtins.int
     text: _builtins.str
-    """The text to remember; at most one passage long, some 320 tokens. Required."""
+    """The text to remember, at most 2 MiB. A long one is one memory of several passages. Required."""
     memory_type: _builtins.str
     """The type decides the file. A kind of the fast path ("preferences", "tasks", ...): the file of
     that kind. "journal": journal/YYYY-MM-DD.md. Any other NAME ([a-z][a-z0-9_-]*, at most 64
@@ -558,6 +594,10 @@ class RememberRequest(_message.Message):
     one key without a user) with the same name and the same fields counts once: its repetitions get the
     first answer again, for a day and while fewer than 100,000 calls with a name came after it. The same
     name with other fields is INVALID_ARGUMENT. Empty: every call counts.
+    """
+    pinned: _builtins.bool
+    """True: Forget takes the memory by its id alone; the file has the mark 📌 before its text. False: the mark
+    is removed. Unset: a known memory keeps its mark, a new one has none.
     """
     @_builtins.property
     def scope(self) -> Global___MemoryScope:
@@ -579,12 +619,15 @@ class RememberRequest(_message.Message):
         time_zone: _builtins.str = ...,
         exact: _builtins.bool = ...,
         request_id: _builtins.str = ...,
+        pinned: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["scope", b"scope", "time", b"time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_pinned", b"_pinned", "pinned", b"pinned", "scope", b"scope", "time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["exact", b"exact", "memory_type", b"memory_type", "request_id", b"request_id", "scope", b"scope", "section", b"section", "text", b"text", "time", b"time", "time_zone", b"time_zone", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_pinned", b"_pinned", "exact", b"exact", "memory_type", b"memory_type", "pinned", b"pinned", "request_id", b"request_id", "scope", b"scope", "section", b"section", "text", b"text", "time", b"time", "time_zone", b"time_zone", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__pinned: _TypeAlias = _typing.Literal["pinned"]  # noqa: Y015
+    _WhichOneofArgType__pinned: _TypeAlias = _typing.Literal["_pinned", b"_pinned"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__pinned) -> _WhichOneofReturnType__pinned | None: ...
 
 Global___RememberRequest: _TypeAlias = RememberRequest  # noqa: Y015
 
@@ -646,21 +689,29 @@ Global___RememberResponse: _TypeAlias = RememberResponse  # noqa: Y015
 
 @_typing.final
 class ReinforceRequest(_message.Message):
-    """Reinforces memories that proved true or useful."""
+    """Reinforces memories that proved true or useful, and counts those that were used. At least one id is needed."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     IDS_FIELD_NUMBER: _builtins.int
     BY_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    USED_FIELD_NUMBER: _builtins.int
     by: _builtins.int
     """The amount that is added to each counter, up to 1,000,000. 0: 1. No counter goes beyond 2^40."""
     request_id: _builtins.str
     """As in RememberRequest."""
     @_builtins.property
     def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """At least 1, at most 1,000 ids of memories, each once. A missing one, or one that the caller may not
-        read, is NOT_FOUND; one that it may read, but not write, is PERMISSION_DENIED: nothing is changed.
+        """At most 1,000 ids of memories, each once. A missing one, or one that the caller may not
+        read, is NOT_FOUND; one that it may read, but not write, is PERMISSION_DENIED: nothing is changed. Each
+        counts as accessed, too.
+        """
+
+    @_builtins.property
+    def used(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """At most 1,000 ids of memories that were used for an answer, each once: they count as accessed, and are not
+        reinforced. The errors are those of `ids`, but the right to read is enough.
         """
 
     def __init__(
@@ -669,10 +720,11 @@ class ReinforceRequest(_message.Message):
         ids: _abc.Iterable[_builtins.int] | None = ...,
         by: _builtins.int = ...,
         request_id: _builtins.str = ...,
+        used: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "ids", b"ids", "request_id", b"request_id"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by", b"by", "ids", b"ids", "request_id", b"request_id", "used", b"used"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -708,7 +760,8 @@ Global___ReinforceResponse: _TypeAlias = ReinforceResponse  # noqa: Y015
 
 @_typing.final
 class ForgetRequest(_message.Message):
-    """Removes memories by their ids, or all memories of a scope that meet every criterion. An abstract from
+    """Removes memories by their ids, or all memories of a scope that meet every criterion. Criteria spare what is
+    pinned, the profile, instructions, and what speaks of health: these go by their ids alone. An abstract from
     a Put stays in the file. A removal by criteria is made in parts of some files: a failed call may
     have removed some memories.
     """
@@ -764,21 +817,59 @@ class ForgetRequest(_message.Message):
 Global___ForgetRequest: _TypeAlias = ForgetRequest  # noqa: Y015
 
 @_typing.final
+class SparedMemory(_message.Message):
+    """A memory that meets the criteria and was not removed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MEMORY_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    reason: _builtins.str
+    """The reason, for people."""
+    @_builtins.property
+    def memory(self) -> Global___Memory:
+        """The memory."""
+
+    def __init__(
+        self,
+        *,
+        memory: Global___Memory | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memory", b"memory", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SparedMemory: _TypeAlias = SparedMemory  # noqa: Y015
+
+@_typing.final
 class ForgetResponse(_message.Message):
-    """The memories that were removed."""
+    """The memories that were removed, and those that were spared."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     FORGOTTEN_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     LEFT_OUT_FIELD_NUMBER: _builtins.int
+    SPARED_FIELD_NUMBER: _builtins.int
+    SPARED_LEFT_OUT_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
     """The memories are gone from this revision on; with dry_run, the present revision."""
     left_out: _builtins.int
     """The number of further memories, which do not fit into the reply. Without dry_run they are gone too."""
+    spared_left_out: _builtins.int
+    """The number of further spared memories, which do not fit into the reply."""
     @_builtins.property
     def forgotten(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
         """The memories by URI and place; `score` is the salience without a query if below_salience is set."""
+
+    @_builtins.property
+    def spared(self) -> _containers.RepeatedCompositeFieldContainer[Global___SparedMemory]:
+        """The memories that the criteria name and that only their ids remove, by URI and place, as far as the reply
+        has room.
+        """
 
     def __init__(
         self,
@@ -786,10 +877,12 @@ class ForgetResponse(_message.Message):
         forgotten: _abc.Iterable[Global___Memory] | None = ...,
         revision: _builtins.int = ...,
         left_out: _builtins.int = ...,
+        spared: _abc.Iterable[Global___SparedMemory] | None = ...,
+        spared_left_out: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["forgotten", b"forgotten", "left_out", b"left_out", "revision", b"revision"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["forgotten", b"forgotten", "left_out", b"left_out", "revision", b"revision", "spared", b"spared", "spared_left_out", b"spared_left_out"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

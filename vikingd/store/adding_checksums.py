@@ -18,7 +18,7 @@ from vikingd.domain.checksums import (
 from vikingd.domain.contexts import Context, Passage
 from vikingd.domain.errors import StoreDamaged
 from vikingd.ingest.written import is_as_written
-from vikingd.store.checked import Checked, counters_are_possible, read_checked, vector_damage
+from vikingd.store.checked_rows import Checked, counters_are_possible, read_checked, vector_damage
 from vikingd.store.connection import Connection
 from vikingd.store.rows import CHUNK, metadata_of
 

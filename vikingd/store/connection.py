@@ -8,7 +8,7 @@ Their statements keep to what SQLite and PostgreSQL both know:
 - a flag is 0 or 1, and a condition compares it: `is_directory = 1`;
 - `INDEXED BY` names an index for SQLite alone;
 - `tenant = 'default'` begins keys of SQLite; a connection shows one tenant, under this name;
-- state that is no row of a table is read and written by the methods for meta.
+- single values of the store, such as its revision, are read and written by `get_meta`, `set_meta`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class LastIds(NamedTuple):
-    """The last ids that were ever used."""
+    """The last ids that were given to contexts, texts and entries, also to deleted ones."""
 
     contexts: int
     texts: int

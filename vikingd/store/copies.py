@@ -1,4 +1,4 @@
-"""A copy of a store that is sent away as a backup."""
+"""The protocol of a backup: a copy of a store that is sent to a client."""
 
 from __future__ import annotations
 
@@ -16,4 +16,4 @@ class Backup(Protocol):
         """Yield the copy in pieces."""
 
     def close(self) -> None:
-        """Free the room of the copy."""
+        """Delete the copy."""

@@ -38,7 +38,10 @@ _STEP = 500  # rows between two calls of `advance`
 
 
 class State(NamedTuple):
-    """The state of a store, without its identity; `meta` are the values of other rooms."""
+    """The state of a store, without its id and epochs.
+
+    `meta` holds the values that other packages keep in the store.
+    """
 
     model: str
     dimension: int | None
@@ -59,7 +62,7 @@ class Source(Protocol):
         """Yield the rows of a table in its order."""
 
     def damage(self) -> list[Damage]:
-        """Return the damage of its rows."""
+        """Return the rows that differ from their checksums."""
 
 
 class Target(Protocol):
@@ -69,13 +72,21 @@ class Target(Protocol):
         """Write all rows of a table."""
 
     def finish(self, state: State) -> None:
-        """Write the state, under a new identity."""
+        """Write the state, with a new id and a new epoch."""
 
 
 def copy(source: Source, target: Target, advance: Callable[[int], None]) -> State:
-    """Copy all rows and the state; `advance` is called with the number of further rows.
+    """Copy all rows and the state of a store.
 
-    Nothing is there for others before the block of the target ends.
+    The copy becomes visible when the `with` block that opened the target ends.
+
+    Args:
+        source: the store to read.
+        target: a new, empty store.
+        advance: called with the number of rows that were copied since the last call.
+
+    Returns:
+        The state of the store.
 
     Raises:
         StoreDamaged: the source is damaged, and nothing was copied.
@@ -100,7 +111,7 @@ def copy(source: Source, target: Target, advance: Callable[[int], None]) -> Stat
 
 
 def check(source: Source) -> None:
-    """Raise StoreDamaged if a row of a store is not as it was written."""
+    """Raise StoreDamaged if a row of a store differs from its checksum."""
     if damage := source.damage():
         raise store_damaged(listed(damage))
 
@@ -140,6 +151,6 @@ def differences(one: Source, other: Source, advance: Callable[[int], None]) -> l
 
 
 def new_identity(revision: int) -> tuple[str, str, list[tuple[str, int]]]:
-    """Return the id, the epoch and the epochs of a copy."""
+    """Return a new id, a new epoch and the list of epochs of a copy that begins at a revision."""
     epoch = secrets.token_hex(8)
     return secrets.token_hex(16), epoch, [(epoch, revision)]

@@ -22,9 +22,12 @@ class RowDamaged(StoreDamaged):
 
 
 class Damage(NamedTuple):
-    """The damage of a context, or of a link.
+    """The damage of a context or of a link.
 
-    `text_id` is that of a damaged vector, without which the context is sound; else 0.
+    Attributes:
+        uri: the URI of the context, for messages.
+        what: the kind of the damage, for messages.
+        text_id: the id of the text whose vector alone is damaged; 0 for any other damage.
     """
 
     uri: str
@@ -45,13 +48,13 @@ def store_damaged(what: str) -> StoreDamaged:
 
 
 def listed(damage: Sequence[Damage]) -> str:
-    """Return the first damage in words."""
+    """Return a line with the first five damages and the number of the others."""
     more = f", and {len(damage) - _LISTED:,} more" if len(damage) > _LISTED else ""
     return "; ".join(map(str, damage[:_LISTED])) + more
 
 
 def shown(uri: object, context_id: object) -> str:
-    """Return a URI from a row, for people; it may be damaged."""
+    """Return a URI as read from a row, which may be damaged, in a form for messages."""
     if uri is None:
         return f"context {context_id}"
     if not isinstance(uri, str):

@@ -1,9 +1,9 @@
 """The history of a store: its id, its epochs and its newest revision.
 
-A store has a random id. Each time a writer opens it, a new epoch begins: a random value, and the
-revision at which it began. A point that names (id, epoch, revision) belongs to the store only if
-the store's history has that epoch and the epoch reached that revision. An older copy of the
-database lacks the later epochs, even after it got new revisions.
+A store has a random id. An epoch is the time from one start of a writer to the next: a random value
+and the revision at which it began. Revisions alone cannot tell an older copy of a database from the
+original once both have new commits. With epochs they can: a point (id, epoch, revision) belongs to
+the store only if its history has that epoch, and the epoch reached that revision.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ _MAX_EPOCHS = 1000  # that are kept; a point in an older epoch is not used, and 
 
 
 class Point(NamedTuple):
-    """A revision of a store in one of its epochs."""
+    """A revision of a store, and the epoch that committed it.
+
+    Attributes:
+        store: the id of the store; "" for one from before stores had ids.
+        epoch: the random value of the epoch; "" if the store had none.
+        revision: the revision.
+    """
 
     store: str
     epoch: str
@@ -28,7 +34,14 @@ class Point(NamedTuple):
 
 
 class History(NamedTuple):
-    """A store's id, its epochs with the revision at which each began, and its newest revision."""
+    """The id of a store, its epochs and its newest revision.
+
+    Attributes:
+        store: the id of the store; "" for one from before stores had ids.
+        epochs: the value and the first revision of each epoch, the oldest first. They are
+            limited in number: the oldest ones are dropped.
+        revision: the newest revision.
+    """
 
     store: str
     epochs: tuple[tuple[str, int], ...]
@@ -69,7 +82,7 @@ class History(NamedTuple):
         return self.contains(point) or (point.store == self.store and forgotten)
 
     def follows(self, earlier: History) -> bool:
-        """Tell a later state of the same history from one of another."""
+        """Return whether this is the same store as in `earlier`, at the same time or later."""
         last = earlier.point.epoch
         known = {epoch for epoch, _ in self.epochs}
         return earlier.store == self.store and (
@@ -86,10 +99,10 @@ class History(NamedTuple):
 
 
 def history_of(db: Connection) -> History | None:
-    """Return the history in a database; None if there is no store in it.
+    """Return the history in a database; None if the database has no store yet.
 
     Raises:
-        StoreDamaged: it cannot be read.
+        StoreDamaged: the history cannot be decoded.
     """
     state = db.get_meta("store.id", "store.revision", _EPOCHS)
     if "store.revision" not in state:
@@ -105,7 +118,15 @@ def history_of(db: Connection) -> History | None:
 
 
 def begin_epoch(db: Connection, history: History | None) -> History:
-    """Begin an epoch, and give a store without an id its id, in the caller's transaction."""
+    """Write a new epoch into the database, and an id if the store has none.
+
+    Args:
+        db: a connection in a transaction, which the caller commits.
+        history: the history in the database; None: the store is new.
+
+    Returns:
+        The history with the new epoch, which begins at the newest revision.
+    """
     store, epochs, revision = history or History("", (), 0)
     epochs = (*epochs[1 - _MAX_EPOCHS :], (secrets.token_hex(8), revision))
     began = History(store or secrets.token_hex(16), epochs, revision)

@@ -12,7 +12,7 @@ from vikingd.domain.contexts import Entry
 from vikingd.domain.store_changes import IndexedText, Linked, Upsert
 from vikingd.domain.text import text_to_index
 from vikingd.memory.model import MemoryFile, StoredEntry
-from vikingd.store.checked import Checked, decoded, read_checked
+from vikingd.store.checked_rows import Checked, decoded, read_checked
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage, shown, store_damaged
 
@@ -45,7 +45,14 @@ _ALL_LINKS = _READ_LINKS.format(_LINKS)
 
 
 def text_of(stored: str | None, title: str, section: str, piece: str) -> str:
-    """Return the text of a row; NULL is stored for a text that can be derived."""
+    """Return the text to index of a row of `texts`.
+
+    Args:
+        stored: the column `text`; None if the text is made of the other arguments.
+        title: the title of the context.
+        section: the headings above a passage.
+        piece: the passage, or the abstract of the context.
+    """
     return text_to_index(title, section, piece) if stored is None else stored
 
 
@@ -73,13 +80,15 @@ def upserts(
     *,
     entries: bool = False,
 ) -> Iterator[Upsert]:
-    """Yield contexts with their texts and vectors, in the order of the ids.
+    """Yield contexts with their texts and vectors, for the index, in the order of the ids.
 
     A damaged context is left out. A context with a damaged vector comes without that vector.
 
     Args:
-        found: called with all damage.
-        entries: look for damage of entries, too.
+        db: a connection to the store.
+        context_ids: the ids of existing contexts.
+        found: called with each damage, also with damage of contexts that are left out.
+        entries: check the memory states of the contexts' texts, too.
     """
     for context in sound_contexts(db, context_ids, found, entries=entries):
         yield upsert_of(context)
@@ -92,7 +101,10 @@ def sound_contexts(
     *,
     entries: bool = False,
 ) -> Iterator[Checked]:
-    """Yield contexts as `upserts`, with their rows."""
+    """Yield the rows of contexts that are not damaged. `upserts` describes the arguments.
+
+    A row with a damaged vector is not left out: `bad_vectors` names the vector.
+    """
     ids = iter(context_ids)
     while chunk := list(islice(ids, CHUNK)):
         for context in read_checked(db, chunk, entries=entries):
@@ -103,7 +115,7 @@ def sound_contexts(
 
 
 def upsert_of(context: Checked) -> Upsert:
-    """Return the change of a sound context."""
+    """Return a context that is not damaged as a change for the index."""
     row = context.row
     texts = []
     for text in context.texts:
@@ -141,7 +153,7 @@ def refuse(damage: Damage) -> None:
 
 
 def check_context(db: Connection, context_id: int) -> None:
-    """Raise RowDamaged if a context, a text or an entry of it is not as it was written."""
+    """Raise RowDamaged if a context, a text or a memory state of it differs from its checksum."""
     for context in read_checked(db, [context_id], vectors=False, entries=True):
         for damage in context.damages():
             raise damage.error()
@@ -152,9 +164,12 @@ def links(
     found: Callable[[Damage], object],
     context_ids: Sequence[int] | None = None,
 ) -> list[Linked]:
-    """Return the links of these contexts, or all links; each once, by URI.
+    """Return links, each once, ordered by the URIs of their two contexts.
 
-    A damaged one is left out; `found` is called with its damage.
+    Args:
+        db: a connection to the store.
+        found: called with the damage of each damaged link, which is left out.
+        context_ids: return the links of these contexts; None: all links.
     """
     if context_ids is None:
         rows = db.execute(_ALL_LINKS)
@@ -183,10 +198,13 @@ def memory_file(db: Connection, uri: str) -> MemoryFile | None:
     (file,) = read_checked(db, row, entries=True)
     for damage in file.damages():
         refuse(damage)
-    upsert, entries = upsert_of(file), []
+    upsert, entries = upsert_of(file), list[StoredEntry]()
     states = {text_id: Entry(*entry) for text_id, *entry in db.execute(_ENTRIES_OF, row)}
     for text, indexed in zip(file.texts, upsert.texts, strict=True):
-        if (state := states.get(text.id)) is not None:
+        state = states.get(text.id)
+        if state is not None and state.is_rest and entries:
+            entries[-1] = entries[-1].continued(text.start, text.end, file.row.content)
+        elif state is not None and not state.is_rest:
             passage = indexed.passage if text.ordinal else upsert.abstract
             place = (text.ordinal, text.section, text.start, text.end)
             entries.append(StoredEntry(uri, state, *place, passage, indexed.vector))

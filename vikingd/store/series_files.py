@@ -18,7 +18,10 @@ WHERE tenant = 'default' AND is_directory = 0 AND (uri = ? OR uri >= ? AND uri <
 
 
 def series(db: Connection, uri: str) -> Series:
-    """Return a series; its files are read once each, while the connection has its transaction."""
+    """Return a series whose files are read on demand, each once.
+
+    `read` of the result needs the connection in the same transaction.
+    """
 
     @cache
     def read(of: str) -> MemoryFile | None:
@@ -34,7 +37,13 @@ def series(db: Connection, uri: str) -> Series:
 
 
 def read_series(db: Connection, uri: str, known: Container[Key]) -> Series:
-    """Return a series for use after the transaction: without the known files, but the last one."""
+    """Return a series whose files are read now, so that it can be used after the transaction.
+
+    Args:
+        db: a connection with an open transaction.
+        uri: the URI of the first file.
+        known: keys of files that the caller has; only the last one of these is read.
+    """
     found = series(db, uri)
     wanted = {of for of, key in found.files if key not in known}
     wanted.update(of for of, _ in found.files[-1:])

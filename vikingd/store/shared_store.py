@@ -1,4 +1,4 @@
-"""A store that other nodes write, too."""
+"""A store in a database that several daemons (nodes) write."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from vikingd.store.writing import WritableStore
 
 
 class News(NamedTuple):
-    """The changes after a point, and the newest point."""
+    """The changes of a store since a known revision, and the newest revision (a Point)."""
 
     changes: list[Change]
     point: Point
@@ -39,9 +39,13 @@ class SharedStore(WritableStore):
 
     @abstractmethod
     def news(self, point: Point, found: Found) -> News | None:
-        """Return the changes after a point; None if the store went back and lost the point.
+        """Return the changes after a point; None if the point is not in the store's history.
 
-        `found` is called with damage of vectors, which are left out.
+        None means that the database was replaced by an older state of itself.
+
+        Args:
+            point: the revision that the caller has.
+            found: called with the damage of vectors, which are left out.
 
         Raises:
             Corrupt: removals after the point are no longer kept, or a changed context is damaged.
@@ -50,7 +54,9 @@ class SharedStore(WritableStore):
 
     @abstractmethod
     def note_timeline(self) -> None:
-        """Begin an epoch if another server has taken the place of the one of the last write.
+        """Begin an epoch if the database server is not the one of the last write.
+
+        That is so after a standby was promoted, or after the database was restored.
 
         Raises:
             StoreAway: the database cannot be reached.

@@ -14,7 +14,7 @@ from vikingd.domain.errors import StoreMismatch
 from vikingd.domain.uri import ROOT
 from vikingd.store.connection import Connection
 from vikingd.store.reads.empties import EMPTY_DIRECTORY
-from vikingd.store.writes.placing import set_revision
+from vikingd.store.writes.place_checksums import set_revision
 
 CLEAN = "store.clean"
 """The key of the flag that is 1 after a clean end of the last writer, else 0."""

@@ -43,12 +43,12 @@ class WritableStore(Reads):
     @property
     @abstractmethod
     def place(self) -> str:
-        """The place of the store, for people."""
+        """The directory or the URL of the store, for messages."""
 
     @property
     @abstractmethod
     def point(self) -> Point:
-        """The last commit, and the history that it belongs to."""
+        """The last commit: its revision, its epoch and the id of the store."""
 
     @abstractmethod
     def why_not(self, point: Point) -> str:
@@ -232,14 +232,20 @@ class WritableStore(Reads):
         )
 
     def reinforce(
-        self, ids: Sequence[int], by: int, once: Once | None = None, caller: Caller = LOCAL
+        self,
+        ids: Sequence[int],
+        by: int,
+        once: Once | None = None,
+        caller: Caller = LOCAL,
+        used: Sequence[int] = (),
     ) -> Future[Committed]:
-        """Raise the reinforcement of memories by their ids.
+        """Raise the reinforcement of memories by their ids, and count the accesses of used ones.
 
-        For `once` see `rewrite`. Fails with NotFound and PermissionDenied as `rewrite_holders`.
+        For `once` see `rewrite`. Fails with NotFound and PermissionDenied as `rewrite_holders`; of
+        used memories the right to read is enough.
         """
         return self._writer.submit(
-            lambda work: run_once(work, once, lambda: reinforce(work, ids, by, caller))
+            lambda work: run_once(work, once, lambda: reinforce(work, ids, by, caller, used))
         )
 
     def touch(self, accesses: Mapping[int, int]) -> Future[Committed]:
@@ -273,7 +279,7 @@ class WritableStore(Reads):
         return self._writer.submit(lambda work: drop_vectors(work, uri, after), size=_DROP_SIZE)
 
     def give_back(self) -> int:
-        """Give the room of deleted contexts back to the disk, and return its bytes.
+        """Give the space of deleted contexts back to the disk, and return the freed bytes.
 
         A database server does so by itself.
 

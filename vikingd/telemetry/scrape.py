@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from http import HTTPStatus
 
-from vikingd.domain.addresses import Address
+from vikingd.domain.daemon_addresses import Address
 
 Render = Callable[[str], tuple[str, bytes]]
 """The content type and the body for the value of an Accept header."""

@@ -12,7 +12,7 @@ from vikingd.domain.uri import ROOT
 from vikingd.pb import access_pb2
 from vikingd.wire.call_pools import CallContext, CallDeadline, Threads
 from vikingd.wire.messages import access_messages as messages
-from vikingd.wire.messages import encode
+from vikingd.wire.messages import common_messages
 from vikingd.wire.rights_table import check_operator
 
 
@@ -88,7 +88,7 @@ class AccessService:
             call, self._keys.rotate, request.id, of, grace, by_operator=call.caller.is_operator
         )
         return access_pb2.RotateKeyResponse(
-            key=messages.key(key), secret=secret, old_expire_time=encode.timestamp(until)
+            key=messages.key(key), secret=secret, old_expire_time=common_messages.timestamp(until)
         )
 
     async def PutTenant(

@@ -13,7 +13,7 @@ from vikingd.engine import Engine
 from vikingd.pb import admin_pb2
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire.call_pools import CallContext, CallDeadline, Threads
-from vikingd.wire.messages import decode, encode
+from vikingd.wire.messages import common_messages, decode
 
 _AFTER_A_BACKUP = 10.0  # seconds until a refused backup may be repeated
 
@@ -36,7 +36,7 @@ class AdminService:
         is_operator = deadline.caller.is_operator
         return await self._threads.admin.run(
             deadline,
-            lambda: encode.stats_response(
+            lambda: common_messages.stats_response(
                 self._engine.stats(), self._metrics, __version__, for_operator=is_operator
             ),
         )
@@ -46,7 +46,7 @@ class AdminService:
     ) -> admin_pb2.VerifyResponse:
         """Compare index and store."""
         report = await self._threads.admin.run(CallDeadline(context), self._engine.verify)
-        return admin_pb2.VerifyResponse(**encode.fields_of(report))
+        return admin_pb2.VerifyResponse(**common_messages.fields_of(report))
 
     async def Optimize(
         self, request: admin_pb2.OptimizeRequest, context: CallContext
@@ -57,7 +57,7 @@ class AdminService:
             self._engine.optimize,
             remove_empty_directories=request.remove_empty_directories,
         )
-        return admin_pb2.OptimizeResponse(**encode.fields_of(done))
+        return admin_pb2.OptimizeResponse(**common_messages.fields_of(done))
 
     async def Reembed(
         self, request: admin_pb2.ReembedRequest, context: CallContext

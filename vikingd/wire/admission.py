@@ -50,7 +50,14 @@ class OpenTenants(Protocol):
 
 
 class Admitted:
-    """A call from its admission to its end. The end gives back its places and writes the audit."""
+    """An admitted call, held by a `with` block.
+
+    The end of the block releases the call's share of the quotas, and writes the audit log.
+
+    Attributes:
+        caller: the caller with its rights.
+        request: the request, once it is parsed, for the audit log.
+    """
 
     __slots__ = (
         "_admission",
@@ -76,7 +83,7 @@ class Admitted:
         self._sent = 0  # bytes of replies
 
     def replied(self, reply: Any) -> None:
-        """Note the reply, or the next one of a stream."""
+        """Note a reply for the audit log and the quotas; a stream notes each of its replies."""
         self._reply = reply
         if self._has_quota:
             self._sent += len(reply) if isinstance(reply, bytes) else reply.ByteSize()
@@ -113,12 +120,14 @@ class Admitted:
 
 
 class Admission:
-    """Admits calls; for the event loop.
+    """Admits calls: identifies the caller by its key, and applies the limits of key and tenant.
+
+    Its methods are called on the event loop alone.
 
     Args:
         keys: the keys, and the limits of tenants.
-        gate: finds the callers.
-        tenants: have the handlers.
+        gate: finds the caller by the metadata of a call.
+        tenants: opens the tenant of a call, which has the handlers of its RPCs.
     """
 
     def __init__(self, keys: KeyStore, gate: Gate, tenants: OpenTenants) -> None:

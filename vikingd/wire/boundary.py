@@ -37,7 +37,7 @@ class Guarded(NamedTuple):
 
     handler: Handler
     refusing: Handler
-    """For calls without a valid key. It takes a stream, of which it reads nothing."""
+    """The handler for calls without a valid key. It refuses a call without reading its request."""
 
 
 class Boundary(grpc.aio.ServerInterceptor):

@@ -48,14 +48,13 @@ class CallDeadline:
 
 
 class Pool(ThreadPoolExecutor):
-    """Threads that take a bounded number of calls, the running ones included.
+    """A thread pool with a bounded queue.
 
     Args:
-        name: the name in errors.
-        threads: their number.
-        most: calls that `run` takes at one time; 0 takes all, for calls that no queue may refuse
-            any more.
-        initializer: runs first on each thread.
+        name: the name of the pool in errors.
+        threads: the number of threads.
+        most: the most calls that run or wait at one time; 0: no limit.
+        initializer: called first on each thread.
     """
 
     def __init__(
@@ -72,7 +71,8 @@ class Pool(ThreadPoolExecutor):
         """Run `function` on a thread, unless the deadline passes before its turn.
 
         Raises:
-            Overloaded: no place is left, and the call had none in another queue before.
+            Overloaded: the queue is full. A call that waited in another queue before is accepted.
+            DeadlinePassed: the deadline passed before the turn of the call.
         """
         if self._most and self._taken >= self._most and not deadline.is_admitted:
             raise Overloaded(

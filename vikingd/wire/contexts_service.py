@@ -19,7 +19,7 @@ from vikingd.engine import Engine
 from vikingd.pb import contexts_pb2
 from vikingd.wire import weigh
 from vikingd.wire.call_pools import CallContext, CallDeadline, Threads, wait_for_vectors
-from vikingd.wire.messages import decode, encode
+from vikingd.wire.messages import common_messages, decode
 from vikingd.wire.messages import pattern_messages as patterns
 from vikingd.wire.messages.put_request import check_vectors_given
 from vikingd.wire.preparing import Preparing
@@ -49,7 +49,7 @@ class ContextsService:
         if request.wait_for_vectors:
             embedded = await wait_for_vectors(self._engine, self._threads, done.text_ids, deadline)
             revision = max(revision, embedded)
-        return encode.put_response(done, revision)
+        return common_messages.put_response(done, revision)
 
     async def Delete(
         self, request: contexts_pb2.DeleteRequest, context: CallContext
@@ -86,7 +86,9 @@ class ContextsService:
             found = self._engine.store.get(uri)
             shown = tuple(one for one in found.relations if caller.may(Right.READ, one.uri))
             found = replace(found, relations=shown)
-            return contexts_pb2.GetResponse(context=encode.context(found)).SerializeToString()
+            return contexts_pb2.GetResponse(
+                context=common_messages.context(found)
+            ).SerializeToString()
 
         return await self._threads.read(deadline, read)
 
@@ -115,7 +117,7 @@ class ContextsService:
         await wait_for_revision(self._engine, request.min_revision, deadline)
 
         def fill() -> bytes:
-            page = encode.Page(limit)
+            page = common_messages.Page(limit)
             read(uri=uri, after=after, limit=limit + 1, fits=page.add, parts=parts)
             reply = response(contexts=page.contexts, next_page_token=page.next_page_token)
             return reply.SerializeToString()
@@ -128,7 +130,9 @@ class ContextsService:
         query = patterns.glob_query(request)
 
         def fill(parts: tuple[str, ...]) -> contexts_pb2.GlobResponse:
-            page = find_paths(self._engine.store, query, parts, ReplyBudget(encode.PAGE_BYTES))
+            page = find_paths(
+                self._engine.store, query, parts, ReplyBudget(common_messages.PAGE_BYTES)
+            )
             return patterns.glob_response(page)
 
         return await self._walk(query.target_uri, request.min_revision, fill, context)
@@ -138,7 +142,9 @@ class ContextsService:
         query = patterns.grep_query(request)
 
         def fill(parts: tuple[str, ...]) -> contexts_pb2.GrepResponse:
-            page = find_lines(self._engine.store, query, parts, ReplyBudget(encode.PAGE_BYTES))
+            page = find_lines(
+                self._engine.store, query, parts, ReplyBudget(common_messages.PAGE_BYTES)
+            )
             return patterns.grep_response(page)
 
         return await self._walk(query.target_uri, request.min_revision, fill, context)

@@ -1,4 +1,4 @@
-"""The intake of requests: their bytes are held against the limits, then parsed."""
+"""The intake of requests: their bytes are checked against the limits, then parsed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from vikingd.system.platform import trim
 from vikingd.wire.request_limits import DAMAGED, Guard, guards
 
 INLINE_BYTES = 64 << 10
-"""Of a message; what is no larger is checked and parsed on the event loop."""
+"""Bytes of a message up to which the event loop parses it; a thread parses larger ones."""
 
 MAX_WAITING_BYTES = 64 << 20
-"""Of larger messages that wait for the thread; a single one may be larger."""
+"""The most bytes of the messages that wait for the thread; a single one may be larger."""
 
 _RETRY_AFTER = 0.5  # seconds
 _TRIM_AFTER = 2.0  # seconds after a large message: one trim serves all messages of that time
@@ -77,9 +77,12 @@ class Intake:
 
 
 def parsed(data: bytes, guard: Guard, parse: Callable[[bytes], Message]) -> Message | InvalidField:
-    """Return the request, or the error: a field breaks a limit, or the bytes are damaged.
+    """Check the bytes of a request and parse them.
 
-    Raised, the fault would hold the frame that holds it and the bytes: a cycle.
+    An error is returned, not raised: its traceback would keep the bytes of the request in memory.
+
+    Returns:
+        The request; or InvalidField if a field breaks a limit, or if the bytes do not parse.
     """
     try:
         guard.check(data)

@@ -21,6 +21,9 @@ from vikingd.wire.call_pools import CallContext, CallDeadline, Threads, reply_by
 from vikingd.wire.messages import extract_messages as wire_extract
 from vikingd.wire.messages import memory_messages as messages
 
+_SHORT = 65_536
+"""Characters of a text that is checked on the event loop."""
+
 
 class MemoriesService:
     """The handlers of Memories."""
@@ -34,6 +37,7 @@ class MemoriesService:
         extractor: Extractor,
     ) -> None:
         self._engine = engine
+        self._threads = threads
         self._queues = threads.queues
         self._metrics = metrics
         self._defaults = defaults = settings.recall
@@ -67,7 +71,11 @@ class MemoriesService:
     ) -> memories_pb2.RememberResponse:
         """Write a memory, or reinforce the one that says the same."""
         deadline = CallDeadline(context)
-        remembered = messages.remembering(request, self._engine, self._routes, deadline.caller)
+        given = (request, self._engine, self._routes, deadline.caller)
+        if len(request.text) > _SHORT:
+            remembered = await self._threads.prepare(deadline, messages.remembering, *given)
+        else:
+            remembered = messages.remembering(*given)
         self._engine.check_writable()
         call = RememberCall(remembered, request.exact, names_file=bool(request.uri))
 
@@ -109,10 +117,10 @@ class MemoriesService:
         deadline = CallDeadline(context)
         deadline.left()
         caller = deadline.caller
-        ids, by = messages.reinforcement(request)
+        ids, by, used = messages.reinforcement(request)
         once = messages.once(request, messages.reinforce_response, caller)
         done = await self._writes.result(
-            self._engine.writable_store.reinforce(ids, by, once, caller)
+            self._engine.writable_store.reinforce(ids, by, once, caller, used)
         )
         if done.reply:
             return memories_pb2.ReinforceResponse.FromString(done.reply)
@@ -123,9 +131,9 @@ class MemoriesService:
         deadline = CallDeadline(context)
         run = self._queues.heavy_pieces(deadline)
         query = messages.forget_query(request, deadline.caller)
-        gone, revision = await self._forgetter.answer(query, run, dry_run=request.dry_run)
+        choice, revision = await self._forgetter.answer(query, run, dry_run=request.dry_run)
         return await run.away(
-            lambda: messages.forget_response(gone, revision, self._most_bytes).SerializeToString()
+            lambda: messages.forget_response(choice, revision, self._most_bytes).SerializeToString()
         )
 
     def _recall_reply(self, result: RecallResult, embed: Stage) -> bytes:

@@ -1,4 +1,4 @@
-"""The preparation of puts: they are checked and cut into texts, in slices, call by call in turn."""
+"""The preparation of Put calls: contexts are checked and cut into texts before the write."""
 
 from __future__ import annotations
 
@@ -57,10 +57,11 @@ class _Lane:
 
 
 class Preparing:
-    """Prepares puts: tiny ones on the event loop, small ones and large ones on a thread each.
+    """Prepares the contexts of Put calls.
 
-    A call does one slice, then goes to the end of its queue. So a put waits for one slice of each
-    other call, never for all contexts of one.
+    Tiny puts are prepared on the event loop. All small puts share one thread, and all large ones
+    share another. On a thread, a put works for about 20 ms of processor time and then goes to the
+    end of the queue. So a put never waits for all contexts of another one.
     """
 
     def __init__(self, threads: Threads) -> None:
@@ -70,10 +71,18 @@ class Preparing:
     async def contexts(
         self, request: contexts_pb2.PutRequest, dimension: int | None, deadline: CallDeadline
     ) -> list[Prepared | Masked | PutRefusal]:
-        """Return the contexts of a put, checked and cut into texts, or refused if that is allowed.
+        """Return the contexts of a put, checked and cut into texts.
+
+        Args:
+            request: the request. With `partial_success`, an invalid context becomes a PutRefusal.
+            dimension: numbers in a vector of the store; None while it is unknown.
+            deadline: the deadline of the call.
+
+        Returns:
+            One item for each context of the request, in its order.
 
         Raises:
-            InvalidField: naming the field as in the proto.
+            InvalidField: a context is invalid; the error names the field as in the proto.
             DeadlinePassed: the deadline passed during the preparation.
             Overloaded: too many puts wait.
         """
@@ -91,9 +100,12 @@ class Preparing:
 
 
 class PutBatch:
-    """The contexts of a put, prepared one after the other, in `contexts`.
+    """The contexts of one put, prepared one after the other.
 
-    With `partial_success` a context at fault becomes a refusal, else its fault is raised.
+    With `partial_success`, an invalid context becomes a PutRefusal; else its error is raised.
+
+    Attributes:
+        contexts: the contexts that are prepared so far.
     """
 
     def __init__(self, request: contexts_pb2.PutRequest, dimension: int | None) -> None:
@@ -103,7 +115,7 @@ class PutBatch:
         self._is_partial = request.partial_success
 
     def do_slice(self, deadline: CallDeadline) -> bool:
-        """Prepare at least one context, until the slice ends; return whether all are done."""
+        """Prepare contexts for about 20 ms, at least one; return whether all are done."""
         until = time.thread_time() + _SLICE
         while (i := len(self.contexts)) < self._count:
             deadline.left()

@@ -1,7 +1,9 @@
 """Queues of calls: bounded, fair between callers, with their own threads.
 
-A call is light or heavy, and each weight has one lane. A heavy call holds a slot of its lane until
-it ends. Its pieces run on threads, in slices, and the slots take turns.
+A call is light (short) or heavy (long), see `vikingd.wire.weigh`. Each of the two kinds has a
+queue with threads of its own, a lane. A call consists of functions, its pieces. A heavy call holds
+a slot of its lane until it ends. Its pieces run on threads. After 50 ms a piece pauses, so that the
+piece of another slot can run.
 """
 
 from __future__ import annotations
@@ -59,7 +61,7 @@ class _Gone(Exception):
 
 
 class Turns:
-    """A bound on the threads that work at the same time. The others wait in order."""
+    """A limit of the threads that work at the same time. The others wait in order."""
 
     def __init__(self, at_once: int) -> None:
         self._lock = threading.Lock()
@@ -275,9 +277,9 @@ class _OfCall:
 
 
 class Slot(_OfCall):
-    """A place in a lane, held by `async with`, that runs the pieces of one call.
+    """A place in a lane, held by `async with`; it runs the pieces of one call on threads.
 
-    `here` is `away`: a heavy call runs its small pieces on threads, too.
+    `here` is the same as `away`: a heavy call runs its short pieces on threads, too.
     """
 
     is_heavy = True

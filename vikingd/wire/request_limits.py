@@ -1,4 +1,4 @@
-"""The limits of requests: one table, held against the bytes of a message before it is parsed."""
+"""The table of limits of requests; the bytes of a message are checked by it before parsing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from vikingd.index.metadata.metadata_filters import MAX_CLAUSES, MAX_PATH
 from vikingd.ingest.limits import MAX_METADATA_BYTES
 from vikingd.ingest.markdown import MAX_HEADING
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES
-from vikingd.memory.entries import MAX_TEXT_CHARACTERS
+from vikingd.memory.entries import MAX_TEXT_BYTES
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 MAX_QUERY_BYTES = 16 << 10
@@ -129,11 +129,13 @@ TABLE: Final[Mapping[str, Most]] = {
     "Passage.section": Most(bytes=MAX_SECTION_BYTES),
     "PutRequest.contexts": Most(MAX_BATCH),
     "RecallRequest.profile": _NAME,
+    "RecallRequest.used": Most(MAX_IDS),
     "RecallRequest.without": _CHOICES,
     "ReinforceRequest.ids": Most(MAX_IDS),
+    "ReinforceRequest.used": Most(MAX_IDS),
     "RememberRequest.memory_type": _NAME,
     "RememberRequest.section": Most(bytes=_UTF8 * MAX_HEADING),
-    "RememberRequest.text": Most(bytes=_UTF8 * MAX_TEXT_CHARACTERS),
+    "RememberRequest.text": Most(bytes=MAX_TEXT_BYTES),
     "RetrieveRequest.boosts": Most(MAX_BOOSTS),
     "RetrieveRequest.context_types": _CHOICES,
     "RetrieveRequest.include": _CHOICES,
@@ -167,7 +169,7 @@ _PACKED = {0: kernel.VARINT, 1: 8, 5: 4}  # by wire type
 
 
 class Guard:
-    """Holds the bytes of requests of one type against the table."""
+    """Checks the bytes of requests of one type against the table of limits."""
 
     def __init__(self, descriptor: Descriptor) -> None:
         self.descriptor = descriptor

@@ -28,6 +28,7 @@ from vikingd.domain.retrieve_query import Include
 from vikingd.domain.rights import CALLER
 from vikingd.domain.search_query import SearchMode
 from vikingd.engine import Engine
+from vikingd.memory_calls.used_memories import count_used, placed
 from vikingd.pb import retrieval_pb2
 from vikingd.plan.find_plan import FindPlan, compile_find
 from vikingd.plan.question_parts import finds_of
@@ -208,19 +209,20 @@ class RetrievalService:
         async with self._runner(context, heavy=True) as run:
             name = context_messages.source_of(request)
             plan = context_messages.plan_of(request, self._settings.context, self._most_bytes)
+            floor = decode.floor(request, self._settings.context.floor)
             source = await run.here(self._source, request, name)
             sources = await sources_of(
-                self._engine, self._vectors, self._models.rerankers, source, run, most
+                self._engine, self._vectors, self._models.rerankers, source, run, most, floor
             )
 
             def render() -> bytes:
                 started = perf_counter()
                 text = built(self._engine, sources, plan)
+                ids = [] if request.no_touch else placed(self._engine, text)
+                notes = (*sources.degraded, *count_used(self._engine, ids))
                 stages = (*sources.stages, Stage("build", started, perf_counter()))
                 self._metrics.took("BuildContext", stages)
-                reply = context_messages.response_of(
-                    text, sources.revision, stages, sources.degraded, self._most_bytes
-                )
+                reply = context_messages.response_of(text, sources, stages, notes, self._most_bytes)
                 return reply.SerializeToString()
 
             return await run.away(render)

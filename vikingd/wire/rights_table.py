@@ -1,4 +1,4 @@
-"""The one table of rights: what each RPC needs, and on which URIs of its request."""
+"""The table of rights: the right that each RPC needs, and the URIs of its request for which."""
 
 from __future__ import annotations
 
@@ -117,10 +117,11 @@ class Rule:
     """The needs of one RPC, ready for its requests.
 
     Attributes:
-        name: of the RPC.
-        audited: each call has a line in the audit log.
-        is_of_access: the RPC changes keys or tenants.
-        has_session: the RPC reads or writes contexts, so that its calls have points.
+        name: the name of the RPC.
+        audited: True if each call has a line in the audit log.
+        is_of_access: True if the RPC changes keys or tenants.
+        has_session: True if the RPC reads or writes contexts, so that `vikingd.wire.sessions`
+            keeps its calls consistent.
     """
 
     def __init__(self, method: MethodDescriptor) -> None:
@@ -143,9 +144,10 @@ class Rule:
         return DEFAULT_TENANT if self.is_of_access else caller.tenant
 
     def check(self, request: Message, caller: Caller) -> None:
-        """Replace viking://~ in a request, and hold its URIs against the rights of the caller.
+        """Check that the caller has the rights on the URIs of a request.
 
-        This depends on the request and the rights alone, never on stored data.
+        viking://~ in the request is replaced by the root of the caller's user. The result depends
+        on the request and the rights alone, never on stored data.
 
         Raises:
             NotReadable: the caller may not read a URI.
@@ -175,6 +177,8 @@ class Rule:
             found = [uri for i, uri in enumerate(found) if i not in refused]
         if self.name in ("Reinforce", "Forget"):
             found += map(str, request.ids)  # type: ignore[attr-defined]
+        if self.name == "Reinforce":
+            found += map(str, request.used)  # type: ignore[attr-defined]
         if self.name == "Remember" and reply is not None:
             found = [reply.uri]
         if self.name == "Extract" and reply is not None:

@@ -1,8 +1,9 @@
 """The consistency of a client's session, over any process that answers it.
 
-A client sends the metadata `vikingd-point` with the points that it has seen, or with an empty value
-at first. Its call is answered from a state that contains all of them, and the reply has the point
-of that state or of a later one. So a session sees its own writes, and never goes back in time.
+A point names a revision of a store, see `vikingd.store.history`. A client sends the metadata
+`vikingd-point` with the points that it has seen, or with an empty value at first. Its call is
+answered from a state that contains all of them, and the reply has the point of that state or of a
+later one. So a session sees its own writes, and never goes back in time.
 
 Invariant of a client: each point that its session saw is contained in the state of a point that it
 holds, until HistoryLost told the caller of the loss. See `vikingd.client.seen`.
@@ -24,7 +25,7 @@ from vikingd.store.shared_store import SharedStore
 from vikingd.store.writing import WritableStore
 
 KEY = "vikingd-point"
-"""The name of the metadata, in both directions."""
+"""The name of the metadata of requests and replies."""
 
 _POINT = re.compile(r"([0-9a-f]{0,64})\.([0-9a-f]{0,64})\.([0-9]{1,18})")
 _MOST = 16  # points of a call; a client has more than one only while calls overtake each other

@@ -1,4 +1,4 @@
-"""The sending of replies that are streams, and its end if nobody reads them."""
+"""The sending of streamed replies; a stream that the client does not read is ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The weight of requests, light or heavy, decided from the request alone."""
+"""The choice of the queue of a request, light (short) or heavy (long), from the request alone."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ def _items(
         path = uris.join(memory.directory, source.name_of(memory.category))
         titles[path] = memory.category
         try:
-            entries.added("", entries.check_text(memory.text), "", memory.category)
+            entries.added("", entries.check_short(memory.text), "", memory.category)
         except InvalidField:
             asked.notes.add("memories that cannot be an item of a list, each a file of its own")
             yield _file(asked, memory, f"{path}/{source.name_of(memory.id)}.md", tree)

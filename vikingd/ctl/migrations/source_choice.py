@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from vikingd.ctl.migrations import chroma, mem0, openviking, parquet
 from vikingd.ctl.migrations.given_vectors import Choice
 from vikingd.ctl.migrations.source import Asked, Source, is_url
-from vikingd.domain.addresses import Address
+from vikingd.domain.daemon_addresses import Address
 from vikingd.domain.errors import InvalidField
 
 

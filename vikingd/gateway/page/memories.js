@@ -2,7 +2,7 @@
 import { html, useState } from "./vendor/vendor.js";
 import { call } from "./api.js";
 import { Bar } from "./bars.js";
-import { Degraded, Summary } from "./results.js";
+import { Degraded, Doubt, Summary } from "./results.js";
 import { SALIENCE } from "./scores.js";
 import { number, t } from "./texts.js";
 import { useUnsaved } from "./unsaved.js";
@@ -16,6 +16,7 @@ export function Memories({ reply, taken, project, open, changed, fail }) {
     <${Summary} reply=${reply} count=${memories.length} taken=${taken} />
     <p class="quiet">${t("path", { path: t(reply.path || "") })}${reply.reason ? ` · ${reply.reason}` : ""} · ${t("tokens", { used: number(reply.totalTokens), budget: number(budget) })}</p>
     <${Degraded} reply=${reply} />
+    <${Doubt} reply=${reply} isRecall=${true} />
     <${Remember} project=${project} open=${open} changed=${changed} fail=${fail} />
     ${!memories.length && html`<p class="empty">${t("noResults")}</p>`}
     <ol class="results" aria-label=${t("results", { n: "" }).trim()}>
@@ -24,6 +25,7 @@ export function Memories({ reply, taken, project, open, changed, fail }) {
           <div class="result-head">
             <span class="score">${Number(memory.score || 0).toFixed(3)}</span>
             <span class="type type-memory">${memory.memoryType || t("memory")}</span>
+            ${memory.pinned && html`<span class="badge" title=${t("pinned")}>📌</span>`}
             ${memory.reinforcement > 0 && html`<span class="badge">×${number(memory.reinforcement)}</span>`}
           </div>
           <p class="result-text is-cut"><bdi>${visible(memory.content)}</bdi></p>

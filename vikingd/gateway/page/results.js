@@ -24,6 +24,17 @@ export function Degraded({ reply }) {
   );
 }
 
+const isWeak = (reply) => ["STRENGTH_WEAK", "STRENGTH_NOTHING"].includes(reply.confidence?.strength);
+
+/** The words for an answer that is probably about something else; nothing for a strong one. */
+export function Doubt({ reply, isRecall }) {
+  if (!isWeak(reply)) return null;
+  const name = reply.confidence.strength === "STRENGTH_WEAK" ? "weak" : "nothing";
+  const share = Number(reply.confidence.inScope || 0).toFixed(2);
+  const leftOut = reply.leftOut ? ` ${t("leftOut", { n: number(reply.leftOut) })}` : "";
+  return html`<p class="note is-warning" role="status">${t(isRecall ? `${name}Recall` : name)} (${share})${leftOut}</p>`;
+}
+
 /** The questions of a request that asks several. */
 export function Questions({ reply }) {
   const asked = reply.questions || [];
@@ -42,10 +53,12 @@ export function Summary({ reply, count, taken }) {
  */
 export function Results({ reply, taken, why, uri, open, explain }) {
   const matches = matchesOf(reply);
-  const most = Math.max(0.01, ...matches.map((match) => match.score || 0));
+  // On the scale of the best match a weak one would fill its bar.
+  const most = isWeak(reply) ? 1 : Math.max(0.01, ...matches.map((match) => match.score || 0));
   return html`<div class="answer">
     <${Summary} reply=${reply} count=${matches.length} taken=${taken} />
     <${Degraded} reply=${reply} />
+    <${Doubt} reply=${reply} />
     <${Questions} reply=${reply} />
     ${reply.queryPlan && html`<${Plan} plan=${reply.queryPlan} />`}
     ${!matches.length && html`<p class="empty">${t("noResults")}</p>`}

@@ -134,7 +134,7 @@ class _Column:
         self._removed = bool((entries.died != _ALIVE).any())
 
     def append(self, node: int, value: Value | NoValue, revision: int) -> int:
-        """Append an entry and return its place."""
+        """Append an entry that holds from a revision on; return its number in the column."""
         room, length, top, _ = self.view
         if length == len(room.nodes):
             room = _Entries(*(_doubled(items, 0) for items in room))
@@ -144,7 +144,7 @@ class _Column:
         return length
 
     def remove(self, place: int, revision: int) -> None:
-        """End an entry at a revision."""
+        """Make an entry invisible from a revision on; older readers still see it."""
         self._removed = True
         self.view.room.died[place] = revision
 
@@ -165,7 +165,9 @@ class _Column:
     def kept(self, mapping: npt.NDArray[np.integer[Any]], revision: int) -> _Column:
         """Return the entries alive at a revision, with new node numbers, in ascending order."""
         entries = self.view.entries()
-        entries = entries.at(np.flatnonzero(entries.alive(revision)))
+        # The writer may have more nodes by now, at the same revision while it builds an index.
+        known = entries.nodes < len(mapping)
+        entries = entries.at(np.flatnonzero(known & entries.alive(revision)))
         entries = entries._replace(nodes=mapping[entries.nodes].astype(np.int32))
         order = np.argsort(entries.nodes, kind="stable")
         entries = entries.at(order[np.count_nonzero(entries.nodes < 0) :])

@@ -51,7 +51,14 @@ class Base:
 def save(root: Path, base: Base, room: int) -> Path:
     """Write a base below `root`, and make it the current one when all of it is on disk.
 
-    The files of the growing arrays get room for more rows. The room takes no disk blocks.
+    Args:
+        root: the directory of the bases.
+        base: the base.
+        room: the number of unused rows behind the rows of each growing array. They are a hole in
+            its file, which takes no disk blocks.
+
+    Returns:
+        The directory of the new base.
     """
     target = _folder(root, base.manifest.generation)
     scratch = root / f"{target.name}.tmp"
@@ -175,7 +182,7 @@ def manifest_of(root: Path) -> Manifest | None:
 
 
 def condemn(root: Path, generation: int, reason: str) -> None:
-    """Take a damaged base out of use for good; the next start reports the reason."""
+    """Mark a base as damaged, so that it is never loaded again; the next start logs the reason."""
     replace_durably(_folder(root, generation) / manifest.FILE, manifest.condemned(reason))
 
 
@@ -184,7 +191,7 @@ def _folder(root: Path, generation: int) -> Path:
 
 
 def stamp(root: Path) -> tuple[int, int] | None:
-    """Return a value that changes when another base becomes current; None without a base."""
+    """Return a value that is different for each base; None if there is no current base."""
     try:
         status = (root / _CURRENT).stat()
     except FileNotFoundError:

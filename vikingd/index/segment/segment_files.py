@@ -53,7 +53,13 @@ class FileRecord(NamedTuple):
 
 
 def write_array(folder: Path, name: str, array: npt.NDArray[Any], room: int = 0) -> ArrayRecord:
-    """Write an array with room for more rows. The room takes no disk blocks."""
+    """Write an array to `name`.bin, in a file with space for `room` more rows.
+
+    The space is a hole in the file, which takes no disk blocks.
+
+    Returns:
+        The record for the manifest.
+    """
     data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
     record = ArrayRecord(array.dtype.str, array.shape, room, zlib.crc32(data))
     with (folder / f"{name}.bin").open("wb") as file:
@@ -88,10 +94,11 @@ def read_checked(path: Path, record: FileRecord) -> bytearray:
 
 
 class Files:
-    """The files of a base in use.
+    """The open files of a base.
 
     Attributes:
-        size: bytes of the mapped arrays on disk. Blocks are counted: the room in files takes none.
+        size: bytes that the mapped arrays take on disk, by their blocks. Space in a file that was
+            reserved for more rows has no blocks, and is not counted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -102,12 +109,15 @@ class Files:
         self._opening: list[Future[Any]] = []
 
     def array(self, name: str, record: ArrayRecord, checked_late: bool) -> npt.NDArray[Any]:
-        """Map an array with the room behind it. A write copies the page.
+        """Map an array, with the unused rows behind it. A write to it changes no file.
 
-        With `checked_late` the checksum of a large array is left to `check`.
+        Args:
+            name: the name of its file, without `.bin`.
+            record: its record in the manifest.
+            checked_late: leave the checksum of a large array to `check`.
 
         Raises:
-            Corrupt: the array is damaged.
+            Corrupt: size or checksum of the file differ from the record.
         """
         rows, size = record.sizes
         handle = descriptor_of(f"{self._folder}/{name}.bin")
@@ -132,10 +142,17 @@ class Files:
         return array.reshape(record.shape[0] + record.room, *record.shape[1:])
 
     def opened(self, name: str, record: FileRecord, open_file: Callable[[str], _T]) -> Future[_T]:
-        """Open a file with a library that maps it unchecked, after its checksum.
+        """Check a file, then open it with a library that does not check it, on a thread.
 
-        A thread does it. A start waits only for a small file. The result of a damaged file raises
-        Corrupt. The path for `open_file` names a descriptor: a writer may delete the file.
+        Args:
+            name: the name of the file.
+            record: its record in the manifest.
+            open_file: opens a path. The path names a descriptor, since another process may delete
+                the file meanwhile.
+
+        Returns:
+            A future of the result of `open_file`. It fails with Corrupt if the file is damaged.
+            For a small file the future is done.
 
         Raises:
             Corrupt: a small file is damaged.

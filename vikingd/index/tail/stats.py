@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 import numpy as np
-from viking_kernels import changes as kernels
+from viking_kernels import statistics_updates as kernels
 from viking_kernels.arrays import F32, I32, I64, SubtreeStats
 
 from vikingd.index.growth import gathered, grown
@@ -16,7 +16,10 @@ from vikingd.index.snapshot import Snapshot
 
 
 class ReusedRows:
-    """Row numbers after the rows of a base; only these numbers are used again."""
+    """Allocation of row numbers behind the rows of a base.
+
+    A number is used again once no snapshot shows its row. Numbers of the base are not.
+    """
 
     def __init__(self, base: int) -> None:
         self.end = base  # the number of rows, with those of the base

@@ -31,7 +31,6 @@ from vikingd.domain.store_changes import (
     Unlinked,
     Upsert,
 )
-from vikingd.index.contents import Contents, Names
 from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.tail_postings import TermWriter
 from vikingd.index.lexicon.vocabulary import Vocabulary
@@ -39,6 +38,7 @@ from vikingd.index.metadata.columns import Columns
 from vikingd.index.metadata.days import with_day
 from vikingd.index.segment.disk import Base
 from vikingd.index.segment.segment_arrays import Sizes, growing_of
+from vikingd.index.shown_strings import Contents, Names
 from vikingd.index.snapshot import Links, Snapshot
 from vikingd.index.tail.stats import Delta, StatsWriter
 from vikingd.index.tail.tail_rows import Rows
@@ -100,7 +100,7 @@ class Tail:
         self.vectors.make_room(self.rows.texts, self.rows.arrays.room.texts)
 
     def apply(self, changes: Sequence[Change], revision: int) -> Snapshot:
-        """Take one commit and return the snapshot that shows it.
+        """Apply one commit and return the snapshot of its revision.
 
         Raises:
             Corrupt: a change does not fit the rows. The tail is of no more use.

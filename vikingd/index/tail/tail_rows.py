@@ -20,11 +20,11 @@ from viking_kernels.arrays import (
 
 from vikingd.domain import uri as uris
 from vikingd.domain.store_changes import IndexedText
-from vikingd.index.contents import Names
 from vikingd.index.growth import grown
 from vikingd.index.lexicon import tokens
 from vikingd.index.lexicon.turns import turn_of
 from vikingd.index.segment.segment_arrays import GrowingArrays, Segment, Sizes
+from vikingd.index.shown_strings import Names
 
 _SPARE = 1024  # rows that are added to the room at least; fewer after a small room
 

@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 import openai
 
+from vikingd.models.chat.call_errors import CallFailed, Garbage, Refused
 from vikingd.models.chat.chat_question import Question
-from vikingd.models.chat.json_answer import CallFailed, Garbage, Refused, read_json
+from vikingd.models.chat.json_answer import read_json
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.http.bounded_calls import TooLarge
 from vikingd.models.http.openai_client import OPENAI_URL, open_client

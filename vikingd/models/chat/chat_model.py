@@ -1,4 +1,4 @@
-"""A chat model that is asked for JSON: its deadline, its slots, its breaker and one retry."""
+"""A chat model that answers in JSON, with deadline, limit of calls, circuit breaker and a retry."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
+from vikingd.models.chat.call_errors import CallFailed, Garbage, Refused
 from vikingd.models.chat.chat_question import Question
-from vikingd.models.chat.json_answer import CallFailed, Garbage, Refused
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.http.bounded_calls import Calls, Closed, Overdue
 from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
@@ -75,12 +75,16 @@ class ChatModel:
     async def ask(
         self, question: Question, read: Callable[[str], _T], seconds: float | None, timeout: float
     ) -> _T:
-        """Return what `read` makes of the answer, within `seconds` and `timeout`.
+        """Ask a question, and return the parsed answer.
 
-        `read` raises Garbage for an answer that cannot be used.
+        Args:
+            question: the question.
+            read: parses the text of an answer; raises Garbage for one that cannot be used.
+            seconds: the time that is left of the caller's deadline; None: no deadline.
+            timeout: the most seconds for the answer, retries included.
 
         Raises:
-            NotAnswered: there is no such answer.
+            NotAnswered: there is no usable answer in time.
         """
         if self._endpoint is None:
             raise NotAnswered("no model is configured")

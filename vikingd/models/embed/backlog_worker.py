@@ -15,7 +15,7 @@ import numpy as np
 
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.domain.store_changes import Waiting
-from vikingd.models.embed.backlogs import Allowance, Backlogs, Store
+from vikingd.models.embed.backlog_thread import Allowance, Backlogs, Store
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.embedding_process import Reply
 from vikingd.models.embed.embedding_speed import Speed
@@ -35,7 +35,7 @@ RECENT_BYTES = 16 << 20
 """Most bytes of recent vectors in memory, for texts that are deleted and written again."""
 
 LIMIT_LOOK = 2.0
-"""Seconds between two looks whether a reached limit of texts was raised, or a new day began."""
+"""Seconds between two checks whether a reached daily limit was raised, or a new day began."""
 
 _LOOK = 0.25  # seconds between two searches for new texts while the child works
 _TURN = 0.5  # seconds after which a worker begins no new group while others wait
@@ -95,7 +95,7 @@ class BacklogWorker:
 
     Args:
         settings: the size of groups.
-        store: has the texts and takes their vectors.
+        store: the store whose texts get vectors.
         dimension: numbers in a vector.
         backlogs: the thread and the child; None: its own ones, which `stop` ends.
         recent_bytes: most bytes of recent vectors in memory; None: RECENT_BYTES.
@@ -200,7 +200,7 @@ class BacklogWorker:
         return f"{len(skipped)} skipped until the next start, last text {text_id}: {reason}"
 
     def turn(self, others_wait: Callable[[], bool]) -> float | None:
-        """Work until no text waits, or for half a second if others wait; see `backlogs.Worker`."""
+        """Work until no text waits, or for half a second if others wait; see `Worker.turn`."""
         if self._is_used_up and self._allowance is not None and not self._allowance.left():
             return LIMIT_LOOK
         self._is_leaving = self._is_used_up = False
@@ -460,9 +460,13 @@ class BacklogWorker:
 
 
 def why_stalled(idle: float, had: float | None, is_ready: bool, is_remote: bool) -> str:
-    """Return the reason for `idle` seconds without a new vector.
+    """Return an explanation, for the log, of a time in which no vector was made.
 
-    `had` is the processor time in seconds that the child had in that time; None: it is unknown.
+    Args:
+        idle: the length of that time in seconds.
+        had: the seconds of processor time that the embedding process used in it; None: unknown.
+        is_ready: True if the embedding process has loaded its model.
+        is_remote: True if an endpoint makes the vectors, not the embedding process itself.
     """
     since = f"for {idle:.0f} s"
     if is_remote and is_ready:

@@ -15,7 +15,7 @@ _OVERLOADED = (429, 503)
 
 
 class Limiter:
-    """A context for one request, which is entered when the request may be sent.
+    """A context manager around one request; it waits until the request may be sent.
 
     An overloaded endpoint halves the number of requests in flight, and each success raises it a
     little, as TCP does. While the endpoint asks for a pause, no request is sent. All methods are

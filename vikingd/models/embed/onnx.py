@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.local_provider import Kind, LocalProvider
-from vikingd.models.embed.model_description import POOLINGS, Description, describe
 from vikingd.models.embed.provider import PROBE, Vectors, unit_rows
+from vikingd.models.embed.sentence_transformers_files import POOLINGS, Description, describe
 from vikingd.models.embed.weights_digest import file_digest, weights_digest
 from vikingd.models.hub.cache import cache_directory, is_present, latest_of, snapshot_of
 from vikingd.models.onnx_directory import OnnxDirectory, UnusableModel

@@ -13,18 +13,18 @@ _log = logging.getLogger(__name__)
 
 
 class NoProvider:
-    """The provider none: retrieval is lexical, or by vectors of callers."""
+    """The provider "none". Texts are found by their words, or by vectors that callers send."""
 
     name = "none"
     model = "none"
     dimension = None
 
     def embed_query(self, text: str) -> Vectors:  # noqa: ARG002
-        """Raise EmbedderUnreachable."""
+        """Raise EmbedderUnreachable, because there is no model."""
         raise EmbedderUnreachable("there is no embedder: the provider is none")
 
     def embed_documents(self, texts: Sequence[str]) -> Vectors:  # noqa: ARG002
-        """Raise EmbedderUnreachable."""
+        """Raise EmbedderUnreachable, because there is no model."""
         raise EmbedderUnreachable("there is no embedder: the provider is none")
 
     def close(self) -> None:

@@ -39,7 +39,7 @@ class QueryEmbedder:
 
     Args:
         size: the most queries in the cache; 0: no cache.
-        took: called with the seconds of each query at the provider, failed ones included.
+        took: called after each query that the provider embedded or failed, with the seconds.
 
     Attributes:
         cached_since: vectors added to the cache since the start.

@@ -13,6 +13,7 @@ from typing import Any
 from vikingd.domain.extract import MAX_MEMORIES, MemoryKind, Proposal, Refusal
 from vikingd.domain.search_query import SearchSession
 from vikingd.domain.text import without_invisible
+from vikingd.models.chat.call_errors import Garbage
 from vikingd.models.chat.chat_question import (
     MAX_MESSAGE_CHARS,
     MAX_SUMMARY_CHARS,
@@ -22,7 +23,7 @@ from vikingd.models.chat.chat_question import (
     record,
     schema,
 )
-from vikingd.models.chat.json_answer import Garbage, plain, read_json
+from vikingd.models.chat.json_answer import plain, read_json
 
 SYSTEM = prompt_of("vikingd.models.extract")
 

@@ -83,6 +83,6 @@ class Breaker:
         return 0.0
 
     def gave_up(self, tried: bool) -> None:
-        """End a call without a verdict, such as one with too little time."""
+        """End a call that tells nothing about the backend, such as one with too little time."""
         if tried:
             self._trying = False

@@ -16,7 +16,7 @@ from vikingd.models.pinned_models import PinnedFile, PinnedModel
 from vikingd.system.sealed_files import sync
 
 Progress = Callable[[int, int], object]
-"""Is called with the bytes that are there and the bytes of all files to get."""
+"""Called with the bytes that were received so far, and the bytes of all files to get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Pulled:
 
     Attributes:
         path: the directory with its files.
-        commit: its revision.
+        commit: the commit of its revision, 40 hex digits.
         received: the number of files whose content was not there before.
     """
 

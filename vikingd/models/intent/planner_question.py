@@ -9,6 +9,7 @@ from typing import Any
 
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.search_query import SearchSession, TypedQuery
+from vikingd.models.chat.call_errors import Garbage
 from vikingd.models.chat.chat_question import (
     MAX_MESSAGE_CHARS,
     MAX_SUMMARY_CHARS,
@@ -18,7 +19,7 @@ from vikingd.models.chat.chat_question import (
     record,
     schema,
 )
-from vikingd.models.chat.json_answer import Garbage, plain, read_json
+from vikingd.models.chat.json_answer import plain, read_json
 
 SYSTEM = prompt_of("vikingd.models.intent")
 

@@ -19,7 +19,7 @@ from vikingd.models.rerank.reranker_protocol import DOUBAO, Reranker, RerankFail
 
 CACHE_SIZE = 20_000
 MAX_QUERY_CHARS = 2000
-"""Longer queries are cut; they would cost time, and room for the document."""
+"""Longer queries are cut. They would cost time, and tokens that the document needs."""
 
 _log = logging.getLogger(__name__)
 

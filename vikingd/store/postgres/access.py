@@ -22,7 +22,7 @@ class AccessTables:
     """The tables in the schema `vikingd_access`.
 
     Args:
-        database: of the node.
+        database: the database of the node.
 
     The methods raise StoreAway if the database cannot be reached, else StoreFailed.
     """
@@ -32,10 +32,11 @@ class AccessTables:
 
     @contextmanager
     def changing(self, *, key: str = "", tenant: str = "") -> Iterator[PostgresConnection]:
-        """Run a transaction with the next number of a change, and tell all nodes of it.
+        """Run a transaction that changes a key or a tenant, and notify all nodes at its commit.
 
         Args:
-            key, tenant: the id of the key, or the name of the tenant, that it changes.
+            key: the id of the changed key; "" for none.
+            tenant: the name of the changed tenant; "" for none.
         """
         with self.noting() as part:
             row = part.execute(_NEXT).fetchone()  # locks the row: changes take turns
@@ -47,7 +48,7 @@ class AccessTables:
 
     @contextmanager
     def noting(self) -> Iterator[PostgresConnection]:
-        """Run a transaction that changes nothing that callers see."""
+        """Run a transaction whose changes need no notification, such as times of last use."""
         with domain_errors(_WHAT), self._database.connection() as db:
             part = _AccessConnection(db)
             with part.transaction():
@@ -55,7 +56,7 @@ class AccessTables:
 
     @contextmanager
     def asking(self) -> Iterator[PostgresConnection]:
-        """Run a transaction that reads one state."""
+        """Run a transaction whose reads see one state of the database."""
         with domain_errors(_WHAT), self._database.connection() as db:
             part = _AccessConnection(db)
             part.begin("ISOLATION LEVEL REPEATABLE READ READ ONLY")
@@ -65,7 +66,10 @@ class AccessTables:
                 part.roll_back()
 
     def timeline(self) -> str:
-        """Return another text after the database was replaced by another one or by a standby."""
+        """Return an identifier of the server's history.
+
+        It changes when a standby is promoted, or when the database is replaced by another one.
+        """
         with domain_errors(_WHAT), self._database.connection() as db:
             return timeline_of(db)
 

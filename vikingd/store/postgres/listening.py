@@ -1,4 +1,4 @@
-"""The commits of all nodes, as the database tells of them."""
+"""Notifications of commits, from PostgreSQL to this node."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from vikingd.store.postgres.postgres_connection import connect
 from vikingd.store.postgres.postgres_faults import without_password
 
 CHANNEL = "vikingd"
-"""The channel that tells of commits: "TENANT REVISION", or " CHANGE" for keys and limits."""
+"""The NOTIFY channel. Payloads are "TENANT REVISION"; for keys and limits, TENANT is ""."""
 
 _POLL = 1.0  # seconds; a lost notification is made up for after so long
 _PAUSE = 0.5  # seconds between two attempts to connect
@@ -34,7 +34,10 @@ _log = logging.getLogger(__name__)
 
 
 class Subscription:
-    """Calls `on_change` after commits, never twice at once; some commits may share a call."""
+    """A subscription to the commits of a tenant.
+
+    Calls of `on_change` do not overlap. One call may stand for several commits.
+    """
 
     def __init__(self, listener: Listener, tenant: str, on_change: Callable[[], object]) -> None:
         self.tenant = tenant
@@ -46,7 +49,7 @@ class Subscription:
         self._is_due = self._runs = self._is_stopped = False
 
     def wake(self) -> None:
-        """Let a thread call `on_change`."""
+        """Call `on_change` soon, on a thread of the listener."""
         with self._condition:
             if self._is_stopped:
                 return
@@ -82,12 +85,13 @@ class Subscription:
 
 
 class Listener:
-    """Listens to the commits of all nodes, by one connection for all tenants of this node.
+    """Listens to the commits of all nodes, on one connection for all tenants of this node.
 
-    Its poll is the pulse of the database, too.
+    It also polls the database once a second. The poll makes up for lost notifications, and shows
+    whether the database still answers.
 
     Args:
-        url: of the database.
+        url: the URL of the database.
 
     Attributes:
         fault: the reason why the database cannot be reached; "" while it can be.
@@ -109,7 +113,10 @@ class Listener:
         self._thread.start()
 
     def subscribe(self, tenant: str, on_change: Callable[[], object]) -> Subscription:
-        """Call `on_change` now, after each commit of a tenant, and after an error at each poll."""
+        """Call `on_change` now and after each commit of a tenant.
+
+        If a call raises, it is repeated at each poll until one succeeds.
+        """
         made = Subscription(self, tenant, on_change)
         with self._lock:
             self._subscriptions.setdefault(tenant, []).append(made)
@@ -130,7 +137,7 @@ class Listener:
                 self._subscriptions.pop(subscription.tenant, None)
 
     def stop(self) -> None:
-        """Stop to listen."""
+        """End the connection and the threads; no call is made afterwards."""
         self._stopped.set()
         self._thread.join()
         self._pool.shutdown()
@@ -150,7 +157,10 @@ class Listener:
                 self._stopped.wait(_PAUSE)
 
     def tell(self, fault: str) -> None:
-        """Take the reason why the database cannot be reached; "" after an answer."""
+        """Note whether the database answers: the reason why not, or "" after an answer.
+
+        At the beginning of a fault, all subscriptions are woken.
+        """
         before, self.fault = self.fault, fault
         if fault and not before:
             _log.warning("the database cannot be reached: %s", fault)

@@ -36,7 +36,7 @@ class PostgresCommitting(Committing):
     """Transactions of a tenant, on connections of the node.
 
     Args:
-        database: has the connections.
+        database: the database, which lends the connections.
         tenant: the name of the tenant.
         model: the name of the model that makes the vectors.
 

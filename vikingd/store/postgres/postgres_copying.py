@@ -1,4 +1,4 @@
-"""The ends of a copy in PostgreSQL."""
+"""Tenants in PostgreSQL as source and target of a copy, see `vikingd.store.copying`."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class _Source:
 
 @contextmanager
 def postgres_source(url: str, tenant: str) -> Iterator[_Source]:
-    """Open a tenant of a database at one revision; nodes may go on to write it."""
+    """Yield a tenant of a database for reads, at one revision, while nodes may write it."""
     with domain_errors("the database could not be read"), connect(url) as db:
         migrate(db)
         part = PostgresConnection(db, tenant)
@@ -104,7 +104,10 @@ class _Target:
 
 @contextmanager
 def postgres_target(url: str, tenant: str) -> Iterator[_Target]:
-    """Make a tenant of a database, in one transaction."""
+    """Yield a new tenant of a database, to be filled within a `with` block.
+
+    The tenant appears at the end of the block. At an error, nothing is left.
+    """
     check_tenant_name(tenant)
     with domain_errors("the database could not be written"), connect(url) as db:
         migrate(db)

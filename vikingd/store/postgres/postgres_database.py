@@ -1,4 +1,4 @@
-"""A PostgreSQL database as one node uses it: its connections, and the news of its commits.
+"""The connections of one node to its PostgreSQL database, and the notifications of commits.
 
 All tenants of a node share this. So a node has at most 33 connections, however many tenants it has
 open: 16 for reads, 16 for writes, and one that listens.
@@ -67,7 +67,7 @@ class Database:
     calls that wait for them fail. While the database is away, others fail at once.
 
     Args:
-        url: of the database; several hosts are tried in turn, and the primary is used.
+        url: the URL of the database; several hosts are tried in turn, and the primary is used.
 
     Raises:
         StoreAway: the database cannot be reached.

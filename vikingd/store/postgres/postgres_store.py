@@ -166,12 +166,12 @@ class PostgresStore(PostgresReads, SharedStore):
 
     @property
     def point(self) -> Point:
-        """The newest commit that this node has heard of."""
+        """The newest commit that this node knows."""
         return self._history.point
 
     @property
     def revision(self) -> int:
-        """The revision of the newest commit that this node has heard of."""
+        """The revision of the newest commit that this node knows."""
         return max(self._history.revision, self._committing.revision)
 
     @property
@@ -184,9 +184,9 @@ class PostgresStore(PostgresReads, SharedStore):
         return self._history.why_not(point)
 
     def news(self, point: Point, found: Found) -> News | None:
-        """Return the changes after a point; None if the database went back and lost the point.
+        """Return the changes after a point; None if the point is not in the database's history.
 
-        `found` is called with damage of vectors, which are left out.
+        See `SharedStore.news`.
 
         Raises:
             Corrupt: removals after the point are no longer kept, or a changed context is damaged.

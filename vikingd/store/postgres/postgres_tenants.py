@@ -36,7 +36,7 @@ class SharedTenants:
     """The tenants of all nodes.
 
     Args:
-        database: has the tenants.
+        database: the database of the tenants.
         model: the name of the model that makes the vectors of new ones; "none" for no model.
         dimension: numbers in a vector; None for the dimension of the first vector.
 

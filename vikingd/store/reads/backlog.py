@@ -9,7 +9,7 @@ from hashlib import blake2b
 from vikingd.domain.store_changes import Backlog, Waiting
 from vikingd.domain.text import HAN, HANGUL, KANA
 from vikingd.domain.uri import user_of
-from vikingd.store.checked import vector_damage
+from vikingd.store.checked_rows import vector_damage
 from vikingd.store.connection import Connection
 from vikingd.store.reads.store_reads import DatabaseReads, revision_of
 from vikingd.store.rows import text_of

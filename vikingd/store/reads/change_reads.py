@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from vikingd.domain.errors import Corrupt
 from vikingd.domain.store_changes import AllLinks, Change, Filled, Linked, Remove, Upsert
 from vikingd.domain.uri import ROOT, ancestors, parent
-from vikingd.store.checked import Checked, vector_damage
+from vikingd.store.checked_rows import Checked, vector_damage
 from vikingd.store.connection import Connection
 from vikingd.store.damage import Damage, store_damaged
 from vikingd.store.reads.store_reads import DatabaseReads, revision_of
 from vikingd.store.rows import links, sound_contexts, upsert_of, upserts
 
 Found = Callable[[Damage], object]
-"""Called with damage: of a context, which is left out, or of a vector, without which it comes."""
+"""Called with each damage. A damaged context is left out, a damaged vector is dropped."""
 
 _FILLED = """
 SELECT texts.id, vector_checksum, vector_revision, digest, vector, uri

@@ -220,7 +220,13 @@ def read_context(db: Connection, uri: str) -> Context:
         overview=overview,
         content=content,
         passages=tuple(
-            Passage(section, start, end, entry=Entry(entry_id, *rest) if entry_id else None)
+            Passage(
+                section,
+                start,
+                end,
+                entry=Entry(entry_id, *rest) if entry_id and entry_id > 0 else None,
+                continues=bool(entry_id) and entry_id < 0,
+            )
             for section, start, end, entry_id, *rest in passages
         ),
         relations=tuple(Relation(*relation) for relation in db.execute(_RELATIONS, (context_id,))),

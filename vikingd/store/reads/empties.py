@@ -1,4 +1,4 @@
-"""Reads of directories that nothing is in."""
+"""Reads of empty directories."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.store.reads.store_reads import DatabaseReads
 
 EMPTY_DIRECTORY = Draft("", is_directory=True).content_hash()
-"""The hash of a directory that was made for its content."""
+"""The content hash of a directory that was made because a context was put below it."""
 
 IS_EMPTY = """
 tenant = 'default' AND is_directory = 1 AND parent_id IS NOT NULL AND content_hash = ?
@@ -21,9 +21,10 @@ class EmptyReads(DatabaseReads):
     """Reads of empty directories."""
 
     def empty_directories(self, most: int) -> list[str]:
-        """Return the URIs of the first `most` directories that have nothing, nor anything below.
+        """Return the URIs of at most `most` directories without fields, links and contexts below.
 
-        One that was put without any field cannot be told from one that was made for its content.
+        A directory that was put without any field counts as empty, too: it has the same row as one
+        that was made because a context was put below it.
         """
         with self._snapshot() as db:
             rows = db.execute(

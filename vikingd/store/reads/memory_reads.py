@@ -21,15 +21,32 @@ SELECT context_id, uri, entries.id, reinforcement, access_count, entries.time, e
 FROM contexts JOIN texts ON context_id = contexts.id JOIN entries ON text_id = texts.id
 WHERE tenant = 'default'
 """
+_HOLDING = """
+SELECT context_id FROM texts JOIN entries ON text_id = texts.id
+WHERE entries.id IN (SELECT value FROM each_id(?))
+"""
+# Of each text the memories before it in its file, the nearest one last.
+_HEADS = """
+SELECT rest.id, entries.id, reinforcement, access_count, entries.time, entries.created_at
+FROM texts AS rest JOIN texts ON texts.context_id = rest.context_id
+    AND texts.ordinal < rest.ordinal JOIN entries ON text_id = texts.id
+WHERE entries.id > 0 AND rest.id IN (SELECT value FROM each_id(?))
+ORDER BY rest.id, texts.ordinal
+"""
+_LONG = """
+SELECT one.id FROM texts AS one JOIN texts ON texts.context_id = one.context_id
+    AND texts.ordinal BETWEEN one.ordinal AND one.ordinal + 1 JOIN entries ON text_id = texts.id
+WHERE entries.id < 0 AND one.id IN (SELECT value FROM each_id(?))
+"""
 
 
 class MemoryReads(DatabaseReads):
-    """Reads of memories and their counters; none returns vectors but those of files."""
+    """Reads of memories and their counters. Only memories of whole files come with vectors."""
 
     def entries(self, text_ids: Sequence[int]) -> tuple[dict[int, Entry], int]:
         """Return (the entries of memories by text id, the revision that was read).
 
-        Texts that are no memories are left out.
+        Texts that are no memories are left out. The passages of a long memory have the same entry.
         """
         with self._snapshot() as db:
             rows = db.execute(
@@ -38,16 +55,31 @@ class MemoryReads(DatabaseReads):
                 (json.dumps(text_ids),),
             )
             found = {text_id: Entry(*entry) for text_id, *entry in rows}
+            if rest := [text_id for text_id, entry in found.items() if entry.is_rest]:
+                # Rows are in order, so the last one of each text is the nearest memory before it.
+                of_heads = db.execute(_HEADS, (json.dumps(rest),))
+                found.update({text_id: Entry(*entry) for text_id, *entry in of_heads})
             return found, revision_of(db)
+
+    def long_memories(self, text_ids: Sequence[int]) -> set[int]:
+        """Return those of the text ids that belong to a memory of several passages."""
+        with self._snapshot() as db:
+            return {text_id for (text_id,) in db.execute(_LONG, (json.dumps(text_ids),))}
 
     def memories_below(self, root: str) -> list[StoredEntry]:
         """Return all memories below a directory, sorted by URI and ordinal."""
         return self._stored("uri >= ? AND uri < ?", subtree_bounds(root))
 
+    def memories_in(self, uris: Sequence[str]) -> list[StoredEntry]:
+        """Return the memories of these files, sorted by URI and ordinal; skip unknown files."""
+        condition = "uri IN (SELECT value FROM each_name(?))"
+        return self._stored(condition, (json.dumps(uris),))
+
     def memories(self, ids: Sequence[int]) -> list[StoredEntry]:
         """Return the memories with these ids, sorted by URI and ordinal; skip unknown ids."""
-        condition = "entries.id IN (SELECT value FROM each_id(?))"
-        return self._stored(condition, (json.dumps(ids),))
+        wanted = frozenset(ids)
+        stored = self._stored(f"contexts.id IN ({_HOLDING})", (json.dumps(ids),))
+        return [one for one in stored if one.entry.id in wanted]
 
     def _stored(self, condition: str, values: Sequence[str]) -> list[StoredEntry]:
         """Return the memories that fulfil a condition; the texts of each context are read once."""
@@ -59,20 +91,26 @@ class MemoryReads(DatabaseReads):
                     "SELECT abstract, content FROM contexts WHERE id = ?", (context_id,)
                 )
                 abstract, content = texts.fetchone()
+                first = len(found)
                 for _, uri, *known, ordinal, section, start, end in of_context:
-                    text = content[start:end] if ordinal else abstract
-                    found.append(
-                        StoredEntry(uri, Entry(*known), ordinal, section, start, end, text)
-                    )
+                    entry = Entry(*known)
+                    if entry.is_rest and len(found) > first:
+                        found[-1] = found[-1].continued(start, end, content)
+                    elif not entry.is_rest:
+                        text = content[start:end] if ordinal else abstract
+                        found.append(StoredEntry(uri, entry, ordinal, section, start, end, text))
         return found
 
     def memory_series(self, uri: str, known: Container[Key] = ()) -> Series:
-        """Return a series of memory files, without those that are known, but with the last one."""
+        """Return the series of memory files that begins with a URI, with the files read.
+
+        Files whose key is in `known` are not read, except the last one of the series.
+        """
         with self._snapshot() as db:
             return read_series(db, uri, known)
 
     def series_files(self, uri: str) -> list[str]:
-        """Return the URIs of the files of a series, by number."""
+        """Return the URIs of a memory file and its continuations, in their order."""
         with self._snapshot() as db:
             return [of for of, _ in series(db, uri).files]
 

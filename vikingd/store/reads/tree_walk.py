@@ -35,8 +35,8 @@ class Walk:
     """A walk over the readable subtrees of a directory.
 
     Attributes:
-        revision: the revision that it sees.
-        is_of_file: it is not of a directory, but of one file.
+        revision: the revision that the walk sees.
+        is_of_file: True if the walk is of a single file, not of a directory.
     """
 
     def __init__(self, db: Connection, uri: str, parts: Sequence[str]) -> None:

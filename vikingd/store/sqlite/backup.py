@@ -22,10 +22,10 @@ from vikingd.store.damage import listed, store_damaged
 from vikingd.store.reads.change_reads import all_damage
 from vikingd.store.sqlite.directory import hold_lock
 from vikingd.store.sqlite.rewriting import SPARE, rewrite, room_for, used
+from vikingd.store.sqlite.rollback_detection import MARK, adopt_restored
 from vikingd.store.sqlite.sqlite_connection import SqliteConnection
 from vikingd.store.sqlite.sqlite_faults import integrity_check, quick_check
 from vikingd.store.sqlite.sqlite_schema import DATABASE, MIGRATIONS, WITH_CHECKSUMS, connect
-from vikingd.store.sqlite.store_mark import MARK, adopt_restored
 from vikingd.system import platform
 from vikingd.system.regular_files import open_regular
 from vikingd.system.sealed_files import sync
@@ -51,7 +51,7 @@ class Backup:
         self.size = label.size + len(label.line())  # bytes
 
     def close(self) -> None:
-        """Free the room of the copy."""
+        """Close the file, which deletes it."""
         self._database.close()
 
     def chunks(self) -> Iterator[bytes]:

@@ -20,11 +20,11 @@ _log = logging.getLogger(__name__)
 
 
 class Check:
-    """A search for damage in a thread of its own, beside all other work.
+    """A search for damage on a background thread.
 
     Args:
-        database: the file; the check reads its state at the beginning.
-        found: called with damage.
+        database: the file of the database.
+        found: called with the error that describes the damage, if there is any.
     """
 
     def __init__(self, database: Path, found: Callable[[StoreDamaged], None]) -> None:

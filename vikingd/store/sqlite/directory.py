@@ -1,4 +1,4 @@
-"""The directory of a store: its lock and its reserve of room."""
+"""The directory of a store: its lock, and its reserve of disk space."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Reserve:
         self.take()
 
     def take(self) -> bool:
-        """Reserve the room that the database needs now; return whether the disk has it."""
+        """Reserve the space that the database needs now; return whether the disk has it."""
         found = status_of(self._database)
         wanted = max(_LEAST, min(_MOST, found.st_size if found else 0))
         if self.is_held and wanted <= self._bytes:

@@ -35,8 +35,8 @@ class Space:
     in the log until it is emptied. A reader with an old snapshot delays that.
 
     Args:
-        sync_mark: brings the mark of the last commit to the disk.
-        explain: returns the domain error of an error below the store, and hears of damage.
+        sync_mark: syncs the mark of the last commit to the disk.
+        explain: turns an error of SQLite or the disk into an error of the domain; notes damage.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Space:
         self._giving = threading.Lock()  # one at a time gives back
 
     def note_commit(self) -> None:
-        """Note that the log has the pages of a commit; for one thread at a time."""
+        """Note a commit, so that the log is emptied later; for one thread at a time."""
         self._committed = time.monotonic()
         self._wake.set()
         if self._thread is None and not self._stopping.is_set():

@@ -18,17 +18,17 @@ from vikingd.system.open_files import OpenFiles
 
 
 class SqliteCommitting(Committing):
-    """Transactions with checks of the database's files.
+    """Transactions that check that the database's files were not truncated, deleted or replaced.
 
     Args:
-        history: of the store.
-        has_begun: its last epoch is that of this writer; else the first transaction begins one.
-        is_clean: the last writer came to a clean end.
+        history: the history of the store.
+        has_begun: True if the last epoch is this writer's; else the first transaction begins one.
+        is_clean: True if the last writer closed the store.
 
     Attributes:
-        history: its epochs; its revision is not kept up to date.
-        has_begun: there is an epoch of this writer.
-        is_clean: nothing has to be written for a clean end.
+        history: the history; its revision is not kept up to date.
+        has_begun: True once this writer has begun an epoch.
+        is_clean: True if this writer has nothing to note when it closes the store.
     """
 
     failures = (sqlite3.Error,)
@@ -61,14 +61,14 @@ class SqliteCommitting(Committing):
 
     @contextmanager
     def transaction(self) -> Iterator[Begun]:
-        """Run a transaction if the database's files are whole, before it and right before its end.
+        """Run a transaction; the database's files are checked before it and before its commit.
 
-        The first one begins an epoch, so that a store that is only read is not written.
-
-        A large transaction writes to the log before it ends, and a longer file hides a gap.
+        The second check is needed because a large transaction writes to the log before its end: the
+        longer file would hide that something was cut off. The first transaction begins an epoch, so
+        that a store that is only read is not changed.
 
         Raises:
-            StoreDamaged: they are not, and no more writes are taken.
+            StoreDamaged: a file is damaged. No more writes are accepted.
         """
         self._check_files()
         with self._db.transaction():

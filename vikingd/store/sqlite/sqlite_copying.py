@@ -1,4 +1,4 @@
-"""The ends of a copy in SQLite."""
+"""SQLite stores as source and target of a copy, see `vikingd.store.copying`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from vikingd.store.copying import TABLES, State
 from vikingd.store.damage import Damage
 from vikingd.store.reads.change_reads import all_damage
 from vikingd.store.sqlite.directory import hold_lock
+from vikingd.store.sqlite.rollback_detection import adopt_restored
 from vikingd.store.sqlite.sqlite_connection import SqliteConnection
 from vikingd.store.sqlite.sqlite_faults import domain_errors
 from vikingd.store.sqlite.sqlite_schema import DATABASE, MIGRATIONS, connect, migrate
-from vikingd.store.sqlite.store_mark import adopt_restored
 from vikingd.store.store_meta import CLEAN
 from vikingd.system.sealed_files import sync
 
@@ -101,7 +101,14 @@ class _Target:
 
 @contextmanager
 def sqlite_target(path: Path) -> Iterator[_Target]:
-    """Make a store in a directory that has no store."""
+    """Yield a new, empty store in a directory, for a `with` block that fills it.
+
+    The store appears in the directory at the end of the block. At an error, nothing is left.
+
+    Raises:
+        AlreadyExists: the directory has a store, or had one.
+        StoreInUse: another process has the directory open.
+    """
     database = path / DATABASE
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     with hold_lock(path), domain_errors("the copy could not be written", database):

@@ -16,7 +16,7 @@ from vikingd.domain.hidden import marked
 from vikingd.store.damage import NOT_UTF_8, RowDamaged, store_damaged
 
 _OF_BAD_VALUES = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError)
-"""What our own code raises if a row has a value that it never wrote."""
+"""The errors that our own code raises if a row has a value that it never wrote."""
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from vikingd.domain.errors import StoreMismatch
 from vikingd.store.history import History, Point, history_of
-from vikingd.store.sqlite import store_mark as identity
+from vikingd.store.sqlite import rollback_detection as identity
 from vikingd.store.sqlite.sqlite_database import SqliteReads
 from vikingd.store.sqlite.sqlite_faults import domain_errors
 from vikingd.store.sqlite.sqlite_schema import DATABASE, MIGRATIONS, connect
@@ -43,7 +43,7 @@ class StoreReader(SqliteReads):
 
     Raises:
         StoreMismatch: there is no store, or its vectors or its schema do not fit.
-        StoreDamaged: the store is older than it was, see `identity`.
+        StoreDamaged: the store is older than it was, see `rollback_detection`.
         StoreFailed: SQLite cannot read it.
     """
 

@@ -14,7 +14,7 @@ from vikingd.domain.store_changes import Change
 from vikingd.store.connection import Connection
 from vikingd.store.damage import REMEDY, RowDamaged, store_damaged
 from vikingd.store.history import History, Point, begin_epoch, history_of
-from vikingd.store.sqlite import store_mark as identity
+from vikingd.store.sqlite import rollback_detection as identity
 from vikingd.store.sqlite.backup import check_restored, remove_leftovers
 from vikingd.store.sqlite.check import Check
 from vikingd.store.sqlite.directory import Reserve, hold_lock
@@ -49,12 +49,12 @@ class Store(SqliteReads, WritableStore):
         model: the name of the model that makes the vectors; "none" for no model.
         dimension: numbers in a vector; None for the dimension of the first vector.
         reembed: if the store has vectors of another model, drop them instead of failing.
-        indexed: the point that the index beside the store names.
+        indexed: the revision of the index in the directory; None: there is no index.
         accept_loss: accept a store that is older than it was, instead of failing.
         cache_kib: the most memory for pages of the connection that writes.
 
     Raises:
-        StoreDamaged: the database is missing or older than it was, see `identity`.
+        StoreDamaged: the database is missing or older than it was, see `rollback_detection`.
         StoreInUse: another `Store` has it open, in this process or another one.
         StoreMismatch: its vectors or its schema do not fit.
         StoreFailed: SQLite cannot open it.
@@ -182,7 +182,7 @@ class Store(SqliteReads, WritableStore):
 
     @property
     def point(self) -> Point:
-        """The last commit, and the history that it belongs to."""
+        """The last commit: its revision, its epoch and the id of the store."""
         return self.history.point
 
     def why_not(self, point: Point) -> str:

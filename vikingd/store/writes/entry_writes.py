@@ -1,4 +1,4 @@
-"""Entries of memory files: which text has which entry, and their counters."""
+"""Writes of entries: the states of memories (counters and times), one for each text of a file."""
 
 from __future__ import annotations
 
@@ -105,22 +105,37 @@ def _assign(
     """
     staying = {text.ordinal: text for text in upsert.texts[:kept]}
     stored_at = {stored.ordinal: stored.entry for stored in before if stored.ordinal in staying}
+    rest_at = {  # of passages that stay and continued a memory
+        ordinal
+        for stored in before
+        for ordinal in range(stored.ordinal + 1, stored.ordinal + len(stored.spans))
+        if ordinal in staying
+    }
+    continuing = {text.ordinal for text in context.texts if text.continues}
     taken = {entry.id for entry in context.entries.values()}
     loose: dict[str, list[Entry]] = defaultdict(list)  # by their text
     for stored in before:
         if stored.ordinal not in staying and stored.entry.id not in taken:
-            loose[without_layout(stored.passage)].append(stored.entry)
+            loose[without_layout(stored.head)].append(stored.entry)
     ended: list[int] = []
     written: list[tuple[int, Entry]] = []
     memories = [text for text in upsert.texts if text.ordinal or len(upsert.texts) == 1]
     for text in memories:
+        passage = text.passage if text.ordinal else context.abstract
         known, given = stored_at.pop(text.ordinal, None), context.entries.get(text.ordinal)
+        if text.ordinal in rest_at:
+            if text.ordinal in continuing and given is None:
+                continue
+            ended.append(text.text_id)
         if known is not None:
             if given is None:
                 continue
             ended.append(text.text_id)
-        elif of_text := loose[without_layout(text.passage if text.ordinal else context.abstract)]:
+        elif of_text := loose[without_layout(passage)]:
             known = of_text.pop(0)
+        elif text.ordinal in continuing and given is None:
+            written.append((text.text_id, Entry.of_rest(text.text_id, *times)))
+            continue
         written.append((text.text_id, _merge(given, known, *times)))
     # The rest of `stored_at` is the abstract of a file that has passages now.
     return ended + [staying[ordinal].text_id for ordinal in stored_at], written

@@ -40,10 +40,18 @@ WHERE entries.id IN (SELECT value FROM each_id(?))
 
 
 def run_once(work: Transaction, once: Once | None, operation: Callable[[], Committed]) -> Committed:
-    """Run an operation, unless its caller has run it under this id: then `reply` has its reply.
+    """Run an operation once for each request id.
+
+    If the caller has sent the request before, nothing is run, and `reply` of the result is the
+    reply of the first time.
+
+    Args:
+        work: the open transaction.
+        once: the id, the caller and the digest of the request; None: run it in any case.
+        operation: the writes of the request.
 
     Raises:
-        InvalidField: a different request of the caller had the id.
+        InvalidField: the caller has used the id for a different request.
     """
     if once is None:
         return operation()
@@ -110,20 +118,32 @@ def rewrite_holders(
     return rewrite(work, [(uri, change) for uri in files])
 
 
-def reinforce(work: Transaction, ids: Sequence[int], by: int, caller: Caller) -> Committed:
+def reinforce(
+    work: Transaction, ids: Sequence[int], by: int, caller: Caller, used: Sequence[int] = ()
+) -> Committed:
     """Raise the reinforcement of memories, and return their new entries.
+
+    Each of them, and each used memory, counts as accessed once.
 
     Raises:
         NotFound, PermissionDenied: as `check_ids`.
     """
-    db = work.use_tables()
-    check_ids(ids, _holders(db, ids), caller)
+    db, strengthened = work.use_tables(), frozenset(ids)
+    everyone = list(dict.fromkeys((*ids, *used)))
+    holders = _holders(db, everyone)
+    check_ids(ids, holders, caller)
+    check_ids(used, holders, caller, Right.READ, "used")
 
     def reinforced(old: Entry) -> Entry:
-        return replace(old, reinforcement=min(old.reinforcement + by, MAX_COUNTER))
+        more = by if old.id in strengthened else 0
+        return replace(
+            old,
+            reinforcement=min(old.reinforcement + more, MAX_COUNTER),
+            access_count=min(old.access_count + 1, MAX_COUNTER),
+        )
 
-    found = {entry.id: entry for entry in change_entries(db, ids, reinforced)}
-    for entry_id in ids:
+    found = {entry.id: entry for entry in change_entries(db, everyone, reinforced)}
+    for entry_id in everyone:
         if entry_id not in found:
             raise Damage(f"memory {entry_id}", "its counters are not as they were written").error()
     work.touched = True

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 from vikingd.domain.checksums import vector_checksum
 from vikingd.domain.store_changes import Committed, Filled
 from vikingd.domain.uri import subtree_bounds
-from vikingd.store.checked import vector_damage
+from vikingd.store.checked_rows import vector_damage
 from vikingd.store.reads.backlog import invalidate_digests
 from vikingd.store.reads.context_reads import AFTER
 from vikingd.store.rows import upserts
-from vikingd.store.writes.placing import set_revision
+from vikingd.store.writes.place_checksums import set_revision
 from vikingd.store.writes.transaction import Transaction
 
 _VECTORS = """

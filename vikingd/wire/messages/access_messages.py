@@ -10,7 +10,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.rights import Grant, Right
 from vikingd.pb import access_pb2
-from vikingd.wire.messages import decode, encode
+from vikingd.wire.messages import common_messages, decode
 
 _DEFAULT_GRACE = 86_400.0  # seconds
 _MAX_GRACE = 30 * 86_400
@@ -80,7 +80,7 @@ def key(found: Key) -> access_pb2.Key:
     """Return a key as a message."""
 
     def time(at: int | None):  # type: ignore[no-untyped-def]  # a Timestamp or None
-        return None if at is None else encode.timestamp(at)
+        return None if at is None else common_messages.timestamp(at)
 
     return access_pb2.Key(
         id=found.id,
@@ -105,11 +105,13 @@ def tenant(record: TenantRecord, *, is_open: bool) -> access_pb2.Tenant:
     """Return a tenant as a message."""
     return access_pb2.Tenant(
         name=record.name,
-        create_time=None if record.created_at is None else encode.timestamp(record.created_at),
+        create_time=None
+        if record.created_at is None
+        else common_messages.timestamp(record.created_at),
         limits=_limits(record.limits),
         open=is_open,
     )
 
 
 def _limits(of: Limits) -> access_pb2.Limits:
-    return access_pb2.Limits(**encode.fields_of(of))
+    return access_pb2.Limits(**common_messages.fields_of(of))

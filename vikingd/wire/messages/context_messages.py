@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence, Sized
 
-from vikingd.answer.context_sources import ItemRef
+from vikingd.answer.context_sources import ItemRef, Sources
+from vikingd.config_sections import Context as Defaults
 from vikingd.context import tokenizers
 from vikingd.context.build import BuiltContext, Plan
 from vikingd.domain import pace
@@ -22,8 +23,7 @@ from vikingd.domain.answers import (
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 from vikingd.pb import retrieval_pb2
-from vikingd.sections import Context as Defaults
-from vikingd.wire.messages import decode, encode
+from vikingd.wire.messages import common_messages, decode
 from vikingd.wire.request_limits import MAX_ITEMS, MAX_SEPARATOR
 
 _DROPPED = retrieval_pb2.DropReason.ValueType
@@ -87,7 +87,11 @@ def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_
 
 
 def response_of(
-    built: BuiltContext, revision: int, stages: Sequence[Stage], degraded: Degraded, most_bytes: int
+    built: BuiltContext,
+    sources: Sources,
+    stages: Sequence[Stage],
+    notes: Degraded,
+    most_bytes: int,
 ) -> retrieval_pb2.BuildContextResponse:
     """Return the reply, with as many dropped pieces as it has room for."""
     reply = retrieval_pb2.BuildContextResponse(
@@ -96,11 +100,13 @@ def response_of(
         budget_tokens=built.budget,
         approximate=built.approximate,
         from_items=built.from_items,
-        revision=revision,
-        degraded=encode.degraded(degraded),
+        revision=sources.revision,
+        degraded=common_messages.degraded(notes),
+        confidence=common_messages.confidence(sources.confidence),
+        left_out=sources.left_out,
     )
     for cited in built.citations:
-        reply.citations.add(**encode.fields_of(cited))
+        reply.citations.add(**common_messages.fields_of(cited))
     cut: list[Degradation] = []
     if built.is_cut:
         cut.append(
@@ -117,6 +123,6 @@ def response_of(
             cut.append(too_large(f"the reply has no room to name {left_out:,} dropped pieces"))
             break
         reply.dropped.add(uri=piece.uri, section=piece.section, reason=_DROPPED(piece.reason))
-    reply.degraded.extend(encode.degraded(cut))
-    encode.add_timings(reply.timings, stages)
+    reply.degraded.extend(common_messages.degraded(cut))
+    common_messages.add_timings(reply.timings, stages)
     return reply

@@ -91,7 +91,14 @@ def _is_thinking(request: retrieval_pb2.FindRequest, limit: int) -> bool:
 def given(
     message: Message, field: str, read: Callable[[Any, str], _T], prefix: str = ""
 ) -> _T | None:
-    """Return what `read` makes of a field and its path; None if the message does not have it."""
+    """Return a field of a message, converted by `read`; None if the field is not set.
+
+    Args:
+        message: the message.
+        field: the name of the field.
+        read: converts the value; its second argument is the path of the field, for errors.
+        prefix: the path of the message within the request, with a dot at its end.
+    """
     return read(getattr(message, field), prefix + field) if message.HasField(field) else None
 
 
@@ -241,6 +248,13 @@ def fraction(value: float, field: str) -> float:
     if not 0.0 <= value <= 1.0:  # so NaN is refused too
         raise InvalidField(field, f"is {value}, not in [0, 1]")
     return value
+
+
+def floor(request: Any, default: float | str) -> float | None:
+    """Return the floor of a request, or the default; None is the calibrated one."""
+    if request.HasField("floor"):
+        return fraction(request.floor, "floor")
+    return None if isinstance(default, str) else default
 
 
 def check_most(value: int, most: int, field: str) -> None:

@@ -1,7 +1,7 @@
-"""Results as bytes of a reply: the parts that queries share are encoded once and kept.
+"""Encoding of results as bytes of a reply; contexts and passages are encoded once and cached.
 
-A message is the same whether its fields are encoded together or one after the other, so a result
-is the part of its context, its level and score, and the parts of its passages.
+Protobuf allows fields of a message to be concatenated. So the bytes of a result are those of its
+context, of its level and score, and of its passages, and only the scores differ between queries.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from vikingd.answer.shown_texts import shown
 from vikingd.domain import pace
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
 from vikingd.domain.contexts import ABSTRACT, PASSAGE, ContextType, Relation
-from vikingd.index.contents import Contents
+from vikingd.index.shown_strings import Contents
 from vikingd.index.snapshot import Snapshot
 from vikingd.pb import contexts_pb2, retrieval_pb2
 from vikingd.pb.retrieval_pb2 import (
@@ -30,7 +30,7 @@ from vikingd.pb.retrieval_pb2 import (
     RetrievedItem,
     RetrieveResponse,
 )
-from vikingd.wire.messages.encode import fields_of
+from vikingd.wire.messages.common_messages import fields_of
 
 RESULT = MESSAGE_BYTES + 128
 """Bytes of a result without its texts."""
@@ -39,7 +39,7 @@ ITEM = MESSAGE_BYTES + 64
 """Bytes of an item without its texts."""
 
 MOST_KEPT = 16 << 20
-"""Bytes of pieces that one generation of the index keeps, about."""
+"""The approximate limit of cached bytes for one base of the index and its tail."""
 
 _OVERHEAD = 300  # bytes that a piece takes besides its own
 _VARINT, _DOUBLE, _BYTES = 0, 1, 2  # wire types
@@ -101,9 +101,18 @@ class EncodedResults:
         return self._kept.setdefault(snapshot.contents, _Kept()) if kept is None else kept
 
     def contexts(self, found: FindHits, budget: ReplyBudget) -> list[tuple[Hit, _Context, bytes]]:
-        """Return hits with their context and their MatchedContext, as far as these fit.
+        """Encode hits as MatchedContext messages, as many as fit into the budget.
 
-        The passages have what the contexts leave. A text that does not fit is not read.
+        First all contexts take their bytes from the budget, then passages take those that are
+        left. The first passage that does not fit is cut, and the others are left out.
+
+        Args:
+            found: the hits, the best first.
+            budget: the bytes of the reply that are left; it counts what was cut and left out.
+
+        Returns:
+            For each hit that fits: the hit, its context without score and passages, and the
+            whole MatchedContext as bytes.
         """
         snapshot, linked, twins = found.snapshot, found.linked, found.twins
         kept = self._of(snapshot)
@@ -154,9 +163,15 @@ class EncodedResults:
         return out
 
     def results(self, found: FindHits, budget: ReplyBudget) -> Encoded:
-        """Return the three lists of results of a FindResponse or a SearchResponse.
+        """Encode the lists `memories`, `resources` and `skills` of a Find or Search response.
 
-        A directory above the typed roots has no place there.
+        Args:
+            found: the hits, the best first.
+            budget: the bytes of the reply that are left; it counts what was cut and left out.
+
+        Returns:
+            The lists as bytes of the response. A hit of none of the three types is left out, such
+            as a directory above their roots.
         """
         out: list[bytes] = []
         total, top_score = 0, 0.0
@@ -170,10 +185,16 @@ class EncodedResults:
     def items(
         self, snapshot: Snapshot, chosen: Sequence[tuple[int, float]], budget: ReplyBudget
     ) -> bytes | None:
-        """Return the items of a RetrieveResponse, each of the row of its text and its score.
+        """Encode the items of a RetrieveResponse.
+
+        Args:
+            snapshot: the index that the rows belong to.
+            chosen: the row and the score of each text, in the order of the reply.
+            budget: the bytes of the reply that are left.
 
         Returns:
-            None if not all of them fit whole; the budget is as before then.
+            The items as bytes of the response; None if not all of them fit whole. Then the budget
+            is unchanged.
         """
         kept, left = self._of(snapshot), budget.left
         out: list[bytes] = []
@@ -197,7 +218,13 @@ class EncodedResults:
 
 
 class Encoded(NamedTuple):
-    """The results of a reply as bytes."""
+    """The results of a reply as bytes.
+
+    Attributes:
+        data: the fields of the response, to be put before or behind its others.
+        total: the number of results.
+        top_score: the highest score; 0 without results.
+    """
 
     data: bytes
     total: int

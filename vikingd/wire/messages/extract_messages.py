@@ -13,7 +13,7 @@ from vikingd.memory_calls.memory_extractor import ExtractQuery, ExtractResult
 from vikingd.pb import memories_pb2
 from vikingd.wire.messages import decode
 from vikingd.wire.messages import memory_messages as memories
-from vikingd.wire.messages.encode import degraded
+from vikingd.wire.messages.common_messages import degraded
 from vikingd.wire.messages.search_messages import session_of
 
 _SHOWN = 500  # characters of a refused text

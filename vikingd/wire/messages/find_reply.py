@@ -9,20 +9,29 @@ from vikingd.answer.find_hits import FindHits
 from vikingd.domain.answers import ReplyBudget, Stage, size_of
 from vikingd.domain.find_query import FindTrace, Rerank
 from vikingd.pb import retrieval_pb2
-from vikingd.wire.messages.encode import add_timings, degraded, fields_of, set_duration
+from vikingd.wire.messages.common_messages import (
+    add_timings,
+    confidence,
+    degraded,
+    fields_of,
+    set_duration,
+)
 from vikingd.wire.messages.encoded_results import EncodedResults
 
 _TRACED = 160  # bytes of a directory in a trace without its URI
 
 
 class FindReply(NamedTuple):
-    """A FindResponse as bytes, with what the metrics count.
+    """A FindResponse as bytes, and the values for the metrics.
 
     Attributes:
-        found: its hits.
-        stages: all but the embedding.
-        is_cut: a result or a part of a text is missing.
-        is_degraded: the reply has a note.
+        data: the serialized response.
+        found: the hits that the response was made of.
+        stages: the timed steps of the find; the embedding of the query is not among them.
+        total: the number of results in the response.
+        top_score: the highest score; 0 without results.
+        is_cut: True if results were left out or texts cut, because the reply was too large.
+        is_degraded: True if the response has an entry in `degraded`, also for a cut reply.
     """
 
     data: bytes
@@ -37,7 +46,14 @@ class FindReply(NamedTuple):
 def find_reply(
     found: FindHits, embed: Stage, results: EncodedResults, most_bytes: int
 ) -> FindReply:
-    """Return the reply, with results of about `most_bytes`; `embed` is its first stage."""
+    """Return the reply to a find.
+
+    Args:
+        found: the hits.
+        embed: the time that the embedding of the query took, for the timings of the reply.
+        results: encodes the hits.
+        most_bytes: the approximate limit of the bytes of trace and results.
+    """
     started, budget = perf_counter(), ReplyBudget(most_bytes)
     for trace in (found.trace, *found.further_traces):
         if trace is not None:
@@ -49,6 +65,7 @@ def find_reply(
         degraded=degraded((*found.degraded, *budget.notes())),
         trace=None if found.trace is None else find_trace(found.trace),
         rerank=None if found.rerank is None else rerank(found.rerank),
+        confidence=confidence(found.confidence),
         questions=found.questions,
         further_traces=map(find_trace, found.further_traces),
     )
@@ -66,7 +83,7 @@ def find_reply(
 
 
 def size_of_trace(trace: FindTrace) -> int:
-    """Return the bytes of a trace in a reply, about."""
+    """Return the approximate number of bytes of a trace in a reply."""
     return sum(_TRACED + size_of(one.uri) for one in trace.directories)
 
 

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 
 from google.protobuf.message import Message
 
+from vikingd.config_sections import Recall as Defaults
 from vikingd.context import tokenizers
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
@@ -37,12 +38,11 @@ from vikingd.memory.model import (
 )
 from vikingd.memory.remember import Outcome, Remembering
 from vikingd.memory.routes import Routes
-from vikingd.memory_calls.forget import ForgetQuery
+from vikingd.memory_calls.forget import Chosen, ForgetQuery
 from vikingd.pb import memories_pb2
-from vikingd.sections import Recall as Defaults
 from vikingd.wire.messages import decode
-from vikingd.wire.messages.encode import add_timings, timestamp
-from vikingd.wire.messages.encode import degraded as encode_degraded
+from vikingd.wire.messages.common_messages import add_timings, confidence, timestamp
+from vikingd.wire.messages.common_messages import degraded as encode_degraded
 from vikingd.wire.messages.retrieve_request import fusion_of
 
 MAX_TOKENS = 1_000_000
@@ -84,8 +84,10 @@ def recall_query(
         skip_oversize=request.skip_oversize,
         no_touch=request.no_touch,
         min_revision=request.min_revision,
+        used=_once(request.used, "used"),
         paths=_paths(request),
         newest_first=_profile(request, defaults) == "relevance",
+        floor=decode.floor(request, defaults.floor),
     )
     vector = decode.unit_vector(request.vector, dimension, "vector") if request.vector else None
     return query, vector
@@ -103,6 +105,8 @@ def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_p
         candidates=result.candidates,
         revision=result.revision,
         degraded=encode_degraded(result.degraded),
+        confidence=confidence(result.confidence),
+        left_out=result.left_out,
         questions=result.questions,
     )
     add_timings(reply.timings, stages)
@@ -135,7 +139,8 @@ def remembering(
         scope = one_scope(request.scope, caller)
         uri = file_of(kind, scope, engine, routes, lambda: places.day_of(said, zone))
     caller.check(Right.WRITE, uri)
-    return Remembering(uri, places.title_of(uri), text, section, said, now, caller)
+    pinned = request.pinned if request.HasField("pinned") else None
+    return Remembering(uri, places.title_of(uri), text, section, said, now, caller, pinned)
 
 
 def remember_response(
@@ -154,12 +159,15 @@ def remember_response(
     )
 
 
-def reinforcement(request: memories_pb2.ReinforceRequest) -> tuple[list[int], int]:
-    """Return (ids, amount)."""
-    decode.check_any(request.ids, "ids")
+def reinforcement(
+    request: memories_pb2.ReinforceRequest,
+) -> tuple[list[int], int, tuple[int, ...]]:
+    """Return (ids, amount, ids of used memories)."""
+    if not request.used:
+        decode.check_any(request.ids, "ids")
     if request.by > MAX_BY:
         raise InvalidField("by", f"is {request.by}, at most {MAX_BY:,} is allowed")
-    return list(_once(request.ids)), request.by or 1
+    return list(_once(request.ids)), request.by or 1, _once(request.used, "used")
 
 
 def reinforce_response(done: Committed) -> memories_pb2.ReinforceResponse:
@@ -176,9 +184,12 @@ def once(
     reply: Callable[[Committed], Message | None],
     caller: Caller,
 ) -> Once | None:
-    """Return how a named request of a caller counts once.
+    """Return the identity of a request with a request id, so that a repetition changes nothing.
 
-    `reply` returns None if nothing was done.
+    Args:
+        request: the request; without a request id the result is None.
+        reply: makes the reply that is stored for repetitions; None if nothing was done.
+        caller: the caller; ids of different callers are different.
     """
     if not request.request_id:
         return None
@@ -217,18 +228,23 @@ def forget_query(request: memories_pb2.ForgetRequest, caller: Caller) -> ForgetQ
     )
 
 
-def forget_response(
-    forgotten: Sequence[Memory], revision: int, most_bytes: int
-) -> memories_pb2.ForgetResponse:
-    """Return the reply, with as many memories as it has room for."""
+def forget_response(choice: Chosen, revision: int, most_bytes: int) -> memories_pb2.ForgetResponse:
+    """Return the reply, with as many memories as it has room for, the forgotten ones first."""
     reply, budget = memories_pb2.ForgetResponse(revision=revision), ReplyBudget(most_bytes)
-    for memory in forgotten:
+    for memory in choice.memories:
         pace.step()
         message = _memory(memory)
         if not budget.take(MESSAGE_BYTES + message.ByteSize()):
-            reply.left_out = len(forgotten) - len(reply.forgotten)
+            reply.left_out = len(choice.memories) - len(reply.forgotten)
             break
         reply.forgotten.append(message)
+    for one in choice.spared:
+        pace.step()
+        spared = memories_pb2.SparedMemory(memory=_memory(one.memory), reason=one.reason)
+        if not budget.take(MESSAGE_BYTES + spared.ByteSize()):
+            reply.spared_left_out = len(choice.spared) - len(reply.spared)
+            break
+        reply.spared.append(spared)
     return reply
 
 
@@ -312,6 +328,7 @@ def _memory(memory: Memory) -> memories_pb2.Memory:
         reinforcement=entry.reinforcement,
         token_count=memory.token_count,
         truncated=memory.truncated,
+        pinned=memory.pinned,
         access_count=entry.access_count,
         time=None if entry.time is None else timestamp(entry.time),
     )
@@ -391,11 +408,11 @@ def _salience(request: memories_pb2.RecallRequest, defaults: Defaults) -> Salien
     return salience
 
 
-def _once(ids: Sequence[int]) -> tuple[int, ...]:
+def _once(ids: Sequence[int], field: str = "ids") -> tuple[int, ...]:
     seen: dict[int, int] = {}
     for i, one in enumerate(ids):
         if not 0 < one < 1 << 63:
-            raise InvalidField(f"ids[{i}]", f"{one} is no id of a memory")
+            raise InvalidField(f"{field}[{i}]", f"{one} is no id of a memory")
         if seen.setdefault(one, i) != i:
-            raise InvalidField(f"ids[{i}]", f"{one} is ids[{seen[one]}] already")
+            raise InvalidField(f"{field}[{i}]", f"{one} is {field}[{seen[one]}] already")
     return tuple(ids)

@@ -12,7 +12,7 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.patterns import START, GlobQuery, GrepQuery, NodeKind, Position
 from vikingd.pb import contexts_pb2
 from vikingd.wire.messages import decode
-from vikingd.wire.messages.encode import fields_of
+from vikingd.wire.messages.common_messages import fields_of
 
 _POSITION = re.compile(r"([023]):(0|[1-9]\d{0,9}):(viking://.*)", re.DOTALL)
 

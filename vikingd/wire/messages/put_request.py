@@ -108,6 +108,7 @@ def _draft(context: contexts_pb2.ContextInput, unit: Callable[[bytes, str], byte
                 p.end,
                 unit(p.vector, f"passages[{i}].vector"),
                 _entry(p.memory, f"passages[{i}].memory") if p.HasField("memory") else None,
+                p.continues,
             )
             for i, p in enumerate(context.passages)
         ]

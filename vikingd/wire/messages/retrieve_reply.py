@@ -15,7 +15,7 @@ from vikingd.domain import pace
 from vikingd.domain.answers import ReplyBudget, Stage, size_of, too_large
 from vikingd.domain.retrieve_query import Include
 from vikingd.pb import retrieval_pb2
-from vikingd.wire.messages.encode import add_timings, degraded, fields_of
+from vikingd.wire.messages.common_messages import add_timings, confidence, degraded, fields_of
 from vikingd.wire.messages.encoded_results import ITEM, EncodedResults
 
 _AT_ONCE = 16  # contexts whose metadata are read
@@ -26,12 +26,12 @@ ReadMetadata = Callable[[Sequence[str]], Mapping[str, Mapping[str, Any]]]
 
 
 class RetrieveReply(NamedTuple):
-    """A RetrieveResponse as bytes, with what the metrics count.
+    """A RetrieveResponse as bytes, and the values for the metrics.
 
     Attributes:
-        stages: all but the embedding.
-        is_cut: an item or a part of a text is missing.
-        is_degraded: the reply has a note.
+        stages: the timed steps of the retrieval; the embedding of the query is not among them.
+        is_cut: True if items were left out or texts cut, because the reply was too large.
+        is_degraded: True if the response has an entry in `degraded`, also for a cut reply.
     """
 
     data: bytes
@@ -49,17 +49,18 @@ def retrieve_reply(
     most_bytes: int,
     metadata_of: ReadMetadata | None = None,
 ) -> RetrieveReply:
-    """Return the reply, with items of about `most_bytes`.
+    """Return the reply to a retrieval.
 
     Args:
         found: the hits of the retrieval.
-        embed: the first stage.
-        results: encodes items that have their text alone.
-        most_bytes: of the items, about; their metadata have what is left.
-        metadata_of: reads the metadata, where they are asked for.
+        embed: the time that the embedding of the query took, for the timings of the reply.
+        results: encodes items without metadata.
+        most_bytes: the approximate limit of the bytes of the items. Texts come first; metadata
+            take the bytes that are left.
+        metadata_of: reads the metadata of contexts; None: the request does not ask for them.
     """
     started, budget, include = perf_counter(), ReplyBudget(most_bytes), found.query.include
-    reply = retrieval_pb2.RetrieveResponse()
+    reply = retrieval_pb2.RetrieveResponse(confidence=confidence(found.confidence))
     encoded, total, is_cut = None, len(found.hits), False
     if found.listed is not None:
         is_cut = _add_listed(reply, found, budget)

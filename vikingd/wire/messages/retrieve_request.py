@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vikingd.config_sections import Retrieval as Defaults
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.retrieve_query import (
@@ -21,7 +22,6 @@ from vikingd.domain.retrieve_query import (
     WeightedSum,
 )
 from vikingd.pb import memories_pb2, retrieval_pb2
-from vikingd.sections import Retrieval as Defaults
 from vikingd.wire.messages import decode
 
 _TEXT = frozenset((Include.TEXT,))

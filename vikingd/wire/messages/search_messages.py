@@ -12,7 +12,7 @@ from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of, t
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.search_query import SearchQuery, SearchSession, SessionMessage
 from vikingd.pb import retrieval_pb2
-from vikingd.wire.messages import decode, encode, find_reply
+from vikingd.wire.messages import common_messages, decode, find_reply
 from vikingd.wire.messages.encoded_results import Encoded, EncodedResults
 from vikingd.wire.messages.find_reply import size_of_trace
 from vikingd.wire.request_limits import MAX_MESSAGES
@@ -66,24 +66,27 @@ def search_reply(
     budget.take(names.limit - names.left)
     best = found.merged(limit)
     encoded = results.results(best, budget) if best is not None else Encoded(b"", 0, 0.0)
-    queries = [retrieval_pb2.TypedQuery(**encode.fields_of(query)) for query in found.plan.queries]
-    plan = encode.fields_of(found.plan) | {"queries": queries}
+    queries = [
+        retrieval_pb2.TypedQuery(**common_messages.fields_of(query)) for query in found.plan.queries
+    ]
+    plan = common_messages.fields_of(found.plan) | {"queries": queries}
     reply = retrieval_pb2.SearchResponse(
         query_plan=retrieval_pb2.QueryPlan(**plan),
         total=encoded.total,
         revision=found.revision,
         rerank=find_reply.rerank(found.rerank),
+        confidence=common_messages.confidence(found.confidence),
         questions=found.questions,
     )
     for query, hits, of_query, trace in zip(queries, found.found, named, traces, strict=True):
         added = reply.query_results.add(
             query=query,
             hits=of_query,
-            degraded=encode.degraded(hits.degraded),
+            degraded=common_messages.degraded(hits.degraded),
             trace=None if trace is None else find_reply.find_trace(trace),
             rerank=None if hits.rerank is None else find_reply.rerank(hits.rerank),
         )
-        encode.add_timings(added.timings, hits.stages)
+        common_messages.add_timings(added.timings, hits.stages)
     lost = [
         hits for hits, trace in zip(found.found, traces, strict=True) if hits.trace and not trace
     ]
@@ -96,9 +99,9 @@ def search_reply(
                 "limits.max_reply_bytes"
             )
         )
-    reply.degraded.extend(encode.degraded(notes))
+    reply.degraded.extend(common_messages.degraded(notes))
     stages = (*found.stages, Stage("merge", started, perf_counter()))
-    encode.add_timings(reply.timings, stages)
+    common_messages.add_timings(reply.timings, stages)
     return SearchReply(
         encoded.data + reply.SerializeToString(),
         stages,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from viking_kernels import changes
+from viking_kernels import statistics_updates
 from viking_kernels.arrays import SCRIPTS
 
 from tests.kernels import naive
@@ -45,7 +45,7 @@ def test_all_above_a_change_are_touched(shape, data):
     changed = data.draw(st.lists(st.sampled_from(directories)))
     snapshot = world.snapshot
     rows = np.array([snapshot.find(d.uri) for d in changed], np.int32)
-    touched = changes.touched_directories(snapshot.tree.directories.parent, rows)
+    touched = statistics_updates.touched_directories(snapshot.tree.directories.parent, rows)
     ids = {-1 if row == 0 else int(snapshot.dir_id[row]) for row in touched}
     assert ids == naive.touched_directories(changed)
     assert touched.tolist() == sorted(set(touched.tolist()))
@@ -56,21 +56,23 @@ def test_sums_do_not_depend_on_their_order():
     """A sum has the same bits in any order; a value that is added and removed leaves no trace."""
     rng = np.random.default_rng(0)
     raw = rng.normal(size=(40, 16)).astype(np.float32)
-    ancestors = changes.Ancestors(np.array([-1, 0], np.int32), np.array([0, 1], np.int32))
+    ancestors = statistics_updates.Ancestors(
+        np.array([-1, 0], np.int32), np.array([0, 1], np.int32)
+    )
     slots = np.arange(2 * SCRIPTS, dtype=np.int32).reshape(2, SCRIPTS)
     results = []
     for order in (np.arange(40), rng.permutation(40)):
         sums, counts = np.zeros((16, 16), np.int64), np.zeros(16, np.int64)
         rows = np.array([(i % 2, 1, 1) for i in order], np.int32)
-        changes.add_vectors(ancestors, slots, 0, sums, counts, rows, raw[order])
+        statistics_updates.add_vectors(ancestors, slots, 0, sums, counts, rows, raw[order])
         out = np.empty((16, 16), np.float32)
-        changes.divide_sums(sums, counts, out)
+        statistics_updates.divide_sums(sums, counts, out)
         results.append(out.tobytes())
         assert out[1] == pytest.approx(raw.mean(axis=0), abs=1e-6)
         rows[:, 1] = -1
-        changes.add_vectors(ancestors, slots, 0, sums, counts, rows, raw[order])
+        statistics_updates.add_vectors(ancestors, slots, 0, sums, counts, rows, raw[order])
         assert not sums.any()
         assert not counts.any()
-        changes.divide_sums(sums, counts, out)
+        statistics_updates.divide_sums(sums, counts, out)
         assert not out.any()
     assert results[0] == results[1]

@@ -1,4 +1,4 @@
-"""A directory on disk that is compared with its own earlier state."""
+"""The changes of a directory on disk since it was last read, for `vikingctl import --watch`."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Entry:
     """A file or directory that an import reads.
 
     Attributes:
-        stamp: its state on disk, taken before it was read.
+        stamp: its type, inode, size and times on disk, taken before it was read.
         items: the results of its reading, a draft as Unchanged; none for a directory.
         digest: SHA-256 of the content of its draft; b"" if it is empty, or has no draft.
-        is_unsure: True if it must be read again whatever its stamp says: a change after the
+        is_unsure: True if it must be read again even with an equal stamp: a change after the
             reading may have left the same stamp, or a directory above was away for a moment.
     """
 
@@ -54,12 +54,12 @@ class Difference:
 
     Attributes:
         tree: the directory as it is now.
-        before, now: the states; equal files have one entry.
+        before, now: the two states. A file that is the same in both has one Entry object.
         files: the files to read.
         directories: the directories to read, parents before children.
         created: the new directories; all below them is in `files` and `directories`.
         gone: the paths that are no longer there, or of another kind.
-        whole: new, removed and emptied directories: all that is stored below is compared.
+        whole: new, removed and emptied directories. All stored contexts below are compared.
         moved: (old path, new path) of each renamed file or directory, in the order of the moves.
         ready: the drafts of files that were read for a comparison.
     """
@@ -97,7 +97,7 @@ class Folder:
     """A directory, its URI, and the state of its files when they were last read.
 
     Attributes:
-        known: the state.
+        known: the state of all files and directories, by path.
         stored: the paths of contexts that came from the directory and may still be stored.
 
     Raises:
@@ -125,7 +125,10 @@ class Folder:
         return path in self.stored and (path not in found.now or found.is_empty(path))
 
     def wanted(self, changed: Iterable[str]) -> set[str]:
-        """Return the paths of changes by their absolute paths, without hidden and skipped ones."""
+        """Return paths below the directory of changed files, without hidden and skipped files.
+
+        `changed` are absolute paths.
+        """
         top, found = str(self.path.resolve()), set()
         for path in changed:
             below = os.path.relpath(path, top)
@@ -144,14 +147,20 @@ class Folder:
         named: Collection[str],
         read: Callable[[str], list[Draft | Unreadable]],
     ) -> Difference:
-        """Compare the directory on disk with the known state.
+        """Compare the directory on disk with the known state, which stays as it is.
+
+        A file counts as changed if its stamp differs: its type, inode, size or times.
 
         Args:
-            named: paths of possible changes; they are read whatever their stamps say.
-            read: reads a file with its path.
+            named: paths of possible changes, which are read even if their stamps are equal.
+            read: returns the drafts of a file by its path.
+
+        Returns:
+            The files and directories to read and those that are gone or moved. `settle` makes the
+            new state the known one.
 
         Raises:
-            Replaced: the directory is no longer there.
+            Replaced: the directory is no longer there, or another one has its path.
             OSError: the directory cannot be read.
         """
         tree = self._walk()

@@ -1,7 +1,8 @@
-"""The identity of a store: its mark shows that a database is older than it was, see `history`.
+"""Detection of a SQLite database that was replaced by an older state of itself.
 
-The mark is a small file beside the database, see `vikingd.system.marks`. If the history of the
-database does not contain the mark, acknowledged writes are lost.
+A small file beside the database, the mark, names the newest acknowledged revision, see
+`vikingd.system.revision_marks`. If the history of the database (`vikingd.store.history`) does not
+contain that revision, acknowledged writes are lost.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from vikingd.domain.errors import StoreDamaged
 from vikingd.store.history import History, Point, begin_epoch, history_of
 from vikingd.store.sqlite.sqlite_schema import DATABASE, connect
 from vikingd.system.log_frames import broken_frame, log_of
-from vikingd.system.marks import Mark, MarkFile
+from vikingd.system.revision_marks import Mark, MarkFile
 from vikingd.system.sealed_files import sync
 
 MARK = "mark"
@@ -23,12 +24,16 @@ MARK = "mark"
 def check(
     history: History, path: Path, marks: Sequence[Mark], indexed: Point | None = None
 ) -> None:
-    """Check that the store in a directory is not older than its marks and its index say.
+    """Check that the database has all revisions that its mark and its index name.
 
-    The point of an index of another store is ignored.
+    Args:
+        history: the history in the database.
+        path: the directory of the store, for the message.
+        marks: the valid contents of the mark.
+        indexed: the revision of the index; None: there is none. That of another store is ignored.
 
     Raises:
-        StoreDamaged: the store is older.
+        StoreDamaged: a revision is not in the history, so acknowledged writes are lost.
     """
     if indexed is not None and indexed.store != history.store:
         indexed = None
@@ -50,7 +55,7 @@ def check(
 
 
 def went_back(path: Path, found: str) -> StoreDamaged:
-    """Return the error for a store that is older than it was."""
+    """Return the error for a store that is older than it was; `found` names the contradiction."""
     return StoreDamaged(
         f"the store in {path} went back, acknowledged writes are lost: {found}. Put the right "
         "database back, with its -wal file; or restore a backup with `vikingd restore`; or accept "
@@ -69,10 +74,10 @@ def check_new(path: Path) -> None:
 
 
 def check_log(path: Path) -> None:
-    """Check that no committed transaction stands behind a broken frame of the store's log.
+    """Check that the write-ahead log has no broken frame before valid ones.
 
     Raises:
-        StoreDamaged: one does; SQLite would ignore it.
+        StoreDamaged: it has one. SQLite would silently ignore the transactions behind it.
     """
     database = path / DATABASE
     if (frame := broken_frame(database)) is not None:
@@ -98,10 +103,10 @@ def forget_index(path: Path) -> None:
 
 
 def adopt_restored(path: Path) -> None:
-    """Make the restored database in a directory a valid store.
+    """Accept a database that was put into a directory, such as a restored backup.
 
-    It gets a new epoch and a new mark, and its index is disabled. No other process may have the
-    store open.
+    The store gets a new epoch and a new mark, and its index is disabled, so that the next start
+    builds one. No other process may have the store open.
     """
     with closing(connect(path / DATABASE)) as db, db.transaction():
         history = begin_epoch(db, history_of(db))

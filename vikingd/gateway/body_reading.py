@@ -11,7 +11,7 @@ from starlette.requests import Request
 from vikingd.gateway.http_errors import Fault
 
 LARGE = 64 << 10
-"""Bytes; larger bodies are counted, and need a key that the daemon accepts."""
+"""Bytes from which a body counts as large: it needs a valid key, and MOST_HELD bounds the sum."""
 
 MOST_HELD = 64 << 20
 """Bytes of large bodies in memory; a single one may be larger."""
@@ -37,11 +37,13 @@ class Bodies:
     async def read(
         self, request: Request, check: Callable[[], Awaitable[None]]
     ) -> AsyncIterator[bytes]:
-        """Yield the body of a request. A large one counts as held until the end of the context.
+        """Yield the body of a request, for a `with` block.
+
+        The bytes of a large body count as held in memory until the end of the block.
 
         Args:
-            request: whose body is read.
-            check: called before a large body is read; it raises if the caller may send none.
+            request: the request, whose body was not read before.
+            check: called before a large body is read; raises if the caller may not send it.
 
         Raises:
             Fault: the body is too large, too slow, or one of too many.

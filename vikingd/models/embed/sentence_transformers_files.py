@@ -48,7 +48,7 @@ class Description:
 
 
 def describe(directory: Path) -> Description:
-    """Read the files; each of them may be missing.
+    """Read the description of a model from its directory. Each file may be missing.
 
     Raises:
         EmbedderFailed: a file is no JSON of the expected form.

@@ -1,7 +1,7 @@
-"""The strings that replies show and no kernel reads: URIs, names, abstracts, passages.
+"""The strings of rows that replies show and no kernel reads: URIs, names, abstracts, passages.
 
-Those of the base are mapped, those of the tail are in memory. One thread appends. A string never
-changes, so other threads read without a lock.
+The strings of the base are mapped from disk, those of the tail are in memory. One thread appends. A
+string never changes, so other threads read without a lock.
 """
 
 from __future__ import annotations
@@ -57,7 +57,10 @@ class Strings:
         return self.base_size + len(self._tail_at) - 2
 
     def gather(self, numbers: I32) -> tuple[I64, U8]:
-        """Return the offsets and bytes of some strings, for a new base; runs beside the writer."""
+        """Return the offsets and bytes of some strings, for a new base.
+
+        This is safe while another thread appends.
+        """
         # The offsets are copied first, so the bytes that they name exist. A buffer can't grow while
         # its memory is exported: each copy is one call under the GIL, the long one in parts.
         tail_at = np.frombuffer(bytearray(self._tail_at.tobytes()), np.int64)
@@ -84,7 +87,7 @@ class Names:
         self._tail_nodes.setdefault(uri, []).append(node)
 
     def has_in_tail(self, uri: str) -> bool:
-        """Return True if a node of the tail has, or had, a URI."""
+        """Return True if a node of the tail has a URI, or had it before it was removed."""
         return uri in self._tail_nodes
 
     def directory_uri(self, row: int, parents: I32) -> str:
@@ -96,7 +99,7 @@ class Names:
         return known
 
     def maybe_in_base(self, uris: Sequence[str]) -> set[str]:
-        """Return the URIs whose hash is in the base; the base has no other one."""
+        """Return the URIs that may be in the base, by their hashes; the others are not in it."""
         keys = np.array([tokens.term_hash(uri) for uri in uris], np.uint64)
         known = self.base.uri_key
         at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
@@ -195,7 +198,7 @@ class Contents:
         return bytes(self.texts.encoded(row)).partition(b"\0")[2]
 
     def starts(self, rows: I32) -> I32:
-        """Return the starts of passages in code points, [rows]; runs beside the writer."""
+        """Return the starts of passages in code points, [rows]; safe while a thread appends."""
         tail = np.frombuffer(self._tail_start.tobytes(), np.int32)
         return gathered(self._base_start, tail, rows)
 

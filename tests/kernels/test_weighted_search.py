@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import scope as scopes
-from viking_kernels.weighted import WeightedPlan, score_windows, weighted_top
+from viking_kernels.weighted_search import WeightedPlan, score_windows, weighted_top
 
 from tests.kernels import naive
 from tests.kernels.trees import LARGE, asked, build, room, shapes, terms_of

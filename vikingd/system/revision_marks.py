@@ -25,11 +25,12 @@ _encode = json.JSONEncoder().encode
 
 
 class Mark(NamedTuple):
-    """A revision that was acknowledged.
+    """A revision that was acknowledged to a caller.
 
     Attributes:
         store: the id of the database.
-        epoch: of the revision.
+        epoch: the epoch that committed the revision, see `vikingd.store.history`.
+        revision: the revision.
         log: the salts of the database's log when the mark was written; "" if they are unknown.
         floor: a revision that the database has without its log.
     """
@@ -42,11 +43,15 @@ class Mark(NamedTuple):
 
 
 class MarkFile:
-    """The mark of a database. One thread at a time writes it, and one process.
+    """The mark of a database. One process writes it, one thread at a time.
+
+    Args:
+        path: the file of the mark.
+        database: the file of the database, whose log has the same name and `-wal`.
 
     Attributes:
-        is_synced: all that was written is on disk.
-        is_damaged: the file had content at the last read, and no slot of it was valid.
+        is_synced: True if all that was written is on disk.
+        is_damaged: True if the file had content at the last read, and no slot of it was valid.
     """
 
     def __init__(self, path: Path, database: Path) -> None:
@@ -81,7 +86,7 @@ class MarkFile:
 
     @property
     def floor(self) -> int:
-        """A revision that the database must have without its present log, by the last mark."""
+        """The revision that the database file has, without its log, by the last mark; else 0."""
         last = self._last
         return last.floor if last and last.log == salts_of(self._database) else 0
 

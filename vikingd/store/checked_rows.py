@@ -1,4 +1,4 @@
-"""Rows read with their checksums: sound ones are returned, damaged ones are named."""
+"""Reads of rows that compare each row with its checksum, and describe the damage."""
 
 from __future__ import annotations
 
@@ -114,7 +114,13 @@ class ContextRow(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """A context with its texts, and its damage: "" if both are sound but for vectors."""
+    """A context with its texts, as read, and the damage that the checksums show.
+
+    Attributes:
+        damage: the damage of the context or of a text; "" if both are sound.
+        bad_vectors: the damage of vectors. Without them the context is sound.
+        bad_entries: the damage of memory states. Without them the context is sound.
+    """
 
     row: ContextRow
     texts: Sequence[TextRow]
@@ -124,7 +130,7 @@ class Checked(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """The URI, also of one that cannot be read."""
+        """The URI for messages; one that cannot be decoded is escaped."""
         return shown(self.row.uri, self.row.id)
 
     def damages(self) -> Iterator[Damage]:
@@ -140,12 +146,16 @@ class Checked(NamedTuple):
 def read_checked(
     db: Connection, ids: Sequence[int], *, vectors: bool = True, entries: bool = False
 ) -> Iterator[Checked]:
-    """Yield contexts in the order of their ids.
+    """Read contexts and compare their rows with the checksums.
 
     Args:
-        ids: of contexts that exist.
-        vectors: with the vectors of the texts; without them they are not checked.
-        entries: check the entries too.
+        db: a connection to the store.
+        ids: the ids of existing contexts.
+        vectors: read and check the vectors of the texts, too.
+        entries: check the memory states of the texts, too.
+
+    Yields:
+        One item for each id, in the order of `ids`; damaged contexts as well.
 
     Raises:
         StoreDamaged: an index names a row that is not there.
@@ -243,7 +253,7 @@ def vector_damage(text_id: int, row: Sequence[Any], dimension: int | None) -> st
 
     Args:
         row: the columns vector_checksum, vector_revision, digest, vector.
-        dimension: of the store.
+        dimension: numbers in a vector of the store; None while it is not known.
     """
     kept, revision, digest, vector = row
     if vector_checksum(text_id, revision, digest, vector) != kept:

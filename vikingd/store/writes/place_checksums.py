@@ -1,4 +1,4 @@
-"""The checksums of contexts whose place or revision changes, while their texts stay."""
+"""The checksums of contexts that move or get another revision, while their texts stay."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from vikingd.domain.checksums import CONTEXT, context_checksum, renewed
 from vikingd.store.connection import Connection
 
 SET_CHECKSUM = "checksum = value FROM each_pair(?) AS pair"
-"""Sets the checksums that `checksums_after` returned, at the end of an UPDATE."""
+"""The end of the SET list of an UPDATE; its parameter is the result of `checksums_after`."""
 
 IS_PAIR = "contexts.id = CAST(pair.key AS BIGINT)"
-"""The condition of such an UPDATE."""
+"""The condition of an UPDATE with SET_CHECKSUM: each context gets its own checksum."""
 
 
 class Place(NamedTuple):
-    """The columns of `context_checksum`."""
+    """The columns of a context that `context_checksum` covers: its place in the tree and times."""
 
     id: int
     uri: str
@@ -33,9 +33,18 @@ class Place(NamedTuple):
 def checksums_after(
     db: Connection, condition: str, values: Sequence[object], change: Callable[[Place], Place]
 ) -> str:
-    """Return the checksums after a change of the contexts that fulfil a condition, as JSON.
+    """Compute the checksums that contexts will have after a change; nothing is written.
 
-    A context that was damaged before stays damaged.
+    A context whose present checksum is wrong gets a wrong one again, so that damage stays visible.
+
+    Args:
+        db: a connection to the store.
+        condition: SQL of a WHERE clause that selects the contexts.
+        values: the parameters of the condition.
+        change: returns the columns of a context after the change.
+
+    Returns:
+        A JSON object of the checksum by the context's id, the parameter of SET_CHECKSUM.
     """
     after: dict[int, int | None] = {}
     for *columns, kept in db.execute(
@@ -49,7 +58,7 @@ def checksums_after(
 
 
 def set_revision(db: Connection, context_ids: Sequence[int], revision: int) -> None:
-    """Give contexts a revision."""
+    """Set the revision of contexts, and their checksums with it."""
     ids = (json.dumps(context_ids),)
     condition = "id IN (SELECT value FROM each_id(?))"
     after = checksums_after(db, condition, ids, lambda old: old._replace(revision=revision))

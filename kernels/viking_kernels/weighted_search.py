@@ -66,10 +66,10 @@ def weighted_top(
     If the scripts of text and query mismatch, the score is (v + w) * dense.
 
     Args:
-        tree, vectors, stats: of a snapshot.
+        tree, vectors, stats: the arrays of a snapshot.
         raw: the query, with use_lexical off: the weights alone decide how words count.
         scope: the directory to search.
-        terms: of the query; not used if w is 0.
+        terms: the terms of the query; not used if w is 0.
         plan: the weights and limits.
         scratch: for all rows of the tree; no other search may use it at the same time.
 
@@ -77,7 +77,7 @@ def weighted_top(
         (rows, scores, parts [n, 2] dense and lexical), best first, ties by row.
     """
     near, allowed, texts = plan.near, plan.allowed, tree.texts
-    search = Search(tree, vectors, stats, prepare(raw), scope, scratch)
+    search = Search(tree, vectors, stats, prepare(raw), scope, scratch, np.inf)
     inside = tail_directories(tree.directories, scope)
     words = plan.lexical_weight > 0
     ranges = np.empty((0, 2), np.int64)

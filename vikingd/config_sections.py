@@ -18,7 +18,7 @@ from pydantic import (
 from pydantic_settings import NoDecode
 
 from vikingd.context.tokenizers import check_configured
-from vikingd.domain.addresses import Address, own_address, parse
+from vikingd.domain.daemon_addresses import Address, own_address, parse
 from vikingd.memory.model import WEIGHT_TOLERANCE
 from vikingd.memory.routes import DEFAULT_ROUTES, Route, Routes
 from vikingd.models.chat.planner_settings import PlannerSettings
@@ -54,6 +54,13 @@ def _check_backend(settings: BackendSettings) -> BackendSettings:
     return settings
 
 
+Floor = Literal["calibrated"] | Annotated[float, Field(ge=0, le=1)]
+"""The least confidence that the scope is about the question; less is left out. 0: nothing is.
+
+"calibrated" leaves out what is NOTHING for the embedder, see vikingd/answer/README.md.
+"""
+
+
 class Find(_Section):
     """The section [find]."""
 
@@ -73,6 +80,7 @@ class Context(_Section):
 
     max_tokens: int = Field(default=4000, ge=1, le=10_000_000)
     reserve_tokens: int = Field(default=0, ge=0)  # kept free in max_tokens
+    floor: Floor = "calibrated"
     tokenizers: dict[str, str] = {}  # hf:PATH or tiktoken:ENCODING, by name
 
     @model_validator(mode="after")
@@ -101,6 +109,7 @@ class Recall(_Section):
     reinforcement: float = Field(default=0.2, ge=0, le=1)
     recency: float = Field(default=0.2, ge=0, le=1)
     access: float = Field(default=0.1, ge=0, le=1)
+    floor: Floor = "calibrated"
     half_life_days: float = Field(default=30.0, ge=0.001, le=1e6)
     # The cosine of a repeated memory; 0: calibrated for the model, and by words.
     same_meaning: float = Field(default=0.0, ge=0, le=1)

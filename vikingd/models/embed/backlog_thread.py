@@ -1,4 +1,4 @@
-"""The thread that embeds the backlogs of several stores, one after the other, in one child."""
+"""The thread on which the texts of several stores are embedded in turn, by one child process."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Store(Protocol):
     """The backlog and the vectors of texts, durable."""
 
     def backlog(self, limit: int, first: Sequence[int]) -> list[Waiting]:
-        """Return waiting texts in the order of the work, `first` ones first."""
+        """Return at most `limit` texts that wait for a vector, those with ids in `first` first."""
 
     def made_vectors(self, digests: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the vectors that were made of texts with these digests."""
@@ -42,11 +42,17 @@ class Store(Protocol):
         digests: Mapping[int, bytes],
         meta: Mapping[str, bytes],
     ) -> Future[Any]:
-        """Make the vectors of texts durable, by id, with the digests of the texts and `meta`."""
+        """Write vectors in one commit.
+
+        Args:
+            vectors: (id of the text, vector as bytes).
+            digests: the digests of the texts by id; equal digests have equal vectors.
+            meta: values for the table meta of the store, by key.
+        """
 
 
 class Allowance(Protocol):
-    """The texts that may be embedded in a day; for the worker's thread."""
+    """The number of texts that may be embedded in a day. The worker's thread calls the methods."""
 
     def left(self) -> int:
         """Return how many texts may still be embedded today."""
@@ -55,10 +61,13 @@ class Allowance(Protocol):
         """Count texts that were embedded."""
 
     def kept(self) -> Mapping[str, bytes]:
-        """Return the count, to be stored with the vectors."""
+        """Return the count of today as a key and value for the table meta of the store."""
 
     def why(self) -> tuple[str, int]:
-        """Return why no text is left, and the end of the day in microseconds since the epoch."""
+        """Return (the reason why no more texts are embedded today, the end of the day).
+
+        The time is in microseconds since 1970-01-01 UTC.
+        """
 
 
 class Backlogs:

@@ -1,4 +1,4 @@
-"""The parts that replies of several RPCs have, and the replies of Get, List, Tree and Stats."""
+"""Messages that several replies contain, and the replies of Get, Put, List, Tree and Stats."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from google.protobuf import duration_pb2, timestamp_pb2
 
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import Degradation, ReplyBudget, Stage, seconds_of
+from vikingd.domain.answers import Confidence, Degradation, ReplyBudget, Stage, seconds_of
 from vikingd.domain.contexts import Context
 from vikingd.domain.store_changes import Committed
 from vikingd.engine import EngineStats
@@ -35,6 +35,17 @@ def fields_of(record: Any) -> dict[str, Any]:
 def degraded(given: Iterable[Degradation]) -> list[retrieval_pb2.Degradation]:
     """Return the failed or missing parts of an answer, as messages."""
     return [retrieval_pb2.Degradation(**fields_of(one)) for one in given]
+
+
+def confidence(value: Confidence | None) -> retrieval_pb2.Confidence | None:
+    """Return a confidence as a message; None for an answer that has none."""
+    if value is None:
+        return None
+    return retrieval_pb2.Confidence(
+        in_scope=value.in_scope,
+        among_results=value.among_results,
+        strength=value.strength,  # type: ignore[arg-type]  # same numbers
+    )
 
 
 def add_timings(to: Any, stages: Iterable[Stage]) -> None:
@@ -69,7 +80,12 @@ def context(found: Context) -> contexts_pb2.Context:
     if found.metadata:
         message.metadata.update(found.metadata)
     for passage in found.passages:
-        added = message.passages.add(section=passage.section, start=passage.start, end=passage.end)
+        added = message.passages.add(
+            section=passage.section,
+            start=passage.start,
+            end=passage.end,
+            continues=passage.continues,
+        )
         if (entry := passage.entry) is not None:
             added.memory.CopyFrom(
                 contexts_pb2.MemoryState(
@@ -86,7 +102,7 @@ def context(found: Context) -> contexts_pb2.Context:
 
 
 def put_response(done: Committed, revision: int) -> contexts_pb2.PutResponse:
-    """Return the reply to a Put, which is visible from a revision on."""
+    """Return the reply to a Put; its contexts are visible from `revision` on."""
     outcomes: Any = done.outcomes  # the same numbers
     reply = contexts_pb2.PutResponse(revision=revision, outcomes=outcomes)
     for one in done.refusals:
@@ -96,9 +112,10 @@ def put_response(done: Committed, revision: int) -> contexts_pb2.PutResponse:
 
 
 class Page:
-    """A page of a listing that is asked for one context more than the page may have.
+    """A page of a List or Tree reply, within `limit` contexts and PAGE_BYTES.
 
-    It is cut short where it would not fit into a message that clients take.
+    The caller reads one context more than `limit` from the store and adds all of them. The one that
+    does not fit becomes the token of the next page.
     """
 
     def __init__(self, limit: int) -> None:
@@ -109,7 +126,7 @@ class Page:
         self._last = ""
 
     def add(self, one: Context) -> bool:
-        """Add the next context; return False if it begins the next page."""
+        """Add the next context; return False if it does not fit and begins the next page."""
         pace.step()
         message = context(one)
         fits = self._budget.take(message.ByteSize())

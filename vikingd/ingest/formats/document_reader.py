@@ -1,4 +1,4 @@
-"""Files of documents as Markdown, by way of a child process that outlives many files."""
+"""Conversion of PDF, DOCX and other documents to Markdown, in a child process for many files."""
 
 from __future__ import annotations
 

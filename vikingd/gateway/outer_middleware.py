@@ -1,4 +1,4 @@
-"""The outermost layer: Host and Origin of each request, headers of each response, faults."""
+"""The outermost middleware of the gateway: it checks Host and Origin, and sends errors as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from vikingd.domain.addresses import Address
+from vikingd.domain.daemon_addresses import Address
 from vikingd.gateway.http_errors import Fault, HttpError
 
 CSP = (
@@ -38,14 +38,14 @@ _EXPOSED = "etag, retry-after"
 _log = structlog.stdlib.get_logger("vikingd.gateway")
 
 
-class Doors:
+class OuterMiddleware:
     """The middleware around the whole application.
 
     A foreign Host is refused, which stops DNS rebinding. A foreign Origin is refused, which stops
     requests that web pages of others send in the name of a user.
 
     Args:
-        app: what it guards.
+        app: the application that requests are passed on to.
         listen: the address of the gateway.
         hosts: further names of the gateway.
         origins: foreign origins whose pages may call.

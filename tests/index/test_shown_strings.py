@@ -27,8 +27,8 @@ from vikingd.domain.find_query import FindQuery
 from vikingd.domain.store_changes import Committed, IndexedText, Upsert
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.compaction import compacted
-from vikingd.index.contents import Contents, Strings
 from vikingd.index.segment.segment_arrays import empty
+from vikingd.index.shown_strings import Contents, Strings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.verify import Comparison
 from vikingd.ingest.prepare import prepare

@@ -1,0 +1,174 @@
+"""Memories of several passages: one id, one state, found by each part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.memory.remember_helpers import (
+    ADDED,
+    NOTES,
+    NOW,
+    REINFORCED,
+    USER,
+    content,
+    known,
+    recalled,
+    refused,
+    said,
+    verified,
+)
+from vikingd.client import Draft, Passage
+from vikingd.client.messages import MessageClient
+from vikingd.domain.text import approximate_tokens
+from vikingd.ingest.passages import default_passages
+from vikingd.memory.entries import clean
+
+pytestmark = pytest.mark.stores
+
+LONG = "\n\n".join(
+    f"Part {part} of the voyage begins. " + f"The crew of the boat rows on, day {part}. " * 12
+    for part in range(9)
+).replace("Part 7 of", "Marzipan was eaten in part 7 of")
+LONG = clean(LONG)
+
+
+def test_a_long_text_is_one_memory_that_each_part_finds(client: MessageClient) -> None:
+    """A text of several passages has one id; a repeat reinforces it, and Forget takes it whole."""
+    client.remember("before", uri=NOTES)
+    assert approximate_tokens(LONG) > 900
+    reply = client.remember(LONG, uri=NOTES)
+    assert reply.outcome == ADDED
+    client.remember("after", uri=NOTES)
+    assert said(client) == [("before", 0), (LONG, 0), ("after", 0)]
+    passages = client.get(NOTES).context.passages
+    assert len(passages) > 5
+    assert [p.HasField("memory") for p in passages] == [not p.continues for p in passages]
+    found = client.recall("marzipan", no_touch=True, max_tokens=100_000).results[0]
+    assert (found.id, found.content, found.truncated) == (reply.id, LONG, False)
+    assert [m.id for m in client.recall("boat crew", no_touch=True).results].count(reply.id) == 1
+    part = client.recall("marzipan", no_touch=True, max_tokens=300).results[0]
+    assert (part.id, part.truncated) == (reply.id, True)
+    assert "Marzipan" in part.content
+    assert part.content in LONG
+    again = client.remember(LONG.replace("Part 3", "PART 3"), uri=NOTES)
+    assert (again.outcome, again.id, again.reinforcement) == (REINFORCED, reply.id, 1)
+    assert known(client)[reply.id] == (LONG.replace("Part 3", "PART 3"), 1)
+    client.reinforce(reply.id, by=4, used=[reply.id])
+    assert client.get(NOTES).context.reinforcement == 5
+    assert [m.content for m in client.forget(reply.id).forgotten] == [
+        LONG.replace("Part 3", "PART 3")
+    ]
+    assert content(client) == "# Notes\n\n- before\n- after\n"
+    assert not recalled(client, "marzipan")
+    assert verified(client)
+
+
+def test_a_long_text_is_compared_by_its_whole_wording(client: MessageClient) -> None:
+    """Long texts with equal beginnings are two memories, which keep their states in every write."""
+    one = client.remember(LONG, uri=NOTES)
+    other = client.remember(f"{LONG} The end.", uri=NOTES)
+    assert (other.outcome, one.id == other.id) == (ADDED, False)
+    client.reinforce(other.id, by=3)
+    client.remember("new", uri=NOTES)
+    assert list(known(client).values()) == [(LONG, 0), (f"{LONG} The end.", 3), ("new", 0)]
+    short = client.remember("short", uri=NOTES)
+    client.forget(one.id)
+    assert known(client)[other.id] == (f"{LONG} The end.", 3)
+    assert known(client)[short.id] == ("short", 0)
+    assert verified(client)
+
+
+@pytest.mark.parametrize("end", ["", "\n\n```\nx = 1\n\n----\n```", "\n\n***", " ..."])
+@pytest.mark.parametrize("file", ["", "- a\n- b\n", "1. a\r\n2. b\r\n", "words\n\n    code\n"])
+def test_a_long_text_stands_in_any_file(client: MessageClient, file: str, end: str) -> None:
+    """A long text is written, shown and removed whole, whatever it ends with."""
+    if file:
+        client.put([Draft(NOTES, content=file)])
+    before = list(known(client).values())
+    reply = client.remember(LONG + end, uri=NOTES)
+    assert known(client)[reply.id][0].rstrip(" .*`-") == (LONG + end).rstrip(" .*`-")
+    assert len(known(client)) == len(before) + 1
+    client.forget(reply.id)
+    assert list(known(client).values()) == before
+    assert verified(client)
+
+
+def test_a_long_block_of_code_is_one_memory(client: MessageClient) -> None:
+    """Code between fences is kept whole, although a fence alone says nothing."""
+    code = "```py\n" + "".join(f"row_{row} = column * {row}\n" for row in range(400)) + "```"
+    for text in (code, f"---\n\n{code}\n\n===", f"Say:\n\n{code}"):
+        reply = client.remember(text, uri=NOTES)
+        assert known(client)[reply.id][0] == clean(text)
+    client.remember(code, uri=NOTES, pinned=True)
+    assert "- 📌\n  ```py\n  row_0" in content(client)
+    client.forget(*known(client))
+    assert known(client) == {}
+
+
+def test_a_hand_edit_of_a_file_keeps_long_memories(client: MessageClient) -> None:
+    """A long item of a written file is one memory; it keeps its state while its beginning stays."""
+    indented = LONG.replace("\n", "\n  ").replace("\n  \n", "\n\n")
+    client.put([Draft(NOTES, content=f"- a\n- {indented}\n- b\n")])
+    assert said(client) == [("a", 0), (LONG, 0), ("b", 0)]
+    _, long, _ = known(client)
+    client.reinforce(long, by=2)
+    client.put([Draft(NOTES, content=f"- b\n- {indented} And home.\n- c\n")])
+    assert list(known(client).values()) == [("b", 0), (f"{LONG} And home.", 2), ("c", 0)]
+    assert list(known(client))[1] == long
+    client.put([Draft(NOTES, content=f"- {indented}\n")])
+    assert known(client) == {long: (LONG, 2)}
+    assert verified(client)
+
+
+def test_pieces_that_were_memories_of_their_own_stay_so(client: MessageClient) -> None:
+    """A long item that its writer cut into memories keeps them when the daemon cuts the file."""
+    indented = LONG.replace("\n", "\n  ").replace("\n  \n", "\n\n")
+    text = f"- a\n- {indented}\n"
+    cut = [replace(one, continues=False) for one in default_passages(NOTES, text)]
+    client.put([Draft(NOTES, content=text, passages=cut)])
+    before = known(client)
+    assert len(before) == len(cut)
+    client.reinforce(*before, by=2)
+    before = known(client)
+    client.put([Draft(NOTES, content=f"- new\n{text}")])
+    after = known(client)
+    assert {one: after[one] for one in before} == before
+    assert len(after) == len(before) + 1
+    assert verified(client)
+
+
+def test_a_long_memory_moves_and_comes_back(client: MessageClient) -> None:
+    """A long memory keeps its id among resources and back."""
+    reply = client.remember(LONG, uri=NOTES, time=NOW)
+    client.move(NOTES, "viking://resources/n.md")
+    client.move("viking://resources/n.md", f"{USER}/n.md")
+    assert known(client, f"{USER}/n.md") == {reply.id: (LONG, 0)}
+    assert verified(client)
+
+
+def test_a_passage_that_continues_nothing_is_refused(client: MessageClient) -> None:
+    """The first passage, and a passage outside of memories, continue no memory."""
+    rest = Passage("", 4, 7, continues=True)
+    for uri, cut in ((NOTES, [rest]), ("viking://resources/n.md", [Passage("", 0, 3), rest])):
+        fields = refused(client.put, [Draft(uri, content="one two", passages=cut)])[1]
+        assert fields == [f"contexts[0].passages[{len(cut) - 1}].continues"]
+
+
+def test_a_text_as_large_as_a_file_has_a_file_of_its_own(client: MessageClient) -> None:
+    """A text of 2 MiB is one memory in the next file; a longer one is refused."""
+    client.remember("before", uri=NOTES)
+    words = "The crew rows the boat to the harbour again. "
+    text = clean((words * 47_000)[: (2 << 20) - 100])
+    reply = client.remember(text, uri=NOTES)
+    assert reply.uri == f"{USER}/notes/2.md"
+    assert client.remember(text, uri=NOTES).reinforcement == 1
+    client.remember("after", uri=NOTES)
+    assert said(client) == [("before", 0)]
+    assert known(client, reply.uri) == {reply.id: (text, 1)}
+    assert said(client, f"{USER}/notes/3.md") == [("after", 0)]
+    for longer in (text + words * 4, "line\n" * 40_000):
+        assert refused(client.remember, longer, uri=NOTES)[1] == ["text"]
+    client.forget(reply.id)
+    assert known(client, reply.uri) == {}
