@@ -19,7 +19,7 @@ from viking_kernels.second_stage import DATE_WEIGHT
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.ranked_lists import fused, merged
-from vikingd.answer.several_questions import rounds
+from vikingd.answer.several_questions import taking_turns
 from vikingd.answer.shown_texts import key_of, name_of, shown, vector_of
 from vikingd.answer.text_ranking import lists, ranked_in_files
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
@@ -467,14 +467,11 @@ class MemorySearch:
 
 
 def _in_rounds(found: Sequence[_Fused]) -> _Fused:
-    """Interleave the lists for several questions; a round has the score of its best text."""
-    pairs = [list(zip(rows.tolist(), scores.tolist(), strict=True)) for rows, scores, _ in found]
-    rows, scores = list[int](), list[float]()
-    for equal in rounds(pairs, lambda pair: pair[0]):
-        best = max(score for _, score in equal)
-        rows += (row for row, _ in equal)
-        scores += [best] * len(equal)
-    return np.array(rows, np.int32), np.array(scores, np.float64), found[0][2]
+    """Interleave the lists for several questions."""
+    lists = [list(zip(rows.tolist(), scores.tolist(), strict=True)) for rows, scores, _ in found]
+    turns = list(taking_turns(lists, lambda one: one[0], lambda one: one[1]))
+    rows = np.array([row for (row, _), _ in turns], np.int32)
+    return rows, np.array([score for _, score in turns], np.float64), found[0][2]
 
 
 def _on_days(times: Sequence[int | None], days: Days, query: RecallQuery) -> F64:
