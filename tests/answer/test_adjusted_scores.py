@@ -43,9 +43,9 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
     engine = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
     said = [
         "Ann: Did you see the lighthouse keeper at the old harbour?",
-        "Bo: Yes, he waved.",
+        "Bo: Yes, the keeper waved.",
         "Bo: The lighthouse keeper is retired, is he not?",
-        "Bo: I think so.",
+        "Bo: I think the keeper is.",
     ]
     put(
         engine,
@@ -104,10 +104,7 @@ def test_a_day_counts_from_now(engine: Engine) -> None:
 
 def test_days_follow_writes_compaction_and_a_restart(engine: Engine, tmp_path: Path) -> None:
     """A file has the day of its newest time, in the tail, in the base and after a restart."""
-    changed = Draft(
-        f"{LOG}/004", time=micros("2023-05-08"), update_mask=frozenset({"time"}), is_directory=False
-    )
-    put(engine, changed)
+    put(engine, logged("004", "ferry harbour leave " + "pier " * 4, "2023-05-08"))
     expected = {"day", "004"}
 
     def of_the_day() -> set[str]:
