@@ -34,10 +34,10 @@ from viking_kernels.arrays import (
     Terms,
     Texts,
 )
+from viking_kernels.node_scores import script_mismatch
 from viking_kernels.scope import directory_inside, place, row_at
 from viking_kernels.select import lowest, mask_above
 from viking_kernels.simd_scores import GROUP
-from viking_kernels.texts import script_mismatch
 
 K1 = 1.2
 B = 0.75

@@ -24,8 +24,8 @@ from viking_kernels.int4 import (
     code_direction,
     products_int4,
 )
+from viking_kernels.node_scores import Run, capped, next_run, script_mismatch
 from viking_kernels.rotation import rotate
-from viking_kernels.texts import Run, capped, next_run, script_mismatch
 
 _SHORT = 0.02  # a centroid's part across the axis is bounded, not multiplied, if it is no longer
 
@@ -35,8 +35,8 @@ def bound_scores(weights: tuple[float, float], search: Search) -> None:
     """Fill scratch.code_scores with upper bounds of v * dense + w * lexical of the base texts.
 
     These are all base texts of the scope, tombstoned or not. If the scripts mismatch, the score is
-    (v + w) * `texts.capped`. Without a query vector, dense is 0. A text whose vector is not known
-    yet has dense 0, which the bound holds for.
+    (v + w) * `node_scores.capped`. Without a query vector, dense is 0. A text whose vector is not
+    known yet has dense 0, which the bound holds for.
 
     Args:
         weights: (v, w), at least 0.

@@ -35,9 +35,9 @@ from viking_kernels.arrays import (
     is_file,
 )
 from viking_kernels.dense import PREFETCH_VECTORS, prepare
+from viking_kernels.node_scores import best_passages, file_score
 from viking_kernels.other_script import BEST_BY_WORDS, other_script_cap
 from viking_kernels.simd import prefetch
-from viking_kernels.texts import best_passages, file_score
 from viking_kernels.titles import forget_titles, score_titles
 
 EXHAUSTIVE = 1

@@ -5,9 +5,9 @@
                / (1 + c * number of these neighbours)
     final    = (1 - b) * smoothed + b * final of the parent
 
-`node` is the node score (see texts.py). In the adaptive mode, b = 0.5 * g and c = 0.2 * g. With a
-given alpha, b = 1 - alpha and c = 0. The 0.5 is less if the directories have more than 15 files on
-average: it is multiplied by 15 / average. A large directory says little about each of its files.
+`node` is the node score (see `node_scores`). In the adaptive mode, b = 0.5 * g and c = 0.2 * g. With
+a given alpha, b = 1 - alpha and c = 0. The 0.5 is less if the directories have more than 15 files
+on average: it is multiplied by 15 / average. A large directory says little about each of its files.
 
 icc is the intraclass correlation of the files' node scores: the share of their variance that lies
 between directories (Shrout and Fleiss 1979, ICC(1), by one-way analysis of variance). If the node
@@ -46,8 +46,8 @@ from viking_kernels.arrays import (
     Weights,
 )
 from viking_kernels.dense import directory_coded, directory_dense
+from viking_kernels.node_scores import capped, dense_score, dense_weight, script_mismatch
 from viking_kernels.scope import directory_inside, list_files, living_file, place, row_at
-from viking_kernels.texts import capped, dense_score, dense_weight, script_mismatch
 
 PARENT_WEIGHT = 0.5
 NEIGHBOUR_WEIGHT = 0.2
@@ -61,8 +61,8 @@ _LEAST_GATE = 1e-9
 SAMPLE_FILES = 2048
 """The gate is from a sample of whole directories with about so many files, so its cost is bounded.
 
-The node scores of the sample are those from codes (see `texts.score_codes`) in every method, so
-that the gate is the same for all. What codes leave out counts as variance within directories. A
+The node scores of the sample are those from codes (see `node_scores.score_codes`) in every method,
+so that the gate is the same for all. What codes leave out counts as variance within directories. A
 product with a unit vector has an error of about .0003, while scores differ by about .05. So the
 gate has an error of about .001, and the sample itself one of about .05.
 """

@@ -17,10 +17,10 @@ import numpy as np
 
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import COUNTS, SCRIPTS, TEXTS, Search
+from viking_kernels.node_scores import script_mismatch, text_score
 from viking_kernels.scope import row_at
 from viking_kernels.select import lowest, mask_above, push_smallest
 from viking_kernels.simd_scores import GROUP
-from viking_kernels.texts import script_mismatch, text_score
 
 BEST_BY_WORDS = 64
 """Texts with the best lexical scores, which are scored before all others."""

@@ -38,9 +38,9 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.bm25 import lower_bound
 from viking_kernels.dense import centred
+from viking_kernels.node_scores import file_score
 from viking_kernels.scope import place
 from viking_kernels.select import sort_rising
-from viking_kernels.texts import file_score
 
 BEST = 20
 """The best files that a second stage looks at, whatever the limit of the find.

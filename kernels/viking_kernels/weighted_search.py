@@ -29,11 +29,11 @@ from viking_kernels.arrays import (
 from viking_kernels.bounds import bound_scores
 from viking_kernels.dense import cosine_upper_bound, parts_of_code, prepare
 from viking_kernels.flat import is_allowed, is_inside
+from viking_kernels.node_scores import script_mismatch, text_score
 from viking_kernels.scope import place, tail_directories
 from viking_kernels.select import keep_best, lowest, mask_above, push_smallest, sort_rising
 from viking_kernels.simd import prefetch
 from viking_kernels.simd_scores import GROUP
-from viking_kernels.texts import script_mismatch, text_score
 
 _AHEAD = 8  # rows by which codes are fetched ahead
 _ROUNDING = 1e-6  # of scores in fp32
@@ -131,7 +131,7 @@ def score_windows(
         scores [m, 3] of these, -1 none).
     """
     rows = plan.near
-    search = Search(tree, vectors, stats, prepare(raw), scope, scratch)
+    search = Search(tree, vectors, stats, prepare(raw), scope, scratch, np.inf)
     inside = tail_directories(tree.directories, scope)
     scratch.dir_lexical[: scope.dir_high - scope.dir_low + inside.shape[0]] = 0
     ranges = bm25.ranges_of(terms, scope)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from viking_kernels.second_stage import BEST
 
 from tests.index.find_helpers import Answer, find
 from vikingd.domain.contexts import Draft
@@ -100,6 +101,17 @@ def test_a_day_counts_from_now(engine: Engine) -> None:
     answer = asked(engine, "ferry at the harbour yesterday", target_uri=LOG, limit=40, now=now)
     assert answer.trace.dates == ("2023-05-08",)
     assert parts_of(answer)["day"]["date"] > 0
+
+
+def test_a_month_has_all_its_days(engine: Engine) -> None:
+    """A month names each of its days, and no other."""
+    put(engine, logged("later", "ferry harbour", "2023-06-01"))
+    answer = asked(engine, "which ferry left the harbour in May 2023?", target_uri=LOG, limit=40)
+    assert answer.trace.dates == ("2023-05-01/2023-05-31",)
+    dated = {name: one["date"] > 0 for name, one in parts_of(answer).items()}
+    assert not dated.pop("later")
+    assert len(dated) == 31
+    assert sum(dated.values()) == BEST  # the others of May get no second stage
 
 
 def test_days_follow_writes_compaction_and_a_restart(engine: Engine, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viking_kernels import bm25, hierarchy, opening, texts
+from viking_kernels import bm25, hierarchy, node_scores, opening
 from viking_kernels import scope as scopes
 from viking_kernels.arrays import Search, Vectors, decode_file
 from viking_kernels.titles import score_titles
@@ -45,17 +45,17 @@ class Scored:
         search = self.search_of(vectors)
         if not exact and row < self.scope.base_dirs:
             low, high = self.tree.directories.texts[row : row + 2].tolist()
-            texts.score_codes(low, high, search)
+            node_scores.score_codes(low, high, search)
         return opening.score_files(row, exact, search)
 
     def text_score(self, key: int, *, exact: bool = True) -> tuple[float, float]:
         """Return the node score of a text and its error bound."""
         row = self.text_row[key]
         if exact:
-            return texts.text_score(row, self.search), 0.0
+            return node_scores.text_score(row, self.search), 0.0
         if row >= self.scope.base_texts:
-            return texts.text_score_from_code(row, self.search)
-        texts.score_codes(row, row + 1, self.search)
+            return node_scores.text_score_from_code(row, self.search)
+        node_scores.score_codes(row, row + 1, self.search)
         return float(self.scratch.code_scores[0]), float(self.scratch.code_errors[0])
 
     def search_of(self, vectors: Vectors | None) -> Search:

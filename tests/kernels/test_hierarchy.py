@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from viking_kernels import hierarchy, texts
+from viking_kernels import hierarchy, node_scores
 from viking_kernels import scope as scopes
 from viking_kernels.arrays import (
     DIRECTORY_FINAL,
@@ -158,7 +158,7 @@ def test_runs_of_one_script(scripts, most):
     rows = np.array(scripts, np.uint8)
     for high in range(1, len(scripts) + 1):
         for start in range(high):
-            run = texts.next_run(rows, start, high, most)
+            run = node_scores.next_run(rows, start, high, most)
             assert run == (start, naive.next_run(scripts, start, high, most), scripts[start])
 
 
@@ -253,8 +253,8 @@ def test_own_scores_of_files(shape, exact):
         row = s.file_row[file.id]
         if row < s.scope.base_files:
             low, high = s.tree.directories.texts[s.tree.files.directory[row] + np.arange(2)]
-            texts.score_codes(int(low), int(high), s.search)
-        own, bound, best, count = texts.file_score(row, not exact, s.search)
+            node_scores.score_codes(int(low), int(high), s.search)
+        own, bound, best, count = node_scores.file_score(row, not exact, s.search)
         wanted, text = naive.file_score(file, owns)
         assert own == pytest.approx(wanted, abs=1e-6)
         if s.text_id(best) != text:  # the two texts tie up to rounding
@@ -279,10 +279,10 @@ def test_of_equal_texts_the_first_is_the_best(compacted, exact):
     query = naive.Query(np.frombuffer(like[2], "<f4").astype(float), 1, {"status": 1.0})
     tree, vectors, stats = snapshot.tree, snapshot.vectors, snapshot.stats
     search = Search(tree, vectors, stats, compared(query, means), scope, room(snapshot))
-    texts.score_codes(0, scope.base_texts, search)
+    node_scores.score_codes(0, scope.base_texts, search)
     for file, text in ((world.root.files["a"], 1), (world.root.files["b"], 0)):
         row = decode_file(snapshot.find(file.uri))
-        _, _, best, _ = texts.file_score(row, not exact, search)
+        _, _, best, _ = node_scores.file_score(row, not exact, search)
         assert int(snapshot.text_id[best]) == file.texts[text].id
     world.close()
 
@@ -297,7 +297,7 @@ def test_the_best_passages_of_a_file(shape, count):
     kept = {t.id: float(np.float32(s.text_score(t.id)[0])) for t in texts_below(s.top)}
     for file in files_below(s.top):
         rows, scores = np.full(count, 7, np.int32), np.full(count, np.nan, np.float32)
-        texts.best_passages(s.file_row[file.id], s.search, rows, scores)
+        node_scores.best_passages(s.file_row[file.id], s.search, rows, scores)
         wanted = naive.best_passages(file, kept, count)
         none = count - len(wanted)
         assert [s.text_id(row) for row in rows] == wanted + [-1] * none

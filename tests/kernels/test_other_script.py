@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import find as kernel
-from viking_kernels import texts
+from viking_kernels import node_scores
 from viking_kernels.arrays import DENSE, DENSE_SHARE, FINAL, NODE
 from viking_kernels.bounds import bound_scores
 from viking_kernels.other_script import BEST_BY_WORDS, other_script_cap
@@ -43,16 +43,16 @@ def test_the_cap_is_the_best_score_in_the_own_script(shape):
             row = s.text_row[text.id]
             dense = naive.dense_score(text, s.query, mean)
             if s.compared.use_dense and text.vector is not None:
-                assert texts.dense_score(row, s.search) == pytest.approx(dense, abs=1e-5)
+                assert node_scores.dense_score(row, s.search) == pytest.approx(dense, abs=1e-5)
             wanted = naive.text_score(text, s.query, mean, lexical[text.id], min(cap, 0.3))
-            assert texts.text_score(row, capped) == pytest.approx(wanted, abs=1e-5)
+            assert node_scores.text_score(row, capped) == pytest.approx(wanted, abs=1e-5)
         if s.scope.text_high > s.scope.text_low:
             share = naive.dense_weight(False, s.compared.use_dense, s.compared.use_lexical)
             bound_scores((share, 1.0 - share), capped)
             for row in range(s.scope.text_low, s.scope.text_high):
                 if s.tree.texts.tombstoned[row] > s.scope.revision:
                     bound = s.scratch.code_scores[row - s.scope.text_low]
-                    assert texts.text_score(row, capped) <= bound + 1e-6
+                    assert node_scores.text_score(row, capped) <= bound + 1e-6
     world.close()
 
 
@@ -61,9 +61,9 @@ def test_the_cap_is_the_best_score_in_the_own_script(shape):
 def test_a_capped_score_rises_with_dense_and_no_faster(one, other, cap):
     """A capped score is at most dense, rises with it, and at most as fast."""
     low, high = sorted((one, other))
-    first, second = texts.capped(low, cap), texts.capped(high, cap)
+    first, second = node_scores.capped(low, cap), node_scores.capped(high, cap)
     assert first == pytest.approx(naive.capped(low, cap), abs=1e-12)
-    assert texts.OTHER_SCRIPT * low <= first <= low
+    assert node_scores.OTHER_SCRIPT * low <= first <= low
     assert 0 <= second - first <= high - low + 1e-12
     assert high == low or second > first or high < 1e-300
 
@@ -101,7 +101,7 @@ def test_the_page_that_answers_comes_before_one_in_another_script(compacted, cos
         at = [*found.rows].index(-1 - world.snapshot.find("viking://o"))
         parts = found.parts[at]
         assert parts[NODE] == pytest.approx(
-            texts.capped(parts[DENSE], found.other_script), abs=1e-6
+            node_scores.capped(parts[DENSE], found.other_script), abs=1e-6
         )
         assert parts[FINAL] == pytest.approx(parts[DENSE_SHARE] * parts[DENSE], abs=1e-6)
         assert parts[DENSE_SHARE] < 1

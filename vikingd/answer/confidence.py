@@ -33,7 +33,7 @@ import numpy as np
 from viking_kernels.arrays import DENSE, DENSE_SHARE, F32, FILES, FINAL, I32, LEXICAL, NODE, Terms
 from viking_kernels.bm25 import SCORE_FLOOR
 from viking_kernels.known import known_share
-from viking_kernels.texts import DENSE_WEIGHT, script_mismatch
+from viking_kernels.node_scores import DENSE_WEIGHT, script_mismatch
 
 from vikingd.answer.ranked_lists import RankedList
 from vikingd.answer.scored_scope import Scored
