@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.stored import F64
 
-ADJUSTED, FIRST, TIE = 30, 3, 1e-6
+ADJUSTED, FIRST, TIE = 20, 3, 1e-6
 PSEUDO, FEEDBACK, FEW_TERMS, MANY_TERMS = 0.3, 0.25, 20, 60
 COVER, REPLY, DATE = 0.03, 0.15, 0.08
 

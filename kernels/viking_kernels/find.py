@@ -78,7 +78,7 @@ class Plan(NamedTuple):
     all_files: bool = False  # EXHAUSTIVE: node scores of all files in scratch, not only of the best
     near: I32 = NO_ROWS  # BEST_FIRST: rows of texts that an inverted file proposes
     allowed: U8 = ALL_FILES  # [files of the scope], 0 if a filter forbids the file; [0] allows all
-    adjusted: int = 0  # best files that get a second stage; 0: there is none
+    adjusted: int = 0  # best files with a second stage, at least second_stage.FIRST; 0: none
     named: U8 = NO_FILES  # [files of the scope], 1 if the query names the file's day; [0]: no day
     more: I32 = NO_ROWS  # positions of files that get the second stage besides the best
 

@@ -42,8 +42,11 @@ from viking_kernels.node_scores import file_score
 from viking_kernels.scope import place
 from viking_kernels.select import sort_rising
 
-BEST = 30
-"""The best files that a second stage looks at, whatever the limit of the find."""
+BEST = 20
+"""The best files that a second stage looks at, whatever the limit of the find.
+
+With 30 the quality is the same, and a find takes a twentieth longer.
+"""
 
 FIRST = 3
 """The results whose meaning is added to the query's."""

@@ -131,7 +131,7 @@ def score_windows(
         scores [m, 3] of these, -1 none).
     """
     rows = plan.near
-    search = Search(tree, vectors, stats, prepare(raw), scope, scratch)
+    search = Search(tree, vectors, stats, prepare(raw), scope, scratch, np.inf)
     inside = tail_directories(tree.directories, scope)
     scratch.dir_lexical[: scope.dir_high - scope.dir_low + inside.shape[0]] = 0
     ranges = bm25.ranges_of(terms, scope)

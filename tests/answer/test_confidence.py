@@ -29,6 +29,10 @@ TREE = {
     "- Prefers the window seat on trains.\n- Is allergic to walnuts.\n",
     "viking://user/memories/family.md": "- Anna's birthday is on the third of March.\n"
     "- The dog is called Biscuit and hates thunder.\n",
+    "viking://user/memories/work.md": "- Works four days a week as a nurse.\n"
+    "- Learns Portuguese every morning on the tram.\n- Is writing a novel about a lighthouse.\n",
+    "viking://user/memories/journal/2026-03-02.md": "- Repaired the bicycle with Tom.\n"
+    "- Baked bread for the neighbours.\n- Read the first chapter to Anna.\n",
 }
 ABOUT = "how do I shut the heating off?"
 ELSEWHERE = "which tax form does a limited company file?"
@@ -133,7 +137,8 @@ def test_nothing_is_known_about_what_was_never_said(house: Client) -> None:
     everything = house.recall(NEVER_SAID, no_touch=True, floor=0)
     assert len(everything) == recalled.left_out
     assert everything.left_out == 0
-    if recalled.left_out:  # words alone match nothing
+    if house.stats().embedder.dimension:  # words alone match nothing
+        assert recalled.left_out
         assert "nothing is known about that" in recalled.reason
         assert f"{recalled.left_out} memories" in recalled.reason
 

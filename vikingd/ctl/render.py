@@ -114,7 +114,7 @@ def confidence_words(reply: Message, nothing: str = "nothing here is about this"
     if confidence.strength == retrieval_pb2.STRENGTH_WEAK:
         words = f"\nweak: probably {nothing}"
     elif confidence.strength == retrieval_pb2.STRENGTH_NOTHING:
-        words = f"\nnothing: {nothing}"
+        words = f"\n{nothing}"
     else:
         return Text()
     return Text(f"{words} (confidence {confidence.in_scope:.2f})", "yellow")
@@ -204,7 +204,7 @@ def context_details(context: Context) -> Group:
         "time": local_time(context.time),
         "created": local_time(context.create_time),
         "updated": f"{local_time(context.update_time)} (revision {context.revision})",
-        "used": f"reinforced {context.reinforcement} times, read {context.access_count} times",
+        "used": f"reinforced {context.reinforcement} times, used {context.access_count} times",
         "content": f"{len(context.content)} characters in {len(context.passages)} passages "
         "(--content prints it)"
         if context.content

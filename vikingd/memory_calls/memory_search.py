@@ -19,7 +19,7 @@ from viking_kernels.second_stage import DATE_WEIGHT
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.ranked_lists import fused, merged
-from vikingd.answer.several_questions import rounds
+from vikingd.answer.several_questions import taking_turns
 from vikingd.answer.shown_texts import key_of, name_of, shown, vector_of
 from vikingd.answer.text_ranking import lists, ranked_in_files
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
@@ -51,12 +51,12 @@ from vikingd.memory.model import (
     RecallResult,
     Salience,
     SalienceParts,
-    StoredEntry,
     is_earlier,
 )
 from vikingd.memory.named_days import Days
 from vikingd.memory.routes import Routes
 from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct, DirectRecall
+from vikingd.memory_calls.long_memories import best_texts, long_memory
 from vikingd.memory_calls.newest_first import newest_first
 from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
 from vikingd.memory_calls.used_memories import count_used, named
@@ -72,6 +72,7 @@ _ATTEMPTS = 5  # at reading index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
 _COUNTED = 1 << 12  # memories whose tokens are kept: recalls mostly return the same ones
 _SHORT = 1000  # characters of such a memory, at most
+_LETTERS = 32  # characters for a token, at most, in a long text that is worth counting
 _HALVES = WeightedSum(0.5, 0.5)
 
 
@@ -325,16 +326,17 @@ class MemorySearch:
                 said.add(key)
                 section, text, _, _ = shown(snapshot, found.rows[i])
                 pace.step()
-                content, entry = entries.said(text), found.entries[i]
-                tokens, is_part = _tokens(tokenizer, content), entry.id in found.long
-                pinned = is_pinned(text)
-                if is_part and (whole := self._whole(entry.id)) is not None:
-                    pinned = is_pinned(whole.passage)
-                    text = entries.said(whole.passage)
-                    needed = _tokens(tokenizer, text)
-                    if needed <= left and size_of(text) <= budget.left:
-                        content, tokens, is_part = text, needed, False
-                        passage = whole.ordinal
+                entry, pinned, is_part = found.entries[i], is_pinned(text), False
+                content = entries.said(text)
+                if entry.id in found.long:
+                    text, pinned = long_memory(self._engine, entry.id) or (content, pinned)
+                    is_part = (
+                        len(text) > _LETTERS * left
+                        or size_of(text) > budget.left
+                        or tokenizer.count(text) > left
+                    )
+                    content = content if is_part else text
+                tokens = _tokens(tokenizer, content)
                 size = _MEMORY + size_of(uri) + size_of(section) + size_of(content)
                 if tokens <= query.max_tokens and not budget.take(size):
                     budget.left_out += 1
@@ -355,10 +357,6 @@ class MemorySearch:
                     pinned=pinned,
                 )
                 yield _Ranked(memory, found.rows[i])
-
-    def _whole(self, entry_id: int) -> StoredEntry | None:
-        """Return a long memory from the store; None if it is gone."""
-        return next(iter(self._engine.store.memories([entry_id])), None)
 
     def _in_order(self, taken: Sequence[_Ranked]) -> list[Memory]:
         """Return the memories that fit, of the same thing the newest first.
@@ -405,11 +403,8 @@ class MemorySearch:
             with suppress(RevisionNotReached, StoreAway):
                 self._engine.wait_for_revision(revision, _PATIENCE)
         # The other texts are abstracts, which are not memories.
-        # Of a long memory, the best text stands for the memory: the texts are in order of score.
-        first = {known[text_ids[i]].id: i for i in reversed(at)}
-        at = [i for i in at if first[known[text_ids[i]].id] == i]
+        at = best_texts(at, [known[text_ids[i]].id for i in at])
         long = self._engine.store.long_memories([text_ids[i] for i in at])
-        ids_of_long = frozenset(known[text_id].id for text_id in long)
         found, semantic = found[at], semantic[at]
         if self._read.dated is not None:
             times = [known[text_ids[i]].time for i in at]
@@ -418,7 +413,8 @@ class MemorySearch:
         # division meaning would hardly count.
         semantic = semantic / (semantic.max(initial=_LEAST) if most is None else most)
         entries_of = [known[text_ids[i]] for i in at]
-        return _Candidates(found.tolist(), entries_of, semantic, changed, ids_of_long)
+        ids = frozenset(known[text_id].id for text_id in long)
+        return _Candidates(found.tolist(), entries_of, semantic, changed, ids)
 
     def _fused(self, scopes: Sequence[TextScope], vector: F32 | None) -> _Fused:
         """Return rows of texts with their fused scores; by rank, also the best possible score."""
@@ -471,14 +467,11 @@ class MemorySearch:
 
 
 def _in_rounds(found: Sequence[_Fused]) -> _Fused:
-    """Interleave the lists for several questions; a round has the score of its best text."""
-    pairs = [list(zip(rows.tolist(), scores.tolist(), strict=True)) for rows, scores, _ in found]
-    rows, scores = list[int](), list[float]()
-    for equal in rounds(pairs, lambda pair: pair[0]):
-        best = max(score for _, score in equal)
-        rows += (row for row, _ in equal)
-        scores += [best] * len(equal)
-    return np.array(rows, np.int32), np.array(scores, np.float64), found[0][2]
+    """Interleave the lists for several questions."""
+    lists = [list(zip(rows.tolist(), scores.tolist(), strict=True)) for rows, scores, _ in found]
+    turns = list(taking_turns(lists, lambda one: one[0], lambda one: one[1]))
+    rows = np.array([row for (row, _), _ in turns], np.int32)
+    return rows, np.array([score for _, score in turns], np.float64), found[0][2]
 
 
 def _on_days(times: Sequence[int | None], days: Days, query: RecallQuery) -> F64:

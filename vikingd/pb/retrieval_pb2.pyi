@@ -681,7 +681,7 @@ Global___MatchedContext: _TypeAlias = MatchedContext  # noqa: Y015
 class ScoreParts(_message.Message):
     """The parts of a score: final = (1 - b) * smoothed + b * parent + title + feedback + cover + reply +
     date, in [0, 1], where smoothed is node_score with a share of the neighbours', and node_score =
-    w * dense + (1 - w) * lexical of the best text. If the limit is above 30, a file after the 30 best has
+    w * dense + (1 - w) * lexical of the best text. If the limit is above 20, a file after the 20 best has
     at most the least score of these.
     If the reranker has decided: final = (1 - b) * (rerank, or node_score where that is unset) + b * parent.
     """
@@ -731,7 +731,7 @@ class ScoreParts(_message.Message):
     has; half of that if it is one term of a query of several. 0 where the reranker has decided.
     """
     feedback: _builtins.float
-    """The second stage, for the 30 best files of a scope. Each of the four is the amount that is added,
+    """The second stage, for the 20 best files of a scope. Each of the four is the amount that is added,
     and 0 where there is no such stage: for directories and other files, with `alpha`, for a query of
     identifiers, and where the reranker has decided.
     The amount for the meaning of the first three results; it may be below 0.
