@@ -5,10 +5,9 @@
                / (1 + c * number of these neighbours)
     final    = (1 - b) * smoothed + b * final of the parent
 
-`node` is the node score (see `node_scores`). In the adaptive mode, b = 0.5 * g and c = 0.2 * g.
-With a given alpha, b = 1 - alpha and c = 0. The 0.5 is less if the directories have more than 15
-files on average: it is multiplied by 15 / average. A large directory says little about each of its
-files.
+`node` is the node score, see `node_scores`. In the adaptive mode, b = 0.5 * g and c = 0.2 * g. With
+a given alpha, b = 1 - alpha and c = 0. The 0.5 is less if the directories have more than 15 files
+on average: it is multiplied by 15 / average. A large directory says little about each of its files.
 
 icc is the intraclass correlation of the files' node scores: the share of their variance that lies
 between directories (Shrout and Fleiss 1979, ICC(1), by one-way analysis of variance). If the node
