@@ -13,8 +13,8 @@ import numpy as np
 
 from benchmarks.stored import F64
 
-ADJUSTED, FIRST, TIE = 30, 3, 1e-6
-PSEUDO, FEEDBACK, FEW_TERMS, MANY_TERMS = 0.3, 0.5, 20, 60
+ADJUSTED, FIRST, TIE = 20, 3, 1e-6
+PSEUDO, FEEDBACK, FEW_TERMS, MANY_TERMS = 0.3, 0.25, 20, 60
 COVER, REPLY, DATE = 0.03, 0.15, 0.08
 
 Days = Sequence[tuple[date, date]]

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from benchmarks.bench import ranked
 from benchmarks.daemon import import_set, say, serving, temporary_store, wait_for_vectors
 from benchmarks.measure import write
 from benchmarks.recompute import Comparison, Recomputation, compare
@@ -91,11 +90,23 @@ def _ask(
         say(f"sending {len(queries)} queries")
         return {
             method: [
-                client.find(q["text"], target_uri=q["scope"], limit=LIMIT, method=method)
+                client.find(
+                    q["text"], target_uri=q["scope"], limit=LIMIT, method=method, trace=True
+                )
                 for q in queries
             ]
             for method in TOLERANCES
         }
+
+
+def own_scores(reply: FindResponse) -> list[tuple[str, float]]:
+    """Return (URI, own score) of all results, best first; equal scores by URI.
+
+    In a reply twins have the score of the better one.
+    """
+    matches = [*reply.memories, *reply.resources, *reply.skills]
+    scores = [(match.uri, match.parts.final) for match in matches]
+    return sorted(scores, key=lambda match: (-match[1], match[0]))
 
 
 def _compare(
@@ -117,12 +128,12 @@ def _compare(
             vector = embedder.embed_query(text).astype(float)
         expected = scopes[scope].scores(text, vector).files
         for method, answers in replies.items():
-            found[method].append(compare(ranked(answers[i]), expected, LIMIT))
+            found[method].append(compare(own_scores(answers[i]), expected, LIMIT))
     return [
         Result(
             method.name,
             queries=len(compared),
-            scores=sum(len(ranked(reply)) for reply in replies[method]),
+            scores=sum(reply.total for reply in replies[method]),
             difference=max(c.difference for c in compared),
             misplaced=max(c.misplaced for c in compared),
             same_order=sum(c.same_order for c in compared),

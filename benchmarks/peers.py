@@ -24,6 +24,7 @@ from benchmarks.measure import Load, Row, interleaved, number, percentiles, tabl
 from benchmarks.peer_adapters import F32, PEERS, TOP_K, Peer, Rows, load
 from benchmarks.writes import load_tree
 from vikingd.client import Method, find_request
+from vikingd.pb.retrieval_pb2 import FindResponse
 
 QUERIES = 100
 _ABSTRACT = 160  # characters
@@ -48,6 +49,11 @@ def main() -> None:
         metavar="DIR",
         help="build the tree from a collection, not a synthetic one",
     )
+    parser.add_argument(
+        "--best-first",
+        action="store_true",
+        help="let the daemon open the best directories first, whatever the size of the tree",
+    )
     parser.add_argument("--seconds", type=float, default=4.0, help="time of each measurement (4)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the rows to FILE")
     arguments = parser.parse_args()
@@ -59,7 +65,8 @@ def main() -> None:
         with serving(store) as server:
             load_tree(server, tree)
         with serving(store) as server:
-            comparison = Comparison(server, tree, source.name if source else "synthetic")
+            method = Method.BEST_FIRST if arguments.best_first else Method.AUTO
+            comparison = Comparison(server, tree, source.name if source else "synthetic", method)
             for name in arguments.only:
                 for row in comparison.rows(name, arguments.seconds):
                     say(f"{row.name}: {number(row.value)} ms, the peer {number(row.baseline)} ms")
@@ -70,10 +77,14 @@ def main() -> None:
 
 
 class Comparison:
-    """A daemon that holds a tree, and the files of the tree as rows for the peers."""
+    """A daemon that holds a tree, and the files of the tree as rows for the peers.
 
-    def __init__(self, server: Server, tree: data.Tree, name: str) -> None:
+    `method` is the one of the daemon's finds.
+    """
+
+    def __init__(self, server: Server, tree: data.Tree, name: str, method: Method) -> None:
         self._server = server
+        self._method = method
         self._tree = tree
         self._data = name
         small = tree.directory_with(SMALL_SHARE)
@@ -107,9 +118,11 @@ class Comparison:
                 peer.close()
 
     def _row(self, name: str, peer: Peer, task: str, seconds: float) -> Row:
-        finds, exact = (self._finds(task, method) for method in (Method.AUTO, Method.EXACT))
-        pairs = zip(finds.replies(), exact.replies(), strict=True)
+        finds, exact = (self._finds(task, method) for method in (self._method, Method.EXACT))
+        replies = finds.replies()
+        pairs = zip(replies, exact.replies(), strict=True)
         our_recall = statistics.fmean(recall(uris(a), uris(b)) for a, b in pairs)
+        scoring = statistics.median(_scoring(reply) for reply in finds.replies())
         search, effort, peer_recall = self._tuned(peer, task, our_recall)
         with grpc.insecure_channel(self._server.address) as channel:
             ours, theirs = interleaved(seconds, finds.sender(channel), search)
@@ -126,7 +139,7 @@ class Comparison:
             **shown,
             data=self._data,
             baseline_recall=peer_recall,
-            remark=peer.how + (f", ef {effort}" if effort else ""),
+            remark=f"{peer.how}{f', ef {effort}' if effort else ''}; scoring {scoring:.2g} ms",
         )
 
     def _finds(self, task: str, method: Method) -> Load:
@@ -177,6 +190,14 @@ class Comparison:
         if task == "scoped":
             scores[:, ~self._rows.inside] = -np.inf
         return [set(row.tolist()) for row in np.argpartition(-scores, TOP_K)[:, :TOP_K]]
+
+
+def _scoring(reply: bytes) -> float:
+    """Return the milliseconds of a find's reply that its plan and its scores took."""
+    timings = FindResponse.FromString(reply).timings
+    return sum(
+        one.duration.ToMicroseconds() / 1e3 for one in timings if one.stage in ("plan", "score")
+    )
 
 
 def _bm25(texts: Sequence[str], queries: Sequence[str]) -> F32:

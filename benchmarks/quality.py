@@ -11,10 +11,10 @@ import argparse
 import hashlib
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol
 
 from benchmarks import recall as recalls
 from benchmarks.bench import ranked
@@ -25,10 +25,13 @@ from benchmarks.measure import write
 from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
 from vikingd.client import Mode
 from vikingd.client.messages import MessageClient
+from vikingd.domain import uri as uris
 from vikingd.models.embed.embed_settings import EmbedSettings
 
 K = 10
 LIMIT = K + 1  # cross-language rows remove one result
+SESSION_LIMIT = 200  # turns, of which ten sessions are left
+FIRST_SESSIONS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,49 +48,72 @@ class Row:
     queries: int
 
 
-def find(client: MessageClient, query: Query) -> list[str]:
+@dataclass(frozen=True, slots=True)
+class SessionRow:
+    """Shares of the answerable questions of a set by a method, over distinct sessions.
+
+    Attributes:
+        any_of_5: an evidence session is among the first five.
+        all_of_10: all evidence sessions are among the first ten.
+    """
+
+    set: str
+    method: str
+    any_of_5: float
+    all_of_10: float
+    queries: int
+
+
+def find(client: MessageClient, query: Query, limit: int = LIMIT) -> list[str]:
     """Return the ranking by the default scores."""
-    return _found(client, query, None)
+    return _found(client, query, None, limit)
 
 
-def _found(client: MessageClient, query: Query, alpha: float | None) -> list[str]:
-    reply = client.find(query.text, target_uri=query.scope, limit=LIMIT, alpha=alpha)
+def _found(client: MessageClient, query: Query, alpha: float | None, limit: int) -> list[str]:
+    reply = client.find(query.text, target_uri=query.scope, limit=limit, alpha=alpha)
     return [uri for uri, _ in ranked(reply)]
 
 
-def flat(client: MessageClient, query: Query) -> list[str]:
+def flat(client: MessageClient, query: Query, limit: int = LIMIT) -> list[str]:
     """Return the ranking by node scores, without parents and neighbours."""
-    return _found(client, query, 1.0)
+    return _found(client, query, 1.0, limit)
 
 
-def half(client: MessageClient, query: Query) -> list[str]:
+def half(client: MessageClient, query: Query, limit: int = LIMIT) -> list[str]:
     """Return the ranking with half of each score from the parent."""
-    return _found(client, query, 0.5)
+    return _found(client, query, 0.5, limit)
 
 
-def keyword(client: MessageClient, query: Query) -> list[str]:
+def keyword(client: MessageClient, query: Query, limit: int = LIMIT) -> list[str]:
     """Return the ranking by words alone."""
-    return _retrieve(client, query, Mode.KEYWORD)
+    return _retrieve(client, query, Mode.KEYWORD, limit)
 
 
-def vector(client: MessageClient, query: Query) -> list[str]:
+def vector(client: MessageClient, query: Query, limit: int = LIMIT) -> list[str]:
     """Return the ranking by vectors alone."""
-    return _retrieve(client, query, Mode.VECTOR)
+    return _retrieve(client, query, Mode.VECTOR, limit)
 
 
-def rrf(client: MessageClient, query: Query) -> list[str]:
+def rrf(client: MessageClient, query: Query, limit: int = LIMIT) -> list[str]:
     """Return the ranking by words and vectors, with reciprocal rank fusion."""
-    return _retrieve(client, query, Mode.HYBRID)
+    return _retrieve(client, query, Mode.HYBRID, limit)
 
 
-def _retrieve(client: MessageClient, query: Query, mode: Mode) -> list[str]:
+def _retrieve(client: MessageClient, query: Query, mode: Mode, limit: int) -> list[str]:
     reply = client.retrieve(
-        query.text, target_uri=query.scope, mode=mode, top_k=LIMIT, group_by_context=True
+        query.text, target_uri=query.scope, mode=mode, top_k=limit, group_by_context=True
     )
     return [item.uri for item in reply.items]
 
 
-Method: TypeAlias = Callable[[MessageClient, Query], list[str]]
+class Method(Protocol):
+    """A ranking of at most `limit` contexts for a query."""
+
+    __name__: str
+
+    def __call__(self, client: MessageClient, query: Query, limit: int = ...) -> list[str]:
+        """Return the URIs, best first."""
+
 
 METHODS: tuple[Method, ...] = (keyword, vector, rrf, flat, half, find)
 
@@ -132,21 +158,32 @@ def main() -> None:
         print(recalls.table(recalled))
     else:
         store = arguments.store or cache(store_name(arguments.datasets, arguments.provider))
-        rows = _measured(store, arguments.provider, [arguments.datasets / n for n in chosen])
+        sources = [arguments.datasets / name for name in chosen]
+        rows, sessions = _measured(store, arguments.provider, sources)
         print(table(rows))
+        print("\n" + first_methods(rows))
+        if sessions:
+            print("\n" + session_table(sessions))
     if arguments.json:
-        write(arguments.json, recalled if arguments.recall else rows)
+        write(arguments.json, recalled if arguments.recall else [*rows, *sessions])
 
 
-def _measured(store: Path, provider: str, sources: Sequence[Path]) -> list[Row]:
-    """Return the rows of all sets, which go into one store."""
+def _measured(
+    store: Path, provider: str, sources: Sequence[Path]
+) -> tuple[list[Row], list[SessionRow]]:
+    """Return the rows of all sets, which go into one store, and those by session."""
     say(f"starting the daemon on {store}")
     with serving(store, provider) as server, MessageClient(server.address, timeout=None) as client:
         for source in sources:
             import_set(client, source)
         wait_for_vectors(client)
         client.optimize()
-        return [row for s in sources for row in _measure(client, s.name, read_queries(s))]
+        asked = {source.name: read_queries(source) for source in sources}
+        rows = [row for name, queries in asked.items() for row in _measure(client, name, queries)]
+        by_session = [
+            row for name, queries in asked.items() for row in _by_session(client, name, queries)
+        ]
+        return rows, by_session
 
 
 def store_name(datasets: Path, provider: str) -> str:
@@ -171,6 +208,28 @@ def _measure(client: MessageClient, name: str, queries: Sequence[Query]) -> Iter
     for method_name, found in answers.items():
         yield _row(name, method_name, queries, found)
         yield from _across_languages(name, method_name, queries, found)
+
+
+def _by_session(client: MessageClient, name: str, queries: Sequence[Query]) -> Iterator[SessionRow]:
+    """Yield the rows of a set that names the evidence sessions of its questions."""
+    asked = [query for query in queries if query.sessions]
+    if not asked:
+        return
+    say(f"{name}: sending {len(asked)} queries for their sessions")
+    for method in METHODS:
+        found = [(sessions_of(method(client, q, SESSION_LIMIT)), q.sessions) for q in asked]
+        yield SessionRow(
+            name,
+            method.__name__,
+            statistics.fmean(recall(f, r, FIRST_SESSIONS) > 0 for f, r in found),
+            statistics.fmean(recall(f, r, K) == 1.0 for f, r in found),
+            len(asked),
+        )
+
+
+def sessions_of(ranking: Iterable[str]) -> list[str]:
+    """Return the sessions of a ranking of turns, each once, in the order of their best turns."""
+    return list(dict.fromkeys(uris.parent(uri) for uri in ranking))
 
 
 def _across_languages(
@@ -218,6 +277,32 @@ def _row(
         p50_ms=statistics.median(a.seconds for a in answers) * 1e3,
         queries=len(queries),
     )
+
+
+def first_methods(rows: Sequence[Row]) -> str:
+    """Return the first method on each set by nDCG, and how much less find has."""
+    width = max(len(row.set) for row in rows)
+    lines = [f"{'set':<{width}}  first    nDCG@{K}   find  behind"]
+    for name in dict.fromkeys(row.set for row in rows):
+        of_set = [row for row in rows if row.set == name]
+        best = max(of_set, key=lambda row: (row.ndcg, row.method == find.__name__))
+        own = next(row for row in of_set if row.method == find.__name__)
+        lines.append(
+            f"{name:<{width}}  {best.method:<7}  {best.ndcg:>7.3f}  {own.ndcg:>5.3f}  "
+            f"{best.ndcg - own.ndcg:>6.3f}"
+        )
+    return "\n".join(lines)
+
+
+def session_table(rows: Sequence[SessionRow]) -> str:
+    """Return the rows by session as plain text."""
+    width = max(len(row.set) for row in rows)
+    lines = [f"{'set':<{width}}  method   queries  any of {FIRST_SESSIONS}  all of {K} sessions"]
+    lines += [
+        f"{r.set:<{width}}  {r.method:<7}  {r.queries:>7}  {r.any_of_5:>8.3f}  {r.all_of_10:>9.3f}"
+        for r in rows
+    ]
+    return "\n".join(lines)
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -38,14 +38,16 @@ class Method(NamedTuple):
 
 
 def _methods() -> Iterator[Method]:
-    for fusion, how in (("weighted", WeightedSum(0.5, 0.5)), ("rrf", Rrf())):
+    fusions = (("weighted", WeightedSum(0.5, 0.5)), ("rrf", Rrf()), ("find", None))
+    for fusion, how in fusions:
         for name, options in (
-            (HYBRID, {"weights": (1.0, 0.0, 0.0, 0.0), "without": SEARCH}),
-            ("salience", {"profile": "salience", "without": SEARCH}),
-            ("relevance", {"profile": "relevance", "without": SEARCH}),
-            ("salience, all paths", {"profile": "salience"}),
+            (HYBRID, {"weights": (1.0, 0.0, 0.0, 0.0)}),
+            ("salience", {"profile": "salience"}),
+            ("relevance", {"profile": "relevance"}),
         ):
-            yield Method(name, fusion, {"fusion": how, **options})
+            yield Method(name, fusion, {"fusion": how, "without": SEARCH, **options})
+    yield Method("default, all paths", "find", {})
+    yield Method("strict, all paths", "weighted", {"paths": tuple(RecallPath)})
 
 
 METHODS = tuple(_methods())

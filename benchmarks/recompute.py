@@ -26,7 +26,10 @@ ROOT = "viking://"
 K1, B, LEAST_BEST, TITLE = 1.2, 0.75, 0.2, 0.1
 HEADING = 3
 DENSE_WEIGHT = 0.5
+TERMS_ENOUGH = 2  # terms in common with a title for its whole bonus
+OTHER_SCRIPT, CAP_SLOPE, BEST_BY_WORDS = 0.8, 1e-3, 64
 PARENT_WEIGHT, NEIGHBOUR_WEIGHT, ICC_FULL = 0.5, 0.2, 0.25
+MANY_FILES = 15  # per directory, from which on the parent counts less
 SAMPLE_FILES = 2048
 ENOUGH_VECTORS, PRIOR_WEIGHT = 30, 5.0
 CODE_ERROR = 0.1  # with a larger error bound of the node score the gate uses the vector
@@ -44,13 +47,16 @@ class Expected:
 
 PARTS = (
     *("meaning", "words", "centring", "languages", "headings"),
-    *("score floor", "titles", "gate", "parents", "neighbours"),
+    *("score floor", "titles", "title of one word", "gate", "parents", "neighbours"),
+    *("directory size", "other script"),
     *("second stage", "feedback", "cover", "replies", "dates"),
 )
 """Parts that `Recomputation` can leave out.
 
 Without "languages" all languages have one centroid. Without "gate" parents and neighbours have
-their full share.
+their full share. Without "title of one word" one word of a longer query counts as two. Without
+"directory size" parents of many files count as others do. Without "other script" texts in another
+script keep their whole dense score.
 """
 
 
@@ -175,19 +181,24 @@ class Recomputation:
         mismatch = [t.script != script and NONE not in (t.script, script) for t in self._texts]
         floor = self._score_floor(lexical, mismatch)
         coded, error = self._dense_of_codes(dense, direction)
-        exact_scores, coded_scores = [], []
+        cap = self._other_script_cap(lexical, floor, dense, mismatch, direction is not None)
+        exact_scores: list[float] = []
+        coded_scores: list[float] = []
         for i in range(len(self._texts)):
             missing = not weights or mismatch[i]
             words = 0.0 if missing else min(1.0, lexical[i] * floor)
-            exact_scores.append(_node_score(dense[i], words, direction is not None, missing))
             share = 1.0 if missing else DENSE_WEIGHT
             nearly = coded[i] if share * error[i] <= CODE_ERROR else dense[i]
-            coded_scores.append(_node_score(nearly, words, direction is not None, missing))
-        icc = self._icc(self._best_of_files(coded_scores))
+            for scores, meaning in (exact_scores, dense[i]), (coded_scores, nearly):
+                told = _capped(meaning, cap) if mismatch[i] else meaning
+                scores.append(_node_score(told, words, direction is not None, missing))
+        icc, files_per_directory = self._icc(self._best_of_files(coded_scores))
         node_scores = self._best_of_files(exact_scores)
         of_directories = self._node_scores_of_directories(weights, direction, script)
         gate = 1.0 if "gate" in self._without else max(0.0, 1.0 - icc / ICC_FULL)
         b = 0.0 if "parents" in self._without else PARENT_WEIGHT * gate
+        if "directory size" not in self._without:
+            b *= min(1.0, MANY_FILES / max(1.0, files_per_directory))
         c = 0.0 if "neighbours" in self._without else NEIGHBOUR_WEIGHT * gate
         if alpha is not None:
             b, c = 1.0 - alpha, 0.0
@@ -206,8 +217,8 @@ class Recomputation:
                 around = [node_scores[neighbour] for neighbour in window]
                 smoothed = (node_scores[file] + c * sum(around)) / (1 + c * len(around))
                 title = self._titles.get(file)
-                share = len(title & weights.keys()) / len(title) if title else 0.0
-                score = (1 - weight) * smoothed + weight * directories[uri] + TITLE * share**2
+                bonus = self._title_bonus(title, weights) if title else 0.0
+                score = (1 - weight) * smoothed + weight * directories[uri] + bonus
                 files[file] = min(1.0, score)
         if alpha is None and "second stage" not in self._without:
             best = {
@@ -230,6 +241,36 @@ class Recomputation:
         """Return the centred vector of a text in unit length; None if it has none."""
         length = float(np.linalg.norm(self._centred[text]))
         return self._centred[text] / length if length > NEGLIGIBLE else None
+
+    def _title_bonus(self, title: frozenset[str], weights: Mapping[str, int]) -> float:
+        """Return the bonus of a title."""
+        common = len(title & weights.keys())
+        if not common:
+            return 0.0
+        told = common / min(len(weights), TERMS_ENOUGH)
+        if "title of one word" in self._without:
+            told = 1.0
+        return float(TITLE * (common / len(title)) ** 2 * min(1.0, told))
+
+    def _other_script_cap(
+        self,
+        lexical: Sequence[float],
+        floor: float,
+        dense: F64,
+        mismatch: Sequence[bool],
+        use_dense: bool,
+    ) -> float:
+        """Return the best node score of the texts in the query's script with the best words."""
+        own = [i for i, far in enumerate(mismatch) if not far and lexical[i] > 0]
+        if not use_dense or not any(mismatch) or "other script" in self._without:
+            return math.inf
+        own.sort(key=lambda i: -lexical[i])
+        if len(own) > BEST_BY_WORDS:  # texts that tie with the first one too many do not count
+            limit = lexical[own[BEST_BY_WORDS]] * (1 + 1e-6)
+            own = [i for i in own if lexical[i] > limit]
+        words = [min(1.0, lexical[i] * floor) for i in own]
+        scores = [_node_score(dense[i], w, True, False) for i, w in zip(own, words, strict=True)]
+        return max(scores, default=math.inf)
 
     def _score_floor(self, lexical: Sequence[float], mismatch: Sequence[bool]) -> float:
         """Return the factor that raises the best lexical score to LEAST_BEST."""
@@ -303,8 +344,11 @@ class Recomputation:
             return NONE
         return max(present, key=lambda s: float(self._mean[s] @ vector) / lengths[s])
 
-    def _icc(self, scores: Mapping[str, float]) -> float:
-        """Return ICC(1) (Shrout and Fleiss) of the sampled files' node scores by directory."""
+    def _icc(self, scores: Mapping[str, float]) -> tuple[float, float]:
+        """Return ICC(1) (Shrout and Fleiss) of the sampled files' node scores by directory.
+
+        Also returns the mean number of these files per directory.
+        """
         share = min(1.0, SAMPLE_FILES / max(1, self._file_count))
         groups = [
             np.array([scores[file] for file in files])
@@ -313,16 +357,17 @@ class Recomputation:
         ]
         sizes = np.array([len(group) for group in groups])
         total, k = sizes.sum(), len(groups)
+        mean = float(total) / max(1, k)
         if k < 2 or total == k:
-            return 1.0
+            return 1.0, mean
         grand = np.concatenate(groups).mean()
         between = sum(len(g) * (g.mean() - grand) ** 2 for g in groups) / (k - 1)
         within = sum(((g - g.mean()) ** 2).sum() for g in groups) / (total - k)
         n0 = (total - (sizes**2).sum() / total) / (k - 1)
         denominator = between + (n0 - 1) * within
         if denominator <= 1e-12:
-            return 1.0
-        return float(np.clip((between - within) / denominator, 0.0, 1.0))
+            return 1.0, mean
+        return float(np.clip((between - within) / denominator, 0.0, 1.0)), mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +397,11 @@ def compare(
         misplaced = max(misplaced, -negative - there)
     same = [uri for uri, _ in returned] == [uri for _, uri in ordered]
     return Comparison(difference, misplaced, same)
+
+
+def _capped(dense: float, cap: float) -> float:
+    """Return the node score of a text in another script than the query's."""
+    return max(OTHER_SCRIPT * dense, min(dense, cap - CAP_SLOPE * (1 - dense)))
 
 
 def _node_score(dense: float, lexical: float, use_dense: bool, missing: bool) -> float:

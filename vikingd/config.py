@@ -267,8 +267,8 @@ def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Lo
     """Load the settings from all sources.
 
     Args:
-        file: of --config; None: the file that the environment names, or the default one.
-        flags: of the command line, nested as in the file.
+        file: the value of --config; None: the file that the environment names, or the default one.
+        flags: the settings of the command line, nested as in the file.
 
     Raises:
         ConfigError: the message names each unknown or wrong setting and its origin.

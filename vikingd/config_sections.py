@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -54,6 +54,13 @@ def _check_backend(settings: BackendSettings) -> BackendSettings:
     return settings
 
 
+Floor = Literal["calibrated"] | Annotated[float, Field(ge=0, le=1)]
+"""The least confidence that the scope is about the question; less is left out. 0: nothing is.
+
+"calibrated" leaves out what is NOTHING for the embedder, see vikingd/answer/README.md.
+"""
+
+
 class Find(_Section):
     """The section [find]."""
 
@@ -73,6 +80,7 @@ class Context(_Section):
 
     max_tokens: int = Field(default=4000, ge=1, le=10_000_000)
     reserve_tokens: int = Field(default=0, ge=0)  # kept free in max_tokens
+    floor: Floor = "calibrated"
     tokenizers: dict[str, str] = {}  # hf:PATH or tiktoken:ENCODING, by name
 
     @model_validator(mode="after")
@@ -94,10 +102,14 @@ class Recall(_Section):
 
     top_k: int = Field(default=50, ge=1, le=500)
     max_tokens: int = Field(default=1500, ge=1, le=1_000_000)
-    semantic: float = Field(default=0.5, ge=0, le=1)  # these four are weights that sum to 1
+    # The weights of a request without any; "": relevance, or salience if weights are set here.
+    profile: Literal["", "relevance", "salience"] = ""
+    # These four are the weights of the profile salience. They sum to 1.
+    semantic: float = Field(default=0.5, ge=0, le=1)
     reinforcement: float = Field(default=0.2, ge=0, le=1)
     recency: float = Field(default=0.2, ge=0, le=1)
     access: float = Field(default=0.1, ge=0, le=1)
+    floor: Floor = "calibrated"
     half_life_days: float = Field(default=30.0, ge=0.001, le=1e6)
     # The cosine of a repeated memory; 0: calibrated for the model, and by words.
     same_meaning: float = Field(default=0.0, ge=0, le=1)
@@ -112,6 +124,12 @@ class Recall(_Section):
             )
         self.table()
         return self
+
+    @property
+    def default_profile(self) -> str:
+        """The profile of a request that names none."""
+        weighted = {"semantic", "reinforcement", "recency", "access"} & self.model_fields_set
+        return self.profile or ("salience" if weighted else "relevance")
 
     def table(self) -> Routes:
         """Return the files of memories by the words that name them."""

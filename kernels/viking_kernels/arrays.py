@@ -288,6 +288,7 @@ class Search(NamedTuple):
     query: PreparedQuery
     scope: Scope
     scratch: Scratch
+    other_script: float = np.inf  # cap of the texts in another script, see other_script.py
 
 
 class Weights(NamedTuple):
@@ -296,3 +297,4 @@ class Weights(NamedTuple):
     parent: float  # b
     below_root: float  # b for the children of the scope's root
     neighbours: float  # c
+    other_script: float = np.inf  # as in Search

@@ -34,10 +34,10 @@ from viking_kernels.arrays import (
     Terms,
     Texts,
 )
+from viking_kernels.node_scores import script_mismatch
 from viking_kernels.scope import directory_inside, place, row_at
 from viking_kernels.select import lowest, mask_above
 from viking_kernels.simd_scores import GROUP
-from viking_kernels.texts import script_mismatch
 
 K1 = 1.2
 B = 0.75
@@ -139,9 +139,9 @@ def score_scope(
 
     Args:
         search: scratch.lexical and .dir_lexical, zeros for the scope, get scores in [0, 1).
-        tail_inside: from `scope.tail_directories`.
-        terms: of the query.
-        ranges: from `ranges_of`.
+        tail_inside: the result of `scope.tail_directories`.
+        terms: the terms of the query.
+        ranges: the result of `ranges_of`.
 
     Returns:
         (number of living postings, the ideal of texts, weight * idf of each term [n]).

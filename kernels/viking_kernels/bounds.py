@@ -24,8 +24,8 @@ from viking_kernels.int4 import (
     code_direction,
     products_int4,
 )
+from viking_kernels.node_scores import Run, capped, next_run, script_mismatch
 from viking_kernels.rotation import rotate
-from viking_kernels.texts import Run, next_run, script_mismatch
 
 _SHORT = 0.02  # a centroid's part across the axis is bounded, not multiplied, if it is no longer
 
@@ -35,8 +35,8 @@ def bound_scores(weights: tuple[float, float], search: Search) -> None:
     """Fill scratch.code_scores with upper bounds of v * dense + w * lexical of the base texts.
 
     These are all base texts of the scope, tombstoned or not. If the scripts mismatch, the score is
-    (v + w) * dense. Without a query vector, dense is 0. A text whose vector is not known yet has
-    dense 0, which the bound holds for.
+    (v + w) * `node_scores.capped`. Without a query vector, dense is 0. A text whose vector is not
+    known yet has dense 0, which the bound holds for.
 
     Args:
         weights: (v, w), at least 0.
@@ -99,8 +99,9 @@ def _bound_run(
     whole = np.float32(1.0 + query.centroids.length[run.script] ** 2)
     two = np.float32(2)
     share, words = np.float32(weights[0]), np.float32(weights[1])
-    if script_mismatch(run.script, query.script):
-        share, words = share + words, np.float32(0)
+    missing = script_mismatch(run.script, query.script)
+    if missing:
+        share, words = np.float32(1), np.float32(0)
     at = low - search.scope.text_low
     upper_bounds, lexical = scratch.code_scores[at:], scratch.lexical[at:]
     scale, residual, along = coded.scale[low:], coded.residual[low:], coded.along[low:]
@@ -113,3 +114,7 @@ def _bound_run(
         square_error = two * (two_error + two_slope * residual[i])
         cosine = cosine_upper_bound(dot, square, dot_error, square_error)
         upper_bounds[i] = share * cosine + words * lexical[i]
+    if missing:
+        for i in range(high - low):
+            score = capped(np.float64(upper_bounds[i]), search.other_script)
+            upper_bounds[i] = np.float32((weights[0] + weights[1]) * score)

@@ -52,7 +52,7 @@ def order_texts(
 
     Args:
         abstracts: [directories] rows of the directories' abstracts, -1 none.
-        files, file_starts: from `order_files`.
+        files, file_starts: the results of `order_files`.
         base_texts: number of base texts.
 
     Returns:

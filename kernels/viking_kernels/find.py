@@ -35,8 +35,9 @@ from viking_kernels.arrays import (
     is_file,
 )
 from viking_kernels.dense import PREFETCH_VECTORS, prepare
+from viking_kernels.node_scores import best_passages, file_score
+from viking_kernels.other_script import BEST_BY_WORDS, other_script_cap
 from viking_kernels.simd import prefetch
-from viking_kernels.texts import best_passages, file_score
 from viking_kernels.titles import forget_titles, score_titles
 
 EXHAUSTIVE = 1
@@ -48,10 +49,6 @@ BLOCK = 256
 
 MAX_DEPTH = 128
 """A directory has fewer ancestors."""
-
-BEST_BY_WORDS = 64
-"""Texts with the best lexical scores, which a walk scores besides the directories it opens."""
-
 
 NO_ROWS = np.zeros(0, np.int32)
 ALL_FILES = np.zeros(0, np.uint8)
@@ -81,7 +78,7 @@ class Plan(NamedTuple):
     all_files: bool = False  # EXHAUSTIVE: node scores of all files in scratch, not only of the best
     near: I32 = NO_ROWS  # BEST_FIRST: rows of texts that an inverted file proposes
     allowed: U8 = ALL_FILES  # [files of the scope], 0 if a filter forbids the file; [0] allows all
-    adjusted: int = 0  # best files that get a second stage; 0: there is none
+    adjusted: int = 0  # best files with a second stage, at least second_stage.FIRST; 0: none
     named: U8 = NO_FILES  # [files of the scope], 1 if the query names the file's day; [0]: no day
     more: I32 = NO_ROWS  # positions of files that get the second stage besides the best
 
@@ -98,11 +95,13 @@ class Found(NamedTuple):
     start_points: I32  # BEST_FIRST: positions of directories
     opened: I32  # BEST_FIRST: positions of directories in the order of opening
     floor_factor: float  # of the lexical scores of texts, see bm25.rescale_to_floor
+    files_per_directory: float  # of the sample
     icc: float
     gate: float
     parent_weight: float
     below_root_weight: float
     neighbour_weight: float
+    other_script: float  # cap of the texts in another script, inf: none
     sample_files: int
     scored_texts: int
     rescored: int  # candidates, which were scored again in fp32
@@ -112,7 +111,9 @@ class Found(NamedTuple):
     @property
     def weights(self) -> Weights:
         """The weights of the final scores; the fields are flat as those of a Plan."""
-        return Weights(self.parent_weight, self.below_root_weight, self.neighbour_weight)
+        return Weights(
+            self.parent_weight, self.below_root_weight, self.neighbour_weight, self.other_script
+        )
 
 
 def scratch(directories: int, files: int, texts: int) -> Scratch:
@@ -168,7 +169,7 @@ def find(
     directories, exact = tree.directories, plan.method == EXACT
     # Constants in variables: for a literal, numba would compile a second variant of each callee.
     never = plan.method < 0
-    search = Search(tree, vectors, stats, prepare(raw), scope, scratch)
+    search = Search(tree, vectors, stats, prepare(raw), scope, scratch, np.inf)
     inside = scopes.tail_directories(directories, scope)
     d = scope.dir_high - scope.dir_low + inside.shape[0]
     scratch.dir_lexical[:d] = 0
@@ -177,6 +178,8 @@ def find(
     _, _, gains = bm25.score_scope(search, inside, terms, ranges)
     floor_factor = bm25.rescale_to_floor(tree.texts, scope, raw.script, scratch.lexical)
     score_titles(tree.texts, scope, inside, terms, ranges, scratch.titles)
+    cap = other_script_cap(search)
+    search = Search(tree, vectors, stats, search.query, scope, scratch, cap)
     walks = plan.method == BEST_FIRST
     hierarchy.directory_scores(inside, not exact, search)
 
@@ -191,15 +194,17 @@ def find(
         row = np.int64(sample[i])
         opening.code_directory(row, search)
         texts += opening.score_files(row, never, search)
-    icc, sample_files = hierarchy.intraclass_correlation(sample, search)
+    icc, sample_files, sampled = hierarchy.intraclass_correlation(sample, search)
     if exact:  # the sample, too, is scored from vectors then
         scratch.sampled[:d] = 0
         texts = 0
     gate = hierarchy.gate_of(icc)
-    weight, share = hierarchy.PARENT_WEIGHT * gate, hierarchy.NEIGHBOUR_WEIGHT * gate
+    files_per_directory = sample_files / max(1, sampled)
+    weight = hierarchy.parent_weight(gate, files_per_directory)
+    share = hierarchy.NEIGHBOUR_WEIGHT * gate
     if plan.alpha >= 0:
         weight, share = 1.0 - plan.alpha, 0.0
-    weights = Weights(weight, hierarchy.root_weight(stats, scope, weight), share)
+    weights = Weights(weight, hierarchy.root_weight(stats, scope, weight), share, cap)
     hierarchy.propagate(d, weights, search)
 
     # The threshold selects by the last scores, so the second stage takes files of any score.
@@ -255,11 +260,13 @@ def find(
         starts,
         scratch.opened[:opened].copy(),
         floor_factor,
+        files_per_directory,
         icc,
         gate,
         weights.parent,
         weights.below_root,
         weights.neighbours,
+        cap,
         sample_files,
         texts,
         windows.shape[0],
@@ -302,7 +309,7 @@ def score_nodes(
     Returns:
         [n] scores in [0, 1].
     """
-    search = Search(tree, vectors, stats, prepare(raw), scope, scratch)
+    search = Search(tree, vectors, stats, prepare(raw), scope, scratch, weights.other_script)
     never = weights.parent < 0  # see `find` for constants
     scores = np.empty(nodes.shape[0], np.float64)
     files = np.empty(nodes.shape[0], np.int32)

@@ -120,7 +120,7 @@ def keyword_top(
 
     Args:
         counts: [COUNTS] of the scope's root, see `arrays`.
-        tail_inside: from `scope.tail_directories`.
+        tail_inside: the result of `scope.tail_directories`.
         allowed: uint8 [files of the scope], 0 if a filter forbids the file; [0] allows all.
         k: at least 1.
 

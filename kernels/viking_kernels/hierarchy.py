@@ -5,8 +5,9 @@
                / (1 + c * number of these neighbours)
     final    = (1 - b) * smoothed + b * final of the parent
 
-`node` is the node score (see texts.py). In the adaptive mode, b = 0.5 * g and c = 0.2 * g. With a
-given alpha, b = 1 - alpha and c = 0.
+`node` is the node score (see `node_scores`). In the adaptive mode, b = 0.5 * g and c = 0.2 * g. With
+a given alpha, b = 1 - alpha and c = 0. The 0.5 is less if the directories have more than 15 files
+on average: it is multiplied by 15 / average. A large directory says little about each of its files.
 
 icc is the intraclass correlation of the files' node scores: the share of their variance that lies
 between directories (Shrout and Fleiss 1979, ICC(1), by one-way analysis of variance). If the node
@@ -45,20 +46,23 @@ from viking_kernels.arrays import (
     Weights,
 )
 from viking_kernels.dense import directory_coded, directory_dense
+from viking_kernels.node_scores import capped, dense_score, dense_weight, script_mismatch
 from viking_kernels.scope import directory_inside, list_files, living_file, place, row_at
-from viking_kernels.texts import dense_weight, script_mismatch
 
 PARENT_WEIGHT = 0.5
 NEIGHBOUR_WEIGHT = 0.2
 ICC_FULL = 0.25
+MANY_FILES = 15
+"""Files per directory, on average, from which on the share of the parent falls."""
+
 _LEAST_GATE = 1e-9
 """A smaller gate is rounding of the icc. It would give a score to files that match nothing."""
 
 SAMPLE_FILES = 2048
 """The gate is from a sample of whole directories with about so many files, so its cost is bounded.
 
-The node scores of the sample are those from codes (see `texts.score_codes`) in every method, so
-that the gate is the same for all. What codes leave out counts as variance within directories. A
+The node scores of the sample are those from codes (see `node_scores.score_codes`) in every method,
+so that the gate is the same for all. What codes leave out counts as variance within directories. A
 product with a unit vector has an error of about .0003, while scores differ by about .05. So the
 gate has an error of about .001, and the sample itself one of about .05.
 """
@@ -89,8 +93,8 @@ def sample_directories(
 
 
 @inlined
-def intraclass_correlation(sample: I32, search: Search) -> tuple[float, int]:
-    """Return (icc in [0, 1], number of files) of the node scores in the sampled directories.
+def intraclass_correlation(sample: I32, search: Search) -> tuple[float, int, int]:
+    """Return (icc in [0, 1], files, directories with files) of the sampled directories.
 
     icc = (MSB - MSW) / (MSB + (n0 - 1) * MSW). n0 is the mean size of a group, corrected for
     unequal sizes. icc is 1, which closes the gate, if it is undefined: fewer than two directories
@@ -124,14 +128,14 @@ def intraclass_correlation(sample: I32, search: Search) -> tuple[float, int]:
         groups += 1
         squares += float(n) * n
     if groups < 2 or total == groups:
-        return 1.0, total
+        return 1.0, total, groups
     mean_between = between / (groups - 1)
     mean_within = within / (total - groups)
     size = (total - squares / total) / (groups - 1)
     denominator = mean_between + (size - 1.0) * mean_within
     if denominator <= 1e-12:
-        return 1.0, total
-    return min(max((mean_between - mean_within) / denominator, 0.0), 1.0), total
+        return 1.0, total, groups
+    return min(max((mean_between - mean_within) / denominator, 0.0), 1.0), total, groups
 
 
 @inlined
@@ -143,6 +147,12 @@ def gate_of(icc: float) -> float:
     """
     gate = np.float64(np.float32(1.0 - icc / ICC_FULL))
     return gate if gate > _LEAST_GATE else 0.0
+
+
+@inlined
+def parent_weight(gate: float, files_per_directory: float) -> float:
+    """Return b of the adaptive mode."""
+    return PARENT_WEIGHT * gate * min(1.0, MANY_FILES / max(1.0, files_per_directory))
 
 
 @inlined
@@ -319,10 +329,14 @@ def parts_of_files(windows: I32, weights: Weights, search: Search) -> tuple[F64,
         if best[i] >= 0:
             missing = script_mismatch(tree.texts.script[best[i]], query.script)
             share = dense_weight(missing, query.use_dense, query.use_lexical)
-            if not missing:
+            if missing and share > 0:
+                dense = dense_score(np.int64(best[i]), search)
+                parts[i, DENSE] = dense
+                share = capped(dense, search.other_script) / dense if dense > 0 else 1.0
+            elif not missing:
                 text = place(best[i], scope.text_low, scope.text_high, scope.base_texts)
                 parts[i, LEXICAL] = scratch.lexical[text]
-            if share > 0:
+            if not missing and share > 0:
                 parts[i, DENSE] = max(0.0, (node - (1.0 - share) * parts[i, LEXICAL]) / share)
             parts[i, DENSE_SHARE] = share
         directory = tree.files.directory[windows[i, 0]]

@@ -34,7 +34,7 @@ def grouped(terms: U64, lengths: I64, first: int) -> Postings:
     """Return the postings of texts whose rows begin at `first`.
 
     Args:
-        terms: of all texts, one text after the other.
+        terms: the hashes of the terms of all texts, one text after the other.
         lengths: [n] number of terms of each text.
     """
     bits = 4

@@ -38,7 +38,7 @@ def rank(semantic: F64, known: I64, weights: F64, now: int) -> tuple[I64, F64, F
         known: [n, 3] times reinforced and times accessed, at least 0; time of saying in
             microseconds.
         weights: [5] of the parts, and the half-life in days, above 0.
-        now: in microseconds.
+        now: the time in microseconds.
 
     Returns:
         ([n] indices, best first; [n] saliences; [n, 4] their parts).

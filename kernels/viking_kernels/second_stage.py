@@ -38,18 +38,21 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.bm25 import lower_bound
 from viking_kernels.dense import centred
+from viking_kernels.node_scores import file_score
 from viking_kernels.scope import place
 from viking_kernels.select import sort_rising
-from viking_kernels.texts import file_score
 
-BEST = 30
-"""The best files that a second stage looks at, whatever the limit of the find."""
+BEST = 20
+"""The best files that a second stage looks at, whatever the limit of the find.
+
+With 30 the quality is the same, and a find takes a twentieth longer.
+"""
 
 FIRST = 3
 """The results whose meaning is added to the query's."""
 
 PSEUDO = 0.3
-FEEDBACK_WEIGHT = 0.5
+FEEDBACK_WEIGHT = 0.25
 FEW_TERMS, MANY_TERMS = 20.0, 60.0
 COVER_WEIGHT = 0.03
 REPLY_WEIGHT = 0.15

@@ -214,7 +214,7 @@ def products(typingctx: Any, codes: Any, row: Any, a: Any, a_row: Any, b: Any, b
 
     Args:
         codes: int8 [n, dim], dim a multiple of LANES.
-        row: of codes.
+        row: the row of `codes`.
         a, b: int8 [m, dim] with the rows a_row and b_row.
     """
     pair = types.UniTuple(types.int32, 2)

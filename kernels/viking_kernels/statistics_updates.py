@@ -105,7 +105,7 @@ def add_vectors(
     """Add vectors to the sums of their directories and ancestors, or subtract them.
 
     Args:
-        ancestors: of the tree.
+        ancestors: the parents and slots of the directories of the tree.
         centroid_slot: [slots, SCRIPTS]; the centroids that change must be new copies.
         offset: the number of the centroid of row 0 of `sums` and `centroid_count`.
         sums: [centroids - offset, dim] fixed point.

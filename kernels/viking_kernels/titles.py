@@ -3,10 +3,13 @@
 BM25 measures how much of the query a text has. A title is a few chosen words about a whole file, so
 its bonus measures how much of the title the query has:
 
-    bonus(file) = TITLE * share^2    share: of the title's terms, those that the query has
+    bonus(file) = TITLE * share^2 * min(1, m / min(q, ENOUGH))
+    share       = m / number of the title's terms
+    m, q        : terms that title and query have in common; terms of the query
 
-It is squared because half a title says little: the other half may distinguish the file from its
-neighbours. Neighbours get no share of the bonus.
+The share is squared because half a title says little: the other half may distinguish the file from
+its neighbours. One word of a longer query counts half, even if it is the whole title: pages about
+other things are called "Group" or "Responses", too. Neighbours get no share of the bonus.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from viking_kernels.scope import place
 
 TITLE = 0.1
 """The largest bonus; from .06 to .15 the quality is nearly the same."""
+
+ENOUGH = 2
+"""Terms in common for the whole bonus, if the query has so many."""
 
 
 @njit
@@ -37,8 +43,10 @@ def score_titles(
     """
     # The first pass counts the terms that the query has, 1 or more. The second replaces the count
     # by the bonus, below 1.
+    count = terms.weight.shape[0]
+    enough = min(count, ENOUGH)
     for scores in (False, True):
-        for i in range(terms.weight.shape[0], terms.key.shape[0]):
+        for i in range(count, terms.key.shape[0]):
             first, last = ranges[i, 0], ranges[i, 1]
             tail = terms.tail_from[i]
             for j in range(last - first + terms.tail_from[i + 1] - tail):
@@ -56,8 +64,9 @@ def score_titles(
                     titles[at] += 1
                 elif titles[at] >= 1:
                     size = terms.base_tf[p] if in_base else terms.tail_tf[p]
-                    share = np.float64(titles[at]) / np.float64(size)
-                    titles[at] = np.float32(TITLE * share * share)
+                    common = np.float64(titles[at])
+                    share = common / np.float64(size)
+                    titles[at] = np.float32(TITLE * share * share * min(1.0, common / enough))
 
 
 @njit

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from viking_kernels import bm25
-from viking_kernels._jit import inlined, njit
+from viking_kernels._jit import called, inlined, njit
 from viking_kernels.arrays import (
     F32,
     F64,
@@ -29,11 +29,11 @@ from viking_kernels.arrays import (
 from viking_kernels.bounds import bound_scores
 from viking_kernels.dense import cosine_upper_bound, parts_of_code, prepare
 from viking_kernels.flat import is_allowed, is_inside
+from viking_kernels.node_scores import script_mismatch, text_score
 from viking_kernels.scope import place, tail_directories
-from viking_kernels.select import keep_best, lowest, mask_above, push_smallest
+from viking_kernels.select import keep_best, lowest, mask_above, push_smallest, sort_rising
 from viking_kernels.simd import prefetch
 from viking_kernels.simd_scores import GROUP
-from viking_kernels.texts import script_mismatch, text_score
 
 _AHEAD = 8  # rows by which codes are fetched ahead
 _ROUNDING = 1e-6  # of scores in fp32
@@ -66,10 +66,10 @@ def weighted_top(
     If the scripts of text and query mismatch, the score is (v + w) * dense.
 
     Args:
-        tree, vectors, stats: of a snapshot.
+        tree, vectors, stats: the arrays of a snapshot.
         raw: the query, with use_lexical off: the weights alone decide how words count.
         scope: the directory to search.
-        terms: of the query; not used if w is 0.
+        terms: the terms of the query; not used if w is 0.
         plan: the weights and limits.
         scratch: for all rows of the tree; no other search may use it at the same time.
 
@@ -77,7 +77,7 @@ def weighted_top(
         (rows, scores, parts [n, 2] dense and lexical), best first, ties by row.
     """
     near, allowed, texts = plan.near, plan.allowed, tree.texts
-    search = Search(tree, vectors, stats, prepare(raw), scope, scratch)
+    search = Search(tree, vectors, stats, prepare(raw), scope, scratch, np.inf)
     inside = tail_directories(tree.directories, scope)
     words = plan.lexical_weight > 0
     ranges = np.empty((0, 2), np.int64)
@@ -103,6 +103,96 @@ def weighted_top(
     if words:
         bm25.forget(terms, ranges, scope, scratch.lexical)
     return rows[:count], scores[:count], parts
+
+
+@njit
+def score_windows(
+    tree: Tree,
+    vectors: Vectors,
+    stats: SubtreeStats,
+    raw: RawQuery,
+    scope: Scope,
+    terms: Terms,
+    plan: WeightedPlan,
+    scratch: Scratch,
+) -> tuple[I32, F64]:
+    """Return texts with their neighbours, and the scores of all by `weighted_top`.
+
+    The neighbours of a passage are the living passages of its file right before and after it. They
+    stand in the first column of a window, too. An abstract has no neighbours and is none.
+
+    Args:
+        tree, vectors, stats, raw, scope, terms, scratch: as in `weighted_top`.
+        plan: its weights count; `near` has the rows of the texts, [n], living ones of files of the
+            scope.
+
+    Returns:
+        (windows [m, 3] with a text by rising row, then the passages before and after it, -1 none;
+        scores [m, 3] of these, -1 none).
+    """
+    rows = plan.near
+    search = Search(tree, vectors, stats, prepare(raw), scope, scratch, np.inf)
+    inside = tail_directories(tree.directories, scope)
+    scratch.dir_lexical[: scope.dir_high - scope.dir_low + inside.shape[0]] = 0
+    ranges = bm25.ranges_of(terms, scope)
+    bm25.score_scope(search, inside, terms, ranges)
+    around = np.empty(3 * rows.shape[0], np.int32)
+    count = 0
+    for i in range(rows.shape[0]):
+        before, after = _beside(np.int64(rows[i]), search)
+        around[count] = rows[i]
+        count += 1
+        if before >= 0:
+            around[count] = before
+            count += 1
+        if after >= 0:
+            around[count] = after
+            count += 1
+    sort_rising(around[:count])
+    windows = np.full((count, 3), -1, np.int32)
+    scores = np.full((count, 3), -1.0, np.float64)
+    size = 0
+    for i in range(count):
+        if i > 0 and around[i] == around[i - 1]:
+            continue
+        before, after = _beside(np.int64(around[i]), search)
+        windows[size, 0] = around[i]
+        windows[size, 1] = before
+        windows[size, 2] = after
+        for k in range(3):
+            if windows[size, k] >= 0:
+                scores[size, k], _, _ = _score(np.int64(windows[size, k]), plan, search)
+        size += 1
+    bm25.forget(terms, ranges, scope, scratch.lexical)
+    return windows[:size], scores[:size]
+
+
+@called
+def _beside(row: int, search: Search) -> tuple[int, int]:
+    """Return the rows of the living passages of a file before and after one of it; -1 for none."""
+    tree, scope = search.tree, search.scope
+    texts = tree.texts
+    file, place_of = np.int64(texts.file[row]), np.int64(texts.ordinal[row])
+    before = np.int64(-1)
+    after = np.int64(-1)
+    if place_of <= 0:
+        return before, after
+    low = high = np.int64(0)
+    if file < scope.base_files:
+        low, high = np.int64(tree.files.texts[file, 0]), np.int64(tree.files.texts[file, 1])
+    at = low if low < high else np.int64(tree.files.newest[file])
+    while at >= 0:
+        if at < texts.tombstoned.shape[0] and texts.tombstoned[at] > scope.revision:
+            ordinal = np.int64(texts.ordinal[at])
+            if 0 < ordinal < place_of and (before < 0 or ordinal > texts.ordinal[before]):
+                before = at
+            if ordinal > place_of and (after < 0 or ordinal < texts.ordinal[after]):
+                after = at
+        if at >= scope.base_texts:
+            at = np.int64(texts.older[at - scope.base_texts])
+        else:
+            at = at + 1 if at + 1 < high else np.int64(tree.files.newest[file])
+    return before, after
 
 
 @njit

@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.judged import read_queries
-from benchmarks.quality import Answer, _across_languages, _row
+from benchmarks.judged import Query, read_queries
+from benchmarks.quality import (
+    Answer,
+    Row,
+    _across_languages,
+    _by_session,
+    _row,
+    first_methods,
+    sessions_of,
+)
 from benchmarks.quality_metrics import ndcg, recall, reciprocal_rank
 from tests.tiers import examples
 
@@ -130,3 +138,59 @@ def test_across_languages_the_own_version_is_neither_found_nor_missed(bilingual)
     assert (english.set, english.recall, english.mrr) == ("s cross_en", 1.0, 0.5)
     assert (chinese.set, chinese.recall, chinese.mrr) == ("s cross_zh", 1.0, 1.0)
     assert english.queries == chinese.queries == 1
+
+
+def test_sessions_are_read_of_questions_with_an_answer(tmp_path):
+    """A question of a category without answers has no evidence session."""
+    (tmp_path / "documents.jsonl").write_text(
+        '{"uri": "viking://user/memories/a/0", "text": "t"}\n'
+    )
+    asked = [
+        {"id": i, "text": "q", "scope": "viking://", "category": kind, "sessions": ["a"]}
+        for i, kind in (("one", "ssu"), ("two", "abs"))
+    ]
+    (tmp_path / "queries.jsonl").write_text("".join(json.dumps(one) + "\n" for one in asked))
+    rows = "".join(f"{i}\tviking://user/memories/a/0\t1\n" for i in ("one", "two"))
+    (tmp_path / "qrels.tsv").write_text("query\turi\tgrade\n" + rows)
+    assert [query.sessions for query in read_queries(tmp_path)] == [{"a"}, set()]
+
+
+def test_a_session_counts_once_at_its_best_turn():
+    """Ten turns of a session leave room for nine other sessions among the first ten."""
+    turns = [f"viking://m/s{i}/{turn}" for i, turn in ((1, 0), (2, 5), (1, 3), (3, 1), (2, 0))]
+    assert sessions_of(turns) == ["viking://m/s1", "viking://m/s2", "viking://m/s3"]
+
+
+def test_session_figures_are_shares_of_questions(monkeypatch):
+    """One of two questions has its evidence among five, and all of it among ten sessions."""
+    rankings = {
+        "near": [*[f"s/{i}" for i in range(20)], "a/0", "b/0"],
+        "far": [*[f"s{i}/0" for i in range(5)], "a/0", *[f"t{i}/0" for i in range(5)], "b/0"],
+    }
+
+    def method(_client, query, _limit=0):
+        return [f"viking://{turn}" for turn in rankings[query.text]]
+
+    monkeypatch.setattr("benchmarks.quality.METHODS", (method,))
+    evidence = frozenset(("viking://a", "viking://b"))
+    asked = [Query(text, "", "", frozenset("x"), frozenset(), evidence) for text in rankings]
+    [row] = _by_session(None, "set", asked)
+    assert (row.any_of_5, row.all_of_10, row.queries) == (0.5, 0.5, 2)
+
+
+def test_the_first_method_of_a_set_is_that_of_most_ndcg():
+    """Find is first if it ties, else it is behind by the difference."""
+    rows = [
+        Row(name, method, ndcg, 0.0, 0.0, 0.0, 0.0, 1)
+        for name, method, ndcg in (
+            ("a", "rrf", 0.5),
+            ("a", "find", 0.5),
+            ("b", "rrf", 0.6),
+            ("b", "find", 0.55),
+        )
+    ]
+    lines = [line.split() for line in first_methods(rows).splitlines()]
+    assert lines[1:] == [
+        ["a", "find", "0.500", "0.500", "0.000"],
+        ["b", "rrf", "0.600", "0.550", "0.050"],
+    ]

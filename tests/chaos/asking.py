@@ -303,7 +303,7 @@ class _Asking:
             no_touch=True,
             min_revision=0,
         )
-        found = MemorySearch(self._engine, query, "").answer(None).memories
+        found = MemorySearch(self._engine, query).answer([None]).memories
         return {f"memory {m.entry.id}": [m.content, *_fields(m.entry)] for m in found}
 
     def _key_texts(self) -> Answer:

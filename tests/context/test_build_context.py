@@ -198,3 +198,18 @@ def test_sources_are_bounded_before_they_are_read(filled: MessageClient) -> None
     assert reply.citations
     items = [(uri, 1, 1.0) for uri in uris]
     assert filled.build_context(items=items, max_tokens=1000).citations
+
+
+def test_a_memory_shows_its_day(client: MessageClient) -> None:
+    """A memory has the day when it was last said before it; a document has none."""
+    client.put([Draft(f"{TOP}/tram.md", content="The tram is blue.")])
+    for day, text in ((3, "Rode the tram."), (5, "Missed the tram.")):
+        client.remember(text, f"notes{day}", time=f"2026-03-{day:02}T12:00:00Z")
+    for source in (
+        {"find": find_request("tram", limit=10)},
+        {"retrieve": retrieve_request("tram", mode=Mode.KEYWORD)},
+    ):
+        text = client.build_context(**source, max_tokens=500, reserve_tokens=0).text
+        assert "] (2026-03-03) Notes3\nRode the tram." in text
+        assert "] (2026-03-05) Notes5\nMissed the tram." in text
+        assert "] The tram is blue." in text

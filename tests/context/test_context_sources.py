@@ -22,7 +22,7 @@ def test_a_hit_whose_passages_do_not_fit_is_a_whole_context(tmp_path: Path) -> N
     drafts = [Draft(f"viking://resources/{i}.md", content=f"harbour {i} " * 300) for i in range(5)]
     engine.writable_store.put([prepare(draft) for draft in drafts]).result()
     found = find(compile_find(engine, FindQuery("harbour", limit=5), LOCAL))
-    sources = _of_find(found, Stage("embed", 0.0, 0.0), 2000)
+    sources = _of_find(engine, found, Stage("embed", 0.0, 0.0), 2000)
     uris = [found.snapshot.uri(hit.row) for hit in found.hits]
     assert list(dict.fromkeys(piece.uri for piece in sources.pieces)) == uris
     whole = [piece.uri for piece in sources.pieces if not piece.text]

@@ -13,8 +13,9 @@ from rich.console import Console, RenderableType
 
 from vikingd.ctl import render, trace_tree
 from vikingd.pb.contexts_pb2 import Context
-from vikingd.pb.retrieval_pb2 import FindResponse, ScoreParts
+from vikingd.pb.retrieval_pb2 import FindResponse, FindTrace, ScoreParts
 
+TOP = "viking://resources"
 LONG_URI = "viking://resources/fastapi/en/docs/advanced/response-change-status-code.md"
 
 
@@ -91,6 +92,8 @@ def answer() -> FindResponse:
                 "scopeFiles": 1000,
                 "icc": 0.1,
                 "gate": 0.6,
+                "otherScriptCap": 0.412,
+                "filesPerDirectory": 30.0,
                 "opened": 5,
                 "rounds": 2,
                 "stopReason": "STOP_REASON_OUT_OF_REACH",
@@ -176,6 +179,8 @@ def test_the_trace_is_a_tree_of_all_that_was_done(answer: FindResponse) -> None:
         "600 vectors",
         "icc 0.100",
         "gate 0.60",
+        "60% of what they may; 30.0 files per directory, so parents for 50% of that",
+        "other scripts: capped at 0.412",
         "5 opened in 2 rounds",
         LONG_URI,
         "0.81·smoothed 0.430",
@@ -257,3 +262,35 @@ def test_the_first_and_the_last_of_all_times_can_be_shown(
         monkeypatch.undo()
         time.tzset()
     assert shown[:7] in ("0001-01", "9999-12")
+
+
+def test_a_footer_names_the_questions_of_a_request():
+    """Several questions are one line; one question is none."""
+    several = FindResponse(total=2, questions=["Who is Ada?", "where is\nthe key?"])
+    assert shown(render.find_footer(several), 100)[1:] == [
+        "2 questions: Who is Ada? · where is the key?"
+    ]
+    assert len(shown(render.find_footer(FindResponse(total=2)), 100)) == 1
+
+
+def test_a_result_names_its_twin():
+    """A table has a line with the same page in another language."""
+    uris = f"{TOP}/docs/zh/x.md", f"{TOP}/docs/en/x.md"
+    reply = FindResponse()
+    for uri, twin in (uris, (f"{TOP}/y.md", "")):
+        reply.resources.add(uri=uri, is_leaf=True, twin=twin, score=0.5)
+    text = "\n".join(shown(render.find_table(reply), 100))
+    assert text.count("also: ") == 1
+    assert f"also: {uris[1]}" in text
+
+
+def test_a_trace_of_several_questions_has_a_walk_for_each():
+    """Each question stands above its own terms."""
+    reply = FindResponse(
+        trace=FindTrace(question="Who is Ada?", terms=["ada"]),
+        further_traces=[FindTrace(question="where is the key?", terms=["key"])],
+    )
+    lines = [line.lstrip("│├└─ ") for line in shown(trace_tree.trace_tree(reply), 100)]
+    assert lines.index("Who is Ada?") < lines.index("query: ; terms: ada")
+    assert lines.index("query: ; terms: ada") < lines.index("where is the key?")
+    assert lines.index("where is the key?") < lines.index("query: ; terms: key")

@@ -329,5 +329,5 @@ def recalled(engine: Engine) -> set[tuple[Said, int]]:
     )
     return {
         (Said(m.content, m.entry.reinforcement, m.entry.access_count), m.entry.id)
-        for m in MemorySearch(engine, query, "").answer(None).memories
+        for m in MemorySearch(engine, query).answer([None]).memories
     }

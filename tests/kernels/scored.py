@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from viking_kernels import bm25, hierarchy, opening, texts
+from viking_kernels import bm25, hierarchy, node_scores, opening
 from viking_kernels import scope as scopes
 from viking_kernels.arrays import Search, Vectors, decode_file
 from viking_kernels.titles import score_titles
@@ -16,11 +16,11 @@ class Scored:
 
     def __init__(self, world: World, top: Directory | None = None) -> None:
         self.top, self.query = top or world.random_directory(), world.query()
-        self.snapshot, self.scope, mean = world.scope_of(self.top)
+        self.snapshot, self.scope, self.centroids = world.scope_of(self.top)
         scope, tree = self.scope, self.snapshot.tree
         self.tree = tree
         self.inside = scopes.tail_directories(tree.directories, scope)
-        self.compared = compared(self.query, mean)
+        self.compared = compared(self.query, self.centroids)
         self.vectors = self.snapshot.vectors
         self.size = scope.dir_high - scope.dir_low + len(self.inside)
         self.scratch = room(self.snapshot)
@@ -45,17 +45,17 @@ class Scored:
         search = self.search_of(vectors)
         if not exact and row < self.scope.base_dirs:
             low, high = self.tree.directories.texts[row : row + 2].tolist()
-            texts.score_codes(low, high, search)
+            node_scores.score_codes(low, high, search)
         return opening.score_files(row, exact, search)
 
     def text_score(self, key: int, *, exact: bool = True) -> tuple[float, float]:
         """Return the node score of a text and its error bound."""
         row = self.text_row[key]
         if exact:
-            return texts.text_score(row, self.search), 0.0
+            return node_scores.text_score(row, self.search), 0.0
         if row >= self.scope.base_texts:
-            return texts.text_score_from_code(row, self.search)
-        texts.score_codes(row, row + 1, self.search)
+            return node_scores.text_score_from_code(row, self.search)
+        node_scores.score_codes(row, row + 1, self.search)
         return float(self.scratch.code_scores[0]), float(self.scratch.code_errors[0])
 
     def search_of(self, vectors: Vectors | None) -> Search:

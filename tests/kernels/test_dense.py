@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from viking_kernels import dense, find, simd, texts
+from viking_kernels import dense, find, node_scores, simd
 from viking_kernels.arrays import RawQuery, Search, Vectors
 from viking_kernels.quantize import int4_room, quantize_rows
 
@@ -297,7 +297,9 @@ def test_scripts_that_differ_are_foreign():
     """Scripts mismatch if both are known and differ."""
     for script in range(8):
         for other in range(8):
-            assert texts.script_mismatch(script, other) == naive.script_mismatch(script, other)
+            assert node_scores.script_mismatch(script, other) == naive.script_mismatch(
+                script, other
+            )
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -305,7 +307,7 @@ def test_scripts_that_differ_are_foreign():
 @pytest.mark.parametrize("use_lexical", [False, True])
 def test_what_is_missing_leaves_all_to_the_other(missing, use_dense, use_lexical):
     """A missing dense or lexical score leaves all weight to the other score."""
-    got = texts.dense_weight(missing, use_dense, use_lexical)
+    got = node_scores.dense_weight(missing, use_dense, use_lexical)
     assert got == naive.dense_weight(missing, use_dense, use_lexical)
 
 
@@ -324,14 +326,14 @@ def test_a_text_whose_code_tells_too_little_is_scored_from_its_vector():
     query = dense.prepare(RawQuery(question, 0, True, False, centroids))
     scratch = find.scratch(1, 8, 8)
     search = Search(tree, vectors, stats, query, scope, scratch)
-    texts.score_codes(0, 8, search)
+    node_scores.score_codes(0, 8, search)
     plain = naive.Query(question.astype(float), 0, {}, True, False)
     mean = centroids.raw.astype(float)
     for row, x in enumerate(raw.astype(float)):
         text = naive.Text(row, int(tree.texts.script[row]), [], x)
         score, error = scratch.code_scores[row], scratch.code_errors[row]
         told = naive.score_codes(text, naive.code_of(text), plain, mean, 0.0)
-        exact = texts.text_score(row, search)
+        exact = node_scores.text_score(row, search)
         assert score == pytest.approx(told, abs=2e-3)
         assert exact > 0.1
         assert (row in vague) == (error == 0) == (score == np.float32(exact))

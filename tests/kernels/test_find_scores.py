@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import find as kernel
 from viking_kernels.arrays import F32, FINAL, I32, NODE, decode_file
+from viking_kernels.other_script import BEST_BY_WORDS
 from viking_kernels.scope import place
 from viking_kernels.walk import EXHAUSTED
 
@@ -108,6 +109,8 @@ def test_exact_scores_are_those_of_the_formulas(shape, alpha):
         )
         compare(world, top, query, found, plain)
         assert found.sample_files == len(files_below(top))
+        assert found.files_per_directory == plain.files_per_directory
+        assert found.other_script == pytest.approx(plain.cap, abs=1e-5)
     world.close()
 
 
@@ -270,7 +273,7 @@ def test_a_walk_finds_the_best_of_what_it_saw(shape, alpha, sample, k, most, see
     opened = set(found.opened.tolist())
     lexical, _ = naive.score_scope(top, query.terms if query.use_lexical else {})
     by_words = {key for key, score in lexical.items() if score > 0}
-    if len(by_words) > kernel.BEST_BY_WORDS:
+    if len(by_words) > BEST_BY_WORDS:
         by_words = set()
     last = found.parts[-1, FINAL] if len(found.rows) >= k else 0.0
     for file in files_below(top):
@@ -422,4 +425,22 @@ def test_a_filter_leaves_the_scores_alone(shape, sample, seed):
         ]
         np.testing.assert_array_equal(bound.rows, free.rows[kept])
         np.testing.assert_array_equal(bound.parts, free.parts[kept])
+    world.close()
+
+
+def test_parents_of_many_files_count_less():
+    """With 20 files per directory, parents count for 3 / 4 of what the gate leaves."""
+    world = World(1)
+    for name in ("a", "b"):
+        world.commit([world.put(f"viking://{name}", True, world.random_texts(1))])
+        texts = [world.random_texts(1) for _ in range(20)]
+        world.commit([world.put(f"viking://{name}/{i}", False, one) for i, one in enumerate(texts)])
+    query = replace(world.query(), vector=np.ones(world.dimension), use_dense=True)
+    found = search(world.snapshot, "viking://", query)
+    assert found.files_per_directory == 20
+    assert found.gate > 0
+    assert found.parent_weight == pytest.approx(naive.parent_weight(found.gate, 20))
+    assert found.parent_weight == pytest.approx(0.5 * found.gate * 0.75)
+    plain = naive.find(world.root, query, world.prior.astype(float), None, found.gate)
+    compare(world, world.root, query, found, plain)
     world.close()

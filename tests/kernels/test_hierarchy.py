@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from viking_kernels import hierarchy, texts
+from viking_kernels import hierarchy, node_scores
 from viking_kernels import scope as scopes
 from viking_kernels.arrays import (
     DIRECTORY_FINAL,
@@ -158,7 +158,7 @@ def test_runs_of_one_script(scripts, most):
     rows = np.array(scripts, np.uint8)
     for high in range(1, len(scripts) + 1):
         for start in range(high):
-            run = texts.next_run(rows, start, high, most)
+            run = node_scores.next_run(rows, start, high, most)
             assert run == (start, naive.next_run(scripts, start, high, most), scripts[start])
 
 
@@ -253,8 +253,8 @@ def test_own_scores_of_files(shape, exact):
         row = s.file_row[file.id]
         if row < s.scope.base_files:
             low, high = s.tree.directories.texts[s.tree.files.directory[row] + np.arange(2)]
-            texts.score_codes(int(low), int(high), s.search)
-        own, bound, best, count = texts.file_score(row, not exact, s.search)
+            node_scores.score_codes(int(low), int(high), s.search)
+        own, bound, best, count = node_scores.file_score(row, not exact, s.search)
         wanted, text = naive.file_score(file, owns)
         assert own == pytest.approx(wanted, abs=1e-6)
         if s.text_id(best) != text:  # the two texts tie up to rounding
@@ -279,10 +279,10 @@ def test_of_equal_texts_the_first_is_the_best(compacted, exact):
     query = naive.Query(np.frombuffer(like[2], "<f4").astype(float), 1, {"status": 1.0})
     tree, vectors, stats = snapshot.tree, snapshot.vectors, snapshot.stats
     search = Search(tree, vectors, stats, compared(query, means), scope, room(snapshot))
-    texts.score_codes(0, scope.base_texts, search)
+    node_scores.score_codes(0, scope.base_texts, search)
     for file, text in ((world.root.files["a"], 1), (world.root.files["b"], 0)):
         row = decode_file(snapshot.find(file.uri))
-        _, _, best, _ = texts.file_score(row, not exact, search)
+        _, _, best, _ = node_scores.file_score(row, not exact, search)
         assert int(snapshot.text_id[best]) == file.texts[text].id
     world.close()
 
@@ -297,7 +297,7 @@ def test_the_best_passages_of_a_file(shape, count):
     kept = {t.id: float(np.float32(s.text_score(t.id)[0])) for t in texts_below(s.top)}
     for file in files_below(s.top):
         rows, scores = np.full(count, 7, np.int32), np.full(count, np.nan, np.float32)
-        texts.best_passages(s.file_row[file.id], s.search, rows, scores)
+        node_scores.best_passages(s.file_row[file.id], s.search, rows, scores)
         wanted = naive.best_passages(file, kept, count)
         none = count - len(wanted)
         assert [s.text_id(row) for row in rows] == wanted + [-1] * none
@@ -313,7 +313,7 @@ def test_final_scores(shape, weights, files):
     world = build(shape)
     s = Scored(world)
     weights = Weights(*weights)
-    b, below, _ = weights
+    b, below, *_ = weights
     hierarchy.propagate(s.size, weights, s.search)
     own_dirs = {key: float(s.scratch.directories[NODE, s.dir_at(key)]) for key in s.dir_row}
     above = naive.propagate(s.top, own_dirs, b, below)
@@ -327,7 +327,11 @@ def test_final_scores(shape, weights, files):
     assert windows.tolist() == [[rows[i] for i in naive.neighbour_windows(f)] for f in plain]
     parts, best = hierarchy.parts_of_files(windows, weights, s.search)
     known = {f.id: s.text_id(int(s.scratch.best[s.file_at(f.id)])) for f in plain}
-    found = naive.Found({}, {}, above, s.file_scores(), known, s.titles(), {}, 0, 0)
+    mean = s.centroids.raw.astype(float)
+    found = naive.Found(
+        *({}, {}, above, s.file_scores(), known, s.titles(), {}, 0, 0),
+        *(np.inf, 0, mean),
+    )
     lexical = {t.id: float(s.scratch.lexical[s.text_at(t.id)]) for t in texts_below(s.top)}
     finals = naive.finals_below(s.top, s.file_scores(), weights, above, s.titles())
     for i, file in enumerate(plain):
@@ -359,12 +363,20 @@ def test_icc_is_that_of_an_analysis_of_variance(shape):
     directories = list(walk(s.top))
     for part in (directories, directories[1:], directories[::2], []):
         rows = np.array([s.dir_row[d.id] for d in part], np.int32)
-        icc, count = hierarchy.intraclass_correlation(rows, s.search)
+        got = hierarchy.intraclass_correlation(rows, s.search)
         own = s.file_scores()
         groups = [[own[f.id] for f in files_in(d)] for d in part]
-        assert icc == pytest.approx(naive.intraclass_correlation(groups), abs=1e-6)
-        assert count == sum(map(len, groups))
+        assert got == pytest.approx(naive.intraclass_correlation(groups), abs=1e-6)
     world.close()
+
+
+def test_the_parent_counts_less_if_directories_are_large():
+    """The weight of the parent falls with the files per directory, from 15 on."""
+    for gate in (0.0, 0.4, 1.0):
+        for files in (0.0, 1.0, 14.9, 15.0, 30.0, 1e6):
+            got = hierarchy.parent_weight(gate, files)
+            assert got == pytest.approx(naive.parent_weight(gate, files))
+    assert hierarchy.parent_weight(1.0, 30.0) == 0.25
 
 
 @pytest.mark.deep

@@ -33,7 +33,7 @@ def with_turns(world: World) -> tuple[Snapshot, dict[int, int]]:
 
 
 @examples(60)
-@given(shapes, methods, st.integers(1, 12), st.integers(1, 12), st.sampled_from([0.0, 0.2]))
+@given(shapes, methods, st.integers(3, 12), st.integers(1, 12), st.sampled_from([0.0, 0.2]))
 @example(LARGE, kernel.EXHAUSTIVE, 4, 9, 0.0)
 @example(LARGE, kernel.BEST_FIRST, 4, 9, 0.0)
 def test_the_second_stage_is_that_of_the_formulas(shape, method, adjusted, k, threshold):

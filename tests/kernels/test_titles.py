@@ -80,14 +80,27 @@ def test_the_title_that_a_file_has_now_counts(compacted):
     before = world.snapshot
     world.commit([world.put(uri, False, text, "Status of the coffee response")])
     now, _ = scored(world, world.root, query)
-    assert [*now.values()] == pytest.approx([TITLE / 9])
-    for snapshot, title in ((before, TITLE), (world.snapshot, TITLE / 9)):
+    assert [*now.values()] == pytest.approx([TITLE / 18])
+    for snapshot, title in ((before, TITLE), (world.snapshot, TITLE / 18)):
         scope, _, _ = snapshot.scope(0)
         titles, terms = room(snapshot).titles, terms_of(snapshot, query)
         inside = scopes.tail_directories(snapshot.tree.directories, scope)
         ranges = ranges_of(terms, scope)
         score_titles(snapshot.tree.texts, scope, inside, terms, ranges, titles)
         assert titles.sum() == pytest.approx(title)
+    world.close()
+
+
+def test_a_title_of_one_word_counts_half_for_a_longer_query():
+    """One word of several adds half, even if it is the whole title; alone it adds all."""
+    world = World(4)
+    text = [(1, "all about coffee", b"")]
+    world.commit([world.put("viking://a", False, text, "Status")])
+    for terms, share in (("status",), 1.0), (("status", "code"), 0.5):
+        query = naive.Query(None, 1, dict.fromkeys(terms, 1.0))
+        got, _ = scored(world, world.root, query)
+        assert [*got.values()] == pytest.approx([TITLE * share])
+        assert got == pytest.approx(naive.score_titles(world.root, query.terms))
     world.close()
 
 

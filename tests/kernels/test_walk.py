@@ -107,7 +107,7 @@ def test_opening_a_directory(shape, weights, k):
     world = build(shape)
     s = Scored(world)
     weights = Weights(*weights)
-    b, below, share = weights
+    b, below, share, *_ = weights
     for fresh in (False, True):
         sampled(s, b)
         best, top = opening.none_yet(k), naive.none_yet(k)[1]

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import scope as scopes
-from viking_kernels.weighted_search import WeightedPlan, weighted_top
+from viking_kernels.weighted_search import WeightedPlan, score_windows, weighted_top
 
 from tests.kernels import naive
 from tests.kernels.trees import LARGE, asked, build, room, shapes, terms_of
@@ -66,6 +66,42 @@ def test_the_best_of_a_tree_are_the_plain_ones(shape, k, filtered, weights):
     for row, score, (dense, lexical) in zip(rows.tolist(), scores, parts, strict=True):
         np.testing.assert_allclose([score, dense, lexical], plain[ids[row]], atol=2e-5)
     assert rows.tolist() == [r for _, r in sorted(zip((-scores).tolist(), rows.tolist()))]  # noqa: B905
+    world.close()
+
+
+@examples(40)
+@given(shapes, st.sampled_from([(1.0, 0.0), (0.0, 1.0), (0.5, 0.5)]))
+@example(LARGE, (0.5, 0.5))
+def test_windows_are_the_plain_ones(shape, weights):
+    """The windows of some texts of a scope and their scores equal those of the plain twin."""
+    world = build(shape)
+    top, query = world.random_directory(), world.query()
+    snapshot, scope, centroids = world.scope_of(top)
+    texts, ids = snapshot.tree.texts, snapshot.text_id.tolist()
+    row_of = {text: row for row, text in enumerate(ids) if texts.tombstoned[row] > scope.revision}
+    below = sorted(t.id for file in naive.files_below(top) for t in file.texts)
+    chosen = [text for text in below if world.rng.random() < 0.3]
+    compared = asked(query, centroids)._replace(
+        use_dense=query.vector is not None, use_lexical=False
+    )
+    scratch = room(snapshot)
+    near = np.array([row_of[text] for text in chosen], np.int32)
+    windows, scores = score_windows(
+        *(snapshot.tree, snapshot.vectors, snapshot.stats, compared, scope),
+        terms_of(snapshot, query),
+        WeightedPlan(*weights, 1, near, np.zeros(0, np.uint8)),
+        scratch,
+    )
+    assert not scratch.lexical.any()
+    means = centroids.raw.astype(np.float64)
+    wanted = naive.score_windows(top, query, means, weights, set(chosen))
+    assert windows[:, 0].tolist() == sorted(row_of[text] for text in wanted)
+    for window, of_window in zip(windows.tolist(), scores.tolist(), strict=True):
+        plain = wanted[ids[window[0]]]
+        assert [ids[row] if row >= 0 else None for row in window] == [
+            one and one[0] for one in plain
+        ]
+        np.testing.assert_allclose(of_window, [one[1] if one else -1 for one in plain], atol=2e-5)
     world.close()
 
 

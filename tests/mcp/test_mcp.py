@@ -20,6 +20,7 @@ from vikingd.client import Client as Daemon
 from vikingd.mcp.mcp_server import WRITING
 from vikingd.mcp.pattern_tools import grep
 from vikingd.mcp.tool import DESCRIPTIONS
+from vikingd.mcp.tool_answers import FoundFile
 from vikingd.mcp.write_tools import write
 
 TEA = "viking://resources/drinks/tea.md"
@@ -113,6 +114,27 @@ def test_find_gives_files_with_their_passages(tree: Daemon) -> None:
         assert len(one["results"]) == 1
 
     run(test, tree.address)
+
+
+def test_find_names_the_questions_that_it_searched(tree: Daemon) -> None:
+    """Two questions in one request are two queries of the answer; one question is none."""
+
+    async def test(client: Client) -> None:
+        questions = ["How hot is oolong steeped?", "how fine is coffee ground?"]
+        found = await told(client, "find", query=" Also, ".join(questions))
+        assert found["queries"] == questions
+        assert "queries" not in await told(client, "find", query=questions[0])
+
+    run(test, tree.address)
+
+
+def test_a_result_names_its_twin_in_both_forms() -> None:
+    """A model can read the page in the other language."""
+    found = FoundFile(
+        uri="viking://resources/zh/x.md", type="resource", score=0.5, twin="viking://y"
+    )
+    assert found.model_dump()["twin"] == "viking://y"
+    assert found.text(1).endswith("\n   the same in another language: viking://y")
 
 
 def test_search_says_when_the_messages_are_not_read(tree: Daemon) -> None:

@@ -17,6 +17,7 @@ USER = "viking://user/memories"
 LAMP = "viking://projects/lamp/memories"
 NOW = datetime(2026, 3, 10, 12, tzinfo=UTC)
 SEARCH = (RecallPath.FAST, RecallPath.TIMELINE)
+STRICT = (RecallPath.FAST, RecallPath.TIMELINE, RecallPath.HYBRID)
 
 
 def contents(reply: RecallResponse) -> list[str]:

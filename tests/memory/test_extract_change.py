@@ -62,7 +62,7 @@ def entries(client: Client, uri: str = PROFILE) -> list[tuple[int, str, str]]:
 
 def asked(client: Client, query: str, at: datetime = NOW) -> RecallResult:
     """Return the answer of the hybrid path."""
-    return client.recall(query, without=SEARCH, no_touch=True, now=at)
+    return client.recall(query, without=SEARCH, profile="salience", no_touch=True, now=at)
 
 
 def _salience(parts: SalienceParts | None) -> float:

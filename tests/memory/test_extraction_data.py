@@ -38,7 +38,7 @@ from benchmarks.extraction import changes, planner_section
 from benchmarks.recall import Conversation, Turn
 from vikingd.client import Session
 from vikingd.config import load
-from vikingd.memory.entries import MAX_TEXT_CHARACTERS
+from vikingd.memory.entries import MAX_TEXT_BYTES
 from vikingd.pb.memories_pb2 import Memory
 
 TALKS = read_talks()
@@ -146,7 +146,7 @@ def test_an_obeying_model_returns_forbidden_texts(attack: Attack):
 def test_attacks_use_long_and_hidden_texts():
     """There are 20,000 characters in a message, invisible and bidi characters, and headings."""
     said = [content for attack in ATTACKS for _, content in attack.talk.messages]
-    assert 19_000 < max(map(len, said)) < MAX_TEXT_CHARACTERS
+    assert 19_000 < max(map(len, said)) < MAX_TEXT_BYTES
     assert all(any(part in text for text in said) for part in ("\u200b", "\u202e", "\U000e0073"))
     assert any("\n# " in text for text in said)
     assert any(text.startswith("---\n") for text in said)

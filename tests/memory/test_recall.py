@@ -1,11 +1,11 @@
-"""Recall over the wire: known files, the timeline and the order of the paths."""
+"""Recall over the wire in the strict form: known files, the timeline and the order of the paths."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.memory.recall_helpers import LAMP, NOW, SEARCH, USER, contents
-from vikingd.client import Draft, Passage, RecallPath
+from tests.memory.recall_helpers import LAMP, NOW, SEARCH, STRICT, USER, contents
+from vikingd.client import ClientError, Draft, Passage, RecallPath
 from vikingd.client.messages import MessageClient
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.pb.memories_pb2 import (
@@ -47,7 +47,7 @@ def test_a_query_that_names_a_known_file_gets_it_whole(
     """A query that names a known file gets the whole file as the only result, with its URI."""
     body = "# Known\n\n- one thing\n- 另一件事\n"
     client.put([Draft(uri, content=body)])
-    reply = client.recall(query, project=project, with_global=bool(project))
+    reply = client.recall(query, project=project, with_global=bool(project), paths=STRICT)
     assert reply.path == RECALL_PATH_FAST
     assert contents(reply) == [body]
     (memory,) = reply.results
@@ -96,7 +96,7 @@ def test_a_known_file_beyond_the_budget_is_cut_where_a_sentence_or_section_ends(
     sections = "".join(f"## Part {i}\n\nOne sentence here. 这是另一句话。\n\n" for i in range(40))
     client.put([Draft(f"{USER}/preferences.md", content=f"# All\n\n{sections}")])
     for budget in range(20, 200, 7):
-        reply = client.recall("preference", max_tokens=budget)
+        reply = client.recall("preference", paths=STRICT, max_tokens=budget)
         (content,) = contents(reply)
         assert reply.results[0].truncated
         assert reply.total_tokens <= budget
@@ -108,7 +108,7 @@ def test_a_known_file_beyond_the_budget_is_cut_where_a_sentence_or_section_ends(
 def test_a_budget_that_holds_nothing_of_a_known_file_is_explained(client: MessageClient) -> None:
     """A budget too small for a known file gives no result, and no other path is taken."""
     client.put([Draft(f"{USER}/preferences.md", content="𓀀𓀁𓀂𓀃𓀄𓀅𓀆𓀇𓀈𓀉")])
-    reply = client.recall("preference", max_tokens=1)
+    reply = client.recall("preference", paths=STRICT, max_tokens=1)
     assert (reply.path, list(reply.results)) == (RECALL_PATH_FAST, [])
     assert "nothing fits" in reply.reason
 
@@ -128,12 +128,12 @@ def test_a_known_file_that_says_nothing_for_long_is_cut_like_any(
     content = nothing + "\nLikes tea. " * 3000
     client.put([Draft(f"{USER}/preferences.md", content=content)])
     used = open_tokenizer("o200k_base").count(nothing)
-    (memory,) = client.recall("preference", max_tokens=used + 3000).results
+    (memory,) = client.recall("preference", paths=STRICT, max_tokens=used + 3000).results
     assert memory.truncated
     assert content.startswith(memory.content)
     assert memory.content.endswith("Likes tea.")
     assert len(memory.content) > len(nothing) + 5000
-    assert not client.recall("preference", max_tokens=used - 50).results
+    assert not client.recall("preference", paths=STRICT, max_tokens=used - 50).results
 
 
 def test_of_a_known_file_that_begins_with_a_heading_no_mere_mark_is_recalled(
@@ -141,7 +141,7 @@ def test_of_a_known_file_that_begins_with_a_heading_no_mere_mark_is_recalled(
 ) -> None:
     """A heading alone is not recalled when no text below it fits the budget."""
     client.put([Draft(f"{USER}/preferences.md", content="# All\n\n" + "One word. " * 200)])
-    told = [client.recall("preference", max_tokens=budget) for budget in range(1, 24)]
+    told = [client.recall("preference", paths=STRICT, max_tokens=budget) for budget in range(1, 24)]
     assert not told[0].results
     assert len(told[-1].results) == 1
     for content in (content for reply in told for content in contents(reply)):
@@ -178,8 +178,10 @@ DAYS = [
     ("最近有什么", [10, 9, 8, 6, 4]),
     ("anything recent?", [10, 9, 8, 6, 4]),
     ("这几天", [10, 9, 8, 6, 4]),
-    ("last week", [10, 9, 8, 6, 4]),
-    ("上周", [10, 9, 8, 6, 4]),
+    ("past week", [10, 9, 8, 6, 4]),
+    ("last week", [8, 6, 4, 3]),
+    ("最近一周", [10, 9, 8, 6, 4]),
+    ("上周", [8, 6, 4, 3]),
     ("past 10 days", [10, 9, 8, 6, 4, 3, 1]),
 ]
 
@@ -201,7 +203,7 @@ def test_words_for_days_read_the_journal_newest_first(
     journal: MessageClient, query: str, days: list[int]
 ) -> None:
     """Words for days read the journals of these days, newest first, without days in the future."""
-    reply = journal.recall(query, now=NOW)
+    reply = journal.recall(query, now=NOW, paths=STRICT)
     assert reply.path == RECALL_PATH_TIMELINE
     assert contents(reply) == [f"- note of day {d}\n" for d in days]
     assert reply.results[0].memory_type == "journal"
@@ -222,8 +224,11 @@ def test_the_day_is_that_of_the_callers_time_zone(journal: MessageClient) -> Non
 def test_the_timeline_of_both_scopes_is_one(journal: MessageClient) -> None:
     """The timeline of two scopes is sorted by day, and the global file comes first within a day."""
     journal.put([Draft(f"{LAMP}/journal/2026-03-{d:02}.md", content=f"lamp {d}") for d in (7, 9)])
-    assert contents(journal.recall("past 4 days", now=NOW, project="lamp")) == ["lamp 9", "lamp 7"]
-    both = journal.recall("past 4 days", now=NOW, project="lamp", with_global=True)
+    assert contents(journal.recall("past 4 days", now=NOW, paths=STRICT, project="lamp")) == [
+        "lamp 9",
+        "lamp 7",
+    ]
+    both = journal.recall("past 4 days", now=NOW, paths=STRICT, project="lamp", with_global=True)
     assert contents(both) == [
         "- note of day 10\n",
         "- note of day 9\n",
@@ -237,13 +242,16 @@ def test_the_timeline_keeps_to_the_budget(journal: MessageClient) -> None:
     """A day that does not fit is cut after a sentence, or skipped on request."""
     long = "It rained. " * 200
     journal.put([Draft(f"{USER}/journal/2026-03-09.md", content=long)])
-    cut = journal.recall("past 3 days", now=NOW, max_tokens=50)
+    few = {"query": "past 3 days", "now": NOW, "paths": STRICT, "max_tokens": 50}
+    cut = journal.recall(**few)
     first, second = contents(cut)
     assert (first, second[:10]) == ("- note of day 10\n", "It rained.")
     assert second.endswith("rained.")
     assert (cut.results[1].truncated, cut.total_tokens <= 50) == (True, True)
     assert "left out" in cut.reason
-    skipped = journal.recall("past 3 days", now=NOW, max_tokens=50, skip_oversize=True)
+    skipped = journal.recall(
+        "past 3 days", now=NOW, paths=STRICT, max_tokens=50, skip_oversize=True
+    )
     assert contents(skipped) == ["- note of day 10\n", "- note of day 8\n"]
 
 
@@ -259,7 +267,7 @@ def test_an_empty_journal_leads_to_the_next_path(client: MessageClient) -> None:
 def test_a_journals_blank_file_is_a_day_without_a_word(client: MessageClient) -> None:
     """An empty journal file gives the timeline no result, and no other path is taken."""
     client.put([Draft(f"{USER}/journal/2026-03-09.md", content="")])
-    reply = client.recall("yesterday", now=NOW)
+    reply = client.recall("yesterday", now=NOW, paths=STRICT)
     assert reply.path == RECALL_PATH_TIMELINE
     assert not reply.results
 
@@ -267,17 +275,56 @@ def test_a_journals_blank_file_is_a_day_without_a_word(client: MessageClient) ->
 # Paths
 
 
-def test_each_path_can_be_switched_off(journal: MessageClient) -> None:
-    """The order of paths is fast, timeline, search, and each path can be switched off."""
+def test_the_strict_form_tries_its_paths_in_their_order(journal: MessageClient) -> None:
+    """In the strict form a word decides, and the first path with an answer gives all of it."""
     journal.put([Draft(f"{USER}/preferences.md", content="- recent preference\n")])
+    fast, timeline, hybrid = STRICT
 
-    def path(*without: RecallPath) -> int:
-        return journal.recall("recent preference", now=NOW, without=without).path
+    def path(*paths: RecallPath) -> int:
+        reply = journal.recall("a recent preference of hers", now=NOW, paths=paths)
+        assert len({one.uri for one in reply.results} & {f"{USER}/preferences.md"}) == (
+            reply.path != RECALL_PATH_TIMELINE
+        )
+        return reply.path
 
-    assert path() == RECALL_PATH_FAST
-    assert path(RecallPath.HYBRID) == RECALL_PATH_FAST
-    assert path(RecallPath.FAST) == RECALL_PATH_TIMELINE
-    assert path(*SEARCH) == RECALL_PATH_HYBRID
+    assert path(fast, timeline, hybrid) == RECALL_PATH_FAST
+    assert path(fast) == RECALL_PATH_FAST
+    assert path(timeline, fast) == RECALL_PATH_TIMELINE
+    assert path(hybrid) == RECALL_PATH_HYBRID
+    nothing = journal.recall("a word", paths=[fast])
+    assert (nothing.path, list(nothing.results)) == (RECALL_PATH_UNSPECIFIED, [])
+    assert nothing.reason == "hybrid: switched off"
+
+
+def test_the_default_form_can_do_without_a_path(journal: MessageClient) -> None:
+    """Each path can be switched off in the default form."""
+    journal.put([Draft(f"{USER}/preferences.md", content="- likes notes\n")])
+
+    def path(query: str, *without: RecallPath) -> int:
+        return journal.recall(query, now=NOW, without=without).path
+
+    assert path("my preferences") == RECALL_PATH_FAST
+    assert path("my preferences", RecallPath.FAST) == RECALL_PATH_HYBRID
+    assert path("what did I do yesterday?") == RECALL_PATH_TIMELINE
+    assert path("what did I do yesterday?", *SEARCH) == RECALL_PATH_HYBRID
     nothing = journal.recall("a word", without=[RecallPath.HYBRID])
     assert (nothing.path, list(nothing.results)) == (RECALL_PATH_UNSPECIFIED, [])
     assert nothing.reason == "hybrid: switched off"
+
+
+@pytest.mark.parametrize(
+    ("paths", "without", "field"),
+    [
+        ([RecallPath.FAST, RecallPath.FAST], (), "paths[1]"),
+        ([RecallPath.HYBRID, RecallPath.FAST], (), "paths[1]"),
+        ([RecallPath.FAST], [RecallPath.FAST], "without"),
+    ],
+)
+def test_paths_that_cannot_be_tried_are_refused(
+    client: MessageClient, paths: list[RecallPath], without: list[RecallPath], field: str
+) -> None:
+    """A path twice, a path after the search, and `without` beside paths are refused."""
+    with pytest.raises(ClientError) as refused:
+        client.recall("a", paths=paths, without=without)
+    assert refused.value.reason == "INVALID_FIELD"
+    assert field in str(refused.value)

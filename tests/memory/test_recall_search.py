@@ -63,7 +63,8 @@ def test_salience_orders_what_fits_alike(client: MessageClient) -> None:
     ]
     texts = ("harbour one", "harbour two", "harbour three", "harbour four")
     client.put([entries(*texts, of=lambda i: known[i])])
-    reply = client.recall("harbour", now=NOW, no_touch=True)
+    salience = {"now": NOW, "no_touch": True, "profile": "salience"}
+    reply = client.recall("harbour", **salience)
     assert contents(reply) == ["harbour two", "harbour three", "harbour four", "harbour one"]
     for one in reply.results:
         p = one.parts
@@ -73,7 +74,7 @@ def test_salience_orders_what_fits_alike(client: MessageClient) -> None:
     assert reply.results[1].parts.recency == 1
     assert reply.results[3].parts.recency == pytest.approx(0.25)
     assert [one.reinforcement for one in reply.results] == [5, 0, 0, 0]
-    fast_fading = client.recall("harbour", now=NOW, no_touch=True, half_life_days=1)
+    fast_fading = client.recall("harbour", **salience, half_life_days=1)
     assert fast_fading.results[3].parts.recency == pytest.approx(2**-60)
 
 
@@ -88,8 +89,9 @@ def test_weights_are_by_profile_or_by_request(client: MessageClient) -> None:
     def first(**weights) -> str:
         return contents(client.recall("harbour", now=NOW, no_touch=True, **weights))[0]
 
-    assert first() == first(profile="salience") == "harbour and much else beside it"
-    assert first(profile="relevance") == "harbour"
+    assert first(profile="salience") == "harbour and much else beside it"
+    assert first(paths=[RecallPath.HYBRID]) == first(profile="salience")
+    assert first() == first(profile="relevance") == "harbour"
     assert first(weights=(1, 0, 0, 0)) == "harbour"
     assert first(weights=(0, 0, 1, 0)) == "harbour and much else beside it"
 

@@ -184,6 +184,12 @@ QUICK: dict[str, str] = {
 """Commands in a shell that take little processor time."""
 
 DEEP: dict[str, str] = {
+    _BENCH + "confidence --datasets DIR": (
+        _BENCH
+        + "quality --datasets {sets} --store {work}/kept && "
+        + _BENCH
+        + "confidence --datasets {sets} --store {work}/kept"
+    ),
     _BENCH + "ablations --datasets DIR": (
         _BENCH
         + "quality --datasets {sets} --store {work}/kept && "

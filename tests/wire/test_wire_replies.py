@@ -247,13 +247,17 @@ def test_trace_is_sent_whole() -> None:
         StopReason.OUT_OF_REACH,
         True,
         1.5,
+        0.4,
+        20.0,
         ("2026-11-24",),
+        "Who is Ada?",
     )
     sent = retrieval_pb2.FindTrace.FromString(find_trace(trace).SerializeToString())
     names = {field.name for field, _ in sent.ListFields()}
     assert names == set(sent.DESCRIPTOR.fields_by_name)
     assert sent.method == retrieval_pb2.METHOD_BEST_FIRST
     assert (sent.scope_texts, sent.rescored, sent.rounds) == (3, 5, 10)
+    assert (sent.other_script_cap, sent.files_per_directory) == (0.4, 20.0)
     assert sent.means[0].with_prior
     assert sent.directories[0].parts.final == 0.9
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from time import perf_counter
 from typing import NamedTuple
 
@@ -13,19 +14,27 @@ from vikingd.answer.deadline import Runner
 from vikingd.answer.find_hits import FindHits
 from vikingd.answer.query_planning import planned_find, planned_retrieve
 from vikingd.answer.query_vector import QueryVectors
-from vikingd.answer.reranking import find_all
 from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.shown_texts import name_of, shown
 from vikingd.context.build import BuiltContext, Plan, build
 from vikingd.context.deduplicated_parts import Piece
 from vikingd.domain import pace
-from vikingd.domain.answers import MESSAGE_BYTES, Degraded, ReplyBudget, Stage, size_of
+from vikingd.domain.answers import (
+    MESSAGE_BYTES,
+    Confidence,
+    Degraded,
+    ReplyBudget,
+    Stage,
+    size_of,
+)
+from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.find_query import FindQuery
 from vikingd.domain.hidden import marked
 from vikingd.domain.retrieve_query import Include, RetrieveQuery
 from vikingd.domain.rights import CALLER, Caller, Right
 from vikingd.engine import Engine
+from vikingd.index.snapshot import Snapshot
 from vikingd.models.rerank.rerankers import Rerankers
 
 
@@ -50,6 +59,8 @@ class Sources(NamedTuple):
     degraded: Degraded
     revision: int
     budget: ReplyBudget  # of the texts of their contexts
+    confidence: Confidence | None = None  # None for named items
+    left_out: int = 0  # pieces below the floor
 
 
 async def sources_of(
@@ -59,10 +70,12 @@ async def sources_of(
     source: Source,
     run: Runner,
     most_bytes: int,
+    floor: float | None = None,
 ) -> Sources:
     """Return the pieces of a source, of about `most_bytes`.
 
-    Contexts that the caller may not read are gone, as missing ones are.
+    Pieces of a query are left out if its confidence is below `floor`; None leaves out what is
+    NOTHING. Contexts that the caller may not read are gone, as missing ones are.
 
     Raises:
         NotFound: nothing readable exists below the target of the source.
@@ -71,17 +84,29 @@ async def sources_of(
     """
     if isinstance(source, FindQuery):
         with below("find"):
-            plan, embed = await planned_find(engine, vectors, source, run)
-            (found,) = await find_all(source.text, [plan], rerankers, run)
-        return await run.away(_of_find, found, embed, most_bytes)
+            asked = await planned_find(engine, vectors, source, run)
+            found = await asked.rerank(source.text, rerankers, run)
+        return _above(await run.away(_of_find, engine, found, asked.embed, most_bytes), floor)
     if isinstance(source, RetrieveQuery):
         with below("retrieve"):
             planned = await planned_retrieve(engine, vectors, source, run)
-            return await run.away(lambda: _of_retrieve(planned.run(), planned.embed, most_bytes))
+            return _above(
+                await run.away(
+                    lambda: _of_retrieve(engine, planned.run(), planned.embed, most_bytes)
+                ),
+                floor,
+            )
     now, revision, budget = perf_counter(), engine.snapshot.revision, ReplyBudget(most_bytes)
     pieces = await run.away(pieces_named, engine, source, CALLER.get(), budget)
     stages = Stage("embed", now, now), Stage("build", now, perf_counter())
     return Sources(pieces, stages, (), revision, budget)
+
+
+def _above(sources: Sources, floor: float | None) -> Sources:
+    """Return sources without their pieces if the confidence is below the floor."""
+    if sources.confidence is None or not sources.confidence.is_below(floor):
+        return sources
+    return sources._replace(pieces=(), left_out=len(sources.pieces))
 
 
 def built(engine: Engine, sources: Sources, plan: Plan) -> BuiltContext:
@@ -102,7 +127,7 @@ def below(field: str) -> Iterator[None]:
         raise error.below(field) from None
 
 
-def _of_find(found: FindHits, embed: Stage, most_bytes: int) -> Sources:
+def _of_find(engine: Engine, found: FindHits, embed: Stage, most_bytes: int) -> Sources:
     """Return the passages of a find, or a context as a whole if it shows none.
 
     The best passage has the score of its file. The others have less, in proportion to their own
@@ -111,6 +136,7 @@ def _of_find(found: FindHits, embed: Stage, most_bytes: int) -> Sources:
     started, snapshot, budget = perf_counter(), found.snapshot, ReplyBudget(most_bytes)
     uris = _fitting(map(snapshot.uri, (hit.row for hit in found.hits)), budget, len(found.hits))
     pieces: list[Piece] = []
+    dates = _dates(engine, snapshot, [text for hit in found.hits for text, _ in hit.passages])
     for hit, uri in zip(found.hits, uris, strict=False):
         pace.step()
         shown_of = len(pieces)
@@ -118,30 +144,53 @@ def _of_find(found: FindHits, embed: Stage, most_bytes: int) -> Sources:
             if not budget.left:
                 break
             score = hit.score * own / hit.passages[0][1]
-            pieces.append(Piece(uri, score, *snapshot.contents.passage(text, budget)))
+            passage = snapshot.contents.passage(text, budget)
+            pieces.append(Piece(uri, score, *passage, date=dates.get(text, "")))
         budget.shortened += len(hit.passages) - (len(pieces) - shown_of)
         if len(pieces) == shown_of:
             pieces.append(Piece(uri, hit.score))
     return _sources(found, embed, started, pieces, budget)
 
 
-def _of_retrieve(found: RetrieveHits, embed: Stage, most_bytes: int) -> Sources:
+def _of_retrieve(engine: Engine, found: RetrieveHits, embed: Stage, most_bytes: int) -> Sources:
     """Return the texts of a retrieval. An abstract stands for its context as a whole."""
     started, snapshot, budget = perf_counter(), found.snapshot, ReplyBudget(most_bytes)
     with_text = Include.TEXT in found.query.include
     names = [name_of(snapshot, hit.row) for hit in found.hits]
     uris = _fitting((uri for uri, _ in names), budget, len(names))
     pieces: list[Piece] = []
+    dates = _dates(engine, snapshot, [hit.row for hit in found.hits])
     for hit, uri, (_, passage) in zip(found.hits, uris, names, strict=False):
         pace.step()
         if not passage:
             pieces.append(Piece(uri, hit.score))
             continue
         section, text, start, end = shown(snapshot, hit.row, budget if with_text else None)
-        pieces.append(Piece(uri, hit.score, section, text if with_text else "", start, end))
+        shown_text, date = text if with_text else "", dates.get(hit.row, "")
+        pieces.append(Piece(uri, hit.score, section, shown_text, start, end, date=date))
     for uri, _ in found.listed.files if found.listed is not None else ():
         pieces.append(Piece(uri, 1.0))
     return _sources(found, embed, started, pieces, budget)
+
+
+def _dates(engine: Engine, snapshot: Snapshot, rows: Sequence[int]) -> dict[int, str]:
+    """Return the days in UTC when the memories among some texts were last said, by row."""
+    texts, memory = snapshot.tree.texts, int(ContextType.MEMORY)
+    chosen = [row for row in rows if snapshot.dir_type[texts.directory[row]] == memory]
+    if not chosen:
+        return {}
+    ids = [snapshot.text_id.item(row) for row in chosen]
+    known, _ = engine.store.entries(ids)
+    times = {row: known[one].time for row, one in zip(chosen, ids, strict=True) if one in known}
+    return {row: _day(time) for row, time in times.items() if time is not None}
+
+
+def _day(time: int) -> str:
+    """Return the day of a time in microseconds, in UTC; "" outside the calendar."""
+    try:
+        return f"{datetime.fromtimestamp(time // 1_000_000, UTC):%Y-%m-%d}"
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def _fitting(uris: Iterable[str], budget: ReplyBudget, count: int) -> list[str]:
@@ -165,7 +214,8 @@ def _sources(
     """Return pieces with their stages and notes; the contexts of the pieces have a new budget."""
     stages = (embed, *found.stages, Stage("reply", started, perf_counter()))
     notes = (*found.degraded, *budget.notes())
-    return Sources(pieces, stages, notes, found.snapshot.revision, ReplyBudget(budget.limit))
+    room = ReplyBudget(budget.limit)
+    return Sources(pieces, stages, notes, found.snapshot.revision, room, found.confidence)
 
 
 def pieces_named(

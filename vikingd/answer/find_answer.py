@@ -18,6 +18,7 @@ from viking_kernels.arrays import (
 )
 from viking_kernels.scope import place, row_at
 
+from vikingd.answer.confidence import features_of_find
 from vikingd.answer.find_hits import FindHits, Hit, best, merged
 from vikingd.answer.find_trace import explain
 from vikingd.answer.hit_relations import relations
@@ -29,6 +30,7 @@ from vikingd.answer.scored_scope import (
     score,
     take_scratch,
 )
+from vikingd.answer.twins import with_twins
 from vikingd.domain.answers import Stage
 from vikingd.domain.contexts import ABSTRACT, PASSAGE
 from vikingd.domain.find_query import Levels, Method, ScoreParts
@@ -43,7 +45,7 @@ def find(plan: FindPlan) -> FindHits:
     scratch = take_scratch(plan.snapshot)
     parts = [hits_of(scope, score(scope, scratch), scratch) for scope in plan.scopes]
     keep_scratch(scratch)
-    found = merged(plan, parts)
+    found = with_twins(plan, merged(plan, parts))
     found.stages = Stage("plan", plan.started, planned), Stage("score", planned, perf_counter())
     found.degraded = plan.degraded
     return found
@@ -54,13 +56,17 @@ def hits_of(scope: FindScope, scored: Scored, scratch: Scratch) -> FindHits:
     query, found, snapshot = scope.query, scored.found, scope.snapshot
     chosen: list[Hit] = []
     if query.levels != Levels.DIRECTORIES:
-        chosen += _files(scope, found)
+        threshold = query.score_threshold or 0.0
+        chosen += [hit for hit in _files(scope, found) if hit.score > threshold]
     if query.levels != Levels.FILES:
-        chosen += _best_directories(scope, found, scored.plan.threshold)
+        chosen += _best_directories(scope, found, query.score_threshold or 0.0)
     hits = best(snapshot, chosen, query.limit)
     trace = explain(scope, scored) if query.trace else None
     linked = relations(scope, scored, hits, scratch)
-    return FindHits(snapshot, hits, linked, Method(scored.plan.method), (), trace=trace)
+    features = features_of_find(scope, scored)
+    return FindHits(
+        snapshot, hits, linked, Method(scored.plan.method), (), trace=trace, features=features
+    )
 
 
 def hits_at(scope: FindScope, rows: Sequence[int]) -> FindHits:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import NamedTuple
 
+from vikingd.answer.confidence import Features, confidence_of, shown_by
 from vikingd.answer.find_trace import merged_trace
-from vikingd.domain.answers import Degraded, Stage
+from vikingd.domain.answers import NO_CONFIDENCE, Confidence, Degraded, Stage
 from vikingd.domain.contexts import Relation
 from vikingd.domain.find_query import FindTrace, Method, Rerank, ScoreParts
 from vikingd.index.snapshot import Snapshot
@@ -42,6 +43,11 @@ class FindHits:
     degraded: Degraded = ()
     trace: FindTrace | None = None
     rerank: Rerank | None = None  # None in QUICK
+    features: Features | None = None  # of one scope, for the confidence
+    confidence: Confidence = NO_CONFIDENCE
+    questions: tuple[str, ...] = ()  # of a request that asks several
+    further_traces: tuple[FindTrace, ...] = ()  # of the questions after the first
+    twins: Mapping[int, int] = field(default_factory=dict)  # the twin of each hit that has one
 
 
 def best(snapshot: Snapshot, hits: list[Hit], limit: int) -> tuple[Hit, ...]:
@@ -53,7 +59,9 @@ def best(snapshot: Snapshot, hits: list[Hit], limit: int) -> tuple[Hit, ...]:
 
 def merged(plan: FindPlan, parts: Sequence[FindHits]) -> FindHits:
     """Return the best hits of the scopes of a plan; their scores have one scale."""
+    confidence = confidence_of((part.features for part in parts), plan.model)
     if len(parts) == 1:
+        parts[0].confidence = shown_by(confidence, len(parts[0].hits))
         return parts[0]
     linked: Relations = {}
     for part in parts:
@@ -62,13 +70,15 @@ def merged(plan: FindPlan, parts: Sequence[FindHits]) -> FindHits:
     if rerank is not None:
         rounds = [one for part in parts if part.rerank is not None for one in part.rerank.rounds]
         rerank = replace(rerank, rounds=tuple(rounds))
+    hits = best(plan.snapshot, [hit for part in parts for hit in part.hits], plan.query.limit)
     return FindHits(
         plan.snapshot,
-        best(plan.snapshot, [hit for part in parts for hit in part.hits], plan.query.limit),
+        hits,
         linked,
         max((part.method for part in parts), default=Method.EXHAUSTIVE),
         tuple(stage for part in parts for stage in part.stages),
         tuple(dict.fromkeys(note for part in parts for note in part.degraded)),
         merged_trace([(part.hits[0].score if part.hits else 0.0, part.trace) for part in parts]),
         rerank,
+        confidence=shown_by(confidence, len(hits)),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
+from math import isfinite
 
 import numpy as np
 from viking_kernels import find as kernel
@@ -82,6 +83,8 @@ def explain(scope: FindScope, scored: Scored) -> FindTrace:
         _STOPPED[found.stop] if walked else StopReason.SCOPE_SCORED,
         scope.identifiers,
         found.floor_factor,
+        found.other_script if isfinite(found.other_script) else 0.0,
+        found.files_per_directory,
         tuple(_interval(*days) for days in scope.named_days),
     )
 

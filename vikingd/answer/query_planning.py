@@ -10,7 +10,10 @@ from typing import NamedTuple
 from viking_kernels.arrays import F32
 
 from vikingd.answer.deadline import Runner, wait_for_revision
+from vikingd.answer.find_answer import find
+from vikingd.answer.find_hits import FindHits
 from vikingd.answer.query_vector import QueryVectors, embedder_failed
+from vikingd.answer.reranking import find_all
 from vikingd.answer.retrieve_answer import (
     Ranked,
     RetrieveHits,
@@ -18,34 +21,67 @@ from vikingd.answer.retrieve_answer import (
     rank_words,
     retrieve,
 )
+from vikingd.answer.several_questions import answered
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.errors import EmbedderFailed, InvalidField
 from vikingd.domain.find_query import FindQuery
 from vikingd.domain.retrieve_query import Mode, RetrieveQuery
 from vikingd.domain.rights import CALLER
 from vikingd.engine import Engine
-from vikingd.plan.find_plan import FindPlan, compile_find
+from vikingd.models.rerank.rerankers import Rerankers
+from vikingd.plan.find_plan import FindPlan, are_all_light, compile_find
+from vikingd.plan.question_parts import finds_of
 from vikingd.plan.retrieve_plan import RetrievePlan, compile_retrieve
+
+
+class PlannedFind(NamedTuple):
+    """The plans of a find, one for each question that it asks, and the stage that embedded them."""
+
+    plans: tuple[FindPlan, ...]
+    embed: Stage
+
+    @property
+    def is_light(self) -> bool:
+        """True if the answer takes less time than a thread takes to start."""
+        return are_all_light(self.plans)
+
+    def run(self) -> FindHits:
+        """Return the hits by plain scores."""
+        return answered(self.plans, [find(plan) for plan in self.plans])
+
+    async def rerank(self, text: str, rerankers: Rerankers, run: Runner) -> FindHits:
+        """Return the hits in the mode of the plans; `text` is that of the request."""
+        return answered(self.plans, await find_all(text, self.plans, rerankers, run))
 
 
 async def planned_find(
     engine: Engine, vectors: QueryVectors, query: FindQuery, run: Runner
-) -> tuple[FindPlan, Stage]:
-    """Return the plan of a find, and the stage that embedded its query.
+) -> PlannedFind:
+    """Return the plans of a find, all for one snapshot.
 
-    Without a vector of the query its text is embedded.
+    Without a vector of the query the text of each of its questions is embedded.
 
     Raises:
         NotFound: nothing readable exists below the target.
         InvalidField: the target is a file, or `where` is malformed.
     """
     await wait_for_revision(engine, query.min_revision, run)
-    degraded: Degraded = ()
     started = perf_counter()
+    finds, notes = finds_of(query), [tuple[Degradation, ...]()]
     if query.vector is None:
-        query.vector, degraded = await vectors.embed_or_note(query.text, run)
-    embed = Stage("embed", started, perf_counter())
-    return await run.here(compile_find, engine, query, CALLER.get(), degraded), embed
+        made = await asyncio.gather(*(vectors.embed_or_note(one.text, run) for one in finds))
+        for one, (vector, _) in zip(finds, made, strict=True):
+            one.vector = vector
+        notes = [degraded for _, degraded in made]
+    embed, snapshot, caller = Stage("embed", started, perf_counter()), engine.snapshot, CALLER.get()
+
+    def compile_all() -> tuple[FindPlan, ...]:
+        return tuple(
+            compile_find(engine, one, caller, degraded, snapshot)
+            for one, degraded in zip(finds, notes, strict=True)
+        )
+
+    return PlannedFind(await run.here(compile_all), embed)
 
 
 class PlannedRetrieve(NamedTuple):

@@ -11,6 +11,7 @@ from vikingd.answer.deadline import Runner
 from vikingd.answer.find_answer import find
 from vikingd.answer.find_hits import FindHits, merged
 from vikingd.answer.thinking import Walk
+from vikingd.answer.twins import with_twins
 from vikingd.domain.answers import Stage, seconds_of
 from vikingd.domain.find_query import Rerank, RerankStatus
 from vikingd.models.rerank.reranker_protocol import RerankFailed
@@ -41,7 +42,8 @@ async def find_all(
         off = Rerank(RerankStatus.OFF, "no reranker is configured for the language of the query")
     else:
         parts = iter(await _reranked(query, plans, rerankers, run))
-        return tuple(merged(plan, [next(parts) for _ in plan.scopes]) for plan in plans)
+        ranked = [merged(plan, [next(parts) for _ in plan.scopes]) for plan in plans]
+        return tuple(map(with_twins, plans, ranked))
     found = await asyncio.gather(*(run.away(find, plan) for plan in plans))
     return tuple(replace(hits, rerank=off) if off else hits for hits in found)
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from viking_kernels.arrays import F32
 
+from vikingd.answer.confidence import confidence_of, features_of_texts, shown_by
 from vikingd.answer.filtered_files import Listed, list_files
 from vikingd.answer.ranked_lists import Places, RankedList, diverse, fused, places_in
 from vikingd.answer.shown_texts import key_of, name_of, vector_of
@@ -23,7 +24,7 @@ from vikingd.answer.text_ranking import (
     ranked_by_words,
 )
 from vikingd.domain import pace
-from vikingd.domain.answers import Degraded, Stage
+from vikingd.domain.answers import NO_CONFIDENCE, Confidence, Degraded, Stage
 from vikingd.domain.retrieve_query import ItemTrace, Mode, Outcome, RetrieveQuery, Rrf
 from vikingd.index.snapshot import Snapshot
 from vikingd.plan.retrieve_plan import RetrievePlan, TextScope
@@ -71,6 +72,7 @@ class RetrieveHits:
         listed: the page of a listing; else None.
         relaxed: the optional clauses that were left out.
         traces: makes the trace of a hit; None without a trace.
+        confidence: None for a listing.
     """
 
     query: RetrieveQuery
@@ -82,6 +84,7 @@ class RetrieveHits:
     listed: Listed | None = None
     relaxed: tuple[str, ...] = ()
     traces: Callable[[TextHit], ItemTrace] | None = None
+    confidence: Confidence | None = NO_CONFIDENCE
 
     @property
     def top_score(self) -> float:
@@ -100,7 +103,7 @@ def retrieve(
     """Return the texts of a plan, or the reason for their absence.
 
     Args:
-        plan: of the retrieval.
+        plan: the plan of the retrieval.
         vector: [dim] the query's embedding, of any length; None: words alone count.
         degraded: notes for the reply.
         ready: the lists that were made before, of `plan.two_sides`.
@@ -137,8 +140,18 @@ def _search(plan: RetrievePlan, vector: F32 | None, ready: Mapping[str, Ranked])
     if not hits:
         found = any(len(pool.found.rows) for pool in pools.values())
         outcome = Outcome.BELOW_THRESHOLD if found else Outcome.NO_MATCH
-    traces = _traces(pools) if query.trace else None
-    return RetrieveHits(query, plan.snapshot, hits, outcome, tuple(stages), traces=traces)
+    features = (
+        features_of_texts(scope, vector, pool.found, pool.sides) for scope, pool in pools.items()
+    )
+    return RetrieveHits(
+        query,
+        plan.snapshot,
+        hits,
+        outcome,
+        tuple(stages),
+        traces=_traces(pools) if query.trace else None,
+        confidence=shown_by(confidence_of(features, plan.model), len(hits)),
+    )
 
 
 def _listing(plan: RetrievePlan) -> RetrieveHits:
@@ -150,7 +163,7 @@ def _listing(plan: RetrievePlan) -> RetrieveHits:
         Stage("plan", plan.started, plan.compiled),
         Stage("score", started, perf_counter()),
     )
-    return RetrieveHits(query, plan.snapshot, (), outcome, stages, listed=page)
+    return RetrieveHits(query, plan.snapshot, (), outcome, stages, listed=page, confidence=None)
 
 
 # Ranking

@@ -5,24 +5,30 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from time import perf_counter
 from typing import NamedTuple
 
+from vikingd.answer.confidence import best_confidence
 from vikingd.answer.deadline import Deadline, Runner, wait_for_revision
 from vikingd.answer.find_hits import FindHits, Hit, Relations
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.reranking import find_all
+from vikingd.answer.several_questions import in_rounds, linked_of, rounds, twins_of
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import Degradation, DegradationReason, Degraded, Stage
+from vikingd.domain.answers import Confidence, Degradation, DegradationReason, Degraded, Stage
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.find_query import FindQuery, Rerank, RerankStatus
 from vikingd.domain.rights import CALLER, Caller, Right
 from vikingd.domain.search_query import PlanSource, QueryPlan, SearchQuery, TypedQuery
 from vikingd.engine import Engine
 from vikingd.index.snapshot import Snapshot
+from vikingd.models.intent import plan_rules
 from vikingd.models.intent.planner import Planner
+from vikingd.models.intent.planner_question import MAX_QUERIES
 from vikingd.models.rerank.rerankers import Rerankers
 from vikingd.plan.find_plan import FindPlan, compile_find
+from vikingd.plan.question_parts import questions_of
 
 _PLAN_SHARE = 0.5  # of the time left, for the planner
 _USERS = "viking://users"  # has a root of each type for each user
@@ -49,6 +55,20 @@ class SearchHits:
     rerank: Rerank
     stages: tuple[Stage, ...]
     degraded: Degraded = ()
+    questions: tuple[str, ...] = ()  # of a task that asks several; () if a model made the plan
+
+    def merged(self, limit: int) -> FindHits | None:
+        """Return the best hits of all queries; None of none."""
+        if self.questions and self.plan.source is PlanSource.NONE:
+            hits = in_rounds([one.hits for one in self.found], limit)
+            linked, twins = linked_of(self.found), twins_of(self.found)
+            return replace(self.found[0], hits=hits, linked=linked, twins=twins)
+        return merged(self.found, limit)
+
+    @property
+    def confidence(self) -> Confidence:
+        """The confidence of the query that the scope is most likely about."""
+        return best_confidence(hits.confidence for hits in self.found)
 
 
 class Searcher:
@@ -73,6 +93,7 @@ class Searcher:
         left = deadline.left()
         seconds = None if left is None else left * _PLAN_SHARE
         made = await self._models.planner.plan(query.text, query.session, seconds)
+        made = with_questions(made, questions_of(query.text))
         return planned_for(made, query), Stage("intent", started, perf_counter())
 
     async def answer(
@@ -92,7 +113,16 @@ class Searcher:
             degraded = {failed: None, **degraded}
         stages = planning, Stage("queries", planning.ended, perf_counter())
         revision = found[0].snapshot.revision if found else self._engine.snapshot.revision
-        return SearchHits(plan, found, revision, rerank_of(found), stages, tuple(degraded))
+        questions = () if plan.source is PlanSource.MODEL else questions_of(query.text)
+        return SearchHits(
+            plan,
+            found,
+            revision,
+            rerank_of(found),
+            stages,
+            tuple(degraded),
+            questions if len(questions) > 1 else (),
+        )
 
     async def _found(
         self, plan: QueryPlan, query: SearchQuery, run: Runner
@@ -120,6 +150,19 @@ class Searcher:
         plans = await run.away(compile_all)
         found = await find_all(query.text, plans, self._models.rerankers, run)
         return tuple(replace(hits, stages=(embed, *hits.stages)) for hits in found)
+
+
+def with_questions(plan: QueryPlan, questions: Sequence[str]) -> QueryPlan:
+    """Return a plan that no model made, with the queries for each question of the request."""
+    if plan.source is PlanSource.MODEL or len(questions) == 1:
+        return plan
+    if plan.source is PlanSource.RULES:
+        each = [plan_rules.plan(question)[0] for question in questions]
+    else:
+        each = [(TypedQuery(one, ContextType.UNSPECIFIED, priority=1),) for one in questions]
+    queries = list(chain.from_iterable(rounds(each, lambda one: (one.query, one.context_type))))
+    queries = sorted(queries[:MAX_QUERIES], key=lambda one: one.priority)
+    return replace(plan, queries=tuple(queries))
 
 
 def planned_for(plan: QueryPlan, query: SearchQuery) -> QueryPlan:
@@ -180,7 +223,8 @@ def merged(found: Sequence[FindHits], limit: int) -> FindHits | None:
         if len(kept) == limit:
             break
         kept[hit.row] = None
-    return replace(found[0], hits=[hit for hit in in_order if hit.row in kept], linked=linked)
+    chosen = [hit for hit in in_order if hit.row in kept]
+    return replace(found[0], hits=chosen, linked=linked, twins=twins_of(found))
 
 
 def rerank_of(found: Sequence[FindHits]) -> Rerank:

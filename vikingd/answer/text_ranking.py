@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from viking_kernels import flat, weighted_search
-from viking_kernels.arrays import F32, I32, I64, TEXTS, RawQuery
+from viking_kernels.arrays import F32, F64, I32, I64, TEXTS, U8, RawQuery, decode_file, is_file
 from viking_kernels.dense import prepare
-from viking_kernels.find import NO_ROWS
-from viking_kernels.scope import tail_directories
+from viking_kernels.find import ALL_FILES, NO_ROWS
+from viking_kernels.hierarchy import NEIGHBOUR_WEIGHT
+from viking_kernels.scope import place, tail_directories
 
 from vikingd.answer.ranked_lists import RankedList
 from vikingd.answer.scored_scope import keep_scratch, take_scratch
 from vikingd.answer.shown_texts import name_of
 from vikingd.domain.retrieve_query import Rrf
+from vikingd.domain.text import NONE
 from vikingd.plan.retrieve_plan import TextScope
 
 DEEPER = 4
@@ -24,6 +26,15 @@ A boost can bring a later text first, and of equal scores the URI decides.
 """
 
 MOST_DEPTH = 16_000
+
+HALVES = (0.5, 0.5)
+"""The weights of dense and lexical in the node score of a find."""
+
+FILE_WEIGHT = 0.25
+"""The share b of the file in the score of a passage."""
+
+OWN_SCRIPT = 10
+"""The first texts in the query's script that tell how words compare with meaning, at most."""
 
 
 def ranked_by_words(scope: TextScope, depth: int) -> RankedList:
@@ -58,6 +69,98 @@ def lists(scope: TextScope, vector: F32 | None, depth: int) -> tuple[RankedList,
     return (ranked_by_both(scope, vector, weights, depth),)
 
 
+def ranked_in_files(
+    scope: TextScope, vector: F32, depth: int, also: Sequence[str] = ()
+) -> RankedList:
+    """Rank the passages of files by both, with their neighbours and their file.
+
+    At most `depth`, and with `also` as many of these files.
+
+        final = (1 - b) * smoothed + b * best of the file
+
+    `smoothed` is that of a find: the mean of a passage's score and those of the passages before and
+    after it, which weigh NEIGHBOUR_WEIGHT each. The score of a file is the best one of its texts,
+    its abstract included. The candidates are the first `depth` texts by their own scores, and their
+    neighbours. A find's gate is not used: it spares files whose parent says nothing new, but here
+    the file's score is one of its own passages, never a mean.
+    """
+    found = ranked_by_both(scope, vector, HALVES, depth)
+    rows = found.rows
+    if also and len(allowed := _mask(scope, also)):
+        more = _first(
+            scope, depth, lambda more: _look_by_both(scope, vector, HALVES, more, allowed)
+        )
+        rows = np.union1d(rows, more.rows).astype(np.int32)
+        depth *= 2
+    windows, scores = _windows(scope, vector, rows)
+    scores *= _script_weights(scope, vector, found, windows)
+    texts = scope.snapshot.tree.texts
+    files, at = np.unique(texts.file[windows[:, 0]], return_inverse=True)
+    best = np.zeros(len(files))
+    np.maximum.at(best, at, scores[:, 0])
+    there = scores >= 0
+    shares = there * np.array([1.0, NEIGHBOUR_WEIGHT, NEIGHBOUR_WEIGHT])
+    smoothed = _sum_of_three(shares * scores) / _sum_of_three(shares)
+    final = (1.0 - FILE_WEIGHT) * smoothed + FILE_WEIGHT * best[at]
+    order = np.lexsort((windows[:, 0], -final))
+    order = order[texts.ordinal[windows[order, 0]] > 0]
+    ranked = RankedList(windows[order, 0], final[order], found.is_full)
+    order = _by_name(scope, ranked, depth)[:depth]
+    return RankedList(ranked.rows[order], ranked.scores[order], found.is_full)
+
+
+def _script_weights(ranked: TextScope, vector: F32, found: RankedList, windows: I32) -> F64:
+    """Return the factors [m, 3] of scores: (1 + r) / 2 for texts in another script, else 1.
+
+    Meaning alone judges such a text, which mostly scores higher than words. r is the median of
+    lexical / dense, at most 1, of the first OWN_SCRIPT texts in the query's script.
+    """
+    scripts, script = ranked.snapshot.tree.texts.script, ranked.script(vector)
+    weights = np.ones(windows.shape)
+    others = (scripts[windows] != script) & (scripts[windows] != NONE)
+    if script == NONE or found.parts is None or not others.any():
+        return weights
+    own = np.isin(scripts[found.rows], (script, NONE)).nonzero()[0][:OWN_SCRIPT]
+    if len(own):
+        dense, lexical = found.parts[own].T
+        ratios = np.minimum(1.0, lexical / np.maximum(dense, 1e-9))
+        weights[others] = (1.0 + float(np.median(ratios))) / 2.0
+    return weights
+
+
+def _mask(ranked: TextScope, uris: Sequence[str]) -> U8:
+    """Return uint8 [files of the scope]: 1 for the files of these URIs; [0] if there is none."""
+    low, high, base = ranked.ends(files=True)
+    snapshot = ranked.snapshot
+    allowed = np.zeros(high - low + len(snapshot.file_id) - base, np.uint8)
+    nodes = (snapshot.find(uri) for uri in uris)
+    files = [decode_file(node) for node in nodes if node is not None and is_file(node)]
+    inside = [place(file, low, high, base) for file in files if low <= file < high or file >= base]
+    allowed[inside] = 1
+    return allowed if inside else ALL_FILES
+
+
+def _sum_of_three(columns: F64) -> F64:
+    """Return the sum of three columns [n, 3], added in their order."""
+    return columns[:, 0] + columns[:, 1] + columns[:, 2]
+
+
+def _windows(ranked: TextScope, vector: F32, rows: I32) -> tuple[I32, F64]:
+    """Return texts with the passages beside them, and their scores; see `score_windows`."""
+    snapshot = ranked.snapshot
+    scratch = take_scratch(snapshot)
+    found = weighted_search.score_windows(
+        *ranked.arrays,
+        ranked.asked(vector, ranked.script(vector), dense=True, lexical=False),
+        ranked.scope,
+        snapshot.terms(ranked.terms.hashes, ranked.terms.weights),
+        weighted_search.WeightedPlan(*HALVES, 1, rows, ALL_FILES),
+        scratch,
+    )
+    keep_scratch(scratch)
+    return found
+
+
 def _look_by_words(ranked: TextScope, depth: int) -> RankedList:
     snapshot, scope, terms = ranked.snapshot, ranked.scope, ranked.terms
     if not len(terms.hashes):
@@ -75,7 +178,11 @@ def _look_by_words(ranked: TextScope, depth: int) -> RankedList:
 
 
 def _look_by_both(
-    ranked: TextScope, vector: F32, weights: tuple[float, float], depth: int
+    ranked: TextScope,
+    vector: F32,
+    weights: tuple[float, float],
+    depth: int,
+    allowed: U8 | None = None,
 ) -> RankedList:
     snapshot = ranked.snapshot
     asked = ranked.asked(vector, ranked.script(vector), dense=True, lexical=False)
@@ -86,7 +193,10 @@ def _look_by_both(
         ranked.scope,
         snapshot.terms(ranked.terms.hashes, ranked.terms.weights),
         weighted_search.WeightedPlan(
-            *weights, depth, _near(ranked, asked, weights, depth), ranked.allowed_files
+            *weights,
+            depth,
+            _near(ranked, asked, weights, depth),
+            ranked.allowed_files if allowed is None else allowed,
         ),
         scratch,
     )

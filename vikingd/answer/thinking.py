@@ -95,8 +95,8 @@ class Walk:
     which is used if the reranker fails.
 
     Args:
-        scope: of the find.
-        started: the time of the compilation of its plan.
+        scope: the find and its scope.
+        started: the time when the compilation of the plan began, by `perf_counter`.
         degraded: notes for the reply.
     """
 

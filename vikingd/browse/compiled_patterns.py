@@ -116,7 +116,7 @@ class Glob(NamedTuple):
     Attributes:
         pattern: for a path with a slash at its end.
         base: the path of a directory that all matches are below; "" for the target.
-        is_for_directories: it ends with a slash.
+        is_for_directories: True if the pattern ends with a slash.
     """
 
     pattern: Pattern

@@ -28,8 +28,8 @@ class Line(NamedTuple):
 class LineSearch:
     """A search with one pattern.
 
-    RE2 cannot be interrupted. So a text is searched in slices that end at line ends. A line that
-    is longer than a slice is searched in windows. Each has a quarter in common with the next one.
+    RE2 cannot be interrupted. So a text is searched in pieces that end at line ends. A line that
+    is longer than a piece is searched in windows. Each has a quarter in common with the next one.
     A longer match may be missed there, or cut.
     """
 

@@ -115,7 +115,7 @@ from vikingd.client.results import (
 from vikingd.client.retrieval_calls import find as find_request
 from vikingd.client.retrieval_calls import retrieve as retrieve_request
 from vikingd.client.values import vector_bytes
-from vikingd.domain.answers import Degradation, DegradationReason
+from vikingd.domain.answers import Confidence, Degradation, DegradationReason, Strength
 from vikingd.domain.contexts import ContextType, Entry, Passage, Relation
 from vikingd.domain.extract import ExtractSource, MemoryKind
 from vikingd.domain.find_query import (
@@ -152,9 +152,9 @@ Draft = Document
 __all__ = [
     "DEFAULT_ADDRESS", "DEFAULT_TIMEOUT", "AddResult", "AlreadyExists", "AsyncClient",
     "AsyncMemories", "BackupPiece", "Boost", "BuiltContext", "Citation", "CitationStyle", "Client",
-    "ClientError", "Context", "ContextItem", "ContextOrder", "ContextPassage", "ContextType",
-    "Corrupt", "CreatedKey", "DeadlinePassed", "Degradation", "DegradationReason", "DeleteResult",
-    "DeletedTenant", "DiskFull", "Document", "Draft", "DropReason", "DroppedPiece",
+    "ClientError", "Confidence", "Context", "ContextItem", "ContextOrder", "ContextPassage",
+    "ContextType", "Corrupt", "CreatedKey", "DeadlinePassed", "Degradation", "DegradationReason",
+    "DeleteResult", "DeletedTenant", "DiskFull", "Document", "Draft", "DropReason", "DroppedPiece",
     "EmbedderFailed", "EmbedderRefused", "EmbedderStats", "EmbedderTimedOut", "Entry",
     "ExtractResult", "ExtractSource", "ExtractedMemory", "Failure", "FieldViolation", "FindResult",
     "FindTrace", "ForgetResult", "GlobEntry", "Grant", "GrepMatch", "HistoryLost", "ImportSummary",
@@ -163,16 +163,15 @@ __all__ = [
     "MemoryKind", "MemoryState", "Method", "Mode", "MoveResult", "NodeKind", "NotFound",
     "OptimizeResult", "Outcome", "Overloaded", "Passage", "PermissionDenied", "PlanSource",
     "PutOutcome", "PutRefusal", "PutResult", "PutSummary", "QueryHit", "QueryPlan", "QueryResult",
-    "QueueStats",
-    "QuotaExceeded", "ReadOnly", "RecallPath", "RecallResult", "ReembedResult", "RefusedMemory",
-    "ReinforceResult", "Relation", "RememberOutcome", "RememberResult", "Rerank", "RerankRound",
-    "RerankStatus", "RetrieveResult", "RetrievedItem", "RevisionDiffers", "RevisionNotReached",
-    "Right", "RotatedKey", "Rrf", "SalienceParts", "ScoreParts", "SearchMode", "SearchResult",
-    "SearchSession", "Session", "SessionMessage", "SparedMemory", "Stats", "StopReason",
-    "Stopping", "StoreAway", "StoreDamaged", "StoreFailed", "StoreInUse", "StoreMismatch",
-    "Tenant", "TenantList",
-    "TimedOut", "TooLarge", "TracedDirectory", "TracedMean", "TypedQuery", "Unauthenticated",
-    "Unreachable", "Unreadable", "Unsendable", "VerifyReport", "WeightedSum", "context_input",
-    "context_items", "find_request", "retrieve_request", "vector_bytes",
+    "QueueStats", "QuotaExceeded", "ReadOnly", "RecallPath", "RecallResult", "ReembedResult",
+    "RefusedMemory", "ReinforceResult", "Relation", "RememberOutcome", "RememberResult", "Rerank",
+    "RerankRound", "RerankStatus", "RetrieveResult", "RetrievedItem", "RevisionDiffers",
+    "RevisionNotReached", "Right", "RotatedKey", "Rrf", "SalienceParts", "ScoreParts", "SearchMode",
+    "SearchResult", "SearchSession", "Session", "SessionMessage", "SparedMemory", "Stats",
+    "StopReason", "Stopping", "StoreAway", "StoreDamaged", "StoreFailed", "StoreInUse",
+    "StoreMismatch", "Strength", "Tenant", "TenantList", "TimedOut", "TooLarge", "TracedDirectory",
+    "TracedMean", "TypedQuery", "Unauthenticated", "Unreachable", "Unreadable", "Unsendable",
+    "VerifyReport", "WeightedSum", "context_input", "context_items", "find_request",
+    "retrieve_request", "vector_bytes",
 ]
 # fmt: on

@@ -107,7 +107,7 @@ def wrong_type(name: str, value: object, wanted: str, example: str = "") -> Type
 
     Args:
         name: the argument.
-        value: its value.
+        value: the value of the argument.
         wanted: the types that it may have, such as "a str".
         example: a right value; "": that of the argument's name.
     """
@@ -123,7 +123,7 @@ def checked(function: Callable[P, T], name: str = "") -> Callable[P, T]:
     is given by its name means its default, unless its annotation allows None.
 
     Args:
-        function: its annotations are strings.
+        function: the function; its annotations are strings.
         name: the name of the function in errors; "": its own.
     """
     call = name or function.__name__

@@ -36,7 +36,7 @@ class Client(Connection, BlockingMethods):
     raise ClientError or one of its subclasses in vikingd.client.client_errors.
 
     Args:
-        address: of the daemon: HOST:PORT, unix:PATH, or vikings://HOST:PORT for TLS; several IP
+        address: the daemon's: HOST:PORT, unix:PATH, or vikings://HOST:PORT for TLS; several IP
             addresses with commas between them; None: VIKINGD_ADDRESS in the environment, else
             127.0.0.1:7716.
         timeout: deadline of each call in seconds, retries included; None: no deadline.

@@ -60,8 +60,8 @@ class Daemon:
             (SERVER_NOT_STARTED).
 
     Attributes:
-        address: its address.
-        pid: its process id.
+        address: the address of the daemon.
+        pid: the process id of the daemon.
     """
 
     def __init__(

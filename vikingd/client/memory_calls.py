@@ -24,7 +24,7 @@ from vikingd.client.values import (
     set_fusion,
     vector_bytes,
 )
-from vikingd.domain.answers import Degraded
+from vikingd.domain.answers import Confidence, Degraded
 from vikingd.domain.extract import ExtractSource, MemoryKind
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve_query import Rrf, WeightedSum
@@ -91,6 +91,9 @@ class RecallResult(Rows[Memory]):
         revision: the revision that was searched.
         timings: the duration of each stage in seconds, in order.
         degraded: the failed or missing parts of the answer, each with its cause.
+        confidence: how far the answer can be relied on; 1 for a file or a day that the query names.
+        left_out: the number of memories that the search found and the floor left out.
+        questions: those of a request that asks several, if a search answered.
     """
 
     results: tuple[Memory, ...]
@@ -103,6 +106,9 @@ class RecallResult(Rows[Memory]):
     revision: int
     timings: Timings
     degraded: Degraded = ()
+    confidence: Confidence | None = None
+    left_out: int = 0
+    questions: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Memory]:
         return iter(self.results)
@@ -256,6 +262,8 @@ def recall(
     no_touch: bool = False,
     min_revision: int = 0,
     used: Iterable[int] = (),
+    paths: Many[RecallPath] = (),
+    floor: float | None = None,
 ) -> memories_pb2.RecallRequest:
     """Recall the memories that matter now, within a budget of tokens.
 
@@ -270,8 +278,9 @@ def recall(
         top_k: return at most this many memories; None: the daemon's default.
         limit: the same as `top_k`; give one of them.
         without: the paths to skip.
-        fusion: the fusion of meaning and words; None: WeightedSum(0.5, 0.5).
-        profile: weights by name, "salience" or "relevance"; "": the daemon's default.
+        fusion: the fusion of meaning and words; None: the scores of a find, with the memories
+            before and after one, and its file.
+        profile: weights by name, "relevance" or "salience"; "": the daemon's default.
         weights: weights of meaning, reinforcement, recency and access, which sum to 1.
         half_life_days: the days after which recency has halved; None: the daemon's default.
         now: the reference time of ages and of words such as "yesterday"; None: the clock.
@@ -280,6 +289,10 @@ def recall(
         no_touch: count no access.
         min_revision: answer from this revision or a later one.
         used: the ids of memories of earlier recalls that were used since; each counts as accessed.
+        paths: the strict form: the paths to try, in this order; a trigger word alone decides, and
+            the first path with an answer gives all of it. (): the default form.
+        floor: the least `confidence.in_scope` of an answer from a search, in [0, 1]; 0: any;
+            None: the daemon's default, which leaves out what is NOTHING.
     """
     request = memories_pb2.RecallRequest(
         query=query,
@@ -297,6 +310,8 @@ def recall(
         no_touch=no_touch,
         min_revision=min_revision,
         used=_ids((used,), "used"),
+        paths=many_of(RecallPath, paths, "paths"),
+        floor=floor,
     )
     if weights is not None:
         own = request.weights

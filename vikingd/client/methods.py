@@ -96,7 +96,7 @@ class Method(Generic[P, Made, Returned, Awaited, Message]):
     """A method as it is declared; a call of it makes a request, or the steps of several calls.
 
     Attributes:
-        name: its name.
+        name: the name of the method.
         kind: "call" for a reply, "pages" for the items of a listing, "stream" for the parts of a
             streamed reply, "steps" for several calls.
         rpc: the descriptor of its RPC; None for several calls.

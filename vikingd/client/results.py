@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
-from vikingd.domain.answers import Degraded
+from vikingd.domain.answers import Confidence, Degraded
 from vikingd.domain.contexts import ContextType, Relation
 from vikingd.domain.find_query import FindTrace, RerankStatus, ScoreParts
 from vikingd.domain.prompt import DropReason
@@ -154,6 +154,7 @@ class MatchedContext:
         relations: the linked contexts of the scope, best for this query first; at most 5.
         passages: the best passages of a file, best first; at most 3. Empty: none of them matched.
         parts: the parts of the score; only with `trace`.
+        twin: the same page in another language; "" if none was found.
     """
 
     uri: str
@@ -165,6 +166,7 @@ class MatchedContext:
     relations: tuple[Relation, ...] = ()
     passages: tuple[MatchedPassage, ...] = ()
     parts: ScoreParts | None = None
+    twin: str = ""
 
     @property
     def text(self) -> str:
@@ -230,6 +232,9 @@ class FindResult(_ByType):
         degraded: the failed or missing parts of the answer, each with its cause.
         trace: the trace of the search; only with `trace`.
         rerank: the work of the reranker; only in SearchMode.THINKING.
+        confidence: how far the answer can be relied on; weak results are there all the same.
+        questions: those of a request that asks several; each was searched by itself.
+        further_traces: the traces of the questions after the first; only with `trace`.
     """
 
     total: int
@@ -238,6 +243,9 @@ class FindResult(_ByType):
     degraded: Degraded = ()
     trace: FindTrace | None = None
     rerank: Rerank | None = None
+    confidence: Confidence | None = None
+    questions: tuple[str, ...] = ()
+    further_traces: tuple[FindTrace, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +276,8 @@ class SearchResult(_ByType):
         query_plan: the plan: its queries, its planner and the reason.
         query_results: the results of each query, in the order of the plan.
         rerank: the work of the reranker for all queries; its rounds are in query_results.
+        confidence: that of the query that the scope is most likely about.
+        questions: those of a task that asks several, if no model made the plan.
     """
 
     query_plan: QueryPlan
@@ -277,6 +287,8 @@ class SearchResult(_ByType):
     timings: Timings
     degraded: Degraded = ()
     rerank: Rerank | None = None
+    confidence: Confidence | None = None
+    questions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +323,7 @@ class RetrieveResult(Rows[RetrievedItem]):
         timings: the duration of each stage in seconds, in order.
         degraded: the failed or missing parts of the answer, each with its cause.
         next_page_token: the token of a listing's next page; "": this is the last page.
+        confidence: how far the answer can be relied on; None for a listing.
     """
 
     items: tuple[RetrievedItem, ...]
@@ -320,6 +333,7 @@ class RetrieveResult(Rows[RetrievedItem]):
     timings: Timings
     degraded: Degraded = ()
     next_page_token: str = ""
+    confidence: Confidence | None = None
 
     def __iter__(self) -> Iterator[RetrievedItem]:
         return iter(self.items)
@@ -367,6 +381,8 @@ class BuiltContext:
         revision: the texts are of this revision or a later one.
         timings: the duration of each stage in seconds, in order.
         degraded: the failed or missing parts of the answer, each with its cause.
+        confidence: that of the find or the retrieve; None if items or URIs were named.
+        left_out: the number of pieces below the floor; the text is "" then.
     """
 
     text: str
@@ -379,6 +395,8 @@ class BuiltContext:
     revision: int
     timings: Timings
     degraded: Degraded = ()
+    confidence: Confidence | None = None
+    left_out: int = 0
 
 
 class ContextItem(NamedTuple):

@@ -253,6 +253,7 @@ def build_context(
     order: ContextOrder | str = ContextOrder.SCORE,
     full_text_only: bool = False,
     no_touch: bool = False,
+    floor: float | None = None,
 ) -> retrieval_pb2.BuildContextRequest:
     """Build the text for a prompt from results, within a budget of tokens.
 
@@ -271,6 +272,8 @@ def build_context(
         order: order by score or by place in the tree.
         full_text_only: do not replace passages that do not fit by abstracts or overviews.
         no_touch: do not count the memories in the text as accessed.
+        floor: the least `confidence.in_scope` of a find or a retrieve, in [0, 1]; 0: any; None:
+            the daemon's default, which leaves out what is NOTHING.
     """
     sources = {
         "query": query or None,
@@ -297,6 +300,7 @@ def build_context(
         order=one_of(ContextOrder, order, "order"),
         full_text_only=full_text_only,
         no_touch=no_touch,
+        floor=floor,
     )
 
 

@@ -58,14 +58,15 @@ class _Block:
     text: str
     rank: int
     start: int
+    dates: str
 
 
 def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...]]:
     """Return the parts as one text with its citations; adjacent parts of a file are one passage.
 
-    Marker and section precede each passage. The section is left out if the passage begins with it
-    or follows another passage of the same section. Text that looks like a marker, in the place of a
-    marker, gets backslashes before its brackets.
+    Marker and section precede each passage; between them stand the days of a memory. The section is
+    left out if the passage begins with it or follows another passage of the same section. Text that
+    looks like a marker, in the place of a marker, gets backslashes before its brackets.
     """
     blocks = list(_blocks(parts))
     if style.order is ContextOrder.SCORE:
@@ -83,9 +84,9 @@ def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...
         follows = (block.uri, block.section) == before
         before = (block.uri, block.section)
         section = "" if states or follows else _escaped(block.section, style)
-        head = " ".join(filter(None, (marker, section)))
+        head = " ".join(filter(None, (marker, block.dates, section)))
         if head:
-            head += " " if head == marker else "\n"
+            head += "\n" if section else " "
         head = (style.separator if cited else "") + head
         text = _escaped(block.text, style)
         start = length + len(head)
@@ -169,4 +170,6 @@ def _block(run: Sequence[tuple[Segment, Part]], text: str) -> Iterator[_Block]:
     for _, other in run:
         section = common_section(section, other.section)
     rank = min(other.rank for _, other in run)
-    yield _Block(part.piece.uri, section, part.level, text, rank, first.start)
+    days = sorted({other.piece.date for _, other in run} - {""})
+    dates = f"({' to '.join(dict.fromkeys((days[0], days[-1])))})" if days else ""
+    yield _Block(part.piece.uri, section, part.level, text, rank, first.start, dates)

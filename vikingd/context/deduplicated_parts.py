@@ -1,4 +1,4 @@
-"""The parts of retrieved pieces that better pieces do not say already."""
+"""The removal of repeated text: each piece is left with the parts that no better piece has."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from vikingd.domain.prompt import DropReason
 from vikingd.domain.text import approximate_tokens, one_line
 
 MIN_REPEATED = 8
-"""Least approximate tokens of a sentence that is not repeated; shorter ones may be."""
+"""Approximate tokens from which a repeated sentence is removed; shorter ones may be repeated."""
 
 MAX_ABSTRACT, MAX_OVERVIEW = 64, 256
 """Maximum approximate tokens of an abstract and of an overview in a context."""
@@ -28,7 +28,7 @@ _SUMMARY, _PLACED = -2, -1
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One retrieved item: a passage, or with an empty `text` a whole context.
+    """One retrieved item: a passage, or a whole context if `text` is empty.
 
     `start` and `end` are code points [start, end) of the content. They are unknown if the length
     differs from that of the text.
@@ -44,6 +44,7 @@ class Piece:
     overview: str = ""
     content: str | None = None  # None if it was not read
     gone: bool = False  # there is no such context or passage
+    date: str = ""  # of a memory: the day when it was last said, as YYYY-MM-DD
 
 
 class Segment(NamedTuple):
@@ -55,12 +56,15 @@ class Segment(NamedTuple):
 
 
 Place = tuple[str, int]
-"""The content of a file, or a text of unknown place in it, which has a number of its own."""
+"""The text that code points refer to: a URI and a number.
+
+The number tells the content of the file from a summary, and from a passage of unknown place in it.
+"""
 
 
 @dataclass(slots=True)
 class Part:
-    """A piece without repetitions of better pieces; segments are in order of their place."""
+    """A piece without the text that better pieces have; `segments` are in the order of the text."""
 
     piece: Piece
     rank: int

@@ -22,7 +22,7 @@ from vikingd.client import (
 from vikingd.ctl import render
 from vikingd.ctl.command_session import Session
 from vikingd.ctl.output import Form
-from vikingd.ctl.reading import Target, Tokenizer, Where
+from vikingd.ctl.reading import Floor, Target, Tokenizer, Where
 from vikingd.pb.retrieval_pb2 import BuildContextResponse, Outcome, RetrieveResponse
 
 # The enums of the client, by their names on the command line.
@@ -109,6 +109,7 @@ def context(
         CitationName.NUMBERED
     ),
     order: Annotated[OrderName, typer.Option(help="The order of passages.")] = OrderName.SCORE,
+    floor: Floor = None,
     full: Annotated[
         bool, typer.Option("--full", help="Whole passages only, no abstracts in their place.")
     ] = False,
@@ -137,6 +138,7 @@ def context(
         citation=CitationStyle[citation.name],
         order=ContextOrder[order.name],
         full_text_only=full,
+        floor=floor,
     )
     if session.form is not Form.TEXT:
         session.show(reply)
@@ -174,6 +176,7 @@ def _items_footer(reply: RetrieveResponse) -> Text:
         footer.append(f"\nsearched without: {', '.join(reply.relaxed_clauses)}", "yellow")
     if reply.next_page_token:
         footer.append(f"\nmore: page token {reply.next_page_token}")
+    footer.append_text(render.confidence_words(reply))
     return footer.append_text(render.degraded_lines(reply.degraded))
 
 
@@ -188,4 +191,7 @@ def _sources(reply: BuildContextResponse) -> Text:
         shown.append(f" · {dropped} dropped")
     for marker, uri in dict.fromkeys((one.marker, one.uri) for one in reply.citations):
         shown.append(f"\n{marker} {uri}" if marker != f"[{uri}]" else f"\n{uri}")
+    shown.append_text(render.confidence_words(reply))
+    if reply.left_out:
+        shown.append(f"\n{reply.left_out} pieces are left out; --floor 0 shows them", "yellow")
     return shown.append_text(render.degraded_lines(reply.degraded))

@@ -58,6 +58,15 @@ Tokenizer = Annotated[
         "daemon's configuration."
     ),
 ]
+Floor = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        help="The least confidence that anything here is about this; less is left out. 0: "
+        "nothing is left out; else the daemon's default.",
+    ),
+]
 Kinds = Annotated[
     list[TypeName] | None, typer.Option("--type", help="Only this type; may be repeated.")
 ]

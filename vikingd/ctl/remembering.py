@@ -15,7 +15,7 @@ from rich.text import Text
 from vikingd.client import RecallPath
 from vikingd.ctl import render
 from vikingd.ctl.command_session import Session, text_of
-from vikingd.ctl.reading import Tokenizer
+from vikingd.ctl.reading import Floor, Tokenizer
 from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.domain.pinned_text import PIN
 from vikingd.pb import memories_pb2
@@ -71,10 +71,14 @@ def recall(
         ),
     ] = 0,
     profile: Annotated[
-        str, typer.Option(help="Weights by name: salience, or relevance for questions of fact.")
+        str, typer.Option(help="Weights by name: relevance (most evidence), or salience.")
     ] = "",
     search: Annotated[
-        bool, typer.Option("--search", help="Search, whatever file or day the query names.")
+        bool, typer.Option("--search", help="Search, whatever file or day the query asks for.")
+    ] = False,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Known file, timeline, search: the first that a word names."),
     ] = False,
     skip_oversize: Annotated[
         bool, typer.Option("--skip-oversize", help="Skip memories that are too large.")
@@ -84,6 +88,7 @@ def recall(
         list[int] | None,
         typer.Option(metavar="ID", help="A memory of an earlier recall that was used; repeatable."),
     ] = None,
+    floor: Floor = None,
     now: Now = None,
     time_zone: Zone = "",
 ) -> None:
@@ -101,10 +106,12 @@ def recall(
         tokenizer=tokenizer,
         top_k=top_k,
         profile=profile,
-        without=(RecallPath.FAST, RecallPath.TIMELINE) if search else (),
+        without=(RecallPath.FAST, RecallPath.TIMELINE) if search and not strict else (),
+        paths=_paths(search=search) if strict else (),
         skip_oversize=skip_oversize,
         no_touch=no_touch,
         used=used or (),
+        floor=floor,
         now=now,
         time_zone=time_zone,
     )
@@ -255,6 +262,11 @@ def _spared(reply: memories_pb2.ForgetResponse) -> Text:
     return text
 
 
+def _paths(*, search: bool) -> tuple[RecallPath, ...]:
+    """Return the paths of the strict form; with `search` the search alone."""
+    return (RecallPath.HYBRID,) if search else tuple(RecallPath)
+
+
 def _memories(memories: Iterable[memories_pb2.Memory]) -> Table:
     table = render.results_table("id", "score", "tokens", "said", "times", "memory", right=5)
     for memory in memories:
@@ -284,6 +296,10 @@ def _footer(reply: memories_pb2.RecallResponse) -> Text:
     )
     if reply.reason:
         text.append(f"\n{reply.reason}")
+    text.append_text(render.confidence_words(reply, "nothing is known about that"))
+    if reply.left_out:
+        text.append("; --floor 0 shows the memories all the same", "yellow")
+    text.append_text(render.questions_line(reply.questions))
     if reply.degraded:
         text.append("\n").append(render.degraded_lines(reply.degraded))
     return text

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
@@ -81,7 +82,7 @@ def find_table(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse)
             str(rank),
             f"{match.score:.3f}",
             Text(kind, TYPE_STYLES.get(kind, "")),
-            Group(name, _matched(match)),
+            Group(name, _matched(match), *_twin(match)),
         )
     return table
 
@@ -92,12 +93,31 @@ def _matched(match: retrieval_pb2.MatchedContext) -> Text:
     return passage_line("", match.abstract)
 
 
+def _twin(match: retrieval_pb2.MatchedContext) -> list[Text]:
+    """Return a line with the same page in another language, if one was found."""
+    return [Text(f"also: {match.twin}", "dim", overflow="fold")] if match.twin else []
+
+
 def passage_line(section: str, text: str) -> Text:
     """Return the beginning of a passage on one line, with its heading if there is one."""
     line = Text(style="dim", no_wrap=True, overflow="ellipsis")
     if section:
         line.append(f"{snippet(section)}: ", "italic")
     return line.append(snippet(text))
+
+
+def confidence_words(reply: Message, nothing: str = "nothing here is about this") -> Text:
+    """Return the confidence of a reply in words, on a line of its own; nothing if it is strong."""
+    if not reply.HasField("confidence"):
+        return Text()
+    confidence = reply.confidence  # type: ignore[attr-defined]
+    if confidence.strength == retrieval_pb2.STRENGTH_WEAK:
+        words = f"\nweak: probably {nothing}"
+    elif confidence.strength == retrieval_pb2.STRENGTH_NOTHING:
+        words = f"\n{nothing}"
+    else:
+        return Text()
+    return Text(f"{words} (confidence {confidence.in_scope:.2f})", "yellow")
 
 
 def find_footer(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse) -> Text:
@@ -107,7 +127,15 @@ def find_footer(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse
     footer = Text(f"{results} · revision {reply.revision} · {took:.1f} ms", "dim")
     if reply.rerank.status == retrieval_pb2.RERANK_STATUS_OFF:
         footer.append(f" · not reranked: {reply.rerank.reason}")
+    footer.append_text(confidence_words(reply))
+    footer.append_text(questions_line(reply.questions))
     return footer.append_text(degraded_lines(reply.degraded))
+
+
+def questions_line(questions: Sequence[str]) -> Text:
+    """Return a line with the questions of a request that asks several."""
+    asked = " · ".join(map(snippet, questions))
+    return Text(f"\n{len(questions)} questions: {asked}" if questions else "", "dim")
 
 
 def degraded_lines(degraded: Iterable[retrieval_pb2.Degradation]) -> Text:

@@ -21,6 +21,7 @@ _STOPPED: dict[int, str] = {
     StopReason.OUT_OF_REACH: "no directory left can hold anything better",
 }
 _DIRECTORIES_SHOWN = 40
+_MANY_FILES = 15  # see FindTrace.files_per_directory
 _VISIBLE = 5e-4  # smaller differences do not show in three digits
 _ADDED = {
     "feedback": "the meaning of the first results",
@@ -56,7 +57,9 @@ def trace_tree(reply: retrieval_pb2.FindResponse, target: str = "") -> Tree:
     """Return the trace of a Find as a tree, from its scope to its results."""
     method = render.value_name(retrieval_pb2.Method, reply.trace.method).replace("_", "-")
     tree = Tree(Text(f"{method} over {target or uris.ROOT}", "bold"), guide_style="dim")
-    _add_walk(tree, reply.trace)
+    for trace in (reply.trace, *reply.further_traces):
+        asked = tree.add(Text(trace.question, "bold", overflow="fold")) if trace.question else tree
+        _add_walk(asked, trace)
     if reply.HasField("rerank"):
         add_rerank(tree, reply.rerank)
     results = tree.add(f"results: {reply.total}")
@@ -144,12 +147,23 @@ def _add_walk(tree: Tree, trace: retrieval_pb2.FindTrace) -> None:
     if trace.dates:
         days = ", ".join(day.replace("/", " to ") for day in trace.dates)
         tree.add(Text(f"days that the query names: {days}"))
+    if trace.other_script_cap:
+        tree.add(
+            f"other scripts: capped at {trace.other_script_cap:.3f}, the best score in the script "
+            "of the query"
+        )
     for mean in trace.means:
         prior = ", mixed with the model's prior" if mean.with_prior else ""
         tree.add(f"mean {mean.script}: of {mean.vectors:,} vectors below {mean.uri}{prior}")
     weight = "nothing, the files tell themselves apart"
     if trace.gate:
         weight = f"{trace.gate:.0%} of what they may"
+        if trace.files_per_directory > _MANY_FILES:
+            share = _MANY_FILES / trace.files_per_directory
+            weight += (
+                f"; {trace.files_per_directory:.1f} files per directory, so parents for "
+                f"{share:.0%} of that"
+            )
     tree.add(
         f"icc {trace.icc:.3f} over a sample of {trace.sample_files:,} files gives gate "
         f"{trace.gate:.2f}: parents and neighbours count for {weight}"

@@ -20,7 +20,7 @@ class NodeTenants:
 
     Args:
         data: the directory of this node.
-        database: of this node.
+        database: the database of this node.
         provider: makes the vectors of new tenants.
 
     The methods raise StoreAway if the database cannot be reached.

@@ -148,7 +148,7 @@ class Tenants:
     Args:
         default: the engine of the default tenant.
         handlers: those of the default tenant.
-        shared: what all engines share.
+        shared: the parts that all engines share.
         serve: makes the services of an engine and returns their handlers.
         embedding_limit: returns the texts that a tenant may embed in a day, on any thread.
     """

@@ -17,6 +17,7 @@ from viking_kernels import _jit, arrays, flat, weighted_search, wire
 from viking_kernels import find as kernel
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
+from viking_kernels.known import known_share
 from viking_kernels.postings import of_terms
 from viking_kernels.products import products
 from viking_kernels.salience import rank
@@ -39,7 +40,7 @@ _NO_ROWS = np.zeros(0, np.int32)
 
 
 _SAY_EVERY = 5.0  # seconds
-_KERNELS = 38  # about, for the progress
+_KERNELS = 39  # about, for the progress
 
 _GC_THRESHOLD = 50_000  # the compiler makes many small objects and few cycles
 _COMPILE = "from vikingd.daemon.warm import compile_{0}; compile_{0}()"
@@ -230,6 +231,7 @@ def _find(snapshot: Snapshot) -> None:
     weights = arrays.Weights(0.0, 0.0, 0.0)
     kernel.score_nodes(_NO_ROWS, tree, vectors, stats, raw, scope, weights, scratch)
     tail_directories(tree.directories, scope)
+    known_share(tree, scope, terms)
     kernel.forget(tree.texts, scope, terms, scratch)
     products(raw.vector[None], raw.vector[None])
 
@@ -241,6 +243,7 @@ def _retrieve(snapshot: Snapshot) -> None:
     found, _ = flat.keyword_top(tree.texts, counts, scope, inside, terms, _NOTHING, 1)
     plan = weighted_search.WeightedPlan(1.0, 0.0, 1, _NO_ROWS, _NOTHING)
     weighted_search.weighted_top(tree, vectors, stats, raw, scope, terms, plan, scratch)
+    weighted_search.score_windows(tree, vectors, stats, raw, scope, terms, plan, scratch)
     rrf(found, np.array([len(found)]), np.ones(1), 60.0)
     rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
     prepare(raw)

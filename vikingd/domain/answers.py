@@ -14,7 +14,7 @@ MESSAGE_BYTES = 64
 
 
 class Stage(NamedTuple):
-    """A part of the work on an answer, with its start and end by `time.perf_counter`."""
+    """A timed step of an answer, such as "embed" or "score"; times are of `time.perf_counter`."""
 
     name: str
     started: float
@@ -27,6 +27,37 @@ def seconds_of(stages: Iterable[Stage]) -> dict[str, float]:
     for name, started, ended in stages:
         seconds[name] = seconds.get(name, 0.0) + ended - started
     return seconds
+
+
+class Strength(IntEnum):
+    """The strength of an answer; see Strength in the proto for each value."""
+
+    STRONG = 1
+    WEAK = 2
+    NOTHING = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """Calibrated probabilities; Confidence in the proto documents each field."""
+
+    in_scope: float
+    among_results: float
+    strength: Strength
+
+    def is_below(self, floor: float | None) -> bool:
+        """Return whether an answer is below a floor of in_scope; None: whether it is NOTHING."""
+        if floor is None:
+            return self.strength is Strength.NOTHING
+        return self.in_scope < floor
+
+
+NO_CONFIDENCE = Confidence(0.0, 0.0, Strength.NOTHING)
+"""The confidence of an answer without results."""
+
+
+NAMED = Confidence(1.0, 1.0, Strength.STRONG)
+"""The confidence of an answer that the question names, as a file or a day."""
 
 
 class DegradationReason(IntEnum):

@@ -43,7 +43,7 @@ def check_bytes(
 
     Args:
         file: the open backup.
-        path: its path, for errors.
+        path: the path of the backup, for errors.
         advance: called with the number of bytes after each read.
 
     Raises:

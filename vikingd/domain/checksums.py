@@ -1,9 +1,9 @@
-"""Checksums of rows: each row that is truth has one, made where the row is made.
+"""Checksums of the rows of a store. Each is computed where the values of its row are made.
 
 They are CRC-32 of the values of a row, the same in all stores. A context has two: one of its place
 and times, and one of its texts, so that a move need not read them. A text has one, too, and its
-vector another, because vectors come later. They find what disks, memory and hands change. They are
-no signature.
+vector another, because vectors come later. They detect changes by faulty disks, by faulty memory
+and by hand. They are no signature.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def context_checksum(
 
 
 def long_checksum(*values: object, parts: tuple[object, ...]) -> int:
-    """Return the same of values and of long parts, without a copy of these in another form."""
+    """Return the CRC-32 of values and of long texts or bytes, which are not converted."""
     pieces = [_bytes(part) for part in parts]
     kinds = [
         len(piece) if type(part) is str else (type(part).__name__, len(piece))
@@ -145,7 +145,7 @@ def vector_checksum(text_id: Any, revision: Any, digest: Any, vector: Any) -> in
 
 
 def renewed(kept: int | None, before: int, after: int) -> int | None:
-    """Return the checksum of a changed row, so that an earlier damage stays one.
+    """Return the checksum to write with a changed row; it is wrong again if the row was damaged.
 
     Args:
         kept: the checksum in the row.

@@ -58,11 +58,11 @@ class Extracted:
     """The proposals from a conversation.
 
     Attributes:
-        source: their origin.
+        source: the origin of the proposals.
         reason: the reason for the origin, and the parts that were left out, for people.
-        proposals: in their order, at most MAX_MEMORIES.
+        proposals: the proposals in the order of the answer, at most MAX_MEMORIES.
         refused: proposals that the answer itself rules out.
-        failed: the model was asked, and rules took its place.
+        failed: True if the model was asked and failed, so that rules took its place.
     """
 
     source: ExtractSource

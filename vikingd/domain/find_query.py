@@ -149,7 +149,10 @@ class FindTrace:
     stop_reason: StopReason
     identifiers: bool
     lexical_rescale: float
+    other_script_cap: float
+    files_per_directory: float
     dates: tuple[str, ...]
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True)

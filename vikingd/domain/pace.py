@@ -1,4 +1,4 @@
-"""Checks between the slices of long work, for cancellation and fairness.
+"""Checks within long work: for cancellation, for deadlines, and to let other work run.
 
 Code that does long work calls `step` in its loops. The code that runs the work on a thread sets the
 check of that thread with `Looking`. Without one, `step` does nothing.

@@ -73,7 +73,7 @@ class GrepQuery:
     Attributes:
         pattern: a regular expression in the syntax of RE2, or a text if `literal`.
         target_uri: the directory, or one file.
-        glob: of a directory, search only what has a path that matches; "" for all.
+        glob: search only files whose path below the directory matches; "": all files.
         context_types: search these types only; empty for all.
         with_abstracts: search abstracts too.
         after: the end of the page before; START for the first page.

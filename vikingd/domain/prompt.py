@@ -30,7 +30,11 @@ class DropReason(IntEnum):
 
 
 class RecallPath(IntEnum):
-    """The path that answered a recall: a known file, the timeline, or a search."""
+    """The way in which a recall was answered.
+
+    FAST reads a known file that the query names. TIMELINE reads days of the journal. HYBRID
+    searches all memories by meaning and words.
+    """
 
     FAST = 1
     TIMELINE = 2

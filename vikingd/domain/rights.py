@@ -116,4 +116,4 @@ LOCAL = Caller("", DEFAULT_TENANT, "", (), is_operator=True)
 """The caller where no key is needed."""
 
 CALLER: ContextVar[Caller] = ContextVar("caller", default=LOCAL)
-"""The caller of the call of this task."""
+"""The caller of the call that the present asyncio task answers."""

@@ -1,4 +1,4 @@
-"""The change feed from store to index, the backlog of vectors, and the result of a write."""
+"""The changes that a store passes to its index, the backlog of vectors, and results of writes."""
 
 from __future__ import annotations
 

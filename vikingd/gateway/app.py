@@ -40,7 +40,7 @@ async def application(settings: Settings, listen: Address) -> AsyncIterator[ASGI
     """Yield the application, which is connected to the daemon.
 
     Args:
-        settings: of the gateway, and of the daemon that it calls.
+        settings: the settings of the gateway, and of the daemon that it calls.
         listen: the address with the port that was taken.
 
     Raises:

@@ -45,7 +45,7 @@ def run(
     """Serve until SIGTERM or Ctrl-C.
 
     Args:
-        settings: of the gateway, and of the daemon that it calls.
+        settings: the settings of the gateway, and of the daemon that it calls.
         listener: the socket of the address; None: it is opened here.
         started: called with the URL when the gateway listens.
 

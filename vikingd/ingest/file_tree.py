@@ -68,7 +68,7 @@ class FileTree:
 
     Attributes:
         path: the directory or the file.
-        uri: its URI.
+        uri: the URI of `path`.
         stamps: the stamps of the entries by their paths below `path`, with "/"; `path` itself is
             TOP. A directory comes before its entries, and these are in the order of their names.
         faults: the reasons why directories could not be listed, by their paths.

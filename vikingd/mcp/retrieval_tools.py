@@ -41,9 +41,13 @@ async def find(
     found = await client.find(
         query, target_uri=target_uri, context_types=_types(types), limit=limit
     )
-    results, rest = _fitted(tuple(found), max_tokens)
+    results, rest = _fitted(tuple(found), max_tokens - sum(map(tokens, found.questions)))
     return tool_answers.FoundFiles(
-        results=results, rest=rest, note=tool_answers.note_of(found.degraded)
+        results=results,
+        confidence=tool_answers.sure_of(found.confidence),
+        queries=list(found.questions),
+        rest=rest,
+        note=tool_answers.note_of(found.degraded),
     )
 
 
@@ -83,6 +87,7 @@ async def search(
     return tool_answers.FoundFiles(
         results=results,
         queries=[] if queries == [query] else queries,
+        confidence=tool_answers.sure_of(found.confidence),
         rest=rest,
         note=tool_answers.lines(unread, tool_answers.note_of(found.degraded)),
     )
@@ -135,6 +140,7 @@ def _result(match: MatchedContext, passages: int) -> tool_answers.FoundFile:
             tool_answers.FoundPassage(offset=one.start, section=one.section, content=one.text)
             for one in shown
         ],
+        twin=match.twin,
     )
 
 
@@ -171,6 +177,7 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
             no_touch=not counted,
             used=dict.fromkeys(used),
         )
+        max_tokens -= sum(map(tokens, recalled.questions))
         memories = [_memory(memory) for memory in recalled]
         taken = fill(memories, max_tokens)
         is_cut = any(memory.truncated for memory in recalled)
@@ -178,11 +185,13 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
             content = beginning(memories[0].content, max_tokens // 2)
             taken, is_cut = [memories[0].model_copy(update={"content": content})], True
         # The daemon ends a list that has room for no other memory.
-        is_cut |= len(memories) < min(recalled.candidates, limit)
+        is_cut |= len(memories) < min(recalled.candidates - recalled.left_out, limit)
         left = len(memories) - len(taken)
         return tool_answers.RecalledMemories(
             memories=taken,
+            queries=list(recalled.questions),
             reason=recalled.reason,
+            confidence=tool_answers.sure_of(recalled.confidence),
             rest="There is more: raise max_tokens." if left or is_cut else "",
             note=tool_answers.note_of(recalled.degraded),
         )
@@ -248,6 +257,7 @@ def _built(built: BuiltContext) -> tool_answers.BuiltText:
     return tool_answers.BuiltText(
         content=built.text,
         sources=[tool_answers.Source(marker=one.marker, uri=one.uri) for one in built.citations],
+        confidence=tool_answers.sure_of(built.confidence),
         rest=f"{left} more passages have no room: raise max_tokens." if left else "",
         note=tool_answers.lines(missing, tool_answers.note_of(built.degraded)),
     )

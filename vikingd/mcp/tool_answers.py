@@ -12,13 +12,18 @@ from collections.abc import Iterable
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from vikingd.domain.answers import Degradation
+from vikingd.domain.answers import Confidence, Degradation
 from vikingd.domain.errors import shortened
 from vikingd.domain.text import clean
 from vikingd.mcp.arguments import Kind
 
 _NOTE = 300  # characters
 
+Sure = Field(
+    default="strong",
+    description="strong; weak: probably nothing here is about this; nothing: say that you do not "
+    "know. Even a strong answer may lack the very fact: read it.",
+)
 Rest = Field(default="", description="What is left out, and how to get it.")
 Note = Field(default="", description="Parts of the answer that failed, and why.")
 
@@ -56,6 +61,18 @@ class Answer(BaseModel):
     def __str__(self) -> str: ...
 
 
+def doubts(sure: str, nothing: str) -> str:
+    """Return the words for an answer that is not strong; "" for a strong one.
+
+    Args:
+        sure: the strength of the answer in lower case.
+        nothing: the sentence for an answer that is about something else, without its end.
+    """
+    if sure == "weak":
+        return f"This is weak: probably {nothing[0].lower()}{nothing[1:]}. Say so if you use it."
+    return f"{nothing}: say that you do not know." if sure == "nothing" else ""
+
+
 class FoundPassage(BaseModel):
     """A passage of a file that matches."""
 
@@ -72,6 +89,7 @@ class FoundFile(BaseModel):
     score: float = Field(description="In (0, 1], comparable between queries.")
     abstract: str = Field(default="", description="One or two sentences on the file.")
     passages: list[FoundPassage] = Field(default=[], description="The best passages.")
+    twin: str = Field(default="", description="The same page in another language.")
 
     def text(self, number: int) -> str:
         """Return the file as lines of text."""
@@ -80,14 +98,16 @@ class FoundFile(BaseModel):
             lines(f"   from character {passage.offset}:", quoted(passage.content, "   "))
             for passage in self.passages
         )
-        return lines(head, quoted(self.abstract, "   "), *passages)
+        twin = f"   the same in another language: {named(self.twin)}" if self.twin else ""
+        return lines(head, quoted(self.abstract, "   "), *passages, twin)
 
 
 class FoundFiles(Answer):
     """Files that match, best first."""
 
     results: list[FoundFile]
-    queries: list[str] = Field(default=[], description="The queries that the task became.")
+    queries: list[str] = Field(default=[], description="The queries that the text became.")
+    confidence: str = Sure
     rest: str = Rest
     note: str = Note
 
@@ -97,7 +117,8 @@ class FoundFiles(Answer):
             head = f"{len(self.results)} results, best first; lines after | are stored text."
         asked = ("Queries:", *(quoted(query) for query in self.queries)) if self.queries else ()
         found = (result.text(number) for number, result in enumerate(self.results, start=1))
-        return lines(*asked, head, *found, self.rest, self.note)
+        doubt = doubts(self.confidence, "Nothing here is about this")
+        return lines(*asked, head, doubt, *found, self.rest, self.note)
 
 
 class RecalledMemory(BaseModel):
@@ -123,7 +144,9 @@ class RecalledMemories(Answer):
     """The memories that matter now, best first."""
 
     memories: list[RecalledMemory]
+    queries: list[str] = Field(default=[], description="The questions that were searched.")
     reason: str = Field(default="", description="How they were found, and why the list ends.")
+    confidence: str = Sure
     rest: str = Rest
     note: str = Note
 
@@ -131,8 +154,10 @@ class RecalledMemories(Answer):
         head = "Nothing is remembered that matches."
         if self.memories:
             head = f"{len(self.memories)} memories, best first; lines after | are stored text."
+        asked = ("Queries:", *map(quoted, self.queries)) if self.queries else ()
         found = map(str, self.memories)
-        return lines(head, *found, named(self.reason), self.rest, self.note)
+        doubt = doubts(self.confidence, "Nothing is known about that")
+        return lines(*asked, head, doubt, *found, named(self.reason), self.rest, self.note)
 
 
 class Source(BaseModel):
@@ -147,14 +172,16 @@ class BuiltText(Answer):
 
     content: str
     sources: list[Source]
+    confidence: str = Sure
     rest: str = Rest
     note: str = Note
 
     def __str__(self) -> str:
+        doubt = doubts(self.confidence, "Nothing here is about this")
         if not self.content:
-            return lines("Nothing was found.", self.note)
+            return lines("Nothing was found.", doubt, self.note)
         sources = (f"{source.marker} {named(source.uri)}" for source in self.sources)
-        return lines(fenced(self.content), "Sources:", *sources, self.rest, self.note)
+        return lines(doubt, fenced(self.content), "Sources:", *sources, self.rest, self.note)
 
 
 class FileContent(Answer):
@@ -277,6 +304,11 @@ class Forgotten(Answer):
         removed = (f"removed {named(uri)}" for uri in self.uris)
         head = f"forgot {len(self.memories)} memories:" if self.memories else ""
         return lines(*removed, head, *map(quoted, self.memories))
+
+
+def sure_of(confidence: Confidence | None) -> str:
+    """Return the strength of an answer in lower case; an answer without one is strong."""
+    return "strong" if confidence is None else confidence.strength.name.lower()
 
 
 def note_of(degraded: Iterable[Degradation]) -> str:

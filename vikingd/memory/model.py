@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import Degraded, Stage
+from vikingd.domain.answers import Confidence, Degraded, Stage
 from vikingd.domain.contexts import Entry, Passage, Prepared
 from vikingd.domain.errors import NotFound
 from vikingd.domain.prompt import RecallPath
@@ -97,7 +97,7 @@ class Salience:
 
 
 RELEVANCE = Salience(0.94, 0.02, 0.02, 0.02)
-"""The profile for questions of fact: newer and stronger memories win only among equal matches."""
+"""The profile that keeps most evidence: the newer and stronger win only among equal matches."""
 
 
 def is_earlier(section: str) -> bool:
@@ -109,7 +109,12 @@ def is_earlier(section: str) -> bool:
 class RecallQuery:
     """A checked recall; RecallRequest in the proto documents each field.
 
-    `now` is in microseconds since the epoch.
+    Attributes:
+        now: in microseconds since the epoch.
+        fusion: of meaning and words; None: the scores of a find, with neighbours and files.
+        paths: in the strict form the paths to try, in this order, by any trigger; empty: the
+            default form, in which the search fills what the other paths leave.
+        newest_first: of memories that speak of the same thing, the newest comes first.
     """
 
     text: str
@@ -120,17 +125,24 @@ class RecallQuery:
     tokenizer: str
     top_k: int
     without: frozenset[RecallPath]
-    fusion: Rrf | WeightedSum
+    fusion: Rrf | WeightedSum | None
     salience: Salience
     skip_oversize: bool
     no_touch: bool
     min_revision: int
     used: tuple[int, ...] = ()
+    paths: tuple[RecallPath, ...] = ()
+    newest_first: bool = False
+    floor: float | None = None  # the least in_scope; None: all but NOTHING
 
     @property
     def counts_returned(self) -> bool:
         """True if returned memories count as accessed, and not only used ones."""
-        return False
+        return bool(self.paths)
+
+    def tries(self, path: RecallPath) -> bool:
+        """Return True if a path may answer."""
+        return path in self.paths if self.paths else path not in self.without
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +197,10 @@ class RecallResult:
     revision: int
     candidates: int
     stages: tuple[Stage, ...]
+    confidence: Confidence
+    left_out: int = 0  # memories below the floor
     degraded: Degraded = ()
+    questions: tuple[str, ...] = ()  # of a request that asks several, if a search answered
 
     @property
     def total_tokens(self) -> int:

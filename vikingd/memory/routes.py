@@ -1,4 +1,4 @@
-"""Routes from the words of a query to known files or to days of the journal.
+"""Routes from the words of a query to known files.
 
 Queries and triggers are compared after NFKC and case folding, with one space for any white space.
 English words match whole. Chinese words match anywhere, since no space separates them.
@@ -9,59 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import date
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import CJK_CHARS, lazy, normalized
 from vikingd.memory.model import SHARED_ROOTS, MemoryScope, own_root
+from vikingd.memory.named_days import is_frame
 
 PROJECT = "{project}"
 """The placeholder for the name of the project in the files of a route."""
 
-_WEEK = 7  # days, for words such as "recently"
 _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 
 # A letter, digit or underscore, but no CJK character.
 _WORD = rf"[^\W{CJK_CHARS}]"
 # A match may begin or end anywhere but between two such characters.
 _EDGE = rf"(?:(?<!{_WORD})|(?!{_WORD}))"
-
-_COUNTED = "one two three four five six seven eight nine ten eleven twelve"
-_NUMBERS = {word: number for number, word in enumerate(_COUNTED.split(), start=1)}
-_NUMBERS |= dict.fromkeys(("few", "几", "幾"), _WEEK)
-_DIGITS = {
-    digit: value
-    for value, digits in enumerate(
-        ("零〇", "一", "二两兩", "三", "四", "五", "六", "七", "八", "九")
-    )
-    for digit in digits
-}
-_UNITS = {"十": 10, "百": 100}
-_COUNT = rf"[0-9]+|[{''.join((*_DIGITS, *_UNITS))}]+|{'|'.join(_NUMBERS)}"
-
-# A number of days is tried first: 最近3天 is three days, not a week.
-_TIMES = lazy(
-    rf"{_EDGE}(?:"
-    rf"(?:past|last|(?:过去|過去|最近|近)的?){_EDGE} ?(?P<count>{_COUNT}) ?(?:days?|天)"
-    r"|(?P<today>today|今天|今日)"
-    r"|(?P<third>大前天)"
-    r"|(?P<second>day before yesterday|前天|前日)"
-    r"|(?P<yesterday>yesterday|昨天|昨日)"
-    r"|(?P<week>(?:last|past) week|上周|上週|上个?星期|上個星期|上个?礼拜|上個?禮拜)"
-    r"|(?P<recent>recent|recently|lately|最近|这几天|這幾天)"
-    rf"){_EDGE}"
-)
-_DAYS_AGO = {
-    "today": (0, 0),
-    "yesterday": (1, 1),
-    "second": (2, 2),
-    "third": (3, 3),
-    "week": (_WEEK - 1, 0),
-    "recent": (_WEEK - 1, 0),
-}
-"""First and last day by the group of `_TIMES`, in days before today."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +99,12 @@ class Routes:
         # A lookahead, since triggers may overlap. Triggers of earlier rows are tried first.
         triggers = "|".join(map(re.escape, self._triggers)) or r"(?!)"
         self._pattern = lazy(f"(?=({_EDGE}(?:{triggers}){_EDGE}))")
+        longest = "|".join(map(re.escape, sorted(self._triggers, key=len, reverse=True)))
+        self._named = lazy(f"{_EDGE}(?:{longest or '(?!)'}){_EDGE}")
+
+    def asks_for_file(self, query: str) -> bool:
+        """Return True if a query asks for a known file as a whole: "list my tasks", 我的偏好."""
+        return is_frame(self._named.sub(" ", _folded(query)))
 
     def match(self, query: str) -> tuple[Route, str] | None:
         """Return the first row with a trigger in the query, and that trigger; None without one."""
@@ -191,58 +161,6 @@ def _check(route: Route) -> None:
             raise ValueError(f"file {file!r} ends with a slash")
         if uris.context_type(uris.parent(example)) is not ContextType.MEMORY:
             raise ValueError(f"file {file!r} is not below the memories of a scope")
-
-
-@dataclass(frozen=True, slots=True)
-class Days:
-    """The days that a query names, from the first to the last, inclusive."""
-
-    first: date
-    last: date
-    words: str  # of the query that name them, folded
-
-
-def days_of(query: str, today: date) -> Days | None:
-    """Return the days that the query names, or None.
-
-    Several expressions make one span, from the earliest to the latest day. Words such as "recently"
-    count only if there is no other expression. N days include today; 0 days are ignored. A span
-    begins at the first day of the calendar at the earliest.
-    """
-    definite: list[tuple[int, int, str]] = []
-    recent: list[tuple[int, int, str]] = []
-    for match in _TIMES.finditer(_folded(query)):
-        kind = match.lastgroup or ""
-        first, last = _DAYS_AGO[kind] if kind != "count" else (_number(match["count"]) - 1, 0)
-        (recent if kind == "recent" else definite).append((first, last, match[0]))
-    spans = [span for span in definite or recent if span[0] >= span[1]]  # without those of 0 days
-    if not spans:
-        return None
-    return Days(
-        _days_before(today, max(first for first, _, _ in spans)),
-        _days_before(today, min(last for _, last, _ in spans)),
-        ", ".join(dict.fromkeys(words for _, _, words in spans)),
-    )
-
-
-def _days_before(today: date, days: int) -> date:
-    return date.fromordinal(max(today.toordinal() - days, date.min.toordinal()))
-
-
-def _number(word: str) -> int:
-    """Return the number in a match of `_TIMES`; a number longer than any calendar is cut."""
-    if word in _NUMBERS:
-        return _NUMBERS[word]
-    if word.isascii():
-        return int(word.lstrip("0")[:9] or "0")
-    total = digit = 0
-    for character in word:
-        if unit := _UNITS.get(character):
-            total += (digit or 1) * unit
-            digit = 0
-        else:
-            digit = _DIGITS[character]  # 三四天, three or four days, is four
-    return total + digit
 
 
 def _folded(text: str) -> str:

@@ -1,4 +1,8 @@
-"""Recall without a search: known files and days of the journal that a query names."""
+"""Recall without a search: known files and days of the journal that a query names.
+
+In the default form a query must ask for the file or the days as a whole. In the strict form a
+trigger word alone decides.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +10,26 @@ import re
 from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from time import perf_counter
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from vikingd.context.cut import cut
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain import pace
-from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of
+from vikingd.domain.answers import (
+    MESSAGE_BYTES,
+    ReplyBudget,
+    Stage,
+    size_of,
+)
 from vikingd.domain.contexts import Entry
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.rights import Right
 from vikingd.engine import Engine
-from vikingd.memory.model import Memory, RecallQuery, RecallResult
+from vikingd.memory.model import Memory, RecallQuery
+from vikingd.memory.named_days import Days, days_of
 from vikingd.memory.numbered_files import number_of
-from vikingd.memory.routes import Days, Routes, candidates, days_of
+from vikingd.memory.routes import Routes, candidates
 
 _JOURNAL = re.compile(r"(.*/journal/([0-9]{4}-[0-9]{2}-[0-9]{2}))(?:/[0-9]+)?\.md", re.DOTALL)
 _HEADING = re.compile(r"#{1,6}(?:[ \t].*)?")
@@ -28,55 +39,74 @@ _Read = tuple[list[Memory], str]
 """Memories read without a search, and the reason. None may fit into the budget."""
 
 
+class Dated(NamedTuple):
+    """The days that a query names beside a subject, and the journal's files of these days."""
+
+    days: Days
+    files: Sequence[str]
+
+
+class Direct(NamedTuple):
+    """The answer of a path that reads; `path` is None if none has one, and `reason` says why."""
+
+    path: RecallPath | None
+    memories: Sequence[Memory]
+    reason: str
+    stages: tuple[Stage, ...] = ()
+    dated: Dated | None = None
+
+
+NOTHING_READ = Direct(None, (), "")
+
+
 class DirectRecall:
-    """A recall of the known file or the days that the query names, in about `most_bytes`."""
+    """A recall of the known file or the days that the query asks for, in about `most_bytes`."""
 
     def __init__(self, engine: Engine, query: RecallQuery, routes: Routes, most_bytes: int) -> None:
         self._engine = engine
         self._query = query
         self._most_bytes = most_bytes
-        without = query.without
-        self._matched = None if RecallPath.FAST in without else routes.match(query.text)
-        self._days = None if RecallPath.TIMELINE in without else days_of(query.text, _today(query))
+        text, strict = query.text, bool(query.paths)
+        self._matched = routes.match(text) if query.tries(RecallPath.FAST) else None
+        if self._matched and not (strict or routes.asks_for_file(text)):
+            self._matched = None
+        named = days_of(text, _local(query))
+        self._preferred = None if strict or named is None or named.vague else named
+        self._days = named if query.tries(RecallPath.TIMELINE) else None
+        if self._days and not (strict or self._days.only):
+            self._days = None
 
     @property
     def is_light(self) -> bool:
-        """True if the query names nothing and a search follows, so that nothing is read."""
-        is_last = RecallPath.HYBRID in self._query.without
-        return self._matched is None and self._days is None and not is_last
+        """True if the query asks for nothing to read."""
+        return self._matched is None and self._days is None and self._preferred is None
 
-    def answer(self) -> RecallResult | str:
-        """Return the files that the query names, else the reasons why there are none.
+    def answer(self) -> Direct:
+        """Return the answer of the first path with one, else the reasons for none.
 
         The fast path reads a known file, such as the profile, by a word that names it. The
         timeline reads days of the journal by a phrase of time.
-
-        Returns:
-            A result; or a text with the reasons, and a search is needed. If the request has
-            switched the search off, an empty result with the reasons.
         """
         started, query = perf_counter(), self._query
-        revision = self._engine.snapshot.revision
+        dated = None
+        if (days := self._preferred) is not None and query.tries(RecallPath.HYBRID):
+            dated = Dated(days, self._journal(days))
+        looks = {RecallPath.FAST: self._fast, RecallPath.TIMELINE: self._timeline}
         reasons = []
-        for path, look in ((RecallPath.FAST, self._fast), (RecallPath.TIMELINE, self._timeline)):
-            found = "switched off" if path in query.without else look()
+        for path in query.paths or looks:
+            if path is RecallPath.HYBRID:
+                break
+            found = looks[path]() if query.tries(path) else "switched off"
             if not isinstance(found, str):
                 stage = Stage("read", started, perf_counter())
-                return self._result(path, found, revision, (stage,))
+                return Direct(path, *found, (stage,), dated)
             if found:
                 reasons.append(f"{path.name.lower()}: {found}")
-        if RecallPath.HYBRID not in query.without:
-            return "; ".join(reasons)
-        reasons.append("hybrid: switched off")
-        return self._result(None, ([], "; ".join(reasons)), revision, ())
-
-    def _result(
-        self, path: RecallPath | None, read: _Read, revision: int, stages: tuple[Stage, ...]
-    ) -> RecallResult:
-        memories, reason = read
-        budget, name = self._query.max_tokens, self._query.tokenizer
-        approximate = open_tokenizer(name).approximate
-        return RecallResult(tuple(memories), path, reason, budget, approximate, revision, 0, stages)
+        if not query.tries(RecallPath.HYBRID):
+            reasons.append("hybrid: switched off")
+        elif dated and self._days is None:
+            reasons.append(f"{dated.days}, whose memories come first among equals")
+        return Direct(None, (), "; ".join(reasons), (), dated)
 
     def _fast(self) -> _Read | str:
         if self._matched is None:
@@ -125,9 +155,7 @@ class DirectRecall:
         if days is None:
             return ""
         files = self._journal(days)
-        spoken = f"{days.words!r} means {days.first}"
-        if days.last != days.first:
-            spoken += f" to {days.last}"
+        spoken = str(days)
         if not files:
             return f"{spoken}, and there is no journal of that time in the scope"
         memories: list[Memory] = []
@@ -159,13 +187,15 @@ class DirectRecall:
         """Return the journal's files of some days, newest first, then in the order of the scope."""
         store, caller, found = self._engine.store, self._query.scope.caller, list[str]()
         for root in self._query.scope.roots():
-            low, high = f"{root}/journal/{days.first}.md", f"{root}/journal/{days.last}/:"
-            there = [
+            there = {
                 uri
-                for uri in store.files_between(low, high)
+                for first, last in days.spans
+                for uri in store.files_between(
+                    f"{root}/journal/{first}.md", f"{root}/journal/{last}/:"
+                )
                 if _day_of(uri) and caller.may(Right.READ, uri)
-            ]
-            found.extend(sorted(there, key=_number_of))
+            }
+            found.extend(sorted(there, key=lambda uri: (_number_of(uri), uri)))
         return sorted(found, key=lambda uri: _day_of(uri) or date.min, reverse=True)
 
     def _whole(self, uri: str, budget: int) -> Memory | None:
@@ -218,6 +248,6 @@ def _number_of(uri: str) -> int:
     return number_of(f"{named[1]}.md", uri) if named else 0
 
 
-def _today(query: RecallQuery) -> date:
+def _local(query: RecallQuery) -> datetime:
     seconds = query.now // 1_000_000
-    return datetime.fromtimestamp(seconds, UTC).astimezone(ZoneInfo(query.time_zone)).date()
+    return datetime.fromtimestamp(seconds, UTC).astimezone(ZoneInfo(query.time_zone))

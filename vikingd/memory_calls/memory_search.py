@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple, replace
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, zip_longest
 from time import perf_counter
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 from viking_kernels import salience as kernel
 from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
+from viking_kernels.second_stage import DATE_WEIGHT
 
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.ranked_lists import fused, merged
-from vikingd.answer.shown_texts import key_of, name_of, shown
-from vikingd.answer.text_ranking import lists
+from vikingd.answer.several_questions import taking_turns
+from vikingd.answer.shown_texts import key_of, name_of, shown, vector_of
+from vikingd.answer.text_ranking import lists, ranked_in_files
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
+    NAMED,
+    NO_CONFIDENCE,
     UNBOUNDED,
     Degradation,
     DegradationReason,
@@ -36,7 +41,8 @@ from vikingd.domain.contexts import Entry
 from vikingd.domain.errors import RevisionNotReached, StoreAway
 from vikingd.domain.pinned_text import is_pinned
 from vikingd.domain.prompt import RecallPath
-from vikingd.domain.retrieve_query import RetrieveQuery, Rrf
+from vikingd.domain.retrieve_query import RetrieveQuery, Rrf, WeightedSum
+from vikingd.domain.uri import is_within
 from vikingd.engine import Engine
 from vikingd.memory import entries
 from vikingd.memory.model import (
@@ -47,10 +53,14 @@ from vikingd.memory.model import (
     SalienceParts,
     is_earlier,
 )
+from vikingd.memory.named_days import Days
 from vikingd.memory.routes import Routes
-from vikingd.memory_calls.direct_recall import DirectRecall
+from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct, DirectRecall
 from vikingd.memory_calls.long_memories import best_texts, long_memory
+from vikingd.memory_calls.newest_first import newest_first
+from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
 from vikingd.memory_calls.used_memories import count_used, named
+from vikingd.plan.question_parts import questions_of
 from vikingd.plan.retrieve_plan import TextScope
 
 _T = TypeVar("_T")
@@ -63,6 +73,11 @@ _PATIENCE = 1.0  # seconds for the index to follow the store
 _COUNTED = 1 << 12  # memories whose tokens are kept: recalls mostly return the same ones
 _SHORT = 1000  # characters of such a memory, at most
 _LETTERS = 32  # characters for a token, at most, in a long text that is worth counting
+_HALVES = WeightedSum(0.5, 0.5)
+
+
+_Fused = tuple[I32, F64, float | None]
+"""Rows of texts with their scores, and the best possible score if it is known."""
 
 
 class _Candidates(NamedTuple):
@@ -73,6 +88,16 @@ class _Candidates(NamedTuple):
     semantic: F64  # [n] in [0, 1]
     changed: int = 0  # further memories that were rewritten or removed since the snapshot
     long: frozenset[int] = frozenset()  # ids of the memories of several passages
+
+
+class _Ranked(NamedTuple):
+    """A memory and the row of its text."""
+
+    memory: Memory
+    row: int
+
+
+_NONE_FOUND = _Candidates([], [], np.zeros(0))
 
 
 class Recaller:
@@ -96,45 +121,101 @@ class Recaller:
         engine = self._engine
         await wait_for_revision(engine, query.min_revision, run)
         direct = DirectRecall(engine, query, self._routes, self._most_bytes)
-        known = await (run.here if direct.is_light else run.away)(direct.answer)
+        read = await (run.here if direct.is_light else run.away)(direct.answer)
         started = perf_counter()
         embed = Stage("embed", started, started)
-        if not isinstance(known, str):
-            result = known
+        rest = _rest(query, read)
+        if rest is None:
+            result = _only_read(engine, query, read)
         else:
-            search = await run.here(MemorySearch, engine, query, known, self._most_bytes)
+            is_whole = vector is not None
+            search = await run.here(MemorySearch, engine, rest, read, self._most_bytes, is_whole)
             degraded: Degraded = ()
+            vectors = [vector]
             if vector is None and search.needs_vector:
-                vector, degraded = await self._vectors.embed_or_note(query.text, run)
+                embedded = [self._vectors.embed_or_note(text, run) for text in search.texts]
+                made = await asyncio.gather(*embedded)
+                vectors = [of_text for of_text, _ in made]
+                degraded = tuple(dict.fromkeys(note for _, notes in made for note in notes))
             embed = Stage("embed", started, perf_counter())
-            result = await run.away(search.answer, vector, degraded)
+            result = await run.away(search.answer, vectors, degraded)
+            if read.path is not None:
+                result = replace(
+                    result,
+                    memories=(*read.memories, *result.memories),
+                    path=read.path,
+                    budget=query.max_tokens,
+                    stages=(*read.stages, *result.stages),
+                    confidence=NAMED if read.memories else result.confidence,
+                )
         if not query.no_touch:
-            ids = [memory.entry.id for memory in result.memories if query.counts_returned]
+            is_counted = query.counts_returned and result.path is RecallPath.HYBRID
+            ids = [memory.entry.id for memory in result.memories if is_counted]
             if query.used:
                 ids += await run.away(named, engine, query.used, query.scope.caller)
             result = replace(result, degraded=(*result.degraded, *count_used(engine, ids)))
         return result, embed
 
 
+def _rest(query: RecallQuery, read: Direct) -> RecallQuery | None:
+    """Return the query for what a path that reads leaves; None if nothing is to be searched."""
+    if not query.tries(RecallPath.HYBRID):
+        return None
+    if read.path is None:
+        return query
+    tokens = query.max_tokens - sum(memory.token_count for memory in read.memories)
+    places = query.top_k - len(read.memories)
+    is_full = tokens <= 0 or places <= 0 or any(memory.truncated for memory in read.memories)
+    return None if query.paths or is_full else replace(query, max_tokens=tokens, top_k=places)
+
+
+def _only_read(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult:
+    """Return the result of a recall without a search."""
+    return RecallResult(
+        tuple(read.memories),
+        read.path,
+        read.reason,
+        query.max_tokens,
+        open_tokenizer(query.tokenizer).approximate,
+        engine.snapshot.revision,
+        0,
+        read.stages,
+        NAMED if read.memories else NO_CONFIDENCE,
+    )
+
+
 class MemorySearch:
     """A search for memories by a checked query, in a reply of about `most_bytes`.
 
-    `why` is the reason why no other path had an answer.
+    `read` is the answer of the paths before it. The search leaves out the files in it. `texts` are
+    the questions that it searches for; a query that `is_whole`, or in the
+    strict form, is one.
     """
 
     def __init__(
-        self, engine: Engine, query: RecallQuery, why: str, most_bytes: int = UNBOUNDED
+        self,
+        engine: Engine,
+        query: RecallQuery,
+        read: Direct = NOTHING_READ,
+        most_bytes: int = UNBOUNDED,
+        is_whole: bool = False,
     ) -> None:
         self._engine = engine
         self._query = query
-        self._why = why
-        self._most_bytes = most_bytes
+        self._read = read
+        sizes = (MESSAGE_BYTES + size_of(memory.content) for memory in read.memories)
+        self._most_bytes = max(0, most_bytes - sum(sizes))
+        self._files = frozenset(memory.uri for memory in read.memories)
+        # The words of days that are understood count as these days, not as words.
+        dated = read.dated
+        text = query.text if dated is None or dated.days.only else dated.days.rest
+        self.texts = (text,) if is_whole or query.paths else questions_of(text)
         self._bind()
 
     def _bind(self) -> None:
         """Bind the query to the newest snapshot."""
         self._snapshot = snapshot = self._engine.snapshot
-        self._scopes: list[TextScope] = []
+        asked: list[list[TextScope]] = [[] for _ in self.texts]
         most = self._engine.settings.exhaustive_texts
         # Each part is a scope of its own: its scores depend on no memory outside of it.
         query, scope = self._query, self._query.scope
@@ -142,26 +223,41 @@ class MemorySearch:
             row = snapshot.find(part)
             if row is not None and not is_file(row):
                 within = scope.caller.readable_above(part) or part
-                asked = RetrieveQuery(query.text, part, fusion=query.fusion, within=within)
-                self._scopes.append(TextScope(snapshot, asked, most))
+                fusion = query.fusion or _HALVES
+                for text, scopes in zip(self.texts, asked, strict=True):
+                    of_part = RetrieveQuery(text, part, fusion=fusion, within=within)
+                    scopes.append(TextScope(snapshot, of_part, most))
+        self._asked, self._scopes = asked, asked[0]
 
     @property
     def needs_vector(self) -> bool:
         """True if a vector is needed. Identifiers are found by words alone."""
         return bool(self._scopes) and all(one.by_meaning for one in self._scopes)
 
-    def answer(self, vector: F32 | None, degraded: Degraded = ()) -> RecallResult:
-        """Return the memories of the highest salience, within the budget."""
+    def answer(self, vectors: Sequence[F32 | None], degraded: Degraded = ()) -> RecallResult:
+        """Return the memories of the highest salience, within the budget.
+
+        `vectors` are those of `texts`. If there are fewer, words alone count for the others.
+        """
         started, query = perf_counter(), self._query
-        found = self._candidates(vector)
+        found = self._candidates(vectors)
         for _ in range(_ATTEMPTS):
             if not found.changed:
                 break
             self._bind()
-            found = self._candidates(vector)
+            found = self._candidates(vectors)
         if found.changed:
             detail = f"{found.changed:,} memories were being rewritten and are left out: ask again"
             degraded += (Degradation(DegradationReason.CONCURRENT_WRITE, detail),)
+        of_questions = [
+            features_of(self._snapshot, scopes, vector) for scopes, vector in self._with(vectors)
+        ]
+        confidence, is_kept = kept_by_floor(
+            of_questions, self._engine.embedding.model, query.floor, len(found.rows)
+        )
+        left_out = 0 if is_kept else len(found.rows)
+        if left_out:
+            found = _NONE_FOUND
         searched = perf_counter()
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
@@ -171,19 +267,19 @@ class MemorySearch:
             scores = np.where(past, _PAST * scores, scores)
             order = np.argsort(-scores, kind="stable")
         budget = ReplyBudget(self._most_bytes)
-        taken: list[Memory] = []
+        taken: list[_Ranked] = []
         missed: list[int] = []  # tokens of those that do not fit
-        for memory, fits in within_budget(
+        for ranked, fits in within_budget(
             self._memories(found, order.tolist(), scores, parts, budget),
-            lambda memory: memory.token_count,
+            lambda ranked: ranked.memory.token_count,
             query.max_tokens,
             query.top_k,
             query.skip_oversize,
         ):
             if fits:
-                taken.append(memory)
+                taken.append(ranked)
             else:
-                missed.append(memory.token_count)
+                missed.append(ranked.memory.token_count)
         if budget.left_out:
             degraded += (
                 too_large(
@@ -191,22 +287,26 @@ class MemorySearch:
                     "raise limits.max_reply_bytes"
                 ),
             )
+        memories = self._in_order(taken)
         stages = (Stage("search", started, searched), Stage("rank", searched, perf_counter()))
         return RecallResult(
-            tuple(taken),
+            tuple(memories),
             RecallPath.HYBRID,
-            self._reason(found.rows, taken, missed, sum(past)),
+            self._reason(found.rows, memories, missed, sum(past), left_out),
             query.max_tokens,
             open_tokenizer(query.tokenizer).approximate,
             self._snapshot.revision,
-            len(found.rows),
+            len(found.rows) + left_out,
             stages,
+            confidence,
+            left_out,
             degraded,
+            self.texts if len(self.texts) > 1 else (),
         )
 
     def _memories(
         self, found: _Candidates, order: Sequence[int], scores: F64, parts: F64, budget: ReplyBudget
-    ) -> Iterator[Memory]:
+    ) -> Iterator[_Ranked]:
         """Yield memories by salience, then URI and place, as far as the reply has room.
 
         Each text comes once. A long memory is whole if that fits into the tokens that are left,
@@ -219,6 +319,8 @@ class MemorySearch:
         for _, tied in groupby(order, key=scores.item):
             named = [(*name_of(snapshot, found.rows[i]), i) for i in tied]
             for uri, passage, i in sorted(named):
+                if uri in self._files:
+                    continue
                 if (key := key_of(snapshot, found.rows[i])) in said:
                     continue
                 said.add(key)
@@ -242,7 +344,7 @@ class MemorySearch:
                 score, of_score = scores.item(i), SalienceParts(*parts[i].tolist())
                 if tokens <= left:
                     left -= tokens
-                yield Memory(
+                memory = Memory(
                     uri,
                     content,
                     score,
@@ -254,13 +356,40 @@ class MemorySearch:
                     truncated=is_part,
                     pinned=pinned,
                 )
+                yield _Ranked(memory, found.rows[i])
 
-    def _candidates(self, vector: F32 | None) -> _Candidates:
+    def _in_order(self, taken: Sequence[_Ranked]) -> list[Memory]:
+        """Return the memories that fit, of the same thing the newest first.
+
+        A question that names days has its own order.
+        """
+        memories = [ranked.memory for ranked in taken]
+        if not self._query.newest_first or self._read.dated is not None or len(taken) < 2:
+            return memories
+        vectors = np.zeros((len(taken), self._snapshot.dimension), np.float32)
+        for i, (memory, row) in enumerate(taken):
+            scope = next(s for s in self._scopes if is_within(memory.uri, s.query.target_uri))
+            vector = vector_of(self._snapshot, scope.scope, row)
+            if vector is not None:
+                script = self._snapshot.tree.texts.script[row]
+                vectors[i] = vector - scope.coded.raw[script]
+        scores = [memory.score for memory in memories]
+        order = newest_first(scores, [memory.entry.time for memory in memories], vectors)
+        return [memories[i] for i in order]
+
+    def _with(
+        self, vectors: Sequence[F32 | None]
+    ) -> Iterator[tuple[Sequence[TextScope], F32 | None]]:
+        """Yield the scopes of each question with its vector; None if there is none."""
+        return zip_longest(self._asked, vectors[: len(self._asked)])
+
+    def _candidates(self, vectors: Sequence[F32 | None]) -> _Candidates:
         """Return the memories that a search finds. After changes it waits for the index."""
         if not self._scopes:
-            return _Candidates([], [], np.zeros(0))
+            return _NONE_FOUND
         snapshot = self._snapshot
-        found, semantic, most = self._fused(vector)
+        lists = [self._fused(scopes, vector) for scopes, vector in self._with(vectors)]
+        found, semantic, most = lists[0] if len(lists) == 1 else _in_rounds(lists)
         text_ids = snapshot.text_id[found].tolist()
         known, revision = self._engine.store.entries(text_ids)
         at = [i for i, text_id in enumerate(text_ids) if text_id in known]
@@ -277,6 +406,9 @@ class MemorySearch:
         at = best_texts(at, [known[text_ids[i]].id for i in at])
         long = self._engine.store.long_memories([text_ids[i] for i in at])
         found, semantic = found[at], semantic[at]
+        if self._read.dated is not None:
+            times = [known[text_ids[i]].time for i in at]
+            semantic = semantic + DATE_WEIGHT * _on_days(times, self._read.dated.days, self._query)
         # Even the best fused score is seldom above .5. Counters and age reach 1, so without this
         # division meaning would hardly count.
         semantic = semantic / (semantic.max(initial=_LEAST) if most is None else most)
@@ -284,15 +416,21 @@ class MemorySearch:
         ids = frozenset(known[text_id].id for text_id in long)
         return _Candidates(found.tolist(), entries_of, semantic, changed, ids)
 
-    def _fused(self, vector: F32 | None) -> tuple[I32, F64, float | None]:
+    def _fused(self, scopes: Sequence[TextScope], vector: F32 | None) -> _Fused:
         """Return rows of texts with their fused scores; by rank, also the best possible score."""
         fusion = self._query.fusion
-        if not self.needs_vector:
+        if not scopes or not all(one.by_meaning for one in scopes):
             vector = None
         depth = _DEEPER * self._query.top_k
+        if vector is not None and fusion is None:
+            dated = self._read.dated
+            files = () if dated is None else dated.files
+            ranked = [ranked_in_files(scope, vector, depth, files) for scope in scopes]
+            found = merged(ranked, max(depth, *(len(one.rows) for one in ranked)))
+            return found.rows, found.scores, None
         found_lists = [
             merged(sides, depth)
-            for sides in zip(*(lists(scope, vector, depth) for scope in self._scopes), strict=True)
+            for sides in zip(*(lists(scope, vector, depth) for scope in scopes), strict=True)
         ]
         if vector is None or not isinstance(fusion, Rrf):
             (found,) = found_lists
@@ -302,12 +440,22 @@ class MemorySearch:
         return found.rows, found.scores, sum(weights) / (fusion.k + 1.0)
 
     def _reason(
-        self, rows: Sequence[int], taken: Sequence[Memory], missed: Sequence[int], past: int
+        self,
+        rows: Sequence[int],
+        taken: Sequence[Memory],
+        missed: Sequence[int],
+        past: int,
+        left_out: int,
     ) -> str:
         """Return the reasons for a search and for its end."""
-        said = [self._why] if self._why else []
+        read = self._read
+        said = [read.reason] if read.reason else []
+        if read.path is not None and taken:
+            said.append(f"a search fills the rest with {len(taken)} memories")
         if not self._scopes:
             said.append(f"there is nothing below {' and '.join(self._query.scope.roots())}")
+        elif left_out:
+            said.append(f"nothing is known about that: {left_out} memories are below the floor")
         elif not rows:
             said.append("nothing matches")
         elif missed:
@@ -316,6 +464,21 @@ class MemorySearch:
         if past:
             said.append(f"{past} replaced memories, below the heading Earlier, count half")
         return "; ".join(said)
+
+
+def _in_rounds(found: Sequence[_Fused]) -> _Fused:
+    """Interleave the lists for several questions."""
+    lists = [list(zip(rows.tolist(), scores.tolist(), strict=True)) for rows, scores, _ in found]
+    turns = list(taking_turns(lists, lambda one: one[0], lambda one: one[1]))
+    rows = np.array([row for (row, _), _ in turns], np.int32)
+    return rows, np.array([score for _, score in turns], np.float64), found[0][2]
+
+
+def _on_days(times: Sequence[int | None], days: Days, query: RecallQuery) -> F64:
+    """Return 1 for each time on some days by the time zone of the caller, else 0; [n]."""
+    spans = days.moments(query.time_zone)
+    held = [t is not None and any(low <= t < high for low, high in spans) for t in times]
+    return np.array(held, np.float64)
 
 
 def within_budget(

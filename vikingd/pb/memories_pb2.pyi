@@ -30,11 +30,11 @@ class _RecallPathEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_RecallPath
     RECALL_PATH_UNSPECIFIED: _RecallPath.ValueType  # 0
     """In a reply: no path has an answer, and the search was switched off. Not allowed in a request."""
     RECALL_PATH_FAST: _RecallPath.ValueType  # 1
-    """The query names a known file, which was read without a search."""
+    """The query asks for a known file, which was read without a search."""
     RECALL_PATH_TIMELINE: _RecallPath.ValueType  # 2
-    """The query names days, whose journal was read without a search."""
+    """The query asks for days, whose journal was read without a search."""
     RECALL_PATH_HYBRID: _RecallPath.ValueType  # 3
-    """A search by meaning and by words, ranked by salience."""
+    """A search by meaning and by words, ranked by salience. After another path it fills the rest of the budget."""
 
 class RecallPath(_RecallPath, metaclass=_RecallPathEnumTypeWrapper):
     """The path by which a recall got its answer."""
@@ -42,11 +42,11 @@ class RecallPath(_RecallPath, metaclass=_RecallPathEnumTypeWrapper):
 RECALL_PATH_UNSPECIFIED: RecallPath.ValueType  # 0
 """In a reply: no path has an answer, and the search was switched off. Not allowed in a request."""
 RECALL_PATH_FAST: RecallPath.ValueType  # 1
-"""The query names a known file, which was read without a search."""
+"""The query asks for a known file, which was read without a search."""
 RECALL_PATH_TIMELINE: RecallPath.ValueType  # 2
-"""The query names days, whose journal was read without a search."""
+"""The query asks for days, whose journal was read without a search."""
 RECALL_PATH_HYBRID: RecallPath.ValueType  # 3
-"""A search by meaning and by words, ranked by salience."""
+"""A search by meaning and by words, ranked by salience. After another path it fills the rest of the budget."""
 Global___RecallPath: _TypeAlias = RecallPath  # noqa: Y015
 
 class _RememberOutcome:
@@ -244,6 +244,8 @@ class RecallRequest(_message.Message):
     SKIP_OVERSIZE_FIELD_NUMBER: _builtins.int
     NO_TOUCH_FIELD_NUMBER: _builtins.int
     MIN_REVISION_FIELD_NUMBER: _builtins.int
+    FLOOR_FIELD_NUMBER: _builtins.int
+    PATHS_FIELD_NUMBER: _builtins.int
     USED_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question, at most 16 KiB. Required."""
@@ -258,8 +260,9 @@ class RecallRequest(_message.Message):
     0: the daemon's default.
     """
     profile: _builtins.str
-    """Weights by name: "salience" (.5, .2, .2, .1) or "relevance" (.94, .02, .02, .02). Empty: the
-    daemon's configuration.
+    """Weights by name: "relevance" (.94, .02, .02, .02), which keeps most evidence, or "salience": those of
+    the daemon's configuration, (.5, .2, .2, .1) unless they are set. Empty: the profile of the
+    configuration, else "relevance"; in the strict form "salience".
     """
     half_life_days: _builtins.float
     """Days after which a memory's recency has halved, in [0.001, 1,000,000]. Unset: the daemon's
@@ -273,6 +276,11 @@ class RecallRequest(_message.Message):
     """Count no access; for evaluations."""
     min_revision: _builtins.int
     """As in GetRequest."""
+    floor: _builtins.float
+    """Leave all memories of a search out if `confidence.in_scope` is below this, in [0, 1]: nothing is
+    known about the question. 0: leave none out. Unset: the daemon's default, which leaves out what is
+    STRENGTH_NOTHING.
+    """
     @_builtins.property
     def scope(self) -> Global___MemoryScope:
         """The scope to search."""
@@ -297,6 +305,15 @@ class RecallRequest(_message.Message):
     def now(self) -> _timestamp_pb2.Timestamp:
         """The reference time of ages and of words such as "yesterday", in the years 2 to 9998. Unset: the
         clock.
+        """
+
+    @_builtins.property
+    def paths(self) -> _containers.RepeatedScalarFieldContainer[Global___RecallPath.ValueType]:
+        """The strict form: these paths are tried in this order, the first with an answer gives all of it, and a
+        word such as "recent" or "task" decides, whatever else the query says. The search fuses meaning and
+        words, half and half, and the profile is "salience", unless the request says otherwise. No path after
+        HYBRID, and not together with `without`. Empty: a known file or the journal answers only if the query
+        asks for nothing else, and a search fills the rest of the budget.
         """
 
     @_builtins.property
@@ -325,16 +342,22 @@ class RecallRequest(_message.Message):
         skip_oversize: _builtins.bool = ...,
         no_touch: _builtins.bool = ...,
         min_revision: _builtins.int = ...,
+        floor: _builtins.float | None = ...,
+        paths: _abc.Iterable[Global___RecallPath.ValueType] | None = ...,
         used: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "now", b"now", "rrf", b"rrf", "scope", b"scope", "weighted", b"weighted", "weights", b"weights"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_floor", b"_floor", "_half_life_days", b"_half_life_days", "floor", b"floor", "fusion", b"fusion", "half_life_days", b"half_life_days", "now", b"now", "rrf", b"rrf", "scope", b"scope", "weighted", b"weighted", "weights", b"weights"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "min_revision", b"min_revision", "no_touch", b"no_touch", "now", b"now", "profile", b"profile", "query", b"query", "rrf", b"rrf", "scope", b"scope", "skip_oversize", b"skip_oversize", "time_zone", b"time_zone", "tokenizer", b"tokenizer", "top_k", b"top_k", "used", b"used", "vector", b"vector", "weighted", b"weighted", "weights", b"weights", "without", b"without"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_floor", b"_floor", "_half_life_days", b"_half_life_days", "floor", b"floor", "fusion", b"fusion", "half_life_days", b"half_life_days", "max_tokens", b"max_tokens", "min_revision", b"min_revision", "no_touch", b"no_touch", "now", b"now", "paths", b"paths", "profile", b"profile", "query", b"query", "rrf", b"rrf", "scope", b"scope", "skip_oversize", b"skip_oversize", "time_zone", b"time_zone", "tokenizer", b"tokenizer", "top_k", b"top_k", "used", b"used", "vector", b"vector", "weighted", b"weighted", "weights", b"weights", "without", b"without"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__floor: _TypeAlias = _typing.Literal["floor"]  # noqa: Y015
+    _WhichOneofArgType__floor: _TypeAlias = _typing.Literal["_floor", b"_floor"]  # noqa: Y015
     _WhichOneofReturnType__half_life_days: _TypeAlias = _typing.Literal["half_life_days"]  # noqa: Y015
     _WhichOneofArgType__half_life_days: _TypeAlias = _typing.Literal["_half_life_days", b"_half_life_days"]  # noqa: Y015
     _WhichOneofReturnType_fusion: _TypeAlias = _typing.Literal["rrf", "weighted"]  # noqa: Y015
     _WhichOneofArgType_fusion: _TypeAlias = _typing.Literal["fusion", b"fusion"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__floor) -> _WhichOneofReturnType__floor | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__half_life_days) -> _WhichOneofReturnType__half_life_days | None: ...
     @_typing.overload
@@ -468,6 +491,9 @@ class RecallResponse(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
     total_tokens: _builtins.int
     """The tokens of all contents."""
     budget_remaining: _builtins.int
@@ -482,9 +508,11 @@ class RecallResponse(_message.Message):
     """The number of memories that the search scored."""
     revision: _builtins.int
     """The revision that was searched."""
+    left_out: _builtins.int
+    """The number of memories that the search found and the floor left out."""
     @_builtins.property
     def results(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
-        """The memories, best first; from the timeline, newest first."""
+        """The memories, best first; from the timeline, newest first. What a search adds comes after."""
 
     @_builtins.property
     def timings(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.StageTiming]:
@@ -493,6 +521,16 @@ class RecallResponse(_message.Message):
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.Degradation]:
         """As in FindResponse."""
+
+    @_builtins.property
+    def confidence(self) -> _retrieval_pb2.Confidence:
+        """How far the answer can be relied on. 1 for a known file or a day that the query names."""
+
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The questions of a request that asks several; each is searched by itself. Empty: there is one, or
+        no search answered.
+        """
 
     def __init__(
         self,
@@ -507,10 +545,13 @@ class RecallResponse(_message.Message):
         revision: _builtins.int = ...,
         timings: _abc.Iterable[_retrieval_pb2.StageTiming] | None = ...,
         degraded: _abc.Iterable[_retrieval_pb2.Degradation] | None = ...,
+        confidence: _retrieval_pb2.Confidence | None = ...,
+        left_out: _builtins.int = ...,
+        questions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "budget_remaining", b"budget_remaining", "candidates", b"candidates", "degraded", b"degraded", "path", b"path", "reason", b"reason", "results", b"results", "revision", b"revision", "timings", b"timings", "total_tokens", b"total_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "budget_remaining", b"budget_remaining", "candidates", b"candidates", "confidence", b"confidence", "degraded", b"degraded", "left_out", b"left_out", "path", b"path", "questions", b"questions", "reason", b"reason", "results", b"results", "revision", b"revision", "timings", b"timings", "total_tokens", b"total_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -240,6 +240,36 @@ DEGRADATION_REASON_WORDING_KEPT: DegradationReason.ValueType  # 9
 """The older wording stays in the file, because it is no entry of a list."""
 Global___DegradationReason: _TypeAlias = DegradationReason  # noqa: Y015
 
+class _Strength:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _StrengthEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Strength.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    STRENGTH_UNSPECIFIED: _Strength.ValueType  # 0
+    """Never sent in a Confidence."""
+    STRENGTH_STRONG: _Strength.ValueType  # 1
+    """The scope is about the question."""
+    STRENGTH_WEAK: _Strength.ValueType  # 2
+    """Probably nothing here is about the question. Of questions with an answer one in twenty is weak."""
+    STRENGTH_NOTHING: _Strength.ValueType  # 3
+    """Nothing here is about the question, or there are no results at all."""
+
+class Strength(_Strength, metaclass=_StrengthEnumTypeWrapper):
+    """The strength of an answer, by `Confidence.in_scope`. The limits are calibrated for each embedder; see
+    vikingd/answer/README.md for their figures.
+    """
+
+STRENGTH_UNSPECIFIED: Strength.ValueType  # 0
+"""Never sent in a Confidence."""
+STRENGTH_STRONG: Strength.ValueType  # 1
+"""The scope is about the question."""
+STRENGTH_WEAK: Strength.ValueType  # 2
+"""Probably nothing here is about the question. Of questions with an answer one in twenty is weak."""
+STRENGTH_NOTHING: Strength.ValueType  # 3
+"""Nothing here is about the question, or there are no results at all."""
+Global___Strength: _TypeAlias = Strength  # noqa: Y015
+
 class _PlanSource:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -598,6 +628,7 @@ class MatchedContext(_message.Message):
     RELATIONS_FIELD_NUMBER: _builtins.int
     PASSAGES_FIELD_NUMBER: _builtins.int
     PARTS_FIELD_NUMBER: _builtins.int
+    TWIN_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """The URI of the context; once in a reply."""
     context_type: _contexts_pb2.ContextType.ValueType
@@ -610,6 +641,8 @@ class MatchedContext(_message.Message):
     """L0, one or two sentences."""
     score: _builtins.float
     """The score in (0, 1], comparable between queries."""
+    twin: _builtins.str
+    """The same page in another language, which this one stands before. Empty: none was found."""
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[_contexts_pb2.Relation]:
         """The linked contexts of the scope, best for this query first, ties by URI; at most 5."""
@@ -634,10 +667,11 @@ class MatchedContext(_message.Message):
         relations: _abc.Iterable[_contexts_pb2.Relation] | None = ...,
         passages: _abc.Iterable[Global___MatchedPassage] | None = ...,
         parts: Global___ScoreParts | None = ...,
+        twin: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["parts", b"parts"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "context_type", b"context_type", "is_leaf", b"is_leaf", "level", b"level", "parts", b"parts", "passages", b"passages", "relations", b"relations", "score", b"score", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "context_type", b"context_type", "is_leaf", b"is_leaf", "level", b"level", "parts", b"parts", "passages", b"passages", "relations", b"relations", "score", b"score", "twin", b"twin", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -647,7 +681,7 @@ Global___MatchedContext: _TypeAlias = MatchedContext  # noqa: Y015
 class ScoreParts(_message.Message):
     """The parts of a score: final = (1 - b) * smoothed + b * parent + title + feedback + cover + reply +
     date, in [0, 1], where smoothed is node_score with a share of the neighbours', and node_score =
-    w * dense + (1 - w) * lexical of the best text. If the limit is above 30, a file after the 30 best has
+    w * dense + (1 - w) * lexical of the best text. If the limit is above 20, a file after the 20 best has
     at most the least score of these.
     If the reranker has decided: final = (1 - b) * (rerank, or node_score where that is unset) + b * parent.
     """
@@ -675,7 +709,9 @@ class ScoreParts(_message.Message):
     scope has less than .2, the scores of all files are multiplied by FindTrace.lexical_rescale.
     """
     dense_weight: _builtins.float
-    """The weight of dense in node_score."""
+    """The weight of dense in node_score. For a text in another script than the query's it is
+    node_score / dense, see FindTrace.other_script_cap.
+    """
     node_score: _builtins.float
     """The own score of the node."""
     smoothed: _builtins.float
@@ -692,10 +728,10 @@ class ScoreParts(_message.Message):
     """
     title: _builtins.float
     """The share of the title of a file: .1 times the square of the share of its terms that the query
-    has. 0 where the reranker has decided.
+    has; half of that if it is one term of a query of several. 0 where the reranker has decided.
     """
     feedback: _builtins.float
-    """The second stage, for the 30 best files of a scope. Each of the four is the amount that is added,
+    """The second stage, for the 20 best files of a scope. Each of the four is the amount that is added,
     and 0 where there is no such stage: for directories and other files, with `alpha`, for a query of
     identifiers, and where the reranker has decided.
     The amount for the meaning of the first three results; it may be below 0.
@@ -832,7 +868,10 @@ class FindTrace(_message.Message):
     STOP_REASON_FIELD_NUMBER: _builtins.int
     IDENTIFIERS_FIELD_NUMBER: _builtins.int
     LEXICAL_RESCALE_FIELD_NUMBER: _builtins.int
+    OTHER_SCRIPT_CAP_FIELD_NUMBER: _builtins.int
+    FILES_PER_DIRECTORY_FIELD_NUMBER: _builtins.int
     DATES_FIELD_NUMBER: _builtins.int
+    QUESTION_FIELD_NUMBER: _builtins.int
     method: Global___Method.ValueType
     """The method that was used."""
     scope_directories: _builtins.int
@@ -865,6 +904,17 @@ class FindTrace(_message.Message):
     """Lexical scores were multiplied by this factor, so that the best of the scope has at least the
     score floor .2. 1: no rescale was necessary.
     """
+    other_script_cap: _builtins.float
+    """The best node score of the texts in the query's script that have the best words. A text in another
+    script has no higher node score, unless .8 of its dense score is higher. 0: there is no cap, because
+    all texts of the scope are in the query's script, or none in it has a term of the query.
+    """
+    files_per_directory: _builtins.float
+    """The mean number of files of the sample's directories that have files. With more than 15 the parent
+    counts less: its share is multiplied by 15 / files_per_directory.
+    """
+    question: _builtins.str
+    """The question that this trace explains, of a request that asks several. Empty: there is one."""
     @_builtins.property
     def terms(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The terms of the query, as in the index."""
@@ -904,11 +954,14 @@ class FindTrace(_message.Message):
         stop_reason: Global___StopReason.ValueType = ...,
         identifiers: _builtins.bool = ...,
         lexical_rescale: _builtins.float = ...,
+        other_script_cap: _builtins.float = ...,
+        files_per_directory: _builtins.float = ...,
         dates: _abc.Iterable[_builtins.str] | None = ...,
+        question: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dates", b"dates", "directories", b"directories", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "query_script", b"query_script", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dates", b"dates", "directories", b"directories", "files_per_directory", b"files_per_directory", "gate", b"gate", "icc", b"icc", "identifiers", b"identifiers", "lexical_rescale", b"lexical_rescale", "means", b"means", "method", b"method", "opened", b"opened", "other_script_cap", b"other_script_cap", "query_script", b"query_script", "question", b"question", "rescored", b"rescored", "rounds", b"rounds", "sample_files", b"sample_files", "scope_directories", b"scope_directories", "scope_files", b"scope_files", "scope_texts", b"scope_texts", "scored_texts", b"scored_texts", "stop_reason", b"stop_reason", "terms", b"terms"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1025,6 +1078,40 @@ class Degradation(_message.Message):
 Global___Degradation: _TypeAlias = Degradation  # noqa: Y015
 
 @_typing.final
+class Confidence(_message.Message):
+    """Calibrated probabilities that an answer can be relied on. They say that something here is about the
+    question, never that the very answer is here: scores do not know that.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IN_SCOPE_FIELD_NUMBER: _builtins.int
+    AMONG_RESULTS_FIELD_NUMBER: _builtins.int
+    STRENGTH_FIELD_NUMBER: _builtins.int
+    in_scope: _builtins.float
+    """The probability that the scope is about the question, in [0, 1]; the same in every mode. Of a target
+    that is readable in part, that of the best part.
+    """
+    among_results: _builtins.float
+    """The probability that a right context is among the results, in [0, 1], if the scope has one."""
+    strength: Global___Strength.ValueType
+    """The outcome in one word."""
+    def __init__(
+        self,
+        *,
+        in_scope: _builtins.float = ...,
+        among_results: _builtins.float = ...,
+        strength: Global___Strength.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["among_results", b"among_results", "in_scope", b"in_scope", "strength", b"strength"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Confidence: _TypeAlias = Confidence  # noqa: Y015
+
+@_typing.final
 class StageTiming(_message.Message):
     """The duration of a stage."""
 
@@ -1067,6 +1154,9 @@ class FindResponse(_message.Message):
     DEGRADED_FIELD_NUMBER: _builtins.int
     TRACE_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
+    FURTHER_TRACES_FIELD_NUMBER: _builtins.int
     total: _builtins.int
     """The number of results in the three lists."""
     revision: _builtins.int
@@ -1099,6 +1189,20 @@ class FindResponse(_message.Message):
     def rerank(self) -> Global___Rerank:
         """The work of the reranker; only in THINKING."""
 
+    @_builtins.property
+    def confidence(self) -> Global___Confidence:
+        """How far the answer can be relied on. Weak results are returned all the same."""
+
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The questions of a request that asks several ("Who is Ada? Also, where is the key?"), at most 4.
+        Each is searched by itself. Empty: there is one, or the request brought its vector.
+        """
+
+    @_builtins.property
+    def further_traces(self) -> _containers.RepeatedCompositeFieldContainer[Global___FindTrace]:
+        """The traces of the questions after the first, whose trace is `trace`; only with `trace`."""
+
     def __init__(
         self,
         *,
@@ -1111,10 +1215,13 @@ class FindResponse(_message.Message):
         degraded: _abc.Iterable[Global___Degradation] | None = ...,
         trace: Global___FindTrace | None = ...,
         rerank: Global___Rerank | None = ...,
+        confidence: Global___Confidence | None = ...,
+        questions: _abc.Iterable[_builtins.str] | None = ...,
+        further_traces: _abc.Iterable[Global___FindTrace] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["rerank", b"rerank", "trace", b"trace"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "rerank", b"rerank", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "memories", b"memories", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total", "trace", b"trace"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "degraded", b"degraded", "further_traces", b"further_traces", "memories", b"memories", "questions", b"questions", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total", "trace", b"trace"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1431,6 +1538,8 @@ class SearchResponse(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     RERANK_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    QUESTIONS_FIELD_NUMBER: _builtins.int
     total: _builtins.int
     """The number of results in the three lists."""
     revision: _builtins.int
@@ -1467,6 +1576,16 @@ class SearchResponse(_message.Message):
     def rerank(self) -> Global___Rerank:
         """The work of the reranker for all queries; its rounds are in query_results."""
 
+    @_builtins.property
+    def confidence(self) -> Global___Confidence:
+        """As in FindResponse: that of the query that the scope is most likely about."""
+
+    @_builtins.property
+    def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The questions of a task that asks several; each is a query of the plan. Empty: there is one, or a
+        model made the plan.
+        """
+
     def __init__(
         self,
         *,
@@ -1480,10 +1599,12 @@ class SearchResponse(_message.Message):
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
         degraded: _abc.Iterable[Global___Degradation] | None = ...,
         rerank: Global___Rerank | None = ...,
+        confidence: Global___Confidence | None = ...,
+        questions: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["query_plan", b"query_plan", "rerank", b"rerank"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "query_plan", b"query_plan", "rerank", b"rerank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "memories", b"memories", "query_plan", b"query_plan", "query_results", b"query_results", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "degraded", b"degraded", "memories", b"memories", "query_plan", b"query_plan", "query_results", b"query_results", "questions", b"questions", "rerank", b"rerank", "resources", b"resources", "revision", b"revision", "skills", b"skills", "timings", b"timings", "total", b"total"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1886,6 +2007,7 @@ class RetrieveResponse(_message.Message):
     TIMINGS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
     NEXT_PAGE_TOKEN_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
     outcome: Global___Outcome.ValueType
     """Items were found, or the reason for an empty answer."""
     revision: _builtins.int
@@ -1908,6 +2030,10 @@ class RetrieveResponse(_message.Message):
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
         """As in FindResponse."""
 
+    @_builtins.property
+    def confidence(self) -> Global___Confidence:
+        """As in FindResponse, from what the mode computes. Unset for a listing, which asks nothing."""
+
     def __init__(
         self,
         *,
@@ -1918,10 +2044,11 @@ class RetrieveResponse(_message.Message):
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
         degraded: _abc.Iterable[Global___Degradation] | None = ...,
         next_page_token: _builtins.str = ...,
+        confidence: Global___Confidence | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "items", b"items", "next_page_token", b"next_page_token", "outcome", b"outcome", "relaxed_clauses", b"relaxed_clauses", "revision", b"revision", "timings", b"timings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence", "degraded", b"degraded", "items", b"items", "next_page_token", b"next_page_token", "outcome", b"outcome", "relaxed_clauses", b"relaxed_clauses", "revision", b"revision", "timings", b"timings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2024,6 +2151,7 @@ class BuildContextRequest(_message.Message):
     SEPARATOR_FIELD_NUMBER: _builtins.int
     ORDER_FIELD_NUMBER: _builtins.int
     FULL_TEXT_ONLY_FIELD_NUMBER: _builtins.int
+    FLOOR_FIELD_NUMBER: _builtins.int
     NO_TOUCH_FIELD_NUMBER: _builtins.int
     max_tokens: _builtins.int
     """The tokens of the model's window: for the context and the reserved tokens together. 0: the daemon's
@@ -2044,6 +2172,10 @@ class BuildContextRequest(_message.Message):
     """The order of passages: by score or by place in the tree."""
     full_text_only: _builtins.bool
     """Whole passages only. False: abstracts and overviews replace passages that do not fit."""
+    floor: _builtins.float
+    """Leave all pieces of a find or a retrieve out if `confidence.in_scope` is below this, in [0, 1].
+    0: leave none out. Unset: the daemon's default, which leaves out what is STRENGTH_NOTHING.
+    """
     no_touch: _builtins.bool
     """Do not count the memories in the text as accessed; for evaluations."""
     @_builtins.property
@@ -2076,18 +2208,23 @@ class BuildContextRequest(_message.Message):
         separator: _builtins.str | None = ...,
         order: Global___ContextOrder.ValueType = ...,
         full_text_only: _builtins.bool = ...,
+        floor: _builtins.float | None = ...,
         no_touch: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "find", b"find", "items", b"items", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "uris", b"uris"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_floor", b"_floor", "_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "find", b"find", "floor", b"floor", "items", b"items", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "uris", b"uris"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "citation", b"citation", "find", b"find", "full_text_only", b"full_text_only", "items", b"items", "max_tokens", b"max_tokens", "no_touch", b"no_touch", "order", b"order", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "tokenizer", b"tokenizer", "uris", b"uris"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_floor", b"_floor", "_reserve_tokens", b"_reserve_tokens", "_separator", b"_separator", "citation", b"citation", "find", b"find", "floor", b"floor", "full_text_only", b"full_text_only", "items", b"items", "max_tokens", b"max_tokens", "no_touch", b"no_touch", "order", b"order", "reserve_tokens", b"reserve_tokens", "retrieve", b"retrieve", "separator", b"separator", "source", b"source", "tokenizer", b"tokenizer", "uris", b"uris"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__floor: _TypeAlias = _typing.Literal["floor"]  # noqa: Y015
+    _WhichOneofArgType__floor: _TypeAlias = _typing.Literal["_floor", b"_floor"]  # noqa: Y015
     _WhichOneofReturnType__reserve_tokens: _TypeAlias = _typing.Literal["reserve_tokens"]  # noqa: Y015
     _WhichOneofArgType__reserve_tokens: _TypeAlias = _typing.Literal["_reserve_tokens", b"_reserve_tokens"]  # noqa: Y015
     _WhichOneofReturnType__separator: _TypeAlias = _typing.Literal["separator"]  # noqa: Y015
     _WhichOneofArgType__separator: _TypeAlias = _typing.Literal["_separator", b"_separator"]  # noqa: Y015
     _WhichOneofReturnType_source: _TypeAlias = _typing.Literal["items", "uris", "find", "retrieve"]  # noqa: Y015
     _WhichOneofArgType_source: _TypeAlias = _typing.Literal["source", b"source"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__floor) -> _WhichOneofReturnType__floor | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reserve_tokens) -> _WhichOneofReturnType__reserve_tokens | None: ...
     @_typing.overload
@@ -2185,6 +2322,8 @@ class BuildContextResponse(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     TIMINGS_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
     text: _builtins.str
     """The text for the prompt. Its hidden characters are U+FFFD."""
     used_tokens: _builtins.int
@@ -2197,6 +2336,8 @@ class BuildContextResponse(_message.Message):
     """The number of pieces in the text, in full or by a summary."""
     revision: _builtins.int
     """The texts are of this revision or a later one."""
+    left_out: _builtins.int
+    """The number of pieces that the floor left out. The text is empty then."""
     @_builtins.property
     def citations(self) -> _containers.RepeatedCompositeFieldContainer[Global___ContextCitation]:
         """The places of the passages, in the order of the text."""
@@ -2213,6 +2354,10 @@ class BuildContextResponse(_message.Message):
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[Global___Degradation]:
         """As in FindResponse."""
 
+    @_builtins.property
+    def confidence(self) -> Global___Confidence:
+        """The confidence of the find or the retrieve. Unset if items or URIs were named."""
+
     def __init__(
         self,
         *,
@@ -2226,10 +2371,12 @@ class BuildContextResponse(_message.Message):
         revision: _builtins.int = ...,
         timings: _abc.Iterable[Global___StageTiming] | None = ...,
         degraded: _abc.Iterable[Global___Degradation] | None = ...,
+        confidence: Global___Confidence | None = ...,
+        left_out: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["confidence", b"confidence"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "budget_tokens", b"budget_tokens", "citations", b"citations", "degraded", b"degraded", "dropped", b"dropped", "from_items", b"from_items", "revision", b"revision", "text", b"text", "timings", b"timings", "used_tokens", b"used_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["approximate", b"approximate", "budget_tokens", b"budget_tokens", "citations", b"citations", "confidence", b"confidence", "degraded", b"degraded", "dropped", b"dropped", "from_items", b"from_items", "left_out", b"left_out", "revision", b"revision", "text", b"text", "timings", b"timings", "used_tokens", b"used_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -27,6 +27,9 @@ from vikingd.times.time_phrases import spans
 START_POINTS = 64
 """Start points of a walk, at least. With 16 it misses one in fifteen of the ten best results."""
 
+FIRST = 10
+"""Files that a find scores to the end, at least; the confidence is of their scores."""
+
 IN_ROUND = 8
 MAX_CONVERGENCE_ROUNDS = 3
 MAX_DIRECTORIES = 512
@@ -63,7 +66,7 @@ class FindScope(QueryScope):
         """Return the plan for the kernel.
 
         Args:
-            terms: of the query in this snapshot.
+            terms: the terms of the query in this snapshot.
             only: uint8 [files of the scope], 1 for each file to return, whatever its score; None
                 returns as the query says.
             whole: score every file if the query leaves the method open, and keep the node scores
@@ -75,20 +78,17 @@ class FindScope(QueryScope):
         if method is Method.AUTO:
             is_small = counts[TEXTS] <= self.exhaustive_texts
             method = Method.EXHAUSTIVE if scores_all or is_small else Method.BEST_FIRST
-        threshold, limit = query.score_threshold or 0.0, query.limit
         if only is not None:
-            threshold, limit, allowed = 0.0, max(int(only.sum()), 1), only
-        elif query.levels == Levels.DIRECTORIES:
-            allowed = self.no_files()
-        else:
-            allowed = self.allowed(files=True)
+            limit, allowed = max(int(only.sum()), 1), only
+        else:  # the confidence looks at the first files, whatever the query wants to see of them
+            limit, allowed = max(query.limit, FIRST), self.allowed(files=True)
         most = query.max_directories or MAX_DIRECTORIES
         alpha = query.alpha
         if alpha is None:  # Neighbours and directories say nothing about identifiers.
             alpha = 1.0 if self.identifiers else -1.0
         return kernel.Plan(
             method=int(method),
-            threshold=float(threshold),
+            threshold=0.0,
             alpha=float(alpha),
             start_points=min(max(START_POINTS, int(counts[DIRECTORIES]) // 64), most),
             passages=MAX_PASSAGES_SHOWN,
@@ -137,6 +137,7 @@ class FindPlan:
         scopes: one for each readable part of the target, in the order of URIs.
         degraded: notes for the reply.
         started: the time of the compilation, by `time.perf_counter`.
+        model: the name of the embedder.
     """
 
     query: FindQuery
@@ -144,11 +145,18 @@ class FindPlan:
     scopes: Sequence[FindScope]
     degraded: Degraded
     started: float
+    model: str
 
     @property
     def is_light(self) -> bool:
         """True if the answer takes less time than a thread takes to start; see `are_light`."""
-        return self.query.limit <= LIGHT_LIMIT and are_light(self.scopes)
+        return are_all_light((self,))
+
+
+def are_all_light(plans: Sequence[FindPlan]) -> bool:
+    """Return whether the answers to plans together take less time than a thread takes to start."""
+    is_short = all(plan.query.limit <= LIGHT_LIMIT for plan in plans)
+    return is_short and are_light(scope for plan in plans for scope in plan.scopes)
 
 
 def named_days(query: FindQuery) -> tuple[Days, ...]:
@@ -177,4 +185,4 @@ def compile_find(
     most = engine.settings.exhaustive_texts
     named = named_days(query)
     scopes = [FindScope(snapshot, part, most, named) for part in parts_of(query, caller, snapshot)]
-    return FindPlan(query, snapshot, scopes, degraded, started)
+    return FindPlan(query, snapshot, scopes, degraded, started, engine.embedding.model)

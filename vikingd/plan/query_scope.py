@@ -42,7 +42,7 @@ class QueryScope:
     """A query's snapshot, scope, terms and filters.
 
     Args:
-        snapshot: has the revision that the query asks for. The answer depends on nothing else.
+        snapshot: the index at the revision of the answer, which depends on nothing else.
         query: checked.
         exhaustive_texts: the most texts of a scope that is scored without an approximation.
 

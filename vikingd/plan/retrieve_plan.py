@@ -17,6 +17,7 @@ from vikingd.domain.rights import Caller
 from vikingd.engine import Engine
 from vikingd.index.metadata import metadata_filters as filters
 from vikingd.index.snapshot import Snapshot
+from vikingd.plan.find_plan import FIRST
 from vikingd.plan.query_scope import LIGHT_LIMIT, QueryScope, are_light, parts_of
 
 POSTINGS_OF_A_TEXT = 4
@@ -41,7 +42,7 @@ class TextScope(QueryScope):
         super().__init__(snapshot, query, exhaustive_texts)
         self.query = query
         self.orders_ties = query.trace or query.mode is Mode.HYBRID
-        self.depth = 2 * query.top_k
+        self.depth = max(FIRST, 2 * query.top_k)
         if self.has_two_sides:
             self.depth = max(LEAST_DEPTH, self.depth)
 
@@ -111,6 +112,7 @@ class RetrievePlan:
     scopes: Sequence[TextScope]
     started: float
     compiled: float
+    model: str
 
     @property
     def is_light(self) -> bool:
@@ -147,7 +149,7 @@ class RetrievePlan:
             for scope in self.scopes
         ]
         query = replace(self.query, where=where, optional_clauses=())
-        return RetrievePlan(query, self.snapshot, scopes, started, perf_counter())
+        return RetrievePlan(query, self.snapshot, scopes, started, perf_counter(), self.model)
 
 
 def compile_retrieve(
@@ -164,4 +166,5 @@ def compile_retrieve(
     started, snapshot = perf_counter(), snapshot or engine.snapshot
     most = engine.settings.exhaustive_texts
     scopes = [TextScope(snapshot, part, most) for part in parts_of(query, caller, snapshot)]
-    return RetrievePlan(query, snapshot, scopes, started, perf_counter())
+    model = engine.embedding.model
+    return RetrievePlan(query, snapshot, scopes, started, perf_counter(), model)

@@ -253,7 +253,7 @@ def vector_damage(text_id: int, row: Sequence[Any], dimension: int | None) -> st
 
     Args:
         row: the columns vector_checksum, vector_revision, digest, vector.
-        dimension: of the store.
+        dimension: numbers in a vector of the store; None while it is not known.
     """
     kept, revision, digest, vector = row
     if vector_checksum(text_id, revision, digest, vector) != kept:

@@ -82,7 +82,7 @@ class Committing(ABC):
 
     Attributes:
         failures: the errors of the database.
-        revision: of the last commit, which the index may not have yet.
+        revision: the revision of the last commit, which the index may not have yet.
         dimension: numbers in a vector; None until the first vector is written.
     """
 

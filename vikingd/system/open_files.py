@@ -9,10 +9,10 @@ from vikingd.system.log_frames import log_of
 
 
 class OpenFiles:
-    """The files of a database while it is open.
+    """A check that the files of an open database were not deleted, replaced or truncated.
 
-    A deleted or replaced file takes commits as long as it is open, and the next start does not see
-    them. A truncated log takes them behind a gap, and the next start ends at the gap. So a write is
+    SQLite goes on to commit into a deleted or replaced file, and the next start does not see these
+    commits. In a truncated log, commits come behind a gap, where the next start ends. So a write is
     acknowledged only if the names still lead to the open files, and no file became shorter since
     the last commit.
     """
@@ -22,16 +22,17 @@ class OpenFiles:
         self._known = {path: status_of(path) for path in paths}
 
     def remember(self) -> None:
-        """Note the present sizes as those of the last commit. SQLite itself shortens its log."""
+        """Note the present sizes as those of the last commit, since SQLite may shorten its log."""
         for path, known in self._known.items():
             found = status_of(path)
             if found and (known is None or os.path.samestat(found, known)):
                 self._known[path] = found
 
     def problem(self, *, with_sizes: bool = True) -> str:
-        """Name the file that is lost and the reason; "" if all is well.
+        """Return which file was deleted, replaced or truncated; "" if none was.
 
-        Sizes can be compared between the commits only.
+        Args:
+            with_sizes: compare the sizes, too; only possible between commits.
         """
         for path, known in self._known.items():
             found = status_of(path)

@@ -1,4 +1,4 @@
-"""PEM files of TLS, read and checked: what is wrong is told by the file's name."""
+"""Reads and checks of PEM files for TLS; errors name the file."""
 
 from __future__ import annotations
 

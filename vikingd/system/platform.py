@@ -61,7 +61,7 @@ def sync(file: int) -> None:
 
 
 def allocate(file: int, size: int) -> None:
-    """Give an open file `size` bytes of room on the disk.
+    """Reserve `size` bytes on the disk for an open file.
 
     Raises:
         OSError: the disk has no room.

@@ -43,11 +43,15 @@ class Mark(NamedTuple):
 
 
 class MarkFile:
-    """The mark of a database. One thread at a time writes it, and one process.
+    """The mark of a database. One process writes it, one thread at a time.
+
+    Args:
+        path: the file of the mark.
+        database: the file of the database, whose log has the same name and `-wal`.
 
     Attributes:
-        is_synced: all that was written is on disk.
-        is_damaged: the file had content at the last read, and no slot of it was valid.
+        is_synced: True if all that was written is on disk.
+        is_damaged: True if the file had content at the last read, and no slot of it was valid.
     """
 
     def __init__(self, path: Path, database: Path) -> None:

@@ -224,9 +224,14 @@ class Metrics(Collector):
     def follow(
         self, backlog: Callable[[], int], query_cache: Callable[[], tuple[int, int]]
     ) -> Callable[[], None]:
-        """Count one more engine: its waiting texts, and (hits, misses) of its query cache.
+        """Include an engine in the sums of waiting texts and of the query cache.
 
-        Shown are the sums of all engines. The returned function ends the engine.
+        Args:
+            backlog: returns the number of texts that wait for a vector.
+            query_cache: returns (hits, misses) of the query cache.
+
+        Returns:
+            A function to call when the engine closes.
         """
         with self._lock:
             self._engines[backlog] = query_cache
@@ -301,7 +306,7 @@ class Metrics(Collector):
         Args:
             host: IP address.
             port: port.
-            token: what each request must have; "": nothing, and only this machine may ask.
+            token: the token that each request must have; "": none, and only this machine may ask.
 
         Raises:
             OSError: the port is taken.

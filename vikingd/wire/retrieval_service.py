@@ -17,9 +17,9 @@ from vikingd.answer.find_answer import find
 from vikingd.answer.find_hits import FindHits
 from vikingd.answer.query_planning import planned_find, planned_retrieve
 from vikingd.answer.query_vector import QueryVectors
-from vikingd.answer.reranking import find_all
 from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.search_answer import Models, Searcher
+from vikingd.answer.several_questions import answered
 from vikingd.config import Settings
 from vikingd.domain import pace
 from vikingd.domain.answers import Degradation, Stage
@@ -30,7 +30,8 @@ from vikingd.domain.search_query import SearchMode
 from vikingd.engine import Engine
 from vikingd.memory_calls.used_memories import count_used, placed
 from vikingd.pb import retrieval_pb2
-from vikingd.plan.find_plan import compile_find
+from vikingd.plan.find_plan import FindPlan, compile_find
+from vikingd.plan.question_parts import finds_of
 from vikingd.telemetry.metrics import Metrics
 from vikingd.wire import weigh
 from vikingd.wire.call_pools import CallContext, CallDeadline, Threads, reply_bytes
@@ -81,17 +82,17 @@ class RetrievalService:
         """Return the contexts that match one query."""
         async with self._runner(context, heavy=weigh.find(request)) as run:
             query = await run.here(decode.find_query, request, self._engine.store.dimension)
-            plan, embed = await planned_find(self._engine, self._vectors, query, run)
+            asked = await planned_find(self._engine, self._vectors, query, run)
 
             def render(found: FindHits, most_bytes: int) -> FindReply:
-                return find_reply(found, embed, self._results, most_bytes)
+                return find_reply(found, asked.embed, self._results, most_bytes)
 
             if query.thinking:
-                (found,) = await find_all(query.text, [plan], self._models.rerankers, run)
+                found = await asked.rerank(query.text, self._models.rerankers, run)
                 reply = await run.away(render, found, self._most_bytes)
             else:
-                reply = await self._answer(lambda: find(plan), render, run, light=plan.is_light)
-            self._count("Find", (embed, *reply.stages), reply)
+                reply = await self._answer(asked.run, render, run, light=asked.is_light)
+            self._count("Find", (asked.embed, *reply.stages), reply)
             return reply.data
 
     async def BatchFind(
@@ -104,7 +105,10 @@ class RetrievalService:
             )
             await wait_for_revision(self._engine, max(one.min_revision for one in queries), run)
             started = perf_counter()
-            texts = list(dict.fromkeys(one.text for one in queries if one.vector is None))
+            asked = [finds_of(one) for one in queries]
+            texts = list(
+                dict.fromkeys(one.text for parts in asked for one in parts if one.vector is None)
+            )
             embedded = await asyncio.gather(
                 *(self._vectors.embed_or_note(text, run) for text in texts)
             )
@@ -114,14 +118,18 @@ class RetrievalService:
 
             def answer(number: int, most_bytes: int) -> bytes:
                 pace.step()
-                query, degraded = queries[number], tuple[Degradation, ...]()
-                if query.vector is None:
-                    query.vector, degraded = made[query.text]
-                try:
-                    plan = compile_find(self._engine, query, CALLER.get(), degraded)
-                except InvalidField as error:
-                    raise error.below(f"requests[{number}]") from None
-                reply = find_reply(find(plan), embed, self._results, most_bytes)
+                snapshot, plans = self._engine.snapshot, list[FindPlan]()
+                for query in asked[number]:
+                    degraded = tuple[Degradation, ...]()
+                    if query.vector is None:
+                        query.vector, degraded = made[query.text]
+                    try:
+                        plan = compile_find(self._engine, query, CALLER.get(), degraded, snapshot)
+                    except InvalidField as error:
+                        raise error.below(f"requests[{number}]") from None
+                    plans.append(plan)
+                found = answered(plans, [find(plan) for plan in plans])
+                reply = find_reply(found, embed, self._results, most_bytes)
                 self._count("BatchFind", reply.stages, reply)
                 return batched(reply.data)
 
@@ -201,9 +209,10 @@ class RetrievalService:
         async with self._runner(context, heavy=True) as run:
             name = context_messages.source_of(request)
             plan = context_messages.plan_of(request, self._settings.context, self._most_bytes)
+            floor = decode.floor(request, self._settings.context.floor)
             source = await run.here(self._source, request, name)
             sources = await sources_of(
-                self._engine, self._vectors, self._models.rerankers, source, run, most
+                self._engine, self._vectors, self._models.rerankers, source, run, most, floor
             )
 
             def render() -> bytes:
@@ -213,9 +222,7 @@ class RetrievalService:
                 notes = (*sources.degraded, *count_used(self._engine, ids))
                 stages = (*sources.stages, Stage("build", started, perf_counter()))
                 self._metrics.took("BuildContext", stages)
-                reply = context_messages.response_of(
-                    text, sources.revision, stages, notes, self._most_bytes
-                )
+                reply = context_messages.response_of(text, sources, stages, notes, self._most_bytes)
                 return reply.SerializeToString()
 
             return await run.away(render)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from vikingd.pb import memories_pb2, retrieval_pb2
 from vikingd.plan.query_scope import LIGHT_LIMIT
+from vikingd.plan.question_parts import questions_of
 
 _TEXT = 1000  # characters of a query
 _FILTER_BYTES = 512  # some ten clauses
@@ -27,7 +28,10 @@ def find(request: retrieval_pb2.FindRequest | retrieval_pb2.SearchRequest) -> bo
 
 def batch(request: retrieval_pb2.BatchFindRequest) -> bool:
     """Return whether a batch is heavy."""
-    return len(request.requests) > _BATCH or any(map(find, request.requests))
+    requests = request.requests
+    if len(requests) > _BATCH or any(map(find, requests)):
+        return True
+    return sum(1 if one.vector else len(questions_of(one.query)) for one in requests) > _BATCH
 
 
 def search(request: retrieval_pb2.SearchRequest) -> bool:

@@ -10,6 +10,7 @@ from tests.kernels.naive.scores import script_mismatch
 from tests.kernels.naive.tree import (
     K1,
     SCORE_FLOOR,
+    TERMS_ENOUGH,
     TITLE,
     B,
     Directory,
@@ -71,6 +72,12 @@ def score_scope(
     return bm25(texts, terms), bm25({d.id: document(d) for d in walk(top)}, terms)
 
 
+def known_share(top: Directory, terms: Collection[str]) -> float:
+    """Return the share of some terms that a text below a directory has."""
+    there = {term for text in texts_below(top) for term in text.terms}
+    return len(there & set(terms)) / max(1, len(terms))
+
+
 def ranges_of(
     postings_of: Iterable[Sequence[tuple[int, int]]], low: int, high: int
 ) -> list[list[tuple[int, int]]]:
@@ -108,8 +115,12 @@ def score_titles(top: Directory, terms: Collection[str]) -> dict[int, float]:
     """Return the title bonuses of the files below `top` by id; files without a text get none."""
     out = {}
     for file in files_below(top):
-        share = len(file.title & set(terms)) / len(file.title) if file.title else 0.0
-        out[file.id] = TITLE * share**2 if file.texts else 0.0
+        common = len(file.title & set(terms))
+        if common and file.texts:
+            share, told = common / len(file.title), common / min(len(set(terms)), TERMS_ENOUGH)
+            out[file.id] = TITLE * share**2 * min(1.0, told)
+        else:
+            out[file.id] = 0.0
     return out
 
 

@@ -18,11 +18,16 @@ from tests.kernels.naive.dense import (
     to_int8,
 )
 from tests.kernels.naive.tree import (
+    BEST_BY_WORDS,
+    CAP_SLOPE,
     CODES_TELL,
     DENSE_WEIGHT,
     F64,
     ICC_FULL,
+    MANY_FILES,
     NEGLIGIBLE,
+    OTHER_SCRIPT,
+    PARENT_WEIGHT,
     SAMPLE_FILES,
     SCRIPTS,
     Directory,
@@ -47,21 +52,53 @@ def dense_weight(lexical_missing: bool, use_dense: bool, use_lexical: bool) -> f
     return 1.0 if lexical_missing or not use_lexical else DENSE_WEIGHT
 
 
+def other_script_cap(
+    top: Directory, query: Query, mean: F64, lexical: Mapping[int, float]
+) -> float:
+    """Return the best node score of the texts in the query's script with the best words."""
+    texts = texts_below(top)
+    own = [t for t in texts if not script_mismatch(t.script, query.script)]
+    if not query.use_dense or query.vector is None or not query.use_lexical or own == texts:
+        return math.inf
+    by_words = sorted((lexical[t.id] for t in own), reverse=True)
+    limit = by_words[BEST_BY_WORDS] if len(by_words) > BEST_BY_WORDS else 0.0
+    scores = [text_score(t, query, mean, lexical[t.id]) for t in own if lexical[t.id] > limit]
+    return max(scores, default=math.inf)
+
+
+def capped(dense: float, cap: float) -> float:
+    """Return the node score of a text in another script, which rises with dense."""
+    return max(OTHER_SCRIPT * dense, min(dense, cap - CAP_SLOPE * (1 - dense)))
+
+
+def dense_score(text: Text, query: Query, mean: F64) -> float:
+    """Return the dense score of a text; 0 without a vector."""
+    return raw_cosine(text, query, mean)
+
+
 def next_run(scripts: Sequence[int], start: int, high: int, most: int) -> int:
     """Return the end of the run of equal scripts, of at most `most`."""
     same = itertools.takewhile(lambda s: s == scripts[start], scripts[start:high])
     return start + len(list(itertools.islice(same, most)))
 
 
-def text_score(text: Text, query: Query, mean: F64, lexical: float) -> float:
+def text_score(text: Text, query: Query, mean: F64, lexical: float, cap: float = math.inf) -> float:
     """Return the node score of a text."""
     missing = script_mismatch(text.script, query.script)
     w = dense_weight(missing, query.use_dense and query.vector is not None, query.use_lexical)
-    return w * raw_cosine(text, query, mean) + (1 - w) * (0.0 if missing else lexical)
+    dense = raw_cosine(text, query, mean)
+    if missing:
+        return w * capped(dense, cap)
+    return w * dense + (1 - w) * lexical
 
 
 def score_codes(
-    text: Text, code: tuple[Sequence[int], float, float], query: Query, mean: F64, lexical: float
+    text: Text,
+    code: tuple[Sequence[int], float, float],
+    query: Query,
+    mean: F64,
+    lexical: float,
+    cap: float = math.inf,
 ) -> float:
     """Return the node score of a text from the code of its vector: (code, scale, residual norm).
 
@@ -75,8 +112,9 @@ def score_codes(
         return (1 - w) * words
     above, square = parts_of_code(code[0], code[1], query, mean, text.script)
     if w * left_open(above, square, code[2], query, mean[text.script]) > CODES_TELL:
-        return text_score(text, query, mean, lexical)
-    return w * clipped(above, square) + (1 - w) * words
+        return text_score(text, query, mean, lexical, cap)
+    dense = clipped(above, square)
+    return w * (capped(dense, cap) if missing else dense) + (1 - w) * words
 
 
 def left_open(above: float, square: float, left: float, query: Query, mean: F64) -> float:
@@ -125,12 +163,12 @@ def sample_directories(top: Directory, files: int, key: Mapping[int, int]) -> li
     return [d for d in walk(top) if share == 1.0 or key[d.id] / 2**64 < share]
 
 
-def intraclass_correlation(groups: Iterable[Sequence[float]]) -> float:
-    """Return ICC(1) by analysis of variance, in [0, 1]; 1 if it is undefined."""
+def intraclass_correlation(groups: Iterable[Sequence[float]]) -> tuple[float, int, int]:
+    """Return (ICC(1), files, groups with files); 1 if it is undefined."""
     filled = [group for group in groups if len(group)]
     total = sum(map(len, filled))
     if len(filled) < 2 or total == len(filled):
-        return 1.0
+        return 1.0, total, len(filled)
     overall = sum(map(sum, filled)) / total
     means = [sum(group) / len(group) for group in filled]
     between = sum(len(g) * (m - overall) ** 2 for g, m in zip(filled, means, strict=True))
@@ -138,13 +176,18 @@ def intraclass_correlation(groups: Iterable[Sequence[float]]) -> float:
     msb, msw = between / (len(filled) - 1), within / (total - len(filled))
     n0 = (total - sum(len(g) ** 2 for g in filled) / total) / (len(filled) - 1)
     if msb + (n0 - 1) * msw <= 1e-12:
-        return 1.0
-    return min(max((msb - msw) / (msb + (n0 - 1) * msw), 0.0), 1.0)
+        return 1.0, total, len(filled)
+    return min(max((msb - msw) / (msb + (n0 - 1) * msw), 0.0), 1.0), total, len(filled)
 
 
 def gate_of(icc: float) -> float:
     """Return the gate in float32, so that the order of the icc's sums cannot change it."""
     return 0.0 if (gate := float(np.float32(1 - icc / ICC_FULL))) < 1e-9 else gate
+
+
+def parent_weight(gate: float, files_per_directory: float) -> float:
+    """Return b, which falls with the number of files per directory."""
+    return PARENT_WEIGHT * gate * min(1.0, MANY_FILES / max(1.0, files_per_directory))
 
 
 def directory_scores(
@@ -171,7 +214,7 @@ def root_weight(top: Directory, parent_weight: float) -> float:
 
 def parent_share(directory: Directory, weights: Sequence[float], top: Directory) -> float:
     """Return b for the children of a directory, of (b, b below the root, c)."""
-    b, below_root, _ = weights
+    b, below_root, *_ = weights
     return {directory.id: b, top.id: below_root}[directory.id]
 
 

@@ -10,6 +10,7 @@ from tests.kernels.naive.dense import raw_cosine, scope_centroids
 from tests.kernels.naive.lexical import rescale_to_floor, score_scope, score_titles
 from tests.kernels.naive.scores import (
     code_of,
+    dense_score,
     dense_weight,
     directory_scores,
     file_score,
@@ -18,6 +19,8 @@ from tests.kernels.naive.scores import (
     gate_of,
     intraclass_correlation,
     neighbour_windows,
+    other_script_cap,
+    parent_weight,
     propagate,
     root_weight,
     score_codes,
@@ -28,7 +31,6 @@ from tests.kernels.naive.scores import (
 from tests.kernels.naive.tree import (
     F64,
     NEIGHBOUR_WEIGHT,
-    PARENT_WEIGHT,
     Directory,
     File,
     Query,
@@ -53,6 +55,9 @@ class Found:
     final: dict[int, float]
     icc: float
     gate: float
+    cap: float
+    files_per_directory: float
+    mean: F64
 
 
 def parts_of_files(
@@ -75,6 +80,9 @@ def parts_of_files(
             )
             words = 0.0 if missing else lexical[text.id]
             dense = (own - (1 - w) * words) / w if w else 0.0
+            if missing and w:
+                dense = dense_score(text, query, found.mean)
+                w = own / dense if dense else w
     b = weights[1] if file.parent is top else weights[0]
     smoothed = smooth(*(known[i] for i in neighbour_windows(file)), weights[2])
     above = found.directory_final[file.parent.id]
@@ -84,10 +92,12 @@ def parts_of_files(
 
 
 def sampled_scores(
-    top: Directory, query: Query, mean: F64, lexical: Mapping[int, float]
+    top: Directory, query: Query, mean: F64, lexical: Mapping[int, float], cap: float
 ) -> list[list[float]]:
     """Return the node scores from codes of each directory's files, which give the gate."""
-    coded = {t.id: score_codes(t, code_of(t), query, mean, lexical[t.id]) for t in texts_below(top)}
+    coded = {
+        t.id: score_codes(t, code_of(t), query, mean, lexical[t.id], cap) for t in texts_below(top)
+    }
     return [[file_score(f, coded)[0] for f in files_in(d)] for d in walk(top)]
 
 
@@ -99,13 +109,16 @@ def find(
     terms = query.terms if query.use_lexical else {}
     lexical, directory_lexical = score_scope(top, terms)
     lexical, _ = rescale_to_floor(top, lexical, query.script)
-    texts = {t.id: text_score(t, query, mean, lexical[t.id]) for t in texts_below(top)}
+    cap = other_script_cap(top, query, mean, lexical)
+    texts = {t.id: text_score(t, query, mean, lexical[t.id], cap) for t in texts_below(top)}
     offered = {file.id: file_score(file, texts) for file in files_below(top)}
     own = {key: value[0] for key, value in offered.items()}
-    icc = intraclass_correlation(sampled_scores(top, query, mean, lexical))
+    groups = sampled_scores(top, query, mean, lexical, cap)
+    icc, files, filled = intraclass_correlation(groups)
+    per_directory = files / max(1, filled)
     told = gate_of(icc)
     used = told if gate is None else gate
-    b, share = PARENT_WEIGHT * used, NEIGHBOUR_WEIGHT * used
+    b, share = parent_weight(used, per_directory), NEIGHBOUR_WEIGHT * used
     if alpha is not None:
         b, share = 1 - alpha, 0.0
     directories = directory_scores(top, query, mean, directory_lexical)
@@ -114,7 +127,10 @@ def find(
     titles = score_titles(top, terms)
     final = finals_below(top, own, (b, root_weight(top, b), share), above, titles)
     best = {key: value[1] for key, value in offered.items()}
-    return Found(texts, directories, above, own, best, titles, final, icc, told)
+    return Found(
+        *(texts, directories, above, own, best, titles, final),
+        *(icc, told, cap, per_directory, mean),
+    )
 
 
 def score_nodes(contexts: Iterable[Directory | File], found: Found) -> list[float]:
@@ -186,6 +202,31 @@ def weighted_top(
             one = weighted_sum(text, query, mean, lexical[text.id], weights)
             found.append((text.id, *one))
     return sorted((one for one in found if one[1] > 0), key=lambda one: -one[1])[:k]
+
+
+def score_windows(
+    top: Directory, query: Query, mean: F64, weights: tuple[float, float], chosen: Collection[int]
+) -> dict[int, list[tuple[int, float] | None]]:
+    """Return (id, score) of each chosen text and of those beside it, by the id of the first.
+
+    Those beside are the passages of its file before and after it, None for a missing one. They are
+    chosen, too.
+    """
+    lexical, _ = score_scope(top, query.terms)
+    found: dict[int, list[tuple[int, float] | None]] = {}
+    for file in files_below(top):
+        windows: dict[int, tuple[Text | None, ...]] = {t.id: (t, None, None) for t in file.texts}
+        passages = file.texts[1:]  # The first one is the abstract.
+        for i, text in enumerate(passages):
+            before = passages[i - 1] if i else None
+            windows[text.id] = text, before, passages[i + 1] if i + 1 < len(passages) else None
+        near = {one.id for text in chosen if text in windows for one in windows[text] if one}
+        for text in near:
+            found[text] = [
+                one and (one.id, weighted_sum(one, query, mean, lexical[one.id], weights)[0])
+                for one in windows[text]
+            ]
+    return found
 
 
 def rrf(

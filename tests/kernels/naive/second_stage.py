@@ -38,7 +38,7 @@ def adjust(
             moved = u + 0.3 * m
             length = float(np.sqrt(1 + 0.6 * float(u @ m) + 0.09 * float(m @ m)))
             g = min(max((sum(len(t.terms) for t in file.texts) - 20) / 40, 0.0), 1.0)
-            feedback = 0.5 * g * (max(0.0, float(x @ moved) / length) - max(0.0, float(x @ u)))
+            feedback = 0.25 * g * (max(0.0, float(x @ moved) / length) - max(0.0, float(x @ u)))
         added = (
             feedback,
             0.03 * covered(file, top, query.terms if query.use_lexical else {}),

@@ -1,6 +1,6 @@
 // The answer of BuildContext: the text for a prompt, and what the budget took and dropped.
 import { html } from "./vendor/vendor.js";
-import { Degraded } from "./results.js";
+import { Degraded, Doubt } from "./results.js";
 import { number, t } from "./texts.js";
 import { visible } from "./visible.js";
 
@@ -12,6 +12,7 @@ export function Built({ reply, taken, open }) {
     <p class="summary quiet" role="status">${t("tokens", { used: number(used), budget: number(budget) })} · ${t("revision")} ${number(reply.revision)} · ${taken.toFixed(0)} ms</p>
     <progress class="budget" max=${budget || 1} value=${used} aria-label=${t("tokens", { used, budget })}></progress>
     <${Degraded} reply=${reply} />
+    <${Doubt} reply=${reply} />
     <div class="columns">
       <section>
         <h3>${t("taken")} (${(reply.citations || []).length})</h3>

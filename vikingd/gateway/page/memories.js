@@ -2,7 +2,7 @@
 import { html, useState } from "./vendor/vendor.js";
 import { call } from "./api.js";
 import { Bar } from "./bars.js";
-import { Degraded, Summary } from "./results.js";
+import { Degraded, Doubt, Summary } from "./results.js";
 import { SALIENCE } from "./scores.js";
 import { number, t } from "./texts.js";
 import { useUnsaved } from "./unsaved.js";
@@ -16,6 +16,7 @@ export function Memories({ reply, taken, project, open, changed, fail }) {
     <${Summary} reply=${reply} count=${memories.length} taken=${taken} />
     <p class="quiet">${t("path", { path: t(reply.path || "") })}${reply.reason ? ` · ${reply.reason}` : ""} · ${t("tokens", { used: number(reply.totalTokens), budget: number(budget) })}</p>
     <${Degraded} reply=${reply} />
+    <${Doubt} reply=${reply} isRecall=${true} />
     <${Remember} project=${project} open=${open} changed=${changed} fail=${fail} />
     ${!memories.length && html`<p class="empty">${t("noResults")}</p>`}
     <ol class="results" aria-label=${t("results", { n: "" }).trim()}>

@@ -24,6 +24,23 @@ export function Degraded({ reply }) {
   );
 }
 
+const isWeak = (reply) => ["STRENGTH_WEAK", "STRENGTH_NOTHING"].includes(reply.confidence?.strength);
+
+/** The words for an answer that is probably about something else; nothing for a strong one. */
+export function Doubt({ reply, isRecall }) {
+  if (!isWeak(reply)) return null;
+  const name = reply.confidence.strength === "STRENGTH_WEAK" ? "weak" : "nothing";
+  const share = Number(reply.confidence.inScope || 0).toFixed(2);
+  const leftOut = reply.leftOut ? ` ${t("leftOut", { n: number(reply.leftOut) })}` : "";
+  return html`<p class="note is-warning" role="status">${t(isRecall ? `${name}Recall` : name)} (${share})${leftOut}</p>`;
+}
+
+/** The questions of a request that asks several. */
+export function Questions({ reply }) {
+  const asked = reply.questions || [];
+  return asked.length > 0 && html`<p class="questions quiet"><bdi>${visible(t("questions", { n: number(asked.length), text: asked.join(" · ") }))}</bdi></p>`;
+}
+
 /** One line about an answer: the number of results, the revision and the time. */
 export function Summary({ reply, count, taken }) {
   const results = count === 1 ? t("oneResult") : t("results", { n: number(count) });
@@ -36,10 +53,13 @@ export function Summary({ reply, count, taken }) {
  */
 export function Results({ reply, taken, why, uri, open, explain }) {
   const matches = matchesOf(reply);
-  const most = Math.max(0.01, ...matches.map((match) => match.score || 0));
+  // On the scale of the best match a weak one would fill its bar.
+  const most = isWeak(reply) ? 1 : Math.max(0.01, ...matches.map((match) => match.score || 0));
   return html`<div class="answer">
     <${Summary} reply=${reply} count=${matches.length} taken=${taken} />
     <${Degraded} reply=${reply} />
+    <${Doubt} reply=${reply} />
+    <${Questions} reply=${reply} />
     ${reply.queryPlan && html`<${Plan} plan=${reply.queryPlan} />`}
     ${!matches.length && html`<p class="empty">${t("noResults")}</p>`}
     <ol class="results" aria-label=${t("results", { n: "" }).trim()}>
@@ -63,6 +83,7 @@ function Result({ match, most, chosen, isWhy, reply, matches, open, explain }) {
     </div>
     <button type="button" class="result-uri" onClick=${() => open(match.uri)}><bdi>${visible(match.uri)}</bdi></button>
     <p class="result-text is-cut"><bdi>${visible(textOf(match))}</bdi></p>
+    ${match.twin && html`<button type="button" class="result-uri twin" onClick=${() => open(match.twin)}>${t("twin")} <bdi>${visible(match.twin)}</bdi></button>`}
     ${isWhy && trace && html`<${Walk} trace=${trace} matches=${matches} chosen=${match.uri} open=${open} />`}
   </li>`;
 }
@@ -76,7 +97,7 @@ function textOf(match) {
 
 /** Return the trace in which a result was found; a Search has one for each query of its plan. */
 function traceOf(reply, match) {
-  if (reply.trace) return reply.trace;
+  if (reply.trace) return reply.trace; // of several questions that of the first
   const found = (reply.queryResults || []).find((one) => one.trace && (one.hits || []).some((hit) => hit.uri === match.uri));
   return found?.trace;
 }

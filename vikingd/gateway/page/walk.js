@@ -8,6 +8,7 @@ import { spelled, visible } from "./visible.js";
 
 const SHOWN = 40; // directories
 const VISIBLE = 5e-4; // a smaller score does not show in three digits
+const MANY_FILES = 15; // see FindTrace.files_per_directory
 const ROW = 26; // pixels
 const INDENT = 16;
 
@@ -113,9 +114,12 @@ function Lines({ node, onPath }) {
 
 function Facts({ trace }) {
   const gate = trace.gate || 0;
+  const each = trace.filesPerDirectory || 0;
   return html`<div class="facts quiet">
     <p>${t("scope", { d: number(trace.scopeDirectories), f: number(trace.scopeFiles), t: number(trace.scopeTexts), s: number(trace.scoredTexts) })}</p>
     ${trace.sampleFiles > 0 && html`<p>${t("gate", { icc: (trace.icc || 0).toFixed(3), gate: `${Math.round(gate * 100)}%` })}</p>`}
+    ${gate > 0 && each > MANY_FILES && html`<p>${t("large", { n: each.toFixed(1), share: `${Math.round((100 * MANY_FILES) / each)}%` })}</p>`}
+    ${trace.otherScriptCap > 0 && html`<p>${t("cap", { cap: trace.otherScriptCap.toFixed(3) })}</p>`}
     ${trace.rounds > 0 && html`<p>${t("opened", { n: number(trace.opened), r: trace.rounds })}</p>`}
   </div>`;
 }

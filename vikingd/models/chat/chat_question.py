@@ -23,7 +23,7 @@ class Question:
         system: the prompt.
         text: the message of the user, which is data.
         response_format: the JSON schema of the answer.
-        max_tokens: of the answer, at most.
+        max_tokens: the most tokens of the answer.
     """
 
     system: str

@@ -95,7 +95,7 @@ class BacklogWorker:
 
     Args:
         settings: the size of groups.
-        store: has the texts and takes their vectors.
+        store: the store whose texts get vectors.
         dimension: numbers in a vector.
         backlogs: the thread and the child; None: its own ones, which `stop` ends.
         recent_bytes: most bytes of recent vectors in memory; None: RECENT_BYTES.

@@ -151,7 +151,7 @@ class Hub:
 
         Args:
             repository: ORG/NAME.
-            entry: its entry.
+            entry: the entry of the file, from `entry`.
             file: the file to write; at the end it has `entry.size` bytes.
             advance: called with the number of further bytes; negative if bytes were given up.
 

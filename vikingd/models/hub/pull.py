@@ -25,7 +25,7 @@ class Pulled:
 
     Attributes:
         path: the directory with its files.
-        commit: its revision.
+        commit: the commit of its revision, 40 hex digits.
         received: the number of files whose content was not there before.
     """
 

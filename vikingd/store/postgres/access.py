@@ -22,7 +22,7 @@ class AccessTables:
     """The tables in the schema `vikingd_access`.
 
     Args:
-        database: of the node.
+        database: the database of the node.
 
     The methods raise StoreAway if the database cannot be reached, else StoreFailed.
     """

@@ -67,7 +67,7 @@ class Database:
     calls that wait for them fail. While the database is away, others fail at once.
 
     Args:
-        url: of the database; several hosts are tried in turn, and the primary is used.
+        url: the URL of the database; several hosts are tried in turn, and the primary is used.
 
     Raises:
         StoreAway: the database cannot be reached.

@@ -10,7 +10,7 @@ from google.protobuf import duration_pb2, timestamp_pb2
 
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import Degradation, ReplyBudget, Stage, seconds_of
+from vikingd.domain.answers import Confidence, Degradation, ReplyBudget, Stage, seconds_of
 from vikingd.domain.contexts import Context
 from vikingd.domain.store_changes import Committed
 from vikingd.engine import EngineStats
@@ -35,6 +35,17 @@ def fields_of(record: Any) -> dict[str, Any]:
 def degraded(given: Iterable[Degradation]) -> list[retrieval_pb2.Degradation]:
     """Return the failed or missing parts of an answer, as messages."""
     return [retrieval_pb2.Degradation(**fields_of(one)) for one in given]
+
+
+def confidence(value: Confidence | None) -> retrieval_pb2.Confidence | None:
+    """Return a confidence as a message; None for an answer that has none."""
+    if value is None:
+        return None
+    return retrieval_pb2.Confidence(
+        in_scope=value.in_scope,
+        among_results=value.among_results,
+        strength=value.strength,  # type: ignore[arg-type]  # same numbers
+    )
 
 
 def add_timings(to: Any, stages: Iterable[Stage]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence, Sized
 
-from vikingd.answer.context_sources import ItemRef
+from vikingd.answer.context_sources import ItemRef, Sources
 from vikingd.config_sections import Context as Defaults
 from vikingd.context import tokenizers
 from vikingd.context.build import BuiltContext, Plan
@@ -87,7 +87,11 @@ def plan_of(request: retrieval_pb2.BuildContextRequest, defaults: Defaults, max_
 
 
 def response_of(
-    built: BuiltContext, revision: int, stages: Sequence[Stage], degraded: Degraded, most_bytes: int
+    built: BuiltContext,
+    sources: Sources,
+    stages: Sequence[Stage],
+    notes: Degraded,
+    most_bytes: int,
 ) -> retrieval_pb2.BuildContextResponse:
     """Return the reply, with as many dropped pieces as it has room for."""
     reply = retrieval_pb2.BuildContextResponse(
@@ -96,8 +100,10 @@ def response_of(
         budget_tokens=built.budget,
         approximate=built.approximate,
         from_items=built.from_items,
-        revision=revision,
-        degraded=common_messages.degraded(degraded),
+        revision=sources.revision,
+        degraded=common_messages.degraded(notes),
+        confidence=common_messages.confidence(sources.confidence),
+        left_out=sources.left_out,
     )
     for cited in built.citations:
         reply.citations.add(**common_messages.fields_of(cited))

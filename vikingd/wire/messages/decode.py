@@ -250,6 +250,13 @@ def fraction(value: float, field: str) -> float:
     return value
 
 
+def floor(request: Any, default: float | str) -> float | None:
+    """Return the floor of a request, or the default; None is the calibrated one."""
+    if request.HasField("floor"):
+        return fraction(request.floor, "floor")
+    return None if isinstance(default, str) else default
+
+
 def check_most(value: int, most: int, field: str) -> None:
     """Refuse a number above its limit."""
     if value > most:

@@ -114,7 +114,7 @@ class EncodedResults:
             For each hit that fits: the hit, its context without score and passages, and the
             whole MatchedContext as bytes.
         """
-        snapshot, linked = found.snapshot, found.linked
+        snapshot, linked, twins = found.snapshot, found.linked, found.twins
         kept = self._of(snapshot)
         contexts, texts = kept.contexts, kept.passages
         whole: list[_Context] = []
@@ -129,6 +129,8 @@ class EncodedResults:
             left -= context.room
             for relation in linked.get(row, ()) if linked else ():
                 left -= MESSAGE_BYTES + _size_of_relation(relation)
+            if row in twins:
+                left -= MESSAGE_BYTES + size_of(snapshot.uri(twins[row]))
             if left < 0:
                 budget.left_out = len(found.hits) - len(whole)
                 break
@@ -140,6 +142,9 @@ class EncodedResults:
             parts = [context.data, _LEVELS[hit.level], _packed(hit.score)]
             if linked and (related := linked.get(hit.row)):
                 parts.append(_relations(related))
+            if hit.row in twins:
+                twin = snapshot.uri(twins[hit.row])
+                parts.append(MatchedContext(twin=twin).SerializeToString())
             for i, (text, own) in enumerate(hit.passages):
                 if not budget.left:
                     budget.shortened += len(hit.passages) - i

@@ -9,7 +9,13 @@ from vikingd.answer.find_hits import FindHits
 from vikingd.domain.answers import ReplyBudget, Stage, size_of
 from vikingd.domain.find_query import FindTrace, Rerank
 from vikingd.pb import retrieval_pb2
-from vikingd.wire.messages.common_messages import add_timings, degraded, fields_of, set_duration
+from vikingd.wire.messages.common_messages import (
+    add_timings,
+    confidence,
+    degraded,
+    fields_of,
+    set_duration,
+)
 from vikingd.wire.messages.encoded_results import EncodedResults
 
 _TRACED = 160  # bytes of a directory in a trace without its URI
@@ -49,8 +55,9 @@ def find_reply(
         most_bytes: the approximate limit of the bytes of trace and results.
     """
     started, budget = perf_counter(), ReplyBudget(most_bytes)
-    if found.trace is not None:
-        budget.take(size_of_trace(found.trace))
+    for trace in (found.trace, *found.further_traces):
+        if trace is not None:
+            budget.take(size_of_trace(trace))
     encoded = results.results(found, budget)
     reply = retrieval_pb2.FindResponse(
         total=encoded.total,
@@ -58,6 +65,9 @@ def find_reply(
         degraded=degraded((*found.degraded, *budget.notes())),
         trace=None if found.trace is None else find_trace(found.trace),
         rerank=None if found.rerank is None else rerank(found.rerank),
+        confidence=confidence(found.confidence),
+        questions=found.questions,
+        further_traces=map(find_trace, found.further_traces),
     )
     stages = (*found.stages, Stage("reply", started, perf_counter()))
     add_timings(reply.timings, (embed, *stages))

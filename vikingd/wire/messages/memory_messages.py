@@ -20,7 +20,7 @@ from vikingd.domain.answers import MESSAGE_BYTES, Degraded, ReplyBudget, Stage
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.prompt import RecallPath
-from vikingd.domain.retrieve_query import WeightedSum
+from vikingd.domain.retrieve_query import Rrf, WeightedSum
 from vikingd.domain.rights import Caller, Right
 from vikingd.domain.store_changes import Committed, Once
 from vikingd.engine import Engine
@@ -41,7 +41,7 @@ from vikingd.memory.routes import Routes
 from vikingd.memory_calls.forget import Chosen, ForgetQuery
 from vikingd.pb import memories_pb2
 from vikingd.wire.messages import decode
-from vikingd.wire.messages.common_messages import add_timings, timestamp
+from vikingd.wire.messages.common_messages import add_timings, confidence, timestamp
 from vikingd.wire.messages.common_messages import degraded as encode_degraded
 from vikingd.wire.messages.retrieve_request import fusion_of
 
@@ -79,12 +79,15 @@ def recall_query(
         tokenizer=tokenizers.known(request.tokenizer),
         top_k=request.top_k or defaults.top_k,
         without=_without(request.without),
-        fusion=_HALVES if request.WhichOneof("fusion") is None else fusion_of(request),
+        fusion=_fusion(request),
         salience=_salience(request, defaults),
         skip_oversize=request.skip_oversize,
         no_touch=request.no_touch,
         min_revision=request.min_revision,
         used=_once(request.used, "used"),
+        paths=_paths(request),
+        newest_first=_profile(request, defaults) == "relevance",
+        floor=decode.floor(request, defaults.floor),
     )
     vector = decode.unit_vector(request.vector, dimension, "vector") if request.vector else None
     return query, vector
@@ -102,6 +105,9 @@ def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_p
         candidates=result.candidates,
         revision=result.revision,
         degraded=encode_degraded(result.degraded),
+        confidence=confidence(result.confidence),
+        left_out=result.left_out,
+        questions=result.questions,
     )
     add_timings(reply.timings, stages)
     return reply
@@ -334,21 +340,54 @@ def _memory(memory: Memory) -> memories_pb2.Memory:
     return message
 
 
+def _path(number: int, field: str) -> RecallPath:
+    try:
+        return RecallPath(number)
+    except ValueError:
+        raise InvalidField(field, f"{number} is not a path") from None
+
+
 def _without(paths: Sequence[int]) -> frozenset[RecallPath]:
-    for i, path in enumerate(paths):
-        if path not in tuple(RecallPath):
-            raise InvalidField(f"without[{i}]", f"{path} is not a path")
-    chosen = frozenset(map(RecallPath, paths))
+    chosen = frozenset(_path(path, f"without[{i}]") for i, path in enumerate(paths))
     if len(chosen) == len(RecallPath):
         raise InvalidField("without", "leaves no path")
     return chosen
+
+
+def _paths(request: memories_pb2.RecallRequest) -> tuple[RecallPath, ...]:
+    chosen: list[RecallPath] = []
+    for i, number in enumerate(request.paths):
+        path = _path(number, f"paths[{i}]")
+        if path in chosen:
+            raise InvalidField(f"paths[{i}]", f"{path.name} stands there already")
+        if RecallPath.HYBRID in chosen:
+            raise InvalidField(f"paths[{i}]", "comes after the search, which always answers")
+        chosen.append(path)
+    if chosen and request.without:
+        raise InvalidField("without", "stands beside paths, which name the paths already")
+    return tuple(chosen)
+
+
+def _fusion(request: memories_pb2.RecallRequest) -> Rrf | WeightedSum | None:
+    """Return the fusion of a request; None by default: the scores of a find."""
+    if request.WhichOneof("fusion") is not None:
+        return fusion_of(request)
+    return _HALVES if request.paths else None
+
+
+def _profile(request: memories_pb2.RecallRequest, defaults: Defaults) -> str:
+    """Return the name of the weights of a request; "" for weights of its own."""
+    if request.HasField("weights"):
+        return ""
+    default = "salience" if request.paths else defaults.default_profile
+    return request.profile or default
 
 
 def _salience(request: memories_pb2.RecallRequest, defaults: Defaults) -> Salience:
     salience = salience_of(defaults)
     if request.profile not in ("", "salience", "relevance"):
         raise InvalidField("profile", f"{request.profile!r} is neither salience nor relevance")
-    if request.profile == "relevance":
+    if _profile(request, defaults) == "relevance":
         salience = replace(RELEVANCE, half_life_days=salience.half_life_days)
     if request.HasField("weights"):
         if request.profile:

@@ -15,7 +15,7 @@ from vikingd.domain import pace
 from vikingd.domain.answers import ReplyBudget, Stage, size_of, too_large
 from vikingd.domain.retrieve_query import Include
 from vikingd.pb import retrieval_pb2
-from vikingd.wire.messages.common_messages import add_timings, degraded, fields_of
+from vikingd.wire.messages.common_messages import add_timings, confidence, degraded, fields_of
 from vikingd.wire.messages.encoded_results import ITEM, EncodedResults
 
 _AT_ONCE = 16  # contexts whose metadata are read
@@ -60,7 +60,7 @@ def retrieve_reply(
         metadata_of: reads the metadata of contexts; None: the request does not ask for them.
     """
     started, budget, include = perf_counter(), ReplyBudget(most_bytes), found.query.include
-    reply = retrieval_pb2.RetrieveResponse()
+    reply = retrieval_pb2.RetrieveResponse(confidence=confidence(found.confidence))
     encoded, total, is_cut = None, len(found.hits), False
     if found.listed is not None:
         is_cut = _add_listed(reply, found, budget)

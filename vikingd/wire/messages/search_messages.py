@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from vikingd.answer.find_hits import FindHits
-from vikingd.answer.search_answer import SearchHits, merged
+from vikingd.answer.search_answer import SearchHits
 from vikingd.domain import pace
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of, too_large
 from vikingd.domain.errors import InvalidField
@@ -64,7 +64,7 @@ def search_reply(
     names = ReplyBudget(budget.left // _NAMES)
     named = [_hits(hits, names) for hits in found.found]
     budget.take(names.limit - names.left)
-    best = merged(found.found, limit)
+    best = found.merged(limit)
     encoded = results.results(best, budget) if best is not None else Encoded(b"", 0, 0.0)
     queries = [
         retrieval_pb2.TypedQuery(**common_messages.fields_of(query)) for query in found.plan.queries
@@ -75,6 +75,8 @@ def search_reply(
         total=encoded.total,
         revision=found.revision,
         rerank=find_reply.rerank(found.rerank),
+        confidence=common_messages.confidence(found.confidence),
+        questions=found.questions,
     )
     for query, hits, of_query, trace in zip(queries, found.found, named, traces, strict=True):
         added = reply.query_results.add(

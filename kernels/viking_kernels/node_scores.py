@@ -5,7 +5,8 @@
 
 A missing part leaves all weight to the other one. Dense is missing if the query has no vector.
 Lexical is missing if the query has no terms or if the scripts of text and query mismatch. A text
-whose vector is not known yet has dense 0.
+in another script than the query's has `capped` instead of dense. A text whose vector is not known
+yet has dense 0.
 """
 
 from __future__ import annotations
@@ -28,6 +29,12 @@ from viking_kernels.scope import place
 from viking_kernels.select import keep_best
 
 DENSE_WEIGHT = 0.5
+
+OTHER_SCRIPT = 0.8
+"""The share of dense that a text in another script keeps above the cap. See `capped`."""
+
+_CAP_SLOPE = 1e-3
+"""Rise of the scores at the cap, so that the order by dense stays."""
 
 CODES_TELL = 0.1
 """The largest error bound of a score from a code. Above it the text's vector is used instead.
@@ -54,17 +61,36 @@ def dense_weight(lexical_missing: bool, use_dense: bool, use_lexical: bool) -> f
 
 
 @inlined
+def capped(dense: float, cap: float) -> float:
+    """Return the node score of a text in another script than the query's.
+
+    The cap is the best node score in the query's own script, see other_script.py. A text that is
+    above it keeps OTHER_SCRIPT of its dense score, or gets the cap if this is more. The score rises
+    with dense, and at most as fast, so an error bound of dense is one of the score, too.
+    """
+    return max(OTHER_SCRIPT * dense, min(dense, cap - _CAP_SLOPE * (1.0 - dense)))
+
+
+@inlined
+def dense_score(row: int, search: Search) -> float:
+    """Return the dense score of a living text of the scope from its fp32 vector."""
+    if search.vectors.vector_at[row] > search.scope.revision:
+        return 0.0
+    script = np.int64(search.tree.texts.script[row])
+    return raw_cosine(search.vectors, row, search.query, script)
+
+
+@inlined
 def text_score(row: int, search: Search) -> float:
     """Return the node score of a living text of the scope from its fp32 vector."""
-    vectors, query, scope = search.vectors, search.query, search.scope
-    script = np.int64(search.tree.texts.script[row])
-    missing = script_mismatch(script, query.script)
+    query, scope = search.query, search.scope
+    missing = script_mismatch(np.int64(search.tree.texts.script[row]), query.script)
     weight = dense_weight(missing, query.use_dense, query.use_lexical)
-    score = 0.0
-    if weight > 0 and vectors.vector_at[row] <= scope.revision:
-        score = raw_cosine(vectors, row, query, script)
+    score = dense_score(row, search) if weight > 0 else 0.0
     words = 0.0
-    if not missing:
+    if missing:
+        score = capped(score, search.other_script)
+    else:
         at = place(row, scope.text_low, scope.text_high, scope.base_texts)
         words = np.float64(search.scratch.lexical[at])
     return weight * score + (1.0 - weight) * words
@@ -138,6 +164,9 @@ def _score_run(run: Run, to: int, search: Search) -> None:
     for i in range(count):
         parts = coded_parts(along[i], across[i], scale[i], residual[i], operands)
         score[i], error[i] = bounded_cosine(*parts)
+    if missing:
+        for i in range(count):
+            score[i] = np.float32(capped(np.float64(score[i]), search.other_script))
     open_ = np.int32(0)
     for i in range(count):
         weight = share if known_at[i] <= scope.revision else np.float32(0)
@@ -179,6 +208,8 @@ def text_score_from_code(row: int, search: Search) -> tuple[float, float]:
             vectors.tail_codes, at, vectors.tail_scale[at], vectors.tail_residual[at], query, script
         )
         cosine, cosine_error = bounded_cosine(*parts)
+        if missing:
+            cosine = np.float32(capped(np.float64(cosine), search.other_script))
     score = share * cosine + words * search.scratch.lexical[position]
     error = share * cosine_error
     if error > np.float32(CODES_TELL):

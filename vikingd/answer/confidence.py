@@ -1,0 +1,302 @@
+"""The confidence that a scope is about a question, and that a right result was found.
+
+Both are logistic functions of a few features of the scores:
+
+    in_scope = logistic(b + w1 * cosine + w2 * usual + w3 * lexical + w4 * known + w5 * ln(files))
+    among_results = logistic(c + v1 * (first - mean of ten) + v2 * node + v3 * (first - second))
+
+*cosine* is the largest cosine of the query with the best texts of the first ten results, not
+centred, from fp32 vectors. *usual* is the cosine of the query with the model's mean of its script:
+some questions are near to every text. *lexical* is BM25 of the first result over its ideal, before
+any rescale to the floor. *known* is the share of the query's terms that the scope has at all.
+*node* is the node score of the first result. A query without a vector has words alone, one without
+terms, or whose first result is in another script, has meaning alone; each has coefficients of its
+own.
+
+confidence.toml has the coefficients of each embedder; `python -m benchmarks.confidence` fits them.
+For another embedder the centred cosine takes the place of cosine and usual: raw cosines of models
+lie in different ranges, centred ones do not.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from heapq import nlargest
+from math import exp, log, sqrt
+from operator import attrgetter, itemgetter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from viking_kernels.arrays import DENSE, DENSE_SHARE, F32, FILES, FINAL, I32, LEXICAL, NODE, Terms
+from viking_kernels.bm25 import SCORE_FLOOR
+from viking_kernels.known import known_share
+from viking_kernels.node_scores import DENSE_WEIGHT, script_mismatch
+
+from vikingd.answer.ranked_lists import RankedList
+from vikingd.answer.scored_scope import Scored
+from vikingd.domain.answers import NO_CONFIDENCE, Confidence, Strength
+from vikingd.domain.retrieve_query import Mode
+from vikingd.domain.vector_products import products
+from vikingd.plan.find_plan import FIRST, FindScope
+from vikingd.plan.query_scope import QueryScope
+from vikingd.plan.retrieve_plan import TextScope
+
+TABLE = Path(__file__).parent / "confidence.toml"
+
+BOTH, MEANING, WORDS = "both", "meaning", "words"
+"""The kinds of features, by what compares the query with the first result."""
+
+NONE, OTHER = "none", "other"
+"""The names of words alone and of the embedders that the table does not have."""
+
+
+class Features(NamedTuple):
+    """The features of one scope; `best` has (score, node score) of its first results."""
+
+    kind: str
+    cosine: float
+    usual: float  # 0: the model has no mean
+    centred: float
+    lexical: float
+    known: float
+    files: int
+    best: Sequence[tuple[float, float]]
+
+
+class Logistic(NamedTuple):
+    """A calibrated function of features, with the limits of its outcome.
+
+    Attributes:
+        in_scope: intercept and weights of in_scope.
+        among_results: intercept and weights of among_results.
+        strong: the least in_scope that is STRONG; of questions with an answer 95% reach it.
+        weak: the least in_scope that is WEAK; less is NOTHING.
+    """
+
+    in_scope: tuple[float, ...]
+    among_results: tuple[float, ...]
+    strong: float
+    weak: float
+
+
+def features_of_find(scope: FindScope, scored: Scored) -> Features | None:
+    """Return the features of a scored scope; None if nothing matches.
+
+    Filters count, limit and threshold do not: the scoring found at least FIRST files, if there are
+    so many.
+    """
+    found = scored.found
+    if not len(found.rows):
+        return None
+    parts = found.parts
+    first = parts[0]
+    if len(parts) > 1 and parts[1, FINAL] == first[FINAL]:  # rows have another order in a new base
+        tied = parts[parts[:, FINAL] == first[FINAL]]
+        first = max(tied, key=lambda one: (one[LEXICAL], one[NODE], one[DENSE_SHARE]))
+    kind = _kind(first.item(DENSE_SHARE))
+    files = int(scope.counts[FILES])
+    ten = parts[:, FINAL] >= parts[min(FIRST, len(parts)) - 1, FINAL]
+    cosines = None if kind == WORDS else _cosines(scope, scope.query.vector, found.best_text[ten])
+    if cosines is None:
+        kind, cosines = WORDS, (0.0, 0.0)
+    return Features(
+        kind,
+        *cosines,
+        float(parts[ten, DENSE].max()),
+        first.item(LEXICAL) / found.floor_factor,
+        _known(scope, scored.terms),
+        files,
+        [(one.item(FINAL), one.item(NODE)) for one in parts[:FIRST]],
+    )
+
+
+def features_of_texts(
+    scope: TextScope, vector: F32 | None, found: RankedList, sides: Mapping[str, RankedList]
+) -> Features | None:
+    """Return the features of a scope whose texts were ranked; None if nothing matches.
+
+    A text stands for a file. Its node score is that of a find, without directories and neighbours.
+
+    Args:
+        scope: of the retrieval.
+        vector: of the query, of any length.
+        found: the list that answers.
+        sides: the lists "vector" and "keyword" that it is made of; without them `found` has the
+            parts of each score.
+    """
+    rows = found.rows[:FIRST]
+    if not len(rows):
+        return None
+    meaning, words = sides.get("vector"), sides.get("keyword")
+    if meaning is None and words is None:
+        assert found.parts is not None, "one pass made both parts"
+        dense, lexical = found.parts[:FIRST].T.tolist()
+        nearest = rows
+    else:
+        dense, lexical = _scores_of(meaning, rows), _scores_of(words, rows)
+        nearest = rows if meaning is None else meaning.rows[:FIRST]
+    by_words = len(scope.terms.hashes) > 0 and scope.query.mode is not Mode.VECTOR
+    cosines = _cosines(scope, vector, nearest) if any(dense) else None
+    script = int(scope.snapshot.tree.texts.script[rows[0]])
+    if cosines is None:
+        kind, cosines = WORDS, (0.0, 0.0)
+    elif not by_words or script_mismatch(script, scope.script(vector)):
+        kind = MEANING
+    else:
+        kind = BOTH
+    share = {BOTH: DENSE_WEIGHT, MEANING: 1.0, WORDS: 0.0}[kind]
+    factor = max(1.0, SCORE_FLOOR / max(lexical)) if any(lexical) else 1.0
+    nodes = sorted(
+        (share * d + (1.0 - share) * factor * w for d, w in zip(dense, lexical, strict=True)),
+        reverse=True,
+    )
+    files = int(scope.counts[FILES])
+    return Features(
+        kind,
+        *cosines,
+        max(dense),
+        lexical[0],
+        _known(scope, scope.snapshot.terms(scope.terms.hashes, scope.terms.weights)),
+        files,
+        [(node, node) for node in nodes],
+    )
+
+
+def _scores_of(ranked: RankedList | None, rows: I32) -> list[float]:
+    """Return the scores of some rows in a list; 0 for those that it does not have."""
+    if ranked is None:
+        return [0.0] * len(rows)
+    known = dict(zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True))
+    return [known.get(row, 0.0) for row in rows.tolist()]
+
+
+def _kind(dense_share: float) -> str:
+    if dense_share <= 0.0:
+        return WORDS
+    return MEANING if dense_share >= 1.0 else BOTH
+
+
+def _known(scope: QueryScope, terms: Terms) -> float:
+    """Return the share of the query's terms that the scope has."""
+    share: float = known_share(scope.snapshot.tree, scope.scope, terms)
+    return share
+
+
+def _cosines(scope: QueryScope, vector: F32 | None, rows: I32) -> tuple[float, float] | None:
+    """Return the largest cosine of a query with some texts, and that with the model's mean.
+
+    The mean has a length. None: no text of them has a vector, or the query has none that fits.
+    """
+    snapshot = scope.snapshot
+    if vector is None or len(vector) != snapshot.dimension:
+        return None
+    vectors, revision, base = snapshot.vectors, snapshot.revision, len(snapshot.vectors.base_raw)
+    at = vectors.vector_at.item
+    compared = [snapshot.prior[scope.script(vector)], vector]
+    compared += [
+        vectors.base_raw[row] if row < base else vectors.tail_raw[row - base]
+        for row in rows.tolist()
+        if row >= 0 and at(row) <= revision
+    ]
+    usual, square, *with_texts = products(np.array(compared), vector).tolist()
+    if not with_texts or not square > 0.0:
+        return None
+    length = sqrt(square)
+    return max(with_texts) / length, usual / length
+
+
+def confidence_of(parts: Iterable[Features | None], model: str) -> Confidence:
+    """Return the confidence of an answer from the scopes of its parts.
+
+    `model` is the name of the embedder as the store knows it.
+    """
+    known = [part for part in parts if part is not None and part.best]
+    if not known:
+        return NO_CONFIDENCE
+    in_scope, best = max(((_in_scope(one, model), one) for one in known), key=itemgetter(0))
+    fitted = fitted_for(model, best)
+    merged = nlargest(FIRST, (pair for part in known for pair in part.best))
+    among = logistic(fitted.among_results, values_of_results(merged))
+    return Confidence(in_scope, among, strength_of(in_scope, fitted))
+
+
+def shown_by(confidence: Confidence, results: int) -> Confidence:
+    """Return the confidence of an answer with so many results: an empty one is NOTHING."""
+    if results:
+        return confidence
+    return Confidence(confidence.in_scope, 0.0, Strength.NOTHING)
+
+
+def strength_of(in_scope: float, fitted: Logistic) -> Strength:
+    """Return the outcome in one word."""
+    if in_scope >= fitted.strong:
+        return Strength.STRONG
+    return Strength.WEAK if in_scope >= fitted.weak else Strength.NOTHING
+
+
+def best_confidence(answers: Iterable[Confidence]) -> Confidence:
+    """Return the confidence of the answer that the scope is most likely about."""
+    return max(answers, key=attrgetter("in_scope"), default=NO_CONFIDENCE)
+
+
+def _in_scope(one: Features, model: str) -> float:
+    return logistic(fitted_for(model, one).in_scope, values_of_scope(one, name_for(model, one)))
+
+
+def values_of_scope(one: Features, name: str) -> tuple[float, ...]:
+    """Return the features of in_scope for an embedder of the table."""
+    files = log(max(one.files, 1))
+    if one.kind == WORDS:
+        return one.lexical, one.known, files
+    meaning = (one.centred,) if name == OTHER else (one.cosine, one.usual)
+    return (*meaning, files) if one.kind == MEANING else (*meaning, one.lexical, one.known, files)
+
+
+def values_of_results(best: Sequence[tuple[float, float]]) -> tuple[float, ...]:
+    """Return the features of among_results; missing results score 0."""
+    scores = [score for score, _ in best]
+    scores += [0.0] * (FIRST - len(scores))
+    return scores[0] - sum(scores) / FIRST, best[0][1], scores[0] - scores[1]
+
+
+def logistic(weights: Sequence[float], values: Sequence[float]) -> float:
+    """Return 1 / (1 + exp(-x)) of the intercept, the first weight, and the weighted values."""
+    x = weights[0] + sum(w * v for w, v in zip(weights[1:], values, strict=True))
+    return 1.0 / (1.0 + exp(-x)) if x >= 0 else 1.0 - 1.0 / (1.0 + exp(x))
+
+
+def name_for(model: str, one: Features) -> str:
+    """Return the name in the table of an embedder, for some features."""
+    if one.kind == WORDS:
+        return NONE
+    return model if one.usual and one.kind in _table().get(model, {}) else OTHER
+
+
+def fitted_for(model: str, one: Features) -> Logistic:
+    """Return the fitted functions of an embedder, for some features."""
+    return _table()[name_for(model, one)][one.kind]
+
+
+@cache
+def _table() -> dict[str, dict[str, Logistic]]:
+    with TABLE.open("rb") as file:
+        return read_table(tomllib.load(file))
+
+
+def read_table(values: dict[str, Any]) -> dict[str, dict[str, Logistic]]:
+    """Return the functions by embedder and kind."""
+    return {
+        name: {
+            kind: Logistic(
+                tuple(map(float, fitted["in_scope"])),
+                tuple(map(float, fitted["among_results"])),
+                float(fitted["strong"]),
+                float(fitted["weak"]),
+            )
+            for kind, fitted in kinds.items()
+        }
+        for name, kinds in values.items()
+    }

@@ -1,0 +1,226 @@
+"""Twins: results that say the same in two languages, such as docs/en/x.md and docs/zh/x.md.
+
+Two files are twins if their paths differ in the code of a language alone, their texts are in two
+scripts, and their meanings are near.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from viking_kernels.arrays import F32, decode_file, is_file
+
+from vikingd.answer.find_hits import FindHits, Hit, best
+from vikingd.answer.shown_texts import vector_of
+from vikingd.domain import uri as uris
+from vikingd.domain.text import ARABIC, CYRILLIC, HAN, HANGUL, KANA, LATIN
+from vikingd.domain.vector_products import products
+from vikingd.index.snapshot import Snapshot
+from vikingd.plan.find_plan import FindPlan, FindScope
+
+_NEAR = 1 / 3
+"""The least cosine of twins after centring by the scope. All of 390 pairs of pages have more; of
+pages of the same two trees that are no twins, 1% have more."""
+
+_NEAR_BY_PRIOR = 0.4
+"""The same after centring by the model's prior, where a language has too few vectors for a mean.
+1% of the pairs have less."""
+
+_TEXTS = 8
+"""The first texts of a file, whose sum has the direction of its meaning."""
+
+_CODE = (
+    r"(?:(?:en|zh|ja|ko|ru|uk|ar|fa|de|fr|es|pt|it|pl|tr|vi|nl)"
+    r"(?:[-_](?:[a-z]{2}|hans|hant))?|cn|jp|kr)"
+)
+_DIRECTORY = re.compile(_CODE, re.IGNORECASE)
+_FILE = re.compile(rf"(.+?)[._-]({_CODE})((?:\.[^.]+)?)", re.IGNORECASE | re.DOTALL)
+_CODES = {
+    LATIN: ("", "en", "en-US"),
+    HAN: ("zh", "zh-cn", "zh-CN", "zh_CN", "cn"),
+    KANA: ("ja", "ja-JP", "jp"),
+    HANGUL: ("ko", "ko-KR", "kr"),
+    CYRILLIC: ("ru",),
+    ARABIC: ("ar",),
+}
+"""The codes under which a twin of a result is looked up."""
+
+
+class _Path(NamedTuple):
+    """A path without the code of its language.
+
+    Attributes:
+        key: the path; the same for twins.
+        before, after: the path around the code and its separator.
+        separator: before the code in the name of a file; "" for a directory, or without a code.
+    """
+
+    key: str
+    before: str
+    separator: str
+    after: str
+    has_code: bool
+
+
+def with_twins(plan: FindPlan, found: FindHits) -> FindHits:
+    """Return the hits with the twin of each.
+
+    Twins that are hits stand together, at the place of the better one and with its score, but for
+    the last bits. The first of them is in the script of the query.
+    """
+    scripts = {mean.script for scope in plan.scopes for mean in scope.means}
+    if len(scripts & _CODES.keys()) < 2:
+        return found
+    snapshot, twins = plan.snapshot, dict[int, int]()
+    hits = {hit.row: hit for hit in found.hits}
+    same: dict[str, list[Hit]] = {}
+    for hit in found.hits:
+        if is_file(hit.row):
+            same.setdefault(_path(snapshot.uri(hit.row)).key, []).append(hit)
+    for group in same.values():
+        pair = [one for one in group[1:] if _are_twins(plan, group[0].row, one.row)]
+        if not pair:
+            continue
+        asked, score = _scope(plan, group[0].row).query_script, group[0].score
+        pair = sorted((group[0], *pair), key=lambda hit: _script(snapshot, hit.row) != asked)
+        twins |= {one.row: pair[0].row for one in pair} | {pair[0].row: pair[1].row}
+        for hit in pair:
+            hits[hit.row] = hit._replace(score=score)
+            score = math.nextafter(score, 0.0)  # ties would be in the order of URIs
+    for hit in found.hits:
+        if hit.row not in twins and is_file(hit.row):
+            _look_up(plan, hit, twins)
+    if not twins:
+        return found
+    ordered = best(snapshot, list(hits.values()), len(hits))
+    return replace(found, hits=ordered, twins=twins)
+
+
+def _look_up(plan: FindPlan, hit: Hit, twins: dict[int, int]) -> None:
+    """Name the twin of a hit in another script than the query, if the tree has one."""
+    snapshot, scope = plan.snapshot, _scope(plan, hit.row)
+    asked = scope.query_script
+    if asked not in _CODES or _script(snapshot, hit.row) in (asked, None):
+        return
+    path = _path(snapshot.uri(hit.row))
+    for uri in _others(path, _CODES[asked]):
+        row = snapshot.find(uri)
+        if row is None or not is_file(row) or row in twins or row == hit.row:
+            continue
+        if _is_below(scope, uri) and _are_twins(plan, hit.row, row):
+            twins[hit.row] = row
+            return
+
+
+def _others(path: _Path, codes: tuple[str, ...]) -> Iterator[str]:
+    """Yield the URIs that a twin of a file may have."""
+    before, separator, after, has_code = path[1:]
+    for code in codes:
+        if has_code and separator:
+            yield f"{before}{separator}{code}{after}" if code else f"{before}{after}"
+        elif has_code:
+            yield f"{before}{code}/{after}" if code else f"{before}{after}"
+        elif code:
+            yield f"{before}.{code}{after}"
+            yield f"{before}_{code}{after}"
+
+
+@lru_cache(maxsize=1 << 12)
+def _path(uri: str) -> _Path:
+    above, slash, name = uri.rpartition("/")
+    if found := _FILE.fullmatch(name):
+        before, after = f"{above}{slash}{found[1]}", found[3]
+        return _Path(before + after, before, name[found.end(1)], after, has_code=True)
+    parts = above.split("/")
+    for i in range(len(parts) - 1, 2, -1):
+        if _DIRECTORY.fullmatch(parts[i]):
+            before, after = "/".join((*parts[:i], "")), "/".join((*parts[i + 1 :], name))
+            return _Path(before + after, before, "", after, has_code=True)
+    stem, dot, extension = name.rpartition(".")
+    if not stem:
+        return _Path(uri, uri, "", "", has_code=False)
+    return _Path(uri, f"{above}{slash}{stem}", "", dot + extension, has_code=False)
+
+
+def _are_twins(plan: FindPlan, one: int, other: int) -> bool:
+    """Return whether two files of the same path are in two scripts and near in meaning."""
+    scripts = [_script(plan.snapshot, row) for row in (one, other)]
+    if None in scripts or scripts[0] == scripts[1]:
+        return False
+    scopes = _scope(plan, one), _scope(plan, other)
+    known = {m.script for m in scopes[0].means if not m.with_prior}
+    has_means = scopes[0] is scopes[1] and known.issuperset(scripts)
+    centroids = scopes[0].coded.raw if has_means else plan.snapshot.prior
+    x, y = _meaning(scopes[0], one, centroids), _meaning(scopes[1], other, centroids)
+    if x is None or y is None:
+        return False
+    dot, xx, yy = products(np.array((x, x, y)), np.array((y, x, y))).tolist()
+    least = (_NEAR if has_means else _NEAR_BY_PRIOR) * math.sqrt(xx * yy)
+    return bool(dot >= least > 0)
+
+
+def _meaning(scope: FindScope, row: int, centroids: F32) -> F32 | None:
+    """Return the sum [dim] of the first vectors of a file, each centred by its script.
+
+    None if the file has no vector.
+    """
+    snapshot, script = scope.snapshot, scope.snapshot.tree.texts.script
+    total: F32 | None = None
+    count = 0
+    for text in _texts(snapshot, row):
+        vector = vector_of(snapshot, scope.scope, text)
+        if vector is None:
+            continue
+        centred = vector - centroids[script.item(text)]
+        total, count = centred if total is None else total + centred, count + 1
+        if count == _TEXTS:
+            break
+    return total
+
+
+def _script(snapshot: Snapshot, row: int) -> int | None:
+    """Return the script of a file's first text; None for a file without texts."""
+    files, texts, file = snapshot.tree.files, snapshot.tree.texts, decode_file(row)
+    first = -1
+    if file < len(files.texts):
+        low, high = files.texts.item(file, 0), files.texts.item(file, 1)
+        if low < high and texts.tombstoned.item(low) > snapshot.revision:
+            first = low
+    if first < 0:
+        first = next(_texts(snapshot, row), -1)
+    return None if first < 0 else texts.script.item(first)
+
+
+def _texts(snapshot: Snapshot, row: int) -> Iterator[int]:
+    """Yield the living texts of a file, in the order that they have after a compaction."""
+    files, texts, file = snapshot.tree.files, snapshot.tree.texts, decode_file(row)
+    died, rows, base = texts.tombstoned, len(texts.tombstoned), snapshot.base.sizes.texts
+    if file < len(files.texts):
+        for text in range(*files.texts[file].tolist()):
+            if died.item(text) > snapshot.revision:
+                yield text
+    later: list[int] = []
+    text = files.newest.item(file)
+    while text >= 0:
+        if text < rows and died.item(text) > snapshot.revision:
+            later.append(text)
+        text = texts.older.item(text - base)
+    yield from reversed(later)
+
+
+def _scope(plan: FindPlan, row: int) -> FindScope:
+    """Return the scope of a hit; of the readable parts of a target each is one."""
+    if len(plan.scopes) == 1:
+        return plan.scopes[0]
+    uri = plan.snapshot.uri(row)
+    return next((one for one in plan.scopes if _is_below(one, uri)), plan.scopes[0])
+
+
+def _is_below(scope: FindScope, uri: str) -> bool:
+    return uris.is_within(uri, scope.query.target_uri)

@@ -1,0 +1,46 @@
+"""The order of recalled memories that speak of the same thing: the newest comes first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from viking_kernels.arrays import F32
+
+from vikingd.domain.vector_products import products
+
+SAME_THING = 0.45
+"""The least cosine of memories that speak of the same thing; less their language's centroid."""
+
+NEARLY = 0.8
+"""The least share of the older one's score that the newer one has."""
+
+
+def newest_first(scores: Sequence[float], times: Sequence[int | None], vectors: F32) -> list[int]:
+    """Return the places of memories in their new order.
+
+    Each stands right before the first older one that speaks of the same thing and hardly fits
+    better. So of a fact that changed the present comes before the past, and what fits far better
+    stays in front. Nothing comes in or drops out.
+
+    Args:
+        scores: [n] of the memories, best first.
+        times: [n] when they were last said; None: unknown, such a memory is neither old nor new.
+        vectors: [n, dim] less the centroid of their language, of any length; zeros for none.
+    """
+    lengths = np.maximum(np.sqrt(products(vectors, vectors)), 1e-6)
+    units = (vectors / lengths[:, None]).astype(np.float32)
+    order: list[int] = []
+    for i, time in enumerate(times):
+        near = products(units, units[i]) >= SAME_THING
+        older = (
+            at
+            for at, j in enumerate(order)
+            if near[j]
+            and time is not None
+            and (other := times[j]) is not None
+            and other < time
+            and scores[i] >= NEARLY * scores[j]
+        )
+        order.insert(next(older, len(order)), i)
+    return order

@@ -1,0 +1,218 @@
+"""The questions of a request that asks several, such as "Who is Ada? Also, where is the key?".
+
+The rules are cautious: a request that is not clearly several questions is one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import chain, pairwise
+from typing import NamedTuple
+
+from vikingd.domain.find_query import FindQuery
+from vikingd.domain.text import CJK_CHARS, lazy
+from vikingd.index.lexicon.tokens import query_terms, terms
+
+MOST = 4
+"""The questions of a request, at most; the last one has the text of all further ones."""
+
+_LONGEST = 4000
+"""Characters of a request. A longer one is a document that ends with a question."""
+
+_NAMES = 2
+"""The names in a question that no word introduces, at least."""
+
+_CODE = re.compile(r"```|`[^`\n]*`|[{};]\s*$|\)\s*\{|==|=>|->|::|\w\(\)", re.MULTILINE)
+_QUOTED = lazy(
+    r"\"[^\"\n]*\"|“[^”\n]*”|「[^」\n]*」|『[^』\n]*』|《[^》\n]*》|\([^()\n]*\)|（[^（）\n]*）"
+)
+_END = lazy(r"[.!?][\"'”’)\]]*\s+|[。！？；][”’』」）]*\s*|\n\s*")
+_ASKS = lazy(r"[?？][\"'”’』」)）\s]*\Z")
+_NEXT = lazy(
+    r"\s*(?:(?:and\s+)?(?:also|additionally|in\s+addition|besides|plus|by\s+the\s+way|moreover"
+    r"|furthermore|(?:one\s+more|another)\s+(?:question|thing))\b[\s,:]*"
+    r"|and\s+(?=what\s+about\b)"
+    r"|(?:另外|此外|还有|除此之外|顺便|对了|再(?=[请问想]))(?:再|也)?(?:想?请?问(?:一下|一个|下)?)?[，,：:\s]*)",
+    re.IGNORECASE,
+)
+"""The words that introduce one more question."""
+
+_JOINT = lazy(
+    r"[,;]\s*(?=and\s+(?:(?:also|additionally)[\s,]+(?:wh\w+|how|is|are|do|does|did)|what\s+about)\b)"
+    r"|[,，;；]\s*(?=另外|此外|还有|顺便)"
+    r"|(?<=[?？])\s+(?=\d{1,2}[.)]\s)|(?<=[?？])(?=[一二三四五六七八九]、)",
+    re.IGNORECASE,
+)
+"""The place between two questions of one line."""
+
+_NUMBER = lazy(r"\s*(?:\d{1,2}[.)]\s+|[一二三四五六七八九]、\s*|[-*•]\s+)")
+_WISH = lazy(
+    r"\s*(?:please\s+|(?:could|can)\s+you\s+)?(?:show|tell|find|list|give|look\s+up)\b"
+    r"|请|帮我|帮忙|给我|告诉我|查一下|列出",
+    re.IGNORECASE,
+)
+_QUESTION_WORD = lazy(
+    r"\s*(?:who|whose|whom|what|which|when|where|why|how|is|are|was|were|do|does|did|can|could"
+    r"|will|would|should|has|have)\b|.*(?:什么|谁|哪|怎么|怎样|多少|几|吗|呢|如何|为何|是否|何时)",
+    re.IGNORECASE,
+)
+_BEGINS_ANEW = lazy(
+    r"我(?:真正|其实|实际上?)?想要?(?:问|了解|知道)的|(?:真正|实际)的?问题是|我那个问题是"
+    r"|what\s+i\s+(?:really|actually)\s+(?:want|mean)|my\s+(?:real|actual)\s+question",
+    re.IGNORECASE,
+)
+"""The words of a speaker who comes to the point: the questions before them were talk."""
+
+_REFERS = lazy(
+    r"\b(?:it|its|he|him|his|she|her|hers|they|them|their|theirs|this|these|those|one|ones|if)\b"
+    r"|\bthat(?=\W*(?:\Z|is\b|was\b|work|happen|mean))"
+    r"|\A\s*(?:/|maybe\b|perhaps\b|or\b|或者|还是|那么|那?(?:[它他她]|其(?![实他余中]))|这|该|此|是[吗么]|对[吗吧])|[它其]的|[它他她]们|[对为]此",
+    re.IGNORECASE,
+)
+"""The words by which a question is about the one before it."""
+
+_SUBJECTLESS = lazy(
+    r"\s*(?:可以|可否|可不可以|能否|能不能|是否|是不是|会不会|要不要|有没有|需要|需不需要|应该|应当"
+    r"|如何|怎么|怎样|为什么|为何|多久|多少)"
+)
+"""The beginning of a Chinese question without a subject, which is that of the one before."""
+
+_PLAIN_LISTED = """
+about actual again also anybodi anyon anyth els ever everyth get give happen hello help hi idea kind
+know like look make mean need new ok okay pleas possibl provid question quick real right say show
+someon someth sort still sure tell thank thing want way wonder work yes
+"""
+_PLAIN = frozenset(_PLAIN_LISTED.split())
+"""Stems of words that name nothing."""
+
+_PLAIN_CHARACTERS = frozenset(
+    "什么怎样哪个谁几多少吗呢吧啊呀是的有了我你您们可以能会要应该需如何为在和或与及请问想知道些那这来着到叫名其之对不没"
+)
+_CJK = lazy(f"[{CJK_CHARS}]")
+
+
+class _Piece(NamedTuple):
+    """A question with the statements before it.
+
+    Attributes:
+        start: its first character in the request.
+        is_next: words introduce it as one more question.
+        names: the terms of the question that can be found.
+        refers: it is about the question before it.
+    """
+
+    start: int
+    is_next: bool
+    names: frozenset[str]
+    refers: bool
+
+
+class _Sentence(NamedTuple):
+    start: int
+    text: str  # without the words that introduce it
+    is_next: bool
+    asks: bool
+
+
+def questions_of(text: str) -> tuple[str, ...]:
+    """Return the questions of a request in their order, at most `MOST`; of most, the request alone.
+
+    A statement belongs to the question after it; after the last one, to that. A request of code, or
+    of identifiers, is one. So are questions about the same, and those that need the one before.
+    """
+    if ("?" not in text and "？" not in text) or len(text) > _LONGEST:
+        return (text,)
+    return _questions_of(text)
+
+
+def finds_of(query: FindQuery) -> tuple[FindQuery, ...]:
+    """Return a find for each question of a query; a query with a vector is one question."""
+    questions = questions_of(query.text) if query.vector is None else ()
+    if len(questions) < 2:
+        return (query,)
+    return tuple(replace(query, text=question) for question in questions)
+
+
+@lru_cache(maxsize=1 << 10)
+def _questions_of(text: str) -> tuple[str, ...]:
+    if _CODE.search(text) or query_terms(text).identifiers:
+        return (text,)
+    starts = list(_starts(list(_pieces(list(_sentences(text))))))[: MOST - 1]
+    parts = [text[low:high] for low, high in pairwise((0, *starts, len(text)))]
+    if len(parts) == 1:
+        return (text,)
+    return tuple(_without_lead(part).strip().rstrip(",;，；") for part in parts)
+
+
+def _sentences(text: str) -> Iterator[_Sentence]:
+    """Yield the sentences of a request, and the questions that one sentence joins."""
+    plain = _QUOTED.sub(lambda quoted: "·" * len(quoted[0]), text)
+    ends = {found.end() for found in chain(_END.finditer(plain), _JOINT.finditer(plain))}
+    joined = {found.end() for found in _JOINT.finditer(plain)}
+    for start, end in pairwise(sorted({0, len(text), *ends})):
+        part = plain[start:end]
+        said = _without_number(part)
+        found = _NEXT.match(said)
+        rest = said[found.end() :] if found else said
+        may_ask = found is not None or start in joined or end in joined
+        asks = _ASKS.search(rest) is not None or (
+            may_ask and (_WISH.match(rest) or _QUESTION_WORD.match(rest)) is not None
+        )
+        yield _Sentence(start, rest, found is not None, asks)
+
+
+def _pieces(sentences: Sequence[_Sentence]) -> Iterator[_Piece]:
+    """Yield the questions, each with the statements before it."""
+    talk, is_talk = list[bool](), False
+    for sentence in reversed(sentences):
+        talk.append(is_talk)
+        is_talk = is_talk or _BEGINS_ANEW.search(sentence.text) is not None
+        if sentence.is_next:
+            is_talk = False
+    start: int | None = None
+    is_next = False
+    for sentence, is_talk in zip(sentences, reversed(talk), strict=True):
+        start = sentence.start if start is None else start
+        is_next = is_next or sentence.is_next
+        if sentence.asks and not is_talk:
+            refers = _REFERS.search(sentence.text) is not None or (
+                not is_next and _SUBJECTLESS.match(sentence.text) is not None
+            )
+            yield _Piece(start, is_next, _names(sentence.text), refers)
+            start, is_next = None, False
+
+
+def _starts(pieces: Sequence[_Piece]) -> Iterator[int]:
+    """Yield the starts of the questions that stand alone, but for the first."""
+    known, most = frozenset[str](), 0  # the names so far, and those of the question with most
+    for piece in pieces:
+        least = 1 if piece.is_next else _NAMES
+        is_other = piece.is_next or not (known & piece.names)
+        if most >= least and len(piece.names) >= least and is_other and not piece.refers:
+            yield piece.start
+        known, most = known | piece.names, max(most, len(piece.names))
+
+
+def _names(question: str) -> frozenset[str]:
+    """Return the terms of a question that name something: stems of words, and bigrams of CJK."""
+    return frozenset(
+        term
+        for term in terms(question)
+        if term not in _PLAIN
+        and (not _CJK.match(term) or (len(term) == 2 and not _PLAIN_CHARACTERS.intersection(term)))
+    )
+
+
+def _without_number(text: str) -> str:
+    found = _NUMBER.match(text)
+    return text[found.end() :] if found else text
+
+
+def _without_lead(text: str) -> str:
+    """Return a question without its number and the words that introduce it."""
+    text = _without_number(text)
+    found = _NEXT.match(text)
+    return text[found.end() :] if found else text
