@@ -23,6 +23,7 @@ from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
+    NAMED,
     UNBOUNDED,
     Degradation,
     DegradationReason,
