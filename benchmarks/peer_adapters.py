@@ -96,7 +96,7 @@ class FaissIvf(Peer):
     """
 
     tasks = ("vector",)
-    efforts = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+    efforts = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 
     def __init__(self, rows: Rows, home: Path) -> None:  # noqa: ARG002
         import faiss

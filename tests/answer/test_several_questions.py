@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from vikingd.answer.several_questions import rounds
+from vikingd.answer.several_questions import rounds, taking_turns
 from vikingd.client import ContextType, Levels, SearchMode, find_request
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft
@@ -50,7 +52,9 @@ def test_each_question_has_its_best_result_in_the_first_round(home: MessageClien
     assert {name for name, _ in found[:2]} == {one[0][0] for one in alone}
     assert {name for name, _ in found[2:4]} == {one[1][0] for one in alone}
     assert [score for _, score in found] == sorted((s for _, s in found), reverse=True)
-    assert found[0][1] == found[1][1] == max(one[0][1] for one in alone)
+    assert found[0][1] == max(one[0][1] for one in alone)
+    assert found[1][1] == pytest.approx(found[0][1])
+    assert found[0][0] == max((one[0] for one in alone), key=lambda best: best[1])[0]
     assert len(found) == reply.total == 5
 
 
@@ -114,6 +118,16 @@ def test_a_context_for_a_prompt_has_sources_of_both(home: MessageClient) -> None
     built = home.build_context(find=find_request(BOTH, limit=2), max_tokens=400)
     assert "rent.md" in " ".join(one.uri for one in built.citations)
     assert "boiler" in " ".join(one.uri for one in built.citations)
+
+
+def test_scores_fall_strictly_by_rounds() -> None:
+    """In a round the better item is first, and equal rounds stay apart."""
+    lists = [[("a", 0.2), ("b", 0.2)], [("c", 0.5), ("d", 0.2), ("e", 0.1)]]
+    turns = list(taking_turns(lists, lambda one: one[0], lambda one: one[1]))
+    assert [name for (name, _), _ in turns] == ["c", "a", "b", "d", "e"]
+    scores = [score for _, score in turns]
+    assert all(low < high for high, low in pairwise(scores))
+    assert scores == pytest.approx([0.5, 0.5, 0.2, 0.2, 0.1])
 
 
 def test_rounds_take_the_next_new_item_of_each_list() -> None:

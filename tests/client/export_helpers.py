@@ -88,7 +88,7 @@ def lived(client: MessageClient) -> None:
     found = client.recall("oolong bike", with_global=True).results
     assert len(found) == 2  # equal memories are recalled once
     client.recall("oolong bike", used=[first])
-    eventually(lambda: client.get(NOTES).context.access_count >= 2)
+    eventually(lambda: client.get(NOTES).context.access_count >= 3)
 
 
 def run(ctl: Ctl, *arguments: str) -> dict[str, Any]:

@@ -202,6 +202,32 @@ def test_an_import_never_takes_back_what_was_counted_since_the_export(
     assert [(m[1], m[2], m[4]) for m in counted(client)] == [(m[1], m[2], m[4]) for m in exported]
 
 
+@pytest.mark.parametrize("name", ["out.jsonl", "out"])
+def test_long_and_pinned_memories_come_back_as_they_were(
+    ctl: Ctl, client: MessageClient, tmp_path: Path, name: str
+) -> None:
+    """A long memory and a pin survive an export and an import in both forms."""
+    text = "A part of the voyage.\n\n" + "The crew of the boat rows on. " * 200
+    client.remember("tea", uri=NOTES)
+    client.remember(text, uri=NOTES, pinned=True)
+    client.reinforce(client.recall("crew", no_touch=True).results[0].id, by=3)
+    before, out = snapshot(client, TOP), tmp_path / name
+    assert [p.get("continues") for p in before[NOTES]["passages"]][:3] == [None, None, True]
+    run(ctl, "export", TOP, "--to", str(out))
+    clear(client)
+    run(ctl, "import", str(out), *([] if name.endswith("l") else [TOP]))
+    after = snapshot(client, TOP)
+    if name == "out":  # files of Markdown have no counters
+        for file in (before, after):
+            for passage in file[NOTES]["passages"]:
+                passage.pop("memory", None)
+            for key in ("reinforcement", "accessCount", "time"):
+                file[NOTES].pop(key, None)
+    assert after[NOTES] == before[NOTES]
+    (found,) = client.recall("crew", no_touch=True, max_tokens=9999).results
+    assert (found.content, found.pinned) == (text.strip(), True)
+
+
 def test_an_import_takes_back_nothing_of_a_text_that_is_laid_out_otherwise_by_now(
     ctl: Ctl, client: MessageClient, tmp_path: Path
 ) -> None:

@@ -50,6 +50,26 @@ def test_each_speaks_json(client: MessageClient, ctl: Ctl) -> None:
     assert not client.recall("tea", no_touch=True).results
 
 
+def test_pinned_and_used_memories(client: MessageClient, ctl: Ctl) -> None:
+    """A pin is set, shown and removed; forget says what it spares; used ids are counted."""
+    assert ctl("remember", "The safe code.", *NOTES, "--pinned", "--time", "900d")[0] == 0
+    assert ctl("remember", "Old news.", *NOTES, "--time", "900d")[0] == 0
+    code, out, _ = ctl("forget", "--older-than", "90d", "--dry-run")
+    assert (code, "would forget 1 memories" in out) == (0, True)
+    assert "spared 1 memories, which only their ids forget:" in out
+    assert "The safe code. (it is pinned)" in out
+    code, out, _ = ctl("recall", "safe code", "--no-touch")
+    assert (code, "📌 The safe code." in out) == (0, True)
+    kept = client.recall("safe code", no_touch=True).results[0].id
+    code, out, _ = ctl("reinforce", "--used", str(kept))
+    assert (code, f"counted {kept} as used at revision" in out) == (0, True)
+    assert client.recall("safe code", no_touch=True).results[0].access_count == 1
+    assert ctl("recall", "anything", "--used", str(kept))[0] == 0
+    assert ctl("remember", "The safe code.", *NOTES, "--no-pinned", "--time", "900d")[0] == 0
+    code, out, _ = ctl("forget", "--older-than", "90d", "--yes")
+    assert (code, "spared" in out) == (0, False)
+
+
 def test_an_age_is_in_days(client: MessageClient, ctl: Ctl) -> None:
     """Ages are in days, and a forget removes older memories only."""
     assert ctl("remember", "Old news.", *NOTES, "--time", "100d")[0] == 0

@@ -448,29 +448,18 @@ def test_keys_are_in_no_log_and_no_error(guarded: Gateway, keys: Keys) -> None:
     assert cookie.partition("=")[2] not in guarded.log
 
 
-class Clock:
-    """A clock that a test turns."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        """Return the time."""
-        return self.now
-
-
 def test_a_session_ends_when_it_is_idle() -> None:
     """A session lives while it is used."""
-    clock = Clock()
-    sessions = Sessions(clock)
+    now = 0.0
+    sessions = Sessions(lambda: now)
     name = sessions.begin("key", "acme")
     for _ in range(5):
-        clock.now += callers.IDLE - 1
+        now += callers.IDLE - 1
         caller = sessions.caller(name)
         assert caller is not None
         assert (caller.key, caller.tenant) == ("key", "acme")
         assert "key" not in repr(caller)
-    clock.now += callers.IDLE + 1
+    now += callers.IDLE + 1
     assert sessions.caller(name) is None
     assert not sessions._sessions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from tests.memory.remember_helpers import (
@@ -17,13 +18,17 @@ from tests.memory.remember_helpers import (
     recalled,
     refused,
     said,
+    series_of,
     verified,
 )
 from vikingd.client import Draft, Passage
 from vikingd.client.messages import MessageClient
+from vikingd.domain.contexts import Entry
 from vikingd.domain.text import approximate_tokens
 from vikingd.ingest.passages import default_passages
-from vikingd.memory.entries import clean
+from vikingd.memory.entries import added, clean
+from vikingd.memory.model import MemoryFile, Remembered, StoredEntry
+from vikingd.memory.remember import Remembering, SimilarityThreshold
 
 pytestmark = pytest.mark.stores
 
@@ -47,7 +52,8 @@ def test_a_long_text_is_one_memory_that_each_part_finds(client: MessageClient) -
     assert [p.HasField("memory") for p in passages] == [not p.continues for p in passages]
     found = client.recall("marzipan", no_touch=True, max_tokens=100_000).results[0]
     assert (found.id, found.content, found.truncated) == (reply.id, LONG, False)
-    assert [m.id for m in client.recall("boat crew", no_touch=True).results].count(reply.id) == 1
+    found = client.recall("boat crew", no_touch=True, max_tokens=100_000).results
+    assert [memory.id for memory in found].count(reply.id) == 1
     part = client.recall("marzipan", no_touch=True, max_tokens=300).results[0]
     assert (part.id, part.truncated) == (reply.id, True)
     assert "Marzipan" in part.content
@@ -78,6 +84,38 @@ def test_a_long_text_is_compared_by_its_whole_wording(client: MessageClient) -> 
     assert known(client)[other.id] == (f"{LONG} The end.", 3)
     assert known(client)[short.id] == ("short", 0)
     assert verified(client)
+
+
+def test_a_vector_of_a_beginning_makes_no_repeat() -> None:
+    """A long text does not replace one of the same vector, whatever cosine is enough."""
+    vector = np.ones(4, np.float32) / 2
+    for old, new in ((LONG, f"{LONG} More."), (LONG, "A word."), ("A word.", LONG)):
+        content, passages, _ = added("", old, "", "T")
+        at = (passages[0].start, passages[0].end)
+        one = StoredEntry(NOTES, Entry(7), 1, "", *at, content[slice(*at)], vector.tobytes())
+        for passage in passages[1:]:
+            one = one.continued(passage.start, passage.end, content)
+        file = MemoryFile(NOTES, "", "", content, "T", {}, 1, (one,))
+        for text, did in ((new, Remembered.ADDED), (old, Remembered.REINFORCED)):
+            made = Remembering(NOTES, "T", text, "", 5, 5)
+            made.indexed_text(series_of(file), {})
+            made.compare_by_meaning(text, vector, SimilarityThreshold(0.5, with_words=False))
+            assert made(series_of(file), lambda: 8)
+            assert made.outcome is not None
+            assert made.outcome.did is did
+
+
+def test_a_large_text_is_not_written_anew_in_a_transaction() -> None:
+    """If its next file was taken since the comparison, nothing is written: it is tried again."""
+    made = Remembering(NOTES, "T", "word " * 10_000, "", 5, 5)
+    made.indexed_text(series_of(None), {})
+    taken = series_of(MemoryFile(NOTES, "", "", "- a\n", "T", {}, 1, ()))
+    assert made(taken, lambda: 8) == []
+    assert made.outcome is None
+    made.indexed_text(taken, {})
+    assert len(made(taken, lambda: 8)) == 1
+    assert made.outcome is not None
+    assert made.outcome.uri == f"{USER}/notes/2.md"
 
 
 @pytest.mark.parametrize("end", ["", "\n\n```\nx = 1\n\n----\n```", "\n\n***", " ..."])
@@ -157,10 +195,10 @@ def test_a_passage_that_continues_nothing_is_refused(client: MessageClient) -> N
 
 
 def test_a_text_as_large_as_a_file_has_a_file_of_its_own(client: MessageClient) -> None:
-    """A text of 2 MiB is one memory in the next file; a longer one is refused."""
+    """A text longer than a full file is one memory in the next file; one of 2 MiB is refused."""
     client.remember("before", uri=NOTES)
     words = "The crew rows the boat to the harbour again. "
-    text = clean((words * 47_000)[: (2 << 20) - 100])
+    text = clean(words * 3_000)
     reply = client.remember(text, uri=NOTES)
     assert reply.uri == f"{USER}/notes/2.md"
     assert client.remember(text, uri=NOTES).reinforcement == 1
@@ -168,7 +206,7 @@ def test_a_text_as_large_as_a_file_has_a_file_of_its_own(client: MessageClient) 
     assert said(client) == [("before", 0)]
     assert known(client, reply.uri) == {reply.id: (text, 1)}
     assert said(client, f"{USER}/notes/3.md") == [("after", 0)]
-    for longer in (text + words * 4, "line\n" * 40_000):
+    for longer in (words * 47_000, "line\n" * 40_000):
         assert refused(client.remember, longer, uri=NOTES)[1] == ["text"]
     client.forget(reply.id)
     assert known(client, reply.uri) == {}

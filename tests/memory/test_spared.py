@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -18,11 +20,16 @@ from tests.memory.remember_helpers import (
     said,
     verified,
 )
-from vikingd.client import Draft
 from vikingd.client.messages import MessageClient
-from vikingd.domain.contexts import Entry
-from vikingd.memory.model import StoredEntry
+from vikingd.domain.contexts import Draft, Entry
+from vikingd.domain.search_query import SearchSession, SessionMessage
+from vikingd.engine import Engine, EngineSettings
+from vikingd.ingest.prepare import prepare
+from vikingd.memory.model import Salience, StoredEntry
+from vikingd.memory.remember import Remembering
 from vikingd.memory.spared import spared
+from vikingd.memory_calls.forget import ForgetQuery, chosen, forgetting
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 pytestmark = pytest.mark.stores
 
@@ -84,6 +91,17 @@ def test_a_pin_is_a_mark_in_the_file_and_no_part_of_the_text(client: MessageClie
     assert verified(client)
 
 
+def test_what_takes_the_place_of_a_pinned_memory_is_pinned(client: MessageClient) -> None:
+    """A change that Extract writes keeps the pin, in the new wording and in the older one."""
+    client.remember("The user lives in Paris.", "profile", pinned=True)
+    session = SearchSession(messages=(SessionMessage("user", "I moved to Lyon."),))
+    (moved,) = client.extract(session).memories
+    text = content(client, f"{USER}/profile.md")
+    assert f"- 📌 {moved.text}\n" in text
+    assert text.endswith("## Earlier\n\n- 📌 The user lives in Paris.\n")
+    assert moved.met == "The user lives in Paris."
+
+
 def test_a_pin_by_hand_counts_and_survives_a_move(client: MessageClient) -> None:
     """A mark that a person writes is a pin; without it the memory keeps its counters."""
     client.put([Draft(NOTES, content="- 📌 tea\n- 📌\ufe0f rowing\n- chess\n")])
@@ -95,6 +113,31 @@ def test_a_pin_by_hand_counts_and_survives_a_move(client: MessageClient) -> None
     assert [memory.content for memory in client.forget(older_than=LATER).forgotten] == ["chess"]
     client.move(f"{USER}/other.md", f"{LAMP}/other.md")
     assert said(client, f"{LAMP}/other.md") == [("📌 tea", 0), ("📌\ufe0f rowing", 0)]
+
+
+def test_what_is_pinned_while_criteria_are_looked_at_stays(tmp_path: Path) -> None:
+    """A memory that is pinned after its selection is not forgotten."""
+    engine = Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))
+    store = engine.writable_store
+    store.put([prepare(Draft(NOTES, content="- tea\n- chess\n", time=1))]).result()
+    query = ForgetQuery(now=9, older_than=5)
+    tea, chess = found = chosen(engine, query, Salience()).memories
+    store.rewrite([(NOTES, Remembering(NOTES, "", "tea", "", 1, 1, pinned=True))]).result()
+    # Another memory of the text would have other counters; only the pin decides here.
+    said = replace(tea.entry, reinforcement=1)
+    forgotten = forgetting(query, [replace(tea, entry=said), chess])
+    ids = [memory.entry.id for memory in found]
+    store.rewrite_holders(ids, forgotten, require_all=False).result()
+    assert forgotten.gone == {chess.entry.id}
+    assert [one.passage for one in engine.store.memories_below(USER)] == ["📌 tea"]
+    engine.close()
+
+
+def test_a_mark_is_not_indexed() -> None:
+    """The text to index of a pinned memory is that without the mark; elsewhere it is a text."""
+    for uri, indexed in ((NOTES, "tea"), ("viking://resources/n.md", "📌 tea")):
+        (text,) = prepare(Draft(uri, content="📌 tea")).texts
+        assert text.text == indexed
 
 
 @pytest.mark.parametrize(

@@ -250,6 +250,7 @@ def test_trace_is_sent_whole() -> None:
         0.4,
         20.0,
         ("2026-11-24",),
+        "Who is Ada?",
     )
     sent = retrieval_pb2.FindTrace.FromString(find_trace(trace).SerializeToString())
     names = {field.name for field, _ in sent.ListFields()}

@@ -60,7 +60,7 @@ class SearchHits:
     def merged(self, limit: int) -> FindHits | None:
         """Return the best hits of all queries; None of none."""
         if self.questions and self.plan.source is PlanSource.NONE:
-            hits = in_rounds([one.hits for one in self.found], self.found[0].snapshot, limit)
+            hits = in_rounds([one.hits for one in self.found], limit)
             linked, twins = linked_of(self.found), twins_of(self.found)
             return replace(self.found[0], hits=hits, linked=linked, twins=twins)
         return merged(self.found, limit)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import TypeVar
 
 from vikingd.answer.confidence import best_confidence
 from vikingd.answer.find_hits import FindHits, Hit, Relations
-from vikingd.index.snapshot import Snapshot
 from vikingd.plan.find_plan import FindPlan
 
 _T = TypeVar("_T")
@@ -34,20 +35,27 @@ def rounds(lists: Sequence[Sequence[_T]], key: Callable[[_T], Hashable]) -> Iter
         yield found
 
 
-def in_rounds(found: Sequence[Sequence[Hit]], snapshot: Snapshot, limit: int) -> list[Hit]:
-    """Interleave the hits for some questions.
+def taking_turns(
+    lists: Sequence[Sequence[_T]], key: Callable[[_T], Hashable], score_of: Callable[[_T], float]
+) -> Iterator[tuple[_T, float]]:
+    """Yield the items of ranked lists by rounds, and in a round by score, each with its new score.
 
-    All hits of a round have the score of its best one. So the order by score, ties by URI, which
-    replies promise, is the order of the rounds.
+    All items of a round have the score of the best of them, but for the last bits: the scores fall
+    strictly, so that the order by score is the order of the rounds.
     """
-    hits: list[Hit] = []
-    for equal in rounds(found, lambda hit: hit.row):
-        best = max(hit.score for hit in equal)
-        equal.sort(key=lambda hit: snapshot.uri(hit.row))
-        hits += (hit._replace(score=best) for hit in equal)
-        if len(hits) >= limit:
-            break
-    return hits[:limit]
+    last = math.inf
+    for items in rounds(lists, key):
+        items.sort(key=score_of, reverse=True)
+        best = score_of(items[0])
+        for item in items:
+            last = min(best, math.nextafter(last, 0.0))
+            yield item, last
+
+
+def in_rounds(found: Sequence[Sequence[Hit]], limit: int) -> list[Hit]:
+    """Interleave the hits for some questions."""
+    turns = taking_turns(found, lambda hit: hit.row, lambda hit: hit.score)
+    return [hit._replace(score=score) for hit, score in islice(turns, limit)]
 
 
 def linked_of(found: Sequence[FindHits]) -> Relations:
@@ -82,7 +90,7 @@ def answered(plans: Sequence[FindPlan], found: Sequence[FindHits]) -> FindHits:
         rerank = replace(rerank, rounds=tuple(calls))
     return FindHits(
         first.snapshot,
-        in_rounds([one.hits for one in found], first.snapshot, plans[0].query.limit),
+        in_rounds([one.hits for one in found], plans[0].query.limit),
         linked_of(found),
         max(one.method for one in found),
         tuple(stage for one in found for stage in one.stages),

@@ -204,7 +204,7 @@ def context_details(context: Context) -> Group:
         "time": local_time(context.time),
         "created": local_time(context.create_time),
         "updated": f"{local_time(context.update_time)} (revision {context.revision})",
-        "used": f"reinforced {context.reinforcement} times, read {context.access_count} times",
+        "used": f"reinforced {context.reinforcement} times, used {context.access_count} times",
         "content": f"{len(context.content)} characters in {len(context.passages)} passages "
         "(--content prints it)"
         if context.content

@@ -274,7 +274,7 @@ class Engine:
         """Count one access of each memory; a thread writes the counts within a second.
 
         Args:
-            ids: the ids of entries; an id that occurs twice counts twice, and 0 is no memory.
+            ids: the ids of entries; an id that occurs twice counts once, and 0 is no memory.
 
         Returns:
             False if this process only reads the store, so that nothing is counted.

@@ -1,25 +1,22 @@
-"""Recall: known files, the journal, or a search ranked by salience, in a budget of tokens."""
+"""A search for memories, ranked by salience, in a budget of tokens."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from functools import lru_cache
 from itertools import groupby, zip_longest
 from time import perf_counter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import salience as kernel
 from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
 from viking_kernels.second_stage import DATE_WEIGHT
 
-from vikingd.answer.deadline import Runner, wait_for_revision
-from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.ranked_lists import fused, merged
-from vikingd.answer.several_questions import rounds
+from vikingd.answer.several_questions import taking_turns
 from vikingd.answer.shown_texts import key_of, name_of, shown, vector_of
 from vikingd.answer.text_ranking import lists, ranked_in_files
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
@@ -27,7 +24,6 @@ from vikingd.domain import pace
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
     NAMED,
-    NO_CONFIDENCE,
     UNBOUNDED,
     Degradation,
     DegradationReason,
@@ -51,19 +47,16 @@ from vikingd.memory.model import (
     RecallResult,
     Salience,
     SalienceParts,
-    StoredEntry,
     is_earlier,
 )
-from vikingd.memory.named_days import Days
-from vikingd.memory.routes import Routes
-from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct, DirectRecall
+from vikingd.memory_calls.budget_choice import within_budget
+from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct
+from vikingd.memory_calls.long_memories import best_texts, long_memory
 from vikingd.memory_calls.newest_first import newest_first
 from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
-from vikingd.memory_calls.used_memories import count_used, named
 from vikingd.plan.question_parts import questions_of
 from vikingd.plan.retrieve_plan import TextScope
 
-_T = TypeVar("_T")
 _MEMORY = MESSAGE_BYTES + 128  # bytes of a memory without its texts
 _DEEPER = 2  # times top_k: the texts of each list of a search
 _PAST = 0.5  # times the score of a memory that was replaced by a newer one
@@ -72,6 +65,7 @@ _ATTEMPTS = 5  # at reading index and store at one revision
 _PATIENCE = 1.0  # seconds for the index to follow the store
 _COUNTED = 1 << 12  # memories whose tokens are kept: recalls mostly return the same ones
 _SHORT = 1000  # characters of such a memory, at most
+_LETTERS = 32  # characters for a token, at most, in a long text that is worth counting
 _HALVES = WeightedSum(0.5, 0.5)
 
 
@@ -97,90 +91,6 @@ class _Ranked(NamedTuple):
 
 
 _NONE_FOUND = _Candidates([], [], np.zeros(0))
-
-
-class Recaller:
-    """Answers Recall; the memories in a reply have about `most_bytes`."""
-
-    def __init__(
-        self, engine: Engine, vectors: QueryVectors, routes: Routes, most_bytes: int
-    ) -> None:
-        self._engine = engine
-        self._vectors = vectors
-        self._routes = routes
-        self._most_bytes = most_bytes
-
-    async def answer(
-        self, query: RecallQuery, vector: F32 | None, run: Runner
-    ) -> tuple[RecallResult, Stage]:
-        """Return the answer, and the stage that embedded the query.
-
-        The first path with an answer gives it: a known file, the journal, a search.
-        """
-        engine = self._engine
-        await wait_for_revision(engine, query.min_revision, run)
-        direct = DirectRecall(engine, query, self._routes, self._most_bytes)
-        read = await (run.here if direct.is_light else run.away)(direct.answer)
-        started = perf_counter()
-        embed = Stage("embed", started, started)
-        rest = _rest(query, read)
-        if rest is None:
-            result = _only_read(engine, query, read)
-        else:
-            is_whole = vector is not None
-            search = await run.here(MemorySearch, engine, rest, read, self._most_bytes, is_whole)
-            degraded: Degraded = ()
-            vectors = [vector]
-            if vector is None and search.needs_vector:
-                embedded = [self._vectors.embed_or_note(text, run) for text in search.texts]
-                made = await asyncio.gather(*embedded)
-                vectors = [of_text for of_text, _ in made]
-                degraded = tuple(dict.fromkeys(note for _, notes in made for note in notes))
-            embed = Stage("embed", started, perf_counter())
-            result = await run.away(search.answer, vectors, degraded)
-            if read.path is not None:
-                result = replace(
-                    result,
-                    memories=(*read.memories, *result.memories),
-                    path=read.path,
-                    budget=query.max_tokens,
-                    stages=(*read.stages, *result.stages),
-                    confidence=NAMED if read.memories else result.confidence,
-                )
-        if not query.no_touch:
-            is_counted = query.counts_returned and result.path is RecallPath.HYBRID
-            ids = [memory.entry.id for memory in result.memories if is_counted]
-            if query.used:
-                ids += await run.away(named, engine, query.used, query.scope.caller)
-            result = replace(result, degraded=(*result.degraded, *count_used(engine, ids)))
-        return result, embed
-
-
-def _rest(query: RecallQuery, read: Direct) -> RecallQuery | None:
-    """Return the query for what a path that reads leaves; None if nothing is to be searched."""
-    if not query.tries(RecallPath.HYBRID):
-        return None
-    if read.path is None:
-        return query
-    tokens = query.max_tokens - sum(memory.token_count for memory in read.memories)
-    places = query.top_k - len(read.memories)
-    is_full = tokens <= 0 or places <= 0 or any(memory.truncated for memory in read.memories)
-    return None if query.paths or is_full else replace(query, max_tokens=tokens, top_k=places)
-
-
-def _only_read(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult:
-    """Return the result of a recall without a search."""
-    return RecallResult(
-        tuple(read.memories),
-        read.path,
-        read.reason,
-        query.max_tokens,
-        open_tokenizer(query.tokenizer).approximate,
-        engine.snapshot.revision,
-        0,
-        read.stages,
-        NAMED if read.memories else NO_CONFIDENCE,
-    )
 
 
 class MemorySearch:
@@ -254,9 +164,11 @@ class MemorySearch:
         confidence, is_kept = kept_by_floor(
             of_questions, self._engine.embedding.model, query.floor, len(found.rows)
         )
-        left_out = 0 if is_kept else len(found.rows)
-        if left_out:
-            found = _NONE_FOUND
+        left_out = 0
+        if not is_kept:
+            kept = self._of_named_days(found)
+            left_out, found = len(found.rows) - len(kept.rows), kept
+            confidence = NAMED if kept.rows else confidence
         searched = perf_counter()
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
@@ -303,6 +215,16 @@ class MemorySearch:
             self.texts if len(self.texts) > 1 else (),
         )
 
+    def _of_named_days(self, found: _Candidates) -> _Candidates:
+        """Return the candidates of the days that the query names: of these something is known."""
+        dated = self._read.dated
+        if dated is None:
+            return _NONE_FOUND
+        held = dated.days.hold([entry.time for entry in found.entries], self._query.time_zone)
+        at = np.flatnonzero(held).tolist()
+        rows, of_days = [found.rows[i] for i in at], [found.entries[i] for i in at]
+        return found._replace(rows=rows, entries=of_days, semantic=found.semantic[at])
+
     def _memories(
         self, found: _Candidates, order: Sequence[int], scores: F64, parts: F64, budget: ReplyBudget
     ) -> Iterator[_Ranked]:
@@ -325,16 +247,17 @@ class MemorySearch:
                 said.add(key)
                 section, text, _, _ = shown(snapshot, found.rows[i])
                 pace.step()
-                content, entry = entries.said(text), found.entries[i]
-                tokens, is_part = _tokens(tokenizer, content), entry.id in found.long
-                pinned = is_pinned(text)
-                if is_part and (whole := self._whole(entry.id)) is not None:
-                    pinned = is_pinned(whole.passage)
-                    text = entries.said(whole.passage)
-                    needed = _tokens(tokenizer, text)
-                    if needed <= left and size_of(text) <= budget.left:
-                        content, tokens, is_part = text, needed, False
-                        passage = whole.ordinal
+                entry, pinned, is_part = found.entries[i], is_pinned(text), False
+                content = entries.said(text)
+                if entry.id in found.long:
+                    text, pinned = long_memory(self._engine, entry.id) or (content, pinned)
+                    is_part = (
+                        len(text) > _LETTERS * left
+                        or size_of(text) > budget.left
+                        or tokenizer.count(text) > left
+                    )
+                    content = content if is_part else text
+                tokens = _tokens(tokenizer, content)
                 size = _MEMORY + size_of(uri) + size_of(section) + size_of(content)
                 if tokens <= query.max_tokens and not budget.take(size):
                     budget.left_out += 1
@@ -355,10 +278,6 @@ class MemorySearch:
                     pinned=pinned,
                 )
                 yield _Ranked(memory, found.rows[i])
-
-    def _whole(self, entry_id: int) -> StoredEntry | None:
-        """Return a long memory from the store; None if it is gone."""
-        return next(iter(self._engine.store.memories([entry_id])), None)
 
     def _in_order(self, taken: Sequence[_Ranked]) -> list[Memory]:
         """Return the memories that fit, of the same thing the newest first.
@@ -405,20 +324,19 @@ class MemorySearch:
             with suppress(RevisionNotReached, StoreAway):
                 self._engine.wait_for_revision(revision, _PATIENCE)
         # The other texts are abstracts, which are not memories.
-        # Of a long memory, the best text stands for the memory: the texts are in order of score.
-        first = {known[text_ids[i]].id: i for i in reversed(at)}
-        at = [i for i in at if first[known[text_ids[i]].id] == i]
+        at = best_texts(at, [known[text_ids[i]].id for i in at])
         long = self._engine.store.long_memories([text_ids[i] for i in at])
-        ids_of_long = frozenset(known[text_id].id for text_id in long)
         found, semantic = found[at], semantic[at]
         if self._read.dated is not None:
             times = [known[text_ids[i]].time for i in at]
-            semantic = semantic + DATE_WEIGHT * _on_days(times, self._read.dated.days, self._query)
+            held = self._read.dated.days.hold(times, self._query.time_zone)
+            semantic = semantic + DATE_WEIGHT * np.array(held, np.float64)
         # Even the best fused score is seldom above .5. Counters and age reach 1, so without this
         # division meaning would hardly count.
         semantic = semantic / (semantic.max(initial=_LEAST) if most is None else most)
         entries_of = [known[text_ids[i]] for i in at]
-        return _Candidates(found.tolist(), entries_of, semantic, changed, ids_of_long)
+        ids = frozenset(known[text_id].id for text_id in long)
+        return _Candidates(found.tolist(), entries_of, semantic, changed, ids)
 
     def _fused(self, scopes: Sequence[TextScope], vector: F32 | None) -> _Fused:
         """Return rows of texts with their fused scores; by rank, also the best possible score."""
@@ -459,7 +377,8 @@ class MemorySearch:
         if not self._scopes:
             said.append(f"there is nothing below {' and '.join(self._query.scope.roots())}")
         elif left_out:
-            said.append(f"nothing is known about that: {left_out} memories are below the floor")
+            known = "no more" if rows else "nothing"
+            said.append(f"{known} is known about that: {left_out} memories are below the floor")
         elif not rows:
             said.append("nothing matches")
         elif missed:
@@ -471,44 +390,11 @@ class MemorySearch:
 
 
 def _in_rounds(found: Sequence[_Fused]) -> _Fused:
-    """Interleave the lists for several questions; a round has the score of its best text."""
-    pairs = [list(zip(rows.tolist(), scores.tolist(), strict=True)) for rows, scores, _ in found]
-    rows, scores = list[int](), list[float]()
-    for equal in rounds(pairs, lambda pair: pair[0]):
-        best = max(score for _, score in equal)
-        rows += (row for row, _ in equal)
-        scores += [best] * len(equal)
-    return np.array(rows, np.int32), np.array(scores, np.float64), found[0][2]
-
-
-def _on_days(times: Sequence[int | None], days: Days, query: RecallQuery) -> F64:
-    """Return 1 for each time on some days by the time zone of the caller, else 0; [n]."""
-    spans = days.moments(query.time_zone)
-    held = [t is not None and any(low <= t < high for low, high in spans) for t in times]
-    return np.array(held, np.float64)
-
-
-def within_budget(
-    texts: Iterable[_T], tokens_of: Callable[[_T], int], budget: int, limit: int, skip: bool
-) -> Iterator[tuple[_T, bool]]:
-    """Yield texts and whether they fit; it reads no further than it must.
-
-    Args:
-        texts: best first; `tokens_of` returns the tokens of one.
-        budget: tokens of the chosen texts together, at most.
-        limit: chosen texts, at most.
-        skip: go on after a text that does not fit; else the choice ends there.
-    """
-    taken = 0
-    for text in texts:
-        tokens = tokens_of(text)
-        fits = tokens <= budget
-        yield text, fits
-        if fits:
-            budget -= tokens
-            taken += 1
-        if taken == limit or not (fits or skip):
-            return
+    """Interleave the lists for several questions."""
+    lists = [list(zip(rows.tolist(), scores.tolist(), strict=True)) for rows, scores, _ in found]
+    turns = list(taking_turns(lists, lambda one: one[0], lambda one: one[1]))
+    rows = np.array([row for (row, _), _ in turns], np.int32)
+    return rows, np.array([score for _, score in turns], np.float64), found[0][2]
 
 
 def _tokens(tokenizer: Tokenizer, content: str) -> int:

@@ -74,6 +74,12 @@ _REFERS = lazy(
 )
 """The words by which a question is about the one before it."""
 
+_SUBJECTLESS = lazy(
+    r"\s*(?:可以|可否|可不可以|能否|能不能|是否|是不是|会不会|要不要|有没有|需要|需不需要|应该|应当"
+    r"|如何|怎么|怎样|为什么|为何|多久|多少)"
+)
+"""The beginning of a Chinese question without a subject, which is that of the one before."""
+
 _PLAIN_LISTED = """
 about actual again also anybodi anyon anyth els ever everyth get give happen hello help hi idea kind
 know like look make mean need new ok okay pleas possibl provid question quick real right say show
@@ -172,7 +178,9 @@ def _pieces(sentences: Sequence[_Sentence]) -> Iterator[_Piece]:
         start = sentence.start if start is None else start
         is_next = is_next or sentence.is_next
         if sentence.asks and not is_talk:
-            refers = _REFERS.search(sentence.text) is not None
+            refers = _REFERS.search(sentence.text) is not None or (
+                not is_next and _SUBJECTLESS.match(sentence.text) is not None
+            )
             yield _Piece(start, is_next, _names(sentence.text), refers)
             start, is_next = None, False
 
