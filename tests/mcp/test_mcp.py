@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from typing import Any
 
 import jsonschema
@@ -15,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 from tests.answer.intent_helpers import PLANNED, Asked
 from tests.daemons import serving
 from tests.mcp.mcp_helpers import failed, in_process, run, sections, told
+from tests.patience import eventually
 from vikingd.client import AsyncClient, Draft
 from vikingd.client import Client as Daemon
 from vikingd.mcp.mcp_server import WRITING
@@ -89,11 +89,8 @@ def test_a_read_only_server_has_no_tool_that_writes(tree: Daemon) -> None:
     kept = tree.remember("Drinks oolong.", "preferences")
     run(test, tree.address, read_only=True)
     tree.recall("oolong", used=[kept.id])  # counted within a second, as all before it
-    end = time.monotonic() + 10
-    while not (count := tree.recall("oolong", no_touch=True).results[0].access_count):
-        assert time.monotonic() < end
-        time.sleep(0.02)
-    assert count == 1
+    eventually(lambda: tree.recall("oolong", no_touch=True).results[0].access_count)
+    assert tree.recall("oolong", no_touch=True).results[0].access_count == 1
 
 
 def test_find_gives_files_with_their_passages(tree: Daemon) -> None:

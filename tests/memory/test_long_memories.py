@@ -52,7 +52,8 @@ def test_a_long_text_is_one_memory_that_each_part_finds(client: MessageClient) -
     assert [p.HasField("memory") for p in passages] == [not p.continues for p in passages]
     found = client.recall("marzipan", no_touch=True, max_tokens=100_000).results[0]
     assert (found.id, found.content, found.truncated) == (reply.id, LONG, False)
-    assert [m.id for m in client.recall("boat crew", no_touch=True).results].count(reply.id) == 1
+    found = client.recall("boat crew", no_touch=True, max_tokens=100_000).results
+    assert [memory.id for memory in found].count(reply.id) == 1
     part = client.recall("marzipan", no_touch=True, max_tokens=300).results[0]
     assert (part.id, part.truncated) == (reply.id, True)
     assert "Marzipan" in part.content

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.memory.users_helpers import AGENT, ANA, BOB, LAMP, NOW, USER, World, caller, opened
+from tests.patience import eventually
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft
 from vikingd.domain.errors import InvalidField, NotFound, PermissionDenied
@@ -268,6 +269,28 @@ def test_ids_that_may_not_be_changed(world: World) -> None:
     assert list(world.reinforce(ana, own).reinforcements) == [1]
     assert [found.id for found in world.forget(ana, own).forgotten] == [own]
     assert world.entries().keys() == {hidden, shared}
+
+
+def test_used_memories_are_those_that_may_be_read(world: World) -> None:
+    """A readable id may be named as used; a hidden one is missing, or left out by a recall."""
+    for uri in (f"{ANA}/a.md", f"{BOB}/b.md", f"{USER}/u.md"):
+        world.put(uri, uri)
+    own, hidden, shared = (world.id_of(f) for f in (f"{ANA}/a.md", f"{BOB}/b.md", f"{USER}/u.md"))
+    ana = caller("ana", USER, write=[ANA])
+    for missing in (hidden, 999):
+        with pytest.raises(NotFound, match=f"used\\[1\\]: there is no memory {missing}"):
+            world.reinforce(ana, used=[shared, missing])
+    assert not world.reinforce(ana, used=[shared]).reinforcements
+    assert list(world.reinforce(ana, own, used=[shared, own]).reinforcements) == [1]
+    world.recall(ana, "tea", used=[hidden, shared, 999], no_touch=False)
+    eventually(lambda: accesses(world)[f"{USER}/u.md"] == 3)
+    assert accesses(world) == {f"{ANA}/a.md": 1, f"{BOB}/b.md": 0, f"{USER}/u.md": 3}
+
+
+def accesses(world: World) -> dict[str, int]:
+    """Return the accesses of all memories by the URI of their file."""
+    stored = world.engine.store.memories_below("viking://")
+    return {one.uri: one.entry.access_count for one in stored}
 
 
 def test_criteria_choose_among_what_may_be_written(world: World) -> None:

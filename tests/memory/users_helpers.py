@@ -108,8 +108,8 @@ class World:
         return _REPLIES[rpc].FromString(reply) if isinstance(reply, bytes) else reply
 
     def recall(self, who: Caller, query: str, **fields: Any) -> pb.RecallResponse:
-        """Recall without counting accesses."""
-        request = pb.RecallRequest(query=query, no_touch=True, **fields)
+        """Recall; unless `no_touch` is False, without counting accesses."""
+        request = pb.RecallRequest(query=query, **{"no_touch": True, **fields})
         reply: pb.RecallResponse = self.ask(who, "Recall", request)
         return reply
 

@@ -1,11 +1,10 @@
-"""Recall: known files, the journal, or a search ranked by salience, in a budget of tokens."""
+"""A search for memories, ranked by salience, in a budget of tokens."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from functools import lru_cache
 from itertools import groupby, zip_longest
 from time import perf_counter
@@ -16,8 +15,6 @@ from viking_kernels import salience as kernel
 from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
 from viking_kernels.second_stage import DATE_WEIGHT
 
-from vikingd.answer.deadline import Runner, wait_for_revision
-from vikingd.answer.query_vector import QueryVectors
 from vikingd.answer.ranked_lists import fused, merged
 from vikingd.answer.several_questions import taking_turns
 from vikingd.answer.shown_texts import key_of, name_of, shown, vector_of
@@ -52,19 +49,11 @@ from vikingd.memory.model import (
     SalienceParts,
     is_earlier,
 )
-from vikingd.memory.routes import Routes
 from vikingd.memory_calls.budget_choice import within_budget
-from vikingd.memory_calls.direct_recall import (
-    NOTHING_READ,
-    Direct,
-    DirectRecall,
-    only_read,
-    rest_of,
-)
+from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct
 from vikingd.memory_calls.long_memories import best_texts, long_memory
 from vikingd.memory_calls.newest_first import newest_first
 from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
-from vikingd.memory_calls.used_memories import count_used, named
 from vikingd.plan.question_parts import questions_of
 from vikingd.plan.retrieve_plan import TextScope
 
@@ -102,63 +91,6 @@ class _Ranked(NamedTuple):
 
 
 _NONE_FOUND = _Candidates([], [], np.zeros(0))
-
-
-class Recaller:
-    """Answers Recall; the memories in a reply have about `most_bytes`."""
-
-    def __init__(
-        self, engine: Engine, vectors: QueryVectors, routes: Routes, most_bytes: int
-    ) -> None:
-        self._engine = engine
-        self._vectors = vectors
-        self._routes = routes
-        self._most_bytes = most_bytes
-
-    async def answer(
-        self, query: RecallQuery, vector: F32 | None, run: Runner
-    ) -> tuple[RecallResult, Stage]:
-        """Return the answer, and the stage that embedded the query.
-
-        The first path with an answer gives it: a known file, the journal, a search.
-        """
-        engine = self._engine
-        await wait_for_revision(engine, query.min_revision, run)
-        direct = DirectRecall(engine, query, self._routes, self._most_bytes)
-        read = await (run.here if direct.is_light else run.away)(direct.answer)
-        started = perf_counter()
-        embed = Stage("embed", started, started)
-        rest = rest_of(query, read)
-        if rest is None:
-            result = only_read(engine, query, read)
-        else:
-            is_whole = vector is not None
-            search = await run.here(MemorySearch, engine, rest, read, self._most_bytes, is_whole)
-            degraded: Degraded = ()
-            vectors = [vector]
-            if vector is None and search.needs_vector:
-                embedded = [self._vectors.embed_or_note(text, run) for text in search.texts]
-                made = await asyncio.gather(*embedded)
-                vectors = [of_text for of_text, _ in made]
-                degraded = tuple(dict.fromkeys(note for _, notes in made for note in notes))
-            embed = Stage("embed", started, perf_counter())
-            result = await run.away(search.answer, vectors, degraded)
-            if read.path is not None:
-                result = replace(
-                    result,
-                    memories=(*read.memories, *result.memories),
-                    path=read.path,
-                    budget=query.max_tokens,
-                    stages=(*read.stages, *result.stages),
-                    confidence=NAMED if read.memories else result.confidence,
-                )
-        if not query.no_touch:
-            is_counted = query.counts_returned and result.path is RecallPath.HYBRID
-            ids = [memory.entry.id for memory in result.memories if is_counted]
-            if query.used:
-                ids += await run.away(named, engine, query.used, query.scope.caller)
-            result = replace(result, degraded=(*result.degraded, *count_used(engine, ids)))
-        return result, embed
 
 
 class MemorySearch:

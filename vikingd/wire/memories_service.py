@@ -11,7 +11,7 @@ from vikingd.engine import Engine
 from vikingd.memory.model import RecallResult
 from vikingd.memory_calls.forget import Forgetter
 from vikingd.memory_calls.memory_extractor import ExtractResult, MemoryExtractor
-from vikingd.memory_calls.memory_search import Recaller
+from vikingd.memory_calls.recaller import Recaller
 from vikingd.memory_calls.rememberer import RememberCall, Rememberer
 from vikingd.models.extract.extractor import Extractor
 from vikingd.pb import memories_pb2

@@ -1,0 +1,77 @@
+"""Recall: known files, the journal, or a search ranked by salience, in a budget of tokens."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from time import perf_counter
+
+from viking_kernels.arrays import F32
+
+from vikingd.answer.deadline import Runner, wait_for_revision
+from vikingd.answer.query_vector import QueryVectors
+from vikingd.domain.answers import NAMED, Degraded, Stage
+from vikingd.domain.prompt import RecallPath
+from vikingd.engine import Engine
+from vikingd.memory.model import RecallQuery, RecallResult
+from vikingd.memory.routes import Routes
+from vikingd.memory_calls.direct_recall import DirectRecall, only_read, rest_of
+from vikingd.memory_calls.memory_search import MemorySearch
+from vikingd.memory_calls.used_memories import count_used, named
+
+
+class Recaller:
+    """Answers Recall; the memories in a reply have about `most_bytes`."""
+
+    def __init__(
+        self, engine: Engine, vectors: QueryVectors, routes: Routes, most_bytes: int
+    ) -> None:
+        self._engine = engine
+        self._vectors = vectors
+        self._routes = routes
+        self._most_bytes = most_bytes
+
+    async def answer(
+        self, query: RecallQuery, vector: F32 | None, run: Runner
+    ) -> tuple[RecallResult, Stage]:
+        """Return the answer, and the stage that embedded the query.
+
+        The first path with an answer gives it: a known file, the journal, a search.
+        """
+        engine = self._engine
+        await wait_for_revision(engine, query.min_revision, run)
+        direct = DirectRecall(engine, query, self._routes, self._most_bytes)
+        read = await (run.here if direct.is_light else run.away)(direct.answer)
+        started = perf_counter()
+        embed = Stage("embed", started, started)
+        rest = rest_of(query, read)
+        if rest is None:
+            result = only_read(engine, query, read)
+        else:
+            is_whole = vector is not None
+            search = await run.here(MemorySearch, engine, rest, read, self._most_bytes, is_whole)
+            degraded: Degraded = ()
+            vectors = [vector]
+            if vector is None and search.needs_vector:
+                embedded = [self._vectors.embed_or_note(text, run) for text in search.texts]
+                made = await asyncio.gather(*embedded)
+                vectors = [of_text for of_text, _ in made]
+                degraded = tuple(dict.fromkeys(note for _, notes in made for note in notes))
+            embed = Stage("embed", started, perf_counter())
+            result = await run.away(search.answer, vectors, degraded)
+            if read.path is not None:
+                result = replace(
+                    result,
+                    memories=(*read.memories, *result.memories),
+                    path=read.path,
+                    budget=query.max_tokens,
+                    stages=(*read.stages, *result.stages),
+                    confidence=NAMED if read.memories else result.confidence,
+                )
+        if not query.no_touch:
+            is_counted = query.counts_returned and result.path is RecallPath.HYBRID
+            ids = [memory.entry.id for memory in result.memories if is_counted]
+            if query.used:
+                ids += await run.away(named, engine, query.used, query.scope.caller)
+            result = replace(result, degraded=(*result.degraded, *count_used(engine, ids)))
+        return result, embed
