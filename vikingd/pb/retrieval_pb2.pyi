@@ -642,7 +642,9 @@ class MatchedContext(_message.Message):
     score: _builtins.float
     """The score in (0, 1], comparable between queries."""
     twin: _builtins.str
-    """The same page in another language, which this one stands before. Empty: none was found."""
+    """The same page in another language: the result beside this one, or a file of the scope that is no
+    result. Empty: none was found.
+    """
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[_contexts_pb2.Relation]:
         """The linked contexts of the scope, best for this query first, ties by URI; at most 5."""
@@ -1196,7 +1198,8 @@ class FindResponse(_message.Message):
     @_builtins.property
     def questions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The questions of a request that asks several ("Who is Ada? Also, where is the key?"), at most 4.
-        Each is searched by itself. Empty: there is one, or the request brought its vector.
+        Each is searched by itself, and the results take turns. A result has the score of the best one of
+        its turn. Empty: there is one, or the request brought its vector.
         """
 
     @_builtins.property
