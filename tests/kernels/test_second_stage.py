@@ -24,7 +24,7 @@ methods = st.sampled_from([kernel.EXACT, kernel.EXHAUSTIVE, kernel.BEST_FIRST])
 def with_turns(world: World) -> tuple[Snapshot, dict[int, int]]:
     """Return the newest snapshot with random turns, and the turns by text id."""
     snapshot, tree = world.snapshot, world.snapshot.tree
-    turn = world.rng.integers(0, 2, len(tree.texts.turn)).astype(np.int32)
+    turn = (world.rng.random(len(tree.texts.turn)) < 0.2).astype(np.int32)
     first = snapshot.text_ordinal == 1
     turn[first] |= world.rng.integers(0, 3, int(first.sum())).astype(np.int32) << 1
     changed = replace(snapshot, tree=tree._replace(texts=tree.texts._replace(turn=turn)))
