@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from benchmarks.adjusted import FileFacts, FirstStage, adjusted
+from benchmarks.recomputed_codes import NEGLIGIBLE, Codes
 from benchmarks.stored import F64, Stored, StoredContext, StoredText
 from vikingd.domain.text import NONE, SCRIPTS, script_of
 from vikingd.index.lexicon.tokens import query_terms, term_hash, terms
@@ -33,7 +34,6 @@ MANY_FILES = 15  # per directory, from which on the parent counts less
 SAMPLE_FILES = 2048
 ENOUGH_VECTORS, PRIOR_WEIGHT = 30, 5.0
 CODE_ERROR = 0.1  # with a larger error bound of the node score the gate uses the vector
-NEGLIGIBLE = 1e-4  # a shorter centred vector is rounding noise
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ class Recomputation:
             if text.vector is not None:
                 vectors[i] = text.vector
                 self._centred[i] = text.vector - self._mean[text.script]
-        self._codes = _Codes(vectors)
+        self._codes = Codes(vectors)
         self._facts = {c.uri: self._facts_of(c) for c in inside if not c.is_directory}
         # Scripts, sum and number of the vectors below each directory.
         self._scripts_below = {
@@ -409,45 +409,6 @@ def _node_score(dense: float, lexical: float, use_dense: bool, missing: bool) ->
     if not use_dense:
         return lexical
     return dense if missing else DENSE_WEIGHT * dense + (1 - DENSE_WEIGHT) * lexical
-
-
-class _Codes:
-    """Vectors x [n, dim] as int8 codes; x is nearly scale * code."""
-
-    def __init__(self, vectors: F64) -> None:
-        rows = vectors.astype(np.float32)
-        scale = np.abs(rows).max(axis=1, initial=0) / np.float32(127)
-        code = np.rint(rows / np.where(scale > 0, scale, np.float32(1))[:, None])
-        self._near = scale[:, None].astype(np.float64) * code.astype(np.float64)
-        self._residual = np.linalg.norm(vectors - self._near, axis=1)
-
-    def cosines(self, rows: Sequence[int], direction: F64, mean: F64) -> tuple[F64, F64]:
-        """Return (cosines of x - mean with a direction, in [0, 1], their error bounds).
-
-        The formula takes x as a unit vector, and codes of the direction and the mean.
-        """
-        near, residual = self._near[rows], self._residual[rows]
-        near_direction, direction_residual = _coded(direction)
-        near_mean, mean_residual = _coded(mean)
-        product = near @ near_direction - direction @ mean
-        square = 1 - 2 * (near @ near_mean) + mean @ mean
-        product_error = direction_residual + residual * (1 + direction_residual)
-        square_error = 2 * (mean_residual + residual * (np.linalg.norm(mean) + mean_residual))
-        floored = np.maximum(square, NEGLIGIBLE**2)
-        error = product_error + (np.abs(product) + product_error) * square_error / floored
-        error /= np.sqrt(floored)
-        error[(square_error > square / 2) | (square - square_error <= NEGLIGIBLE**2)] = 1.0
-        error[product + product_error <= 0] = 0.0
-        return np.clip(product / np.sqrt(floored), 0.0, 1.0), error
-
-
-def _coded(x: F64) -> tuple[F64, float]:
-    """Return (the vector of the int8 code of x, the residual norm)."""
-    largest = float(np.abs(x).max(initial=0.0))
-    if largest == 0:
-        return x, 0.0
-    near = np.rint(x * (127 / largest)) * (largest / 127)
-    return near, float(np.linalg.norm(x - near))
 
 
 class _Documents:
