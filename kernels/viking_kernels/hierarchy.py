@@ -5,7 +5,7 @@
                / (1 + c * number of these neighbours)
     final    = (1 - b) * smoothed + b * final of the parent
 
-`node` is the node score (see `node_scores`). In the adaptive mode, b = 0.5 * g and c = 0.2 * g. With
+`node` is the node score, see `node_scores`. In the adaptive mode, b = 0.5 * g and c = 0.2 * g. With
 a given alpha, b = 1 - alpha and c = 0. The 0.5 is less if the directories have more than 15 files
 on average: it is multiplied by 15 / average. A large directory says little about each of its files.
 

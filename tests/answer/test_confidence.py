@@ -10,7 +10,7 @@ import pytest
 
 from tests.daemons import serving
 from vikingd.answer import confidence
-from vikingd.answer.confidence import BOTH, MEANING, NONE, OTHER, WORDS, Features
+from vikingd.answer.confidence import ACROSS, BOTH, MEANING, NONE, OTHER, WORDS, Features
 from vikingd.client import Client, Draft, InvalidField, Levels, Method, Mode, Strength
 from vikingd.client.results import BuiltContext, FindResult, RetrieveResult, SearchResult
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence
@@ -38,6 +38,7 @@ ABOUT = "how do I shut the heating off?"
 ELSEWHERE = "which tax form does a limited company file?"
 NONSENSE = "zzqq xxyy"
 SAID = "does the user drink coffee black or with sugar?"
+ACROSS_LANGUAGES = "怎么关掉暖气？"
 NEVER_SAID = "what is the Jira project key?"
 
 Answer = FindResult | SearchResult | RetrieveResult | BuiltContext
@@ -74,6 +75,17 @@ def test_a_question_about_the_tree_is_strong(house: Client) -> None:
         assert answer.confidence.strength is Strength.STRONG, name
         assert 0 < answer.confidence.in_scope <= 1, name
         assert 0 < answer.confidence.among_results <= 1, name
+
+
+def test_a_question_in_another_language_is_judged_by_meaning(house: Client) -> None:
+    """A question in Chinese about an English page is not nothing; words alone know no page."""
+    found = house.find(ACROSS_LANGUAGES)
+    assert found.confidence is not None
+    if house.stats().embedder.dimension:
+        assert found[0].uri.endswith("heating.md")
+        assert found.confidence.strength is not Strength.NOTHING
+    else:
+        assert found.confidence.strength is Strength.NOTHING
 
 
 @pytest.mark.parametrize("query", [ELSEWHERE, NONSENSE])
@@ -191,7 +203,7 @@ def test_the_best_part_decides_and_an_empty_one_counts_for_nothing() -> None:
     assert confidence.confidence_of([], E5) == NO_CONFIDENCE
 
 
-@pytest.mark.parametrize("kind", [BOTH, MEANING, WORDS])
+@pytest.mark.parametrize("kind", [BOTH, ACROSS, MEANING, WORDS])
 @pytest.mark.parametrize("model", [E5, "openai/text-embedding-9", "none"])
 def test_a_nearer_answer_is_more_certain(model: str, kind: str) -> None:
     """More of any feature that counts is never less; all numbers lie in [0, 1]."""
@@ -224,7 +236,7 @@ def test_the_table_has_what_every_answer_needs() -> None:
     table = confidence.read_table(tomllib.loads(confidence.TABLE.read_text()))
     assert set(table[NONE]) == {WORDS}
     for name in set(table) - {NONE}:
-        assert set(table[name]) == {BOTH, MEANING}, name
+        assert set(table[name]) == {BOTH, ACROSS, MEANING}, name
     for name, kinds in table.items():
         for kind, fitted in kinds.items():
             values = confidence.values_of_scope(features(kind), name)

@@ -15,7 +15,7 @@ from viking_kernels.salience import ACCESS, RECENCY, REINFORCEMENT, rank
 
 from tests.kernels import naive
 from tests.tiers import examples
-from vikingd.memory_calls.memory_search import within_budget
+from vikingd.memory_calls.budget_choice import within_budget
 
 DAY = 24 * 60 * 60 * 1_000_000
 NOW = 1_760_000_000_000_000

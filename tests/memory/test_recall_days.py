@@ -116,6 +116,16 @@ def test_a_day_beside_a_subject_prefers_its_memories(diary: MessageClient) -> No
     assert contents(other)[0] == "Cooked lentil soup."
 
 
+def test_memories_of_a_named_day_are_never_below_the_floor(diary: MessageClient) -> None:
+    """A floor that leaves out all others keeps the memories of the days that a question names."""
+    words = "what did I cook yesterday?"
+    reply = diary.recall(words, now=NOW, no_touch=True, floor=1.0)
+    assert contents(reply) == ["Cooked fish."]
+    assert reply.left_out >= 1
+    assert "no more is known" in reply.reason
+    assert not diary.recall("what did I cook?", now=NOW, no_touch=True, floor=1.0).results
+
+
 def test_a_day_is_that_of_the_time_zone(diary: MessageClient) -> None:
     """The days of a question with a subject are those of the caller's time zone."""
     diary.remember("Cooked rice at night.", "notes", time=NOW.replace(day=9, hour=23))

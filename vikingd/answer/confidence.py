@@ -10,8 +10,8 @@ centred, from fp32 vectors. *usual* is the cosine of the query with the model's 
 some questions are near to every text. *lexical* is BM25 of the first result over its ideal, before
 any rescale to the floor. *known* is the share of the query's terms that the scope has at all.
 *node* is the node score of the first result. A query without a vector has words alone, one without
-terms, or whose first result is in another script, has meaning alone; each has coefficients of its
-own.
+terms meaning alone. One whose first result is in another script has meaning alone, too, and the
+centred cosine beside the other one. Each of these kinds has coefficients of its own.
 
 confidence.toml has the coefficients of each embedder; `python -m benchmarks.confidence` fits them.
 For another embedder the centred cosine takes the place of cosine and usual: raw cosines of models
@@ -46,8 +46,11 @@ from vikingd.plan.retrieve_plan import TextScope
 
 TABLE = Path(__file__).parent / "confidence.toml"
 
-BOTH, MEANING, WORDS = "both", "meaning", "words"
-"""The kinds of features, by what compares the query with the first result."""
+BOTH, ACROSS, MEANING, WORDS = "both", "across", "meaning", "words"
+"""The kinds of features, by what compares the query with the first result.
+
+ACROSS is meaning alone, because the result is in another script.
+"""
 
 NONE, OTHER = "none", "other"
 """The names of words alone and of the embedders that the table does not have."""
@@ -96,7 +99,7 @@ def features_of_find(scope: FindScope, scored: Scored) -> Features | None:
     if len(parts) > 1 and parts[1, FINAL] == first[FINAL]:  # rows have another order in a new base
         tied = parts[parts[:, FINAL] == first[FINAL]]
         first = max(tied, key=lambda one: (one[LEXICAL], one[NODE], one[DENSE_SHARE]))
-    kind = _kind(first.item(DENSE_SHARE))
+    kind = _kind(scope, first.item(DENSE_SHARE))
     files = int(scope.counts[FILES])
     ten = parts[:, FINAL] >= parts[min(FIRST, len(parts)) - 1, FINAL]
     cosines = None if kind == WORDS else _cosines(scope, scope.query.vector, found.best_text[ten])
@@ -143,11 +146,11 @@ def features_of_texts(
     script = int(scope.snapshot.tree.texts.script[rows[0]])
     if cosines is None:
         kind, cosines = WORDS, (0.0, 0.0)
-    elif not by_words or script_mismatch(script, scope.script(vector)):
+    elif not by_words:
         kind = MEANING
     else:
-        kind = BOTH
-    share = {BOTH: DENSE_WEIGHT, MEANING: 1.0, WORDS: 0.0}[kind]
+        kind = ACROSS if script_mismatch(script, scope.script(vector)) else BOTH
+    share = {BOTH: DENSE_WEIGHT, WORDS: 0.0}.get(kind, 1.0)
     factor = max(1.0, SCORE_FLOOR / max(lexical)) if any(lexical) else 1.0
     nodes = sorted(
         (share * d + (1.0 - share) * factor * w for d, w in zip(dense, lexical, strict=True)),
@@ -173,10 +176,13 @@ def _scores_of(ranked: RankedList | None, rows: I32) -> list[float]:
     return [known.get(row, 0.0) for row in rows.tolist()]
 
 
-def _kind(dense_share: float) -> str:
+def _kind(scope: QueryScope, dense_share: float) -> str:
+    """Return the kind of features, by the weight of meaning in the first result's score."""
     if dense_share <= 0.0:
         return WORDS
-    return MEANING if dense_share >= 1.0 else BOTH
+    if dense_share < 1.0:
+        return BOTH
+    return ACROSS if len(scope.terms.hashes) else MEANING
 
 
 def _known(scope: QueryScope, terms: Terms) -> float:
@@ -252,7 +258,11 @@ def values_of_scope(one: Features, name: str) -> tuple[float, ...]:
     if one.kind == WORDS:
         return one.lexical, one.known, files
     meaning = (one.centred,) if name == OTHER else (one.cosine, one.usual)
-    return (*meaning, files) if one.kind == MEANING else (*meaning, one.lexical, one.known, files)
+    if one.kind == BOTH:
+        return *meaning, one.lexical, one.known, files
+    if one.kind == ACROSS and name != OTHER:
+        return *meaning, one.centred, files
+    return *meaning, files
 
 
 def values_of_results(best: Sequence[tuple[float, float]]) -> tuple[float, ...]:

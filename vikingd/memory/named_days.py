@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -68,6 +69,11 @@ class Days:
             (_midnight(first, time_zone, 0), _midnight(last, time_zone, 1))
             for first, last in self.spans
         ]
+
+    def hold(self, times: Iterable[int | None], time_zone: str) -> list[bool]:
+        """Return True for each time, in microseconds, on one of the days by a time zone."""
+        spans = self.moments(time_zone)
+        return [t is not None and any(low <= t < high for low, high in spans) for t in times]
 
 
 def days_of(question: str, now: datetime) -> Days | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from time import perf_counter
 from typing import NamedTuple
@@ -16,17 +17,12 @@ from zoneinfo import ZoneInfo
 from vikingd.context.cut import cut
 from vikingd.context.tokenizers import open_tokenizer
 from vikingd.domain import pace
-from vikingd.domain.answers import (
-    MESSAGE_BYTES,
-    ReplyBudget,
-    Stage,
-    size_of,
-)
+from vikingd.domain.answers import MESSAGE_BYTES, NAMED, NO_CONFIDENCE, ReplyBudget, Stage, size_of
 from vikingd.domain.contexts import Entry
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.rights import Right
 from vikingd.engine import Engine
-from vikingd.memory.model import Memory, RecallQuery
+from vikingd.memory.model import Memory, RecallQuery, RecallResult
 from vikingd.memory.named_days import Days, days_of
 from vikingd.memory.numbered_files import number_of
 from vikingd.memory.routes import Routes, candidates
@@ -223,6 +219,33 @@ class DirectRecall:
         accesses = sum(stored.entry.access_count for stored in file.entries)
         entry = Entry(0, reinforcement, accesses, file.time)
         return Memory(uri, content, 1.0, used, entry, truncated=truncated)
+
+
+def rest_of(query: RecallQuery, read: Direct) -> RecallQuery | None:
+    """Return the query for what a path that reads leaves; None if nothing is to be searched."""
+    if not query.tries(RecallPath.HYBRID):
+        return None
+    if read.path is None:
+        return query
+    tokens = query.max_tokens - sum(memory.token_count for memory in read.memories)
+    places = query.top_k - len(read.memories)
+    is_full = tokens <= 0 or places <= 0 or any(memory.truncated for memory in read.memories)
+    return None if query.paths or is_full else replace(query, max_tokens=tokens, top_k=places)
+
+
+def only_read(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult:
+    """Return the result of a recall without a search."""
+    return RecallResult(
+        tuple(read.memories),
+        read.path,
+        read.reason,
+        query.max_tokens,
+        open_tokenizer(query.tokenizer).approximate,
+        engine.snapshot.revision,
+        0,
+        read.stages,
+        NAMED if read.memories else NO_CONFIDENCE,
+    )
 
 
 def _without_headings_at_end(text: str) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple
 from functools import lru_cache
 from itertools import groupby, zip_longest
 from time import perf_counter
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import salience as kernel
@@ -23,6 +23,7 @@ from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
+    NAMED,
     UNBOUNDED,
     Degradation,
     DegradationReason,
@@ -48,7 +49,7 @@ from vikingd.memory.model import (
     SalienceParts,
     is_earlier,
 )
-from vikingd.memory.named_days import Days
+from vikingd.memory_calls.budget_choice import within_budget
 from vikingd.memory_calls.direct_recall import NOTHING_READ, Direct
 from vikingd.memory_calls.long_memories import best_texts, long_memory
 from vikingd.memory_calls.newest_first import newest_first
@@ -56,7 +57,6 @@ from vikingd.memory_calls.recall_floor import features_of, kept_by_floor
 from vikingd.plan.question_parts import questions_of
 from vikingd.plan.retrieve_plan import TextScope
 
-_T = TypeVar("_T")
 _MEMORY = MESSAGE_BYTES + 128  # bytes of a memory without its texts
 _DEEPER = 2  # times top_k: the texts of each list of a search
 _PAST = 0.5  # times the score of a memory that was replaced by a newer one
@@ -164,9 +164,11 @@ class MemorySearch:
         confidence, is_kept = kept_by_floor(
             of_questions, self._engine.embedding.model, query.floor, len(found.rows)
         )
-        left_out = 0 if is_kept else len(found.rows)
-        if left_out:
-            found = _NONE_FOUND
+        left_out = 0
+        if not is_kept:
+            kept = self._of_named_days(found)
+            left_out, found = len(found.rows) - len(kept.rows), kept
+            confidence = NAMED if kept.rows else confidence
         searched = perf_counter()
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
@@ -212,6 +214,16 @@ class MemorySearch:
             degraded,
             self.texts if len(self.texts) > 1 else (),
         )
+
+    def _of_named_days(self, found: _Candidates) -> _Candidates:
+        """Return the candidates of the days that the query names: of these something is known."""
+        dated = self._read.dated
+        if dated is None:
+            return _NONE_FOUND
+        held = dated.days.hold([entry.time for entry in found.entries], self._query.time_zone)
+        at = np.flatnonzero(held).tolist()
+        rows, of_days = [found.rows[i] for i in at], [found.entries[i] for i in at]
+        return found._replace(rows=rows, entries=of_days, semantic=found.semantic[at])
 
     def _memories(
         self, found: _Candidates, order: Sequence[int], scores: F64, parts: F64, budget: ReplyBudget
@@ -317,7 +329,8 @@ class MemorySearch:
         found, semantic = found[at], semantic[at]
         if self._read.dated is not None:
             times = [known[text_ids[i]].time for i in at]
-            semantic = semantic + DATE_WEIGHT * _on_days(times, self._read.dated.days, self._query)
+            held = self._read.dated.days.hold(times, self._query.time_zone)
+            semantic = semantic + DATE_WEIGHT * np.array(held, np.float64)
         # Even the best fused score is seldom above .5. Counters and age reach 1, so without this
         # division meaning would hardly count.
         semantic = semantic / (semantic.max(initial=_LEAST) if most is None else most)
@@ -364,7 +377,8 @@ class MemorySearch:
         if not self._scopes:
             said.append(f"there is nothing below {' and '.join(self._query.scope.roots())}")
         elif left_out:
-            said.append(f"nothing is known about that: {left_out} memories are below the floor")
+            known = "no more" if rows else "nothing"
+            said.append(f"{known} is known about that: {left_out} memories are below the floor")
         elif not rows:
             said.append("nothing matches")
         elif missed:
@@ -381,36 +395,6 @@ def _in_rounds(found: Sequence[_Fused]) -> _Fused:
     turns = list(taking_turns(lists, lambda one: one[0], lambda one: one[1]))
     rows = np.array([row for (row, _), _ in turns], np.int32)
     return rows, np.array([score for _, score in turns], np.float64), found[0][2]
-
-
-def _on_days(times: Sequence[int | None], days: Days, query: RecallQuery) -> F64:
-    """Return 1 for each time on some days by the time zone of the caller, else 0; [n]."""
-    spans = days.moments(query.time_zone)
-    held = [t is not None and any(low <= t < high for low, high in spans) for t in times]
-    return np.array(held, np.float64)
-
-
-def within_budget(
-    texts: Iterable[_T], tokens_of: Callable[[_T], int], budget: int, limit: int, skip: bool
-) -> Iterator[tuple[_T, bool]]:
-    """Yield texts and whether they fit; it reads no further than it must.
-
-    Args:
-        texts: best first; `tokens_of` returns the tokens of one.
-        budget: tokens of the chosen texts together, at most.
-        limit: chosen texts, at most.
-        skip: go on after a text that does not fit; else the choice ends there.
-    """
-    taken = 0
-    for text in texts:
-        tokens = tokens_of(text)
-        fits = tokens <= budget
-        yield text, fits
-        if fits:
-            budget -= tokens
-            taken += 1
-        if taken == limit or not (fits or skip):
-            return
 
 
 def _tokens(tokenizer: Tokenizer, content: str) -> int:

@@ -10,13 +10,12 @@ from viking_kernels.arrays import F32
 
 from vikingd.answer.deadline import Runner, wait_for_revision
 from vikingd.answer.query_vector import QueryVectors
-from vikingd.context.tokenizers import open_tokenizer
-from vikingd.domain.answers import NAMED, NO_CONFIDENCE, Degraded, Stage
+from vikingd.domain.answers import NAMED, Degraded, Stage
 from vikingd.domain.prompt import RecallPath
 from vikingd.engine import Engine
 from vikingd.memory.model import RecallQuery, RecallResult
 from vikingd.memory.routes import Routes
-from vikingd.memory_calls.direct_recall import Direct, DirectRecall
+from vikingd.memory_calls.direct_recall import DirectRecall, only_read, rest_of
 from vikingd.memory_calls.memory_search import MemorySearch
 from vikingd.memory_calls.used_memories import count_used, named
 
@@ -45,9 +44,9 @@ class Recaller:
         read = await (run.here if direct.is_light else run.away)(direct.answer)
         started = perf_counter()
         embed = Stage("embed", started, started)
-        rest = _rest(query, read)
+        rest = rest_of(query, read)
         if rest is None:
-            result = _only_read(engine, query, read)
+            result = only_read(engine, query, read)
         else:
             is_whole = vector is not None
             search = await run.here(MemorySearch, engine, rest, read, self._most_bytes, is_whole)
@@ -76,30 +75,3 @@ class Recaller:
                 ids += await run.away(named, engine, query.used, query.scope.caller)
             result = replace(result, degraded=(*result.degraded, *count_used(engine, ids)))
         return result, embed
-
-
-def _rest(query: RecallQuery, read: Direct) -> RecallQuery | None:
-    """Return the query for what a path that reads leaves; None if nothing is to be searched."""
-    if not query.tries(RecallPath.HYBRID):
-        return None
-    if read.path is None:
-        return query
-    tokens = query.max_tokens - sum(memory.token_count for memory in read.memories)
-    places = query.top_k - len(read.memories)
-    is_full = tokens <= 0 or places <= 0 or any(memory.truncated for memory in read.memories)
-    return None if query.paths or is_full else replace(query, max_tokens=tokens, top_k=places)
-
-
-def _only_read(engine: Engine, query: RecallQuery, read: Direct) -> RecallResult:
-    """Return the result of a recall without a search."""
-    return RecallResult(
-        tuple(read.memories),
-        read.path,
-        read.reason,
-        query.max_tokens,
-        open_tokenizer(query.tokenizer).approximate,
-        engine.snapshot.revision,
-        0,
-        read.stages,
-        NAMED if read.memories else NO_CONFIDENCE,
-    )
