@@ -280,6 +280,10 @@ class Walker:
         request = self._asker.request(rpc)
         if rpc in ("Find", "Search", "Retrieve"):
             request.min_revision = self._revision
+        if rpc == "Find":
+            # Of many texts with equal words a walk looks at 64: those of the oldest rows, whose
+            # order is that of the last compaction. A walk of all directories finds the others, too.
+            request.max_directories = 0
         if rpc != "Retrieve" and hasattr(request, "query") and self._may(0.5):
             request.query = f"{SECRET_WORD} {request.query}"
         for _ in range(3):

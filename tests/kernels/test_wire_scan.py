@@ -246,7 +246,7 @@ EMPTY = b"\x0a\x00" * MANY
         ("Retrieval/BuildContext", field(2, EMPTY), "uris.uris", "more than 1,000"),
         ("Retrieval/BuildContext", field(7, bytes(2000)), "tokenizer", "2,000 bytes"),
         ("Memories/Recall", field(7, b"\1" * MANY), "without", "more than 100"),
-        ("Memories/Remember", field(1, bytes(1 << 19)), "text", "at most 262,144"),
+        ("Memories/Remember", field(1, bytes((2 << 20) + 1)), "text", "at most 2,097,152"),
         ("Memories/Reinforce", field(1, b"\1" * MANY), "ids", "more than 1,000"),
         ("Memories/Forget", b"\x08\1" * MANY, "ids", "more than 1,000"),
     ],

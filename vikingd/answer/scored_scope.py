@@ -33,14 +33,22 @@ class Scored(NamedTuple):
 
 
 def score(
-    scope: FindScope, scratch: Scratch, *, whole: bool = False, only: U8 | None = None
+    scope: FindScope,
+    scratch: Scratch,
+    *,
+    whole: bool = False,
+    only: U8 | None = None,
+    keeps_words: bool = True,
 ) -> Scored:
     """Score a scope; `whole` and `only` as in `FindScope.kernel_plan`.
 
-    The scores of directories stay in `scratch`.
+    The scores of directories stay in `scratch`. If the snapshot has links, the lexical scores stay,
+    too, until `relations` clears them; with `keeps_words` False nothing else need clear them.
     """
     terms = scope.snapshot.terms(scope.terms.hashes, scope.terms.weights)
     plan = scope.kernel_plan(terms, only, whole=whole)
+    if not keeps_words:
+        plan = plan._replace(keeps_words=False)
     if plan.adjusted and scope.named_days:
         plan = _with_named_days(scope, terms, plan, scratch)
     found = kernel.find(*scope.arrays, scope.raw_query, scope.scope, terms, plan, scratch)

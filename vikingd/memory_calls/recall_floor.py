@@ -33,7 +33,7 @@ def features_of(
         asked = one.query
         query = FindQuery(asked.text, asked.target_uri, asked.within, vector=vector)
         scope = FindScope(snapshot, query, one.exhaustive_texts)
-        features = features_of_find(scope, score(scope, scratch))
+        features = features_of_find(scope, score(scope, scratch, keeps_words=False))
         if features is None:  # a recall finds words of another script, too
             words = ranked_by_words(one, FIRST)
             features = features_of_texts(one, None, words, {"keyword": words})

@@ -128,6 +128,7 @@ TABLE: Final[Mapping[str, Most]] = {
     "MoveRequest.source_uri": _URI,
     "Passage.section": Most(bytes=MAX_SECTION_BYTES),
     "PutRequest.contexts": Most(MAX_BATCH),
+    "RecallRequest.paths": _CHOICES,
     "RecallRequest.profile": _NAME,
     "RecallRequest.used": Most(MAX_IDS),
     "RecallRequest.without": _CHOICES,
