@@ -87,7 +87,9 @@ def adjusted(
             score += DATE
         finals[uri] = min(1.0, max(0.0, score))
     lowest = min((finals[uri] for uri in best), default=1.0)
-    return {uri: s if uri in chosen else min(s, lowest) for uri, s in finals.items()}
+    following = max((s for uri, s in found.finals.items() if uri not in best), default=0.0)
+    scale = min(1.0, lowest / following) if following else 1.0
+    return {uri: s if uri in chosen else scale * s for uri, s in finals.items()}
 
 
 def _best(finals: Mapping[str, float], count: int) -> list[str]:

@@ -350,7 +350,7 @@ def _adjusted(
     """Return the k best of `kept` and of plan.more by the scores of the second stage.
 
     Of `kept`, the best plan.adjusted files, and those that tie with the last of these, get the
-    stage. The others keep their order behind these.
+    stage. The others keep their order behind these: one factor makes their scores no higher.
     """
     scope = search.scope
     count = min(plan.adjusted, kept.shape[0])
@@ -370,6 +370,7 @@ def _adjusted(
         if is_best[at] == 0 and parts[at, FINAL] > 0.0:
             chosen[size] = at
             size += 1
+    following = parts[kept[count], FINAL] if count < kept.shape[0] else 0.0
     second_stage.adjust(
         chosen[:size], windows, parts, best_text, gains, plan.named, terms, ranges, search
     )
@@ -378,6 +379,7 @@ def _adjusted(
     lowest = 1.0
     for i in range(count):
         lowest = min(lowest, parts[kept[i], FINAL])
+    scale = min(1.0, lowest / following) if following > 0.0 else 1.0
     total = size
     for i in range(count, kept.shape[0]):
         at = kept[i]
@@ -385,7 +387,7 @@ def _adjusted(
         for j in range(count, size):
             is_more = is_more or chosen[j] == at
         if not is_more:
-            parts[at, FINAL] = min(parts[at, FINAL], lowest)
+            parts[at, FINAL] *= scale
             all_of[total] = at
             total += 1
     finals = np.empty(total, np.float64)

@@ -83,7 +83,9 @@ def test_the_second_stage_is_that_of_the_formulas(shape, method, adjusted, k, th
     )
     scores = {row: expected[int(snapshot.file_id[row])][-1] for row in chosen}
     lowest = min((scores[row] for row in best), default=1.0)
-    scores |= {row: min(finals[row], lowest) for row in ordered if row not in scores}
+    following = finals[ordered[len(best)]] if len(best) < len(ordered) else 0.0
+    scale = min(1.0, lowest / following) if following else 1.0
+    scores |= {row: scale * finals[row] for row in ordered if row not in scores}
     for row, parts in zip(found.rows.tolist(), found.parts, strict=True):
         if row in chosen:
             amounts = expected[int(snapshot.file_id[row])]

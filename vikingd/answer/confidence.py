@@ -236,10 +236,13 @@ def confidence_of(parts: Iterable[Features | None], model: str) -> Confidence:
     return Confidence(in_scope, among, strength_of(in_scope, fitted))
 
 
-def shown_by(confidence: Confidence, results: int) -> Confidence:
-    """Return the confidence of an answer with so many results: an empty one is NOTHING."""
+def shown_by(confidence: Confidence, results: int) -> Confidence | None:
+    """Return the confidence of an answer with so many results: an empty one is NOTHING.
+
+    Results without a feature, such as directories whose files are filtered out, have None.
+    """
     if results:
-        return confidence
+        return None if confidence is NO_CONFIDENCE else confidence
     return Confidence(confidence.in_scope, 0.0, Strength.NOTHING)
 
 
@@ -250,9 +253,13 @@ def strength_of(in_scope: float, fitted: Logistic) -> Strength:
     return Strength.WEAK if in_scope >= fitted.weak else Strength.NOTHING
 
 
-def best_confidence(answers: Iterable[Confidence]) -> Confidence:
-    """Return the confidence of the answer that the scope is most likely about."""
-    return max(answers, key=attrgetter("in_scope"), default=NO_CONFIDENCE)
+def best_confidence(answers: Iterable[Confidence | None]) -> Confidence:
+    """Return the confidence of the answer that the scope is most likely about.
+
+    One that is NOTHING comes after all others, and None does not count.
+    """
+    known = [one for one in answers if one is not None]
+    return max(known, key=attrgetter("is_something", "in_scope"), default=NO_CONFIDENCE)
 
 
 def _in_scope(one: Features, model: str) -> float:

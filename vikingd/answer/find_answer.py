@@ -34,7 +34,7 @@ from vikingd.answer.twins import with_twins
 from vikingd.domain.answers import Stage
 from vikingd.domain.contexts import ABSTRACT, PASSAGE
 from vikingd.domain.find_query import Levels, Method, ScoreParts
-from vikingd.plan.find_plan import FindPlan, FindScope
+from vikingd.plan.find_plan import FIRST, FindPlan, FindScope
 
 _UNMATCHED = ScoreParts(*[0.0] * PARTS)
 
@@ -60,7 +60,7 @@ def hits_of(scope: FindScope, scored: Scored, scratch: Scratch) -> FindHits:
         chosen += [hit for hit in _files(scope, found) if hit.score > threshold]
     if query.levels != Levels.FILES:
         chosen += _best_directories(scope, found, query.score_threshold or 0.0)
-    hits = best(snapshot, chosen, query.limit)
+    hits = best(snapshot, chosen, max(query.limit, FIRST))  # `with_twins` cuts them
     trace = explain(scope, scored) if query.trace else None
     linked = relations(scope, scored, hits, scratch)
     features = features_of_find(scope, scored)

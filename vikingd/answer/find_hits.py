@@ -13,7 +13,7 @@ from vikingd.domain.answers import NO_CONFIDENCE, Confidence, Degraded, Stage
 from vikingd.domain.contexts import Relation
 from vikingd.domain.find_query import FindTrace, Method, Rerank, ScoreParts
 from vikingd.index.snapshot import Snapshot
-from vikingd.plan.find_plan import FindPlan
+from vikingd.plan.find_plan import FIRST, FindPlan
 
 
 class Hit(NamedTuple):
@@ -44,7 +44,7 @@ class FindHits:
     trace: FindTrace | None = None
     rerank: Rerank | None = None  # None in QUICK
     features: Features | None = None  # of one scope, for the confidence
-    confidence: Confidence = NO_CONFIDENCE
+    confidence: Confidence | None = NO_CONFIDENCE  # None: it was not measured
     questions: tuple[str, ...] = ()  # of a request that asks several
     further_traces: tuple[FindTrace, ...] = ()  # of the questions after the first
     twins: Mapping[int, int] = field(default_factory=dict)  # the twin of each hit that has one
@@ -70,7 +70,8 @@ def merged(plan: FindPlan, parts: Sequence[FindHits]) -> FindHits:
     if rerank is not None:
         rounds = [one for part in parts if part.rerank is not None for one in part.rerank.rounds]
         rerank = replace(rerank, rounds=tuple(rounds))
-    hits = best(plan.snapshot, [hit for part in parts for hit in part.hits], plan.query.limit)
+    limit = max(plan.query.limit, FIRST)  # `with_twins` cuts them
+    hits = best(plan.snapshot, [hit for part in parts for hit in part.hits], limit)
     return FindHits(
         plan.snapshot,
         hits,

@@ -69,14 +69,16 @@ class _Path(NamedTuple):
 
 
 def with_twins(plan: FindPlan, found: FindHits) -> FindHits:
-    """Return the hits with the twin of each.
+    """Return the hits within the limit of the query, with the twin of each.
 
+    `found` has at least the FIRST best hits, so that a small limit shows the same first ones.
     Twins that are hits stand together, at the place of the better one and with its score, but for
     the last bits. The first of them is in the script of the query.
     """
     scripts = {mean.script for scope in plan.scopes for mean in scope.means}
+    limit = plan.query.limit
     if len(scripts & _CODES.keys()) < 2:
-        return found
+        return replace(found, hits=found.hits[:limit])
     snapshot, twins = plan.snapshot, dict[int, int]()
     hits = {hit.row: hit for hit in found.hits}
     same: dict[str, list[Hit]] = {}
@@ -96,10 +98,7 @@ def with_twins(plan: FindPlan, found: FindHits) -> FindHits:
     for hit in found.hits:
         if hit.row not in twins and is_file(hit.row):
             _look_up(plan, hit, twins)
-    if not twins:
-        return found
-    ordered = best(snapshot, list(hits.values()), len(hits))
-    return replace(found, hits=ordered, twins=twins)
+    return replace(found, hits=best(snapshot, list(hits.values()), limit), twins=twins)
 
 
 def _look_up(plan: FindPlan, hit: Hit, twins: dict[int, int]) -> None:

@@ -45,6 +45,11 @@ class Confidence:
     among_results: float
     strength: Strength
 
+    @property
+    def is_something(self) -> bool:
+        """True if the answer is not NOTHING."""
+        return self.strength is not Strength.NOTHING
+
     def is_below(self, floor: float | None) -> bool:
         """Return whether an answer is below a floor of in_scope; None: whether it is NOTHING."""
         if floor is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from vikingd.client import Client, Context, ReadOnly
+from vikingd.client import Client, Context, NotFound, ReadOnly
 from vikingd.integrations import common
 from vikingd.integrations.retriever_queries import Mode, answers, check_mode
 
@@ -144,7 +144,7 @@ class VikingdMemoryBlock(BaseMemoryBlock[str]):
             self.client.recall, query, project=self.project, max_tokens=self.max_tokens
         )
         if used := [memory.id for memory in found if memory.id]:
-            with suppress(ReadOnly):  # a reader counts nothing
+            with suppress(ReadOnly, NotFound):  # a reader counts nothing
                 await asyncio.to_thread(self.client.reinforce, used=used)
         return "\n".join(f"- {memory.content}" for memory in found)
 

@@ -28,7 +28,7 @@ from vikingd.domain.errors import shortened
 from vikingd.mcp import resources
 from vikingd.mcp.browsing import list_, read
 from vikingd.mcp.pattern_tools import glob, grep
-from vikingd.mcp.retrieval_tools import build_context, find, recalling, search
+from vikingd.mcp.retrieval_tools import building, find, recalling, search
 from vikingd.mcp.tool import ClientOf, ClientTool
 from vikingd.mcp.write_tools import forget, remember, write
 
@@ -61,6 +61,7 @@ _USAGE = "There is one prompt: memory, with the argument language: en or zh."
 def tools(client_of: ClientOf, *, read_only: bool) -> list[ClientTool]:
     """Return the tools; with `read_only` only those that change nothing."""
     recall = recalling(counted=not read_only)
+    build_context = building(counted=not read_only)
     made = [
         ClientTool.made(function, client_of, _READS)
         for function in (recall, find, search, build_context, read, list_, grep, glob)

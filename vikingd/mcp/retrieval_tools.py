@@ -211,39 +211,48 @@ def _memory(memory: Memory) -> tool_answers.RecalledMemory:
     )
 
 
-async def build_context(
-    client: AsyncClient,
-    query: Annotated[
-        str,
-        Field(max_length=arguments.MAX_QUERY, description="The question. Empty: uris are given."),
-    ] = "",
-    uris: Annotated[
-        list[Annotated[str, Field(min_length=1, max_length=arguments.MAX_URI)]],
-        Field(max_length=100, description="In place of a query: whole files, the best first."),
-    ] = [],  # noqa: B006
-    target_uri: arguments.Target = "",
-    max_tokens: arguments.MaxTokens = 4000,
-) -> tool_answers.BuiltText:
-    """Return one text with sources, out of the passages for a question or of whole files."""
-    if bool(query) == bool(uris):
-        raise ToolError("Give a query or uris, one of them.")
-    if uris and target_uri:
-        raise ToolError("target_uri goes with a query, not with uris.")
-    asked = max_tokens - ENVELOPE
-    files = max(20, max_tokens // 200)  # each gives some 300 tokens, and often more
-    while True:
-        built = await client.build_context(
-            uris=uris or None,
-            find=find_request(query, target_uri=target_uri, limit=files) if query else None,
-            max_tokens=asked,
-            reserve_tokens=0,
-        )
-        answer = _built(built)
-        # The sources take room too, and escapes make the text longer as JSON.
-        beside = cost(answer.model_copy(update={"content": ""}))
-        if built.used_tokens * 6 // 5 + beside <= max_tokens or asked < _LEAST:
-            return answer
-        asked = min(asked - beside, asked * 3 // 4)
+def building(*, counted: bool) -> Callable[..., Awaitable[tool_answers.BuiltText]]:
+    """Return the tool `build_context`; not `counted`: it changes no counter of its memories."""
+
+    async def build_context(
+        client: AsyncClient,
+        query: Annotated[
+            str,
+            Field(
+                max_length=arguments.MAX_QUERY, description="The question. Empty: uris are given."
+            ),
+        ] = "",
+        uris: Annotated[
+            list[Annotated[str, Field(min_length=1, max_length=arguments.MAX_URI)]],
+            Field(max_length=100, description="In place of a query: whole files, the best first."),
+        ] = [],  # noqa: B006
+        target_uri: arguments.Target = "",
+        max_tokens: arguments.MaxTokens = 4000,
+    ) -> tool_answers.BuiltText:
+        """Return one text with sources, out of the passages for a question or of whole files."""
+        if bool(query) == bool(uris):
+            raise ToolError("Give a query or uris, one of them.")
+        if uris and target_uri:
+            raise ToolError("target_uri goes with a query, not with uris.")
+        asked = max_tokens - ENVELOPE
+        files = max(20, max_tokens // 200)  # each gives some 300 tokens, and often more
+        while True:
+            built = await client.build_context(
+                uris=uris or None,
+                find=find_request(query, target_uri=target_uri, limit=files) if query else None,
+                max_tokens=asked,
+                reserve_tokens=0,
+                # The first text has all that later ones have, so it counts for them.
+                no_touch=not counted or asked != max_tokens - ENVELOPE,
+            )
+            answer = _built(built)
+            # The sources take room too, and escapes make the text longer as JSON.
+            beside = cost(answer.model_copy(update={"content": ""}))
+            if built.used_tokens * 6 // 5 + beside <= max_tokens or asked < _LEAST:
+                return answer
+            asked = min(asked - beside, asked * 3 // 4)
+
+    return build_context
 
 
 _LEAST = 50

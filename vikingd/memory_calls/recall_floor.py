@@ -16,7 +16,7 @@ from vikingd.answer.confidence import (
 )
 from vikingd.answer.scored_scope import keep_scratch, score, take_scratch
 from vikingd.answer.text_ranking import ranked_by_words
-from vikingd.domain.answers import Confidence
+from vikingd.domain.answers import NO_CONFIDENCE, Confidence
 from vikingd.domain.find_query import FindQuery
 from vikingd.index.snapshot import Snapshot
 from vikingd.plan.find_plan import FIRST, FindScope
@@ -54,5 +54,5 @@ def kept_by_floor(
         memories: the number that was found.
     """
     confidence = best_confidence(confidence_of(parts, model) for parts in questions)
-    confidence = shown_by(confidence, memories)
+    confidence = shown_by(confidence, memories) or NO_CONFIDENCE
     return confidence, not confidence.is_below(floor)

@@ -34,6 +34,9 @@ IN_ROUND = 8
 MAX_CONVERGENCE_ROUNDS = 3
 MAX_DIRECTORIES = 512
 
+_LONGEST_DATED = 4000  # characters of a query whose days are looked for; more is a document
+_MOST_DAYS = 16  # phrases of time that count
+
 
 class FindScope(QueryScope):
     """The scope of a find; further arguments and errors are those of QueryScope.
@@ -161,8 +164,11 @@ def are_all_light(plans: Sequence[FindPlan]) -> bool:
 
 def named_days(query: FindQuery) -> tuple[Days, ...]:
     """Return the days that a query names, each span by its first and its last day, in UTC."""
+    if len(query.text) > _LONGEST_DATED:
+        return ()
     now = query.now or datetime.now(UTC)
-    return tuple((span.first, span.last) for span in spans(query.text, now))
+    named = dict.fromkeys((span.first, span.last) for span in spans(query.text, now))
+    return tuple(named)[:_MOST_DAYS]
 
 
 def compile_find(

@@ -209,7 +209,7 @@ def _phrases(sentence: _Sentence, now: datetime) -> Iterator[Span]:
             continue
         try:
             days = _RULES[order][1](match, calendar)
-        except (ValueError, OverflowError):
+        except (LookupError, ValueError, OverflowError):  # an hour of a day, other digits
             continue
         if days and days[0] <= days[1]:
             lead = _LEADS.match(match[0])
@@ -303,6 +303,6 @@ def _range(sentence: _Sentence, first: Span, last: Span) -> Span | None:
             until += timedelta(days=7)  # From a weekday to one of the week after.
         elif until < since <= shifted(until, "year", 1):
             since = shifted(since, "year", -1)  # From a month to one of the year after.
-    except (ValueError, OverflowError):
+    except (LookupError, ValueError, OverflowError):  # an hour of a day, other digits
         return None
     return sentence.span(start, end, (since, until)) if until >= since else None
