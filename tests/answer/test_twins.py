@@ -101,9 +101,19 @@ def test_a_page_of_the_same_topic_and_another_path_is_no_twin(pages: MessageClie
 def test_a_twin_that_was_not_found_is_named(pages: MessageClient) -> None:
     """A Chinese query whose first result is the English page learns of the Chinese one."""
     query = "怎么用月亮来解释这件事情呢 Grind the beans fresh brew the coffee with water"
-    [found] = results(pages.find(query, target_uri=f"{TOP}/docs", limit=1))
+    whole = results(pages.find(query, target_uri=f"{TOP}/docs", trace=True))
+    own = {match.uri: match.parts.final for match in whole}[f"{TOP}/docs/zh-cn/coffee.md"]
+    found, *others = results(pages.find(query, target_uri=f"{TOP}/docs", score_threshold=own))
+    assert not any(match.uri == f"{TOP}/docs/zh-cn/coffee.md" for match in others)
     assert found.uri == f"{TOP}/docs/en/coffee.md"
     assert found.twin == f"{TOP}/docs/zh-cn/coffee.md"
+
+
+def test_a_small_limit_shows_the_same_first_page(pages: MessageClient) -> None:
+    """The page in the language of the query comes first, though its twin alone fits."""
+    query = "怎么用月亮来解释这件事情呢 Grind the beans fresh brew the coffee with water"
+    few, many = (results(pages.find(query, target_uri=f"{TOP}/docs", limit=n)) for n in (1, 9))
+    assert few[0].uri == many[0].uri == f"{TOP}/docs/zh-cn/coffee.md"
 
 
 def test_a_twin_outside_of_the_target_is_not_named(pages: MessageClient) -> None:

@@ -92,6 +92,7 @@ CTL: dict[str, str] = {
     'vikingctl recall "what does she like to drink?" --max-tokens 500': SAME,
     "vikingctl remember TEXT": "vikingctl remember 'Drinks mint tea.' --type preferences",
     'vikingctl remember "Prefers oolong to coffee." --type preferences --section Drinks': SAME,
+    'vikingctl remember "The key is at the neighbour\'s." --type notes --pinned': SAME,
     'vikingctl remember "Ship the beta on Friday." --type tasks --project lantern '
     "--time 2026-03-01": SAME,
     "vikingctl reinforce ID...": "vikingctl reinforce {id}",

@@ -194,6 +194,10 @@ def test_a_store_of_before_gets_its_memories(tmp_path: Path) -> None:
     with closing(connect(tmp_path / "store.sqlite3")) as db:
         db.executescript(f"{tables}; PRAGMA user_version = 1;")
     with closing(connect(tmp_path / "store.sqlite3")) as db:
+        state = {"revision": 1, "forgotten": 0, "linked": 0, "model": "none"}
+        db.executemany(
+            "INSERT INTO meta VALUES (?, ?)", [(f"store.{key}", one) for key, one in state.items()]
+        )
         for i, uri in enumerate(
             [NOTES, "viking://resources/r.md", "viking://projects/p/memories/x.md", KEPT], 1
         ):

@@ -95,6 +95,18 @@ def test_days_outside_the_calendar_are_left_out(now: datetime) -> None:
     assert all(date.min <= one.first <= one.last <= date.max for one in spans(text, now))
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("two hours from yesterday?", "an hour from today", "3 hours ago today", "٣天前做了什么?"),
+        *("3小时前的今天", "半小时前的今天做了什么？", "5月٣日发生了什么?", "我٣号做了什么"),
+    ],
+)
+def test_an_hour_of_a_day_and_foreign_digits_are_no_error(text: str) -> None:
+    """Phrases that name no day, and digits of other scripts, end in spans or in none."""
+    spans(text, NOW)
+
+
 @pytest.mark.parametrize("text", ["一", "上", "last week ", "《", "? ", "昨天到"])
 def test_long_texts_are_read_in_linear_time(text: str) -> None:
     """A text of repeated pieces ends; a quadratic rule would take minutes."""

@@ -103,7 +103,11 @@ def ranked_in_files(
     smoothed = _sum_of_three(shares * scores) / _sum_of_three(shares)
     final = (1.0 - FILE_WEIGHT) * smoothed + FILE_WEIGHT * best[at]
     order = np.lexsort((windows[:, 0], -final))
-    order = order[texts.ordinal[windows[order, 0]] > 0]
+    first = windows[order, 0]
+    after = np.minimum(first + 1, len(texts.file) - 1)
+    # An abstract is a memory if its file has no other text.
+    is_alone = (after == first) | (texts.file[after] != texts.file[first])
+    order = order[(texts.ordinal[first] > 0) | is_alone]
     ranked = RankedList(windows[order, 0], final[order], found.is_full)
     order = _by_name(scope, ranked, depth)[:depth]
     return RankedList(ranked.rows[order], ranked.scores[order], found.is_full)

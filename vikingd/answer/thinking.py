@@ -111,7 +111,7 @@ class Walk:
         self.plain = replace(plain, stages=stages, degraded=degraded)
         self._scores = Scores(scope, scored, scratch)
         keep_scratch(scratch)
-        self._found = [hit.row for hit in plain.hits]
+        self._found = [hit.row for hit in plain.hits[: scope.query.limit]]
         self._root: Row = scope.scope.root
         self._nodes: dict[Row, _Node] = {}
         self._queue: list[Row] = []

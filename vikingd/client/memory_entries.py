@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from itertools import takewhile
+from itertools import islice, takewhile
 from operator import attrgetter
 
 from vikingd.client.argument_checks import checked, described
@@ -167,9 +167,9 @@ def entries_of(file: Context) -> list[MemoryEntry]:
     """Return the memories of a file, in their order."""
     kind = memory_type_of(file.uri)
     entries = []
-    for passage in file.passages:
+    for number, passage in enumerate(file.passages):
         if state := passage.memory:
-            text = _text(file, passage)
+            text = _text(file, number)
             entries.append(
                 MemoryEntry(
                     state.id,
@@ -187,16 +187,17 @@ def entries_of(file: Context) -> list[MemoryEntry]:
     return entries
 
 
-def _text(file: Context, passage: ContextPassage) -> str:
+def _text(file: Context, number: int) -> str:
     """Return the text of a memory, without the indentation of its further lines."""
+    passage = file.passages[number]
     indent = " " * _column(file.content, passage)
-    return file.content[passage.start : _end(file, passage)].replace(f"\n{indent}", "\n")
+    return file.content[passage.start : _end(file, number)].replace(f"\n{indent}", "\n")
 
 
-def _end(file: Context, at: ContextPassage) -> int:
+def _end(file: Context, number: int) -> int:
     """Return the end of the memory that begins with a passage."""
-    behind = file.passages[file.passages.index(at) + 1 :]
-    return max([at.end, *(p.end for p in takewhile(attrgetter("continues"), behind))])
+    behind = islice(file.passages, number + 1, None)
+    return max(p.end for p in (file.passages[number], *takewhile(attrgetter("continues"), behind)))
 
 
 def _column(content: str, passage: ContextPassage) -> int:
@@ -248,7 +249,7 @@ def _rewritten(file: Context, at: ContextPassage, text: str) -> Document:
     assert at.memory is not None
     indent = " " * _column(file.content, at)  # further lines of an item are indented to match
     lines = [line.strip() for line in text.strip().splitlines()]
-    end = _end(file, at)
+    end = _end(file, file.passages.index(at))
     was_pinned = is_pinned(file.content[at.start : end])
     text = "\n".join(line for line in lines if line)
     body = with_pin(text, was_pinned or is_pinned(text)).replace("\n", f"\n{indent}")

@@ -279,12 +279,12 @@ def _with_memories(draft: Draft, memories: Sequence[tuple[str, Entry]]) -> Draft
     states: dict[str, deque[Entry]] = defaultdict(deque)
     for fingerprint, entry in memories:
         states[fingerprint].append(entry)
-    passages = []
-    for passage in draft.passages:
-        of_text = states[_fingerprint(draft.content[passage.start : passage.end])]
+    passages = list(draft.passages)
+    # What begins a memory takes a state of its text before what continues one does.
+    for i in sorted(range(len(passages)), key=lambda i: passages[i].continues):
+        of_text = states[_fingerprint(draft.content[passages[i].start : passages[i].end])]
         if of_text:
-            passage = replace(passage, entry=of_text.popleft(), continues=False)
-        passages.append(passage)
+            passages[i] = replace(passages[i], entry=of_text.popleft(), continues=False)
     return replace(draft, passages=tuple(passages))
 
 

@@ -41,7 +41,7 @@ async def remember(
         outcome=result.outcome.name.lower(),
         id=result.id,
         uri=result.uri,
-        near=result.met,
+        near=result.met[:_SHOWN],
         note=note_of(result.degraded),
     )
 

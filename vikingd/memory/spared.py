@@ -65,6 +65,7 @@ def spared(one: StoredEntry) -> str:
     for heading in one.section.split(SECTION_SEPARATOR):
         if kind := _KINDS.get(heading.strip().casefold()):
             return f"it is below a heading of {kind}"
-    if word := _HEALTH.search(one.passage):
+    named = re.sub(r"[_-]", " ", f"{memory_type_of(one.uri)} {one.section}")
+    if word := _HEALTH.search(named) or _HEALTH.search(one.passage):
         return f"it speaks of health: {word[0]!r}"
     return ""

@@ -18,7 +18,7 @@ from viking_kernels.second_stage import DATE_WEIGHT
 from vikingd.answer.ranked_lists import fused, merged
 from vikingd.answer.several_questions import taking_turns
 from vikingd.answer.shown_texts import key_of, name_of, shown, vector_of
-from vikingd.answer.text_ranking import lists, ranked_in_files
+from vikingd.answer.text_ranking import DEEPER, MOST_DEPTH, lists, ranked_in_files
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
 from vikingd.domain.answers import (
@@ -141,7 +141,7 @@ class MemorySearch:
     @property
     def needs_vector(self) -> bool:
         """True if a vector is needed. Identifiers are found by words alone."""
-        return bool(self._scopes) and all(one.by_meaning for one in self._scopes)
+        return any(scopes and all(one.by_meaning for one in scopes) for scopes in self._asked)
 
     def answer(self, vectors: Sequence[F32 | None], degraded: Degraded = ()) -> RecallResult:
         """Return the memories of the highest salience, within the budget.
@@ -242,12 +242,15 @@ class MemorySearch:
             for uri, passage, i in sorted(named):
                 if uri in self._files:
                     continue
-                if (key := key_of(snapshot, found.rows[i])) in said:
-                    continue
-                said.add(key)
+                entry, is_part = found.entries[i], False
+                # Long memories may begin alike.
+                if entry.id not in found.long:
+                    if (key := key_of(snapshot, found.rows[i])) in said:
+                        continue
+                    said.add(key)
                 section, text, _, _ = shown(snapshot, found.rows[i])
                 pace.step()
-                entry, pinned, is_part = found.entries[i], is_pinned(text), False
+                pinned = is_pinned(text)
                 content = entries.said(text)
                 if entry.id in found.long:
                     text, pinned = long_memory(self._engine, entry.id) or (content, pinned)
@@ -308,12 +311,22 @@ class MemorySearch:
         """Return the memories that a search finds. After changes it waits for the index."""
         if not self._scopes:
             return _NONE_FOUND
-        snapshot = self._snapshot
-        lists = [self._fused(scopes, vector) for scopes, vector in self._with(vectors)]
-        found, semantic, most = lists[0] if len(lists) == 1 else _in_rounds(lists)
-        text_ids = snapshot.text_id[found].tolist()
-        known, revision = self._engine.store.entries(text_ids)
-        at = [i for i, text_id in enumerate(text_ids) if text_id in known]
+        snapshot, depth = self._snapshot, _DEEPER * self._query.top_k
+        while True:
+            lists = [self._fused(scopes, vector, depth) for scopes, vector in self._with(vectors)]
+            found, semantic, most = lists[0] if len(lists) == 1 else _in_rounds(lists)
+            text_ids = snapshot.text_id[found].tolist()
+            known, revision = self._engine.store.entries(text_ids)
+            at = [
+                i
+                for i, text_id in enumerate(text_ids)
+                if text_id in known and name_of(snapshot, found.item(i))[0] not in self._files
+            ]
+            # Passages of one memory, and of files that were read, take places of the list.
+            others = {known[text_ids[i]].id for i in at}
+            if len(others) >= self._query.top_k or len(found) < depth or depth >= MOST_DEPTH:
+                break
+            depth = min(DEEPER * depth, MOST_DEPTH)
         changed = 0
         if revision > snapshot.revision:
             changed = sum(
@@ -327,23 +340,26 @@ class MemorySearch:
         at = best_texts(at, [known[text_ids[i]].id for i in at])
         long = self._engine.store.long_memories([text_ids[i] for i in at])
         found, semantic = found[at], semantic[at]
+        if most is not None:
+            semantic = semantic / most
         if self._read.dated is not None:
             times = [known[text_ids[i]].time for i in at]
             held = self._read.dated.days.hold(times, self._query.time_zone)
             semantic = semantic + DATE_WEIGHT * np.array(held, np.float64)
+            most = None
         # Even the best fused score is seldom above .5. Counters and age reach 1, so without this
         # division meaning would hardly count.
-        semantic = semantic / (semantic.max(initial=_LEAST) if most is None else most)
+        if most is None:
+            semantic = semantic / semantic.max(initial=_LEAST)
         entries_of = [known[text_ids[i]] for i in at]
         ids = frozenset(known[text_id].id for text_id in long)
         return _Candidates(found.tolist(), entries_of, semantic, changed, ids)
 
-    def _fused(self, scopes: Sequence[TextScope], vector: F32 | None) -> _Fused:
+    def _fused(self, scopes: Sequence[TextScope], vector: F32 | None, depth: int) -> _Fused:
         """Return rows of texts with their fused scores; by rank, also the best possible score."""
         fusion = self._query.fusion
         if not scopes or not all(one.by_meaning for one in scopes):
             vector = None
-        depth = _DEEPER * self._query.top_k
         if vector is not None and fusion is None:
             dated = self._read.dated
             files = () if dated is None else dated.files
@@ -377,7 +393,7 @@ class MemorySearch:
         if not self._scopes:
             said.append(f"there is nothing below {' and '.join(self._query.scope.roots())}")
         elif left_out:
-            known = "no more" if rows else "nothing"
+            known = "no more" if rows or read.memories else "nothing"
             said.append(f"{known} is known about that: {left_out} memories are below the floor")
         elif not rows:
             said.append("nothing matches")

@@ -112,6 +112,11 @@ def _assign(
         if ordinal in staying
     }
     continuing = {text.ordinal for text in context.texts if text.continues}
+    rests = {
+        without_layout(stored.passage[low - stored.start : high - stored.start])
+        for stored in before
+        for low, high in stored.spans[1:]
+    }
     taken = {entry.id for entry in context.entries.values()}
     loose: dict[str, list[Entry]] = defaultdict(list)  # by their text
     for stored in before:
@@ -120,7 +125,8 @@ def _assign(
     ended: list[int] = []
     written: list[tuple[int, Entry]] = []
     memories = [text for text in upsert.texts if text.ordinal or len(upsert.texts) == 1]
-    for text in memories:
+    # What begins a memory takes a state of its text before what continues one does.
+    for text in sorted(memories, key=lambda text: text.ordinal in continuing):
         passage = text.passage if text.ordinal else context.abstract
         known, given = stored_at.pop(text.ordinal, None), context.entries.get(text.ordinal)
         if text.ordinal in rest_at:
@@ -131,9 +137,11 @@ def _assign(
             if given is None:
                 continue
             ended.append(text.text_id)
-        elif of_text := loose[without_layout(passage)]:
-            known = of_text.pop(0)
-        elif text.ordinal in continuing and given is None:
+        continues = text.ordinal in continuing and given is None
+        if known is None and not (continues and without_layout(passage) in rests):
+            of_text = loose[without_layout(passage)]
+            known = of_text.pop(0) if of_text else None
+        if known is None and continues:
             written.append((text.text_id, Entry.of_rest(text.text_id, *times)))
             continue
         written.append((text.text_id, _merge(given, known, *times)))

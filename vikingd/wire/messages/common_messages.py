@@ -11,7 +11,7 @@ from google.protobuf import duration_pb2, timestamp_pb2
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Confidence, Degradation, ReplyBudget, Stage, seconds_of
-from vikingd.domain.contexts import Context
+from vikingd.domain.contexts import Context, ContextType
 from vikingd.domain.store_changes import Committed
 from vikingd.engine import EngineStats
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
@@ -84,7 +84,7 @@ def context(found: Context) -> contexts_pb2.Context:
             section=passage.section,
             start=passage.start,
             end=passage.end,
-            continues=passage.continues,
+            continues=passage.continues and uris.context_type(found.uri) is ContextType.MEMORY,
         )
         if (entry := passage.entry) is not None:
             added.memory.CopyFrom(
