@@ -309,7 +309,7 @@ class RecallRequest(_message.Message):
 
     @_builtins.property
     def paths(self) -> _containers.RepeatedScalarFieldContainer[Global___RecallPath.ValueType]:
-        """The strict form: these paths are tried in this order, the first with an answer gives all of it, and a
+        """The strict form, at most 100: these paths are tried in this order, the first with an answer gives all of it, and a
         word such as "recent" or "task" decides, whatever else the query says. The search fuses meaning and
         words, half and half, and the profile is "salience", unless the request says otherwise. No path after
         HYBRID, and not together with `without`. Empty: a known file or the journal answers only if the query
