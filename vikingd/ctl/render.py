@@ -112,7 +112,7 @@ def confidence_words(reply: Message, nothing: str = "nothing here is about this"
         return Text()
     confidence = reply.confidence  # type: ignore[attr-defined]
     if confidence.strength == retrieval_pb2.STRENGTH_WEAK:
-        words = f"\nweak: probably {nothing}"
+        words = f"\nweak: perhaps {nothing}"
     elif confidence.strength == retrieval_pb2.STRENGTH_NOTHING:
         words = f"\n{nothing}"
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from vikingd.models.embed.provider_choice import open_provider
 from vikingd.store.sqlite.sqlite_reader import StoreReader
 from vikingd.store.writing import WritableStore
 from vikingd.telemetry.metrics import Metrics
+from vikingd.times.time_phrases import spans
 
 if TYPE_CHECKING:
     from vikingd.store.postgres.postgres_database import Database
@@ -86,11 +88,12 @@ class Shared:
         return prior
 
     def warm(self, progress: Progress) -> None:
-        """Embed a question, because the first one takes a model longer than later ones."""
+        """Read and embed a question, because the first one takes longer than later ones."""
         with self._lock:
             if self._is_warm:
                 return
             self._is_warm = True
+            spans("yesterday", datetime.now(UTC))  # compiles the patterns of time
             try:
                 self.provider.embed_query("a first question")
             except EmbedderFailed as error:

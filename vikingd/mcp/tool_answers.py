@@ -21,7 +21,7 @@ _NOTE = 300  # characters
 
 Sure = Field(
     default="strong",
-    description="strong; weak: probably nothing here is about this; nothing: say that you do not "
+    description="strong; weak: perhaps nothing here is about this; nothing: say that you do not "
     "know. Even a strong answer may lack the very fact: read it.",
 )
 Rest = Field(default="", description="What is left out, and how to get it.")
@@ -69,7 +69,7 @@ def doubts(sure: str, nothing: str) -> str:
         nothing: the sentence for an answer that is about something else, without its end.
     """
     if sure == "weak":
-        return f"This is weak: probably {nothing[0].lower()}{nothing[1:]}. Say so if you use it."
+        return f"This is weak: perhaps {nothing[0].lower()}{nothing[1:]}. Say so if you use it."
     return f"{nothing}: say that you do not know." if sure == "nothing" else ""
 
 

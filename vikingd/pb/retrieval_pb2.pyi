@@ -251,7 +251,7 @@ class _StrengthEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Strength.Val
     STRENGTH_STRONG: _Strength.ValueType  # 1
     """The scope is about the question."""
     STRENGTH_WEAK: _Strength.ValueType  # 2
-    """Probably nothing here is about the question. Of questions with an answer one in twenty is weak."""
+    """Perhaps nothing here is about the question. Of questions with an answer one in twenty is weak."""
     STRENGTH_NOTHING: _Strength.ValueType  # 3
     """Nothing here is about the question, or there are no results at all."""
 
@@ -265,7 +265,7 @@ STRENGTH_UNSPECIFIED: Strength.ValueType  # 0
 STRENGTH_STRONG: Strength.ValueType  # 1
 """The scope is about the question."""
 STRENGTH_WEAK: Strength.ValueType  # 2
-"""Probably nothing here is about the question. Of questions with an answer one in twenty is weak."""
+"""Perhaps nothing here is about the question. Of questions with an answer one in twenty is weak."""
 STRENGTH_NOTHING: Strength.ValueType  # 3
 """Nothing here is about the question, or there are no results at all."""
 Global___Strength: _TypeAlias = Strength  # noqa: Y015
