@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from viking_kernels.second_stage import DATE_WEIGHT
 
 from benchmarks.daemon import wait_for_vectors
 from tests.daemons import serving
@@ -131,7 +132,8 @@ def test_a_named_day_keeps_fused_ranks_between_0_and_1(client: MessageClient) ->
     reply = client.recall(words, vector=vector(1, 0, 0), fusion=Rrf(), now=NOW, no_touch=True)
     semantic = {one.content: one.parts.semantic for one in reply.results}
     assert semantic["Cooked fish."] == pytest.approx(1)
-    assert 0 < semantic["Cooked soup."] < 1
+    second = 61 / 62  # of the best possible sum of two ranks
+    assert semantic["Cooked soup."] == pytest.approx(second / (1 + DATE_WEIGHT))
 
 
 def test_memories_of_a_named_day_are_never_below_the_floor(diary: MessageClient) -> None:
