@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 from viking_kernels.second_stage import BEST
 
@@ -114,6 +115,16 @@ def test_a_month_has_all_its_days(engine: Engine) -> None:
     assert sum(dated.values()) == BEST  # the others of May get no second stage
 
 
+def test_a_query_of_many_days_keeps_the_first_of_them(engine: Engine) -> None:
+    """Of a thousand phrases of time few count, and a whole document names no day."""
+    days = [f"{year}年{month}月" for year in range(1950, 2034) for month in range(1, 13)]
+    text = "ferry " + " ".join(days)
+    dates = asked(engine, text[:4000], target_uri=LOG).trace.dates
+    assert len(dates) == 16
+    assert dates[0] == "1950-01-01/1950-01-31"
+    assert not asked(engine, text, target_uri=LOG).trace.dates
+
+
 def test_days_follow_writes_compaction_and_a_restart(engine: Engine, tmp_path: Path) -> None:
     """A file has the day of its newest time, in the tail, in the base and after a restart."""
     put(engine, logged("004", "ferry harbour leave " + "pier " * 4, "2023-05-08"))
@@ -134,6 +145,26 @@ def test_days_follow_writes_compaction_and_a_restart(engine: Engine, tmp_path: P
     put(engine, logged("day", "ferry harbour " + "pier " * 31, "2023-06-01"))
     assert of_the_day() == {"004"}
     engine.close()
+
+
+def test_the_files_behind_the_best_keep_their_order(engine: Engine) -> None:
+    """Where the second stage lowers the last of the best, those behind it are no ties."""
+    top, long = "viking://resources/ferries", " ".join(f"word{n}" for n in range(70))
+    names = [f"{40 - i:03}" for i in range(40)]  # ties would be in the other order
+    drafts = []
+    for i, name in enumerate(names):
+        # The first three are far from the others. Opposite files make the mean of all zero.
+        far = np.array([0.8, 0.6 if i < 3 else -0.6, 0.01 * i], np.float32)
+        drafts += [
+            Draft(f"{top}/{name}", content=f"ferry {long}", vector=far.tobytes()),
+            Draft(f"{top}/opposite{i}", content=f"other {long}", vector=(-far).tobytes()),
+        ]
+    put(engine, *drafts)
+    query = FindQuery("ferry lighthouse keeper quay", target_uri=top, limit=100, trace=True)
+    answer = find(engine, query, np.array([1, 0, 0], np.float32))
+    found = [match.uri.rpartition("/")[2] for match in answer.matches]
+    assert answer.matches[BEST - 2].parts.feedback < 0
+    assert found[BEST + 1 : 40] == names[BEST + 1 :]  # the first of them ties with the last above
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,24 @@ def test_an_answer_without_results_is_nothing(house: Client) -> None:
     assert listed.confidence is None  # it asks nothing
 
 
+def test_directories_whose_files_are_filtered_out_have_no_confidence(daemon: str) -> None:
+    """Directories are found without a file to judge them by, which does not make them NOTHING."""
+    cellar = "viking://resources/cellar"
+    with Client(daemon) as client:
+        client.put(
+            [
+                Draft(cellar, is_directory=True, abstract="The boiler.", metadata={"floor": -1}),
+                Draft(f"{cellar}/boiler.md", content="The boiler heats the house."),
+            ]
+        )
+        found = client.find("boiler", where={"floor": -1}, levels=Levels.DIRECTORIES)
+        assert [match.uri for match in found] == [cellar]
+        assert found.confidence is None
+        nothing = client.find("boiler", where={"floor": 9}, levels=Levels.DIRECTORIES).confidence
+        assert nothing is not None
+        assert nothing.strength is Strength.NOTHING
+
+
 def test_nothing_is_known_about_what_was_never_said(house: Client) -> None:
     """Recall returns no memory and says so; a floor of 0 returns what the search found."""
     recalled = house.recall(NEVER_SAID, no_touch=True)
@@ -201,6 +219,15 @@ def test_the_best_part_decides_and_an_empty_one_counts_for_nothing() -> None:
     assert both.in_scope > confidence.confidence_of([far], E5).in_scope
     assert confidence.confidence_of([None], E5) == NO_CONFIDENCE
     assert confidence.confidence_of([], E5) == NO_CONFIDENCE
+
+
+def test_a_question_without_results_does_not_decide() -> None:
+    """Of several questions one that is NOTHING, or not measured, comes after all others."""
+    nothing, weak = Confidence(0.9, 0.0, Strength.NOTHING), Confidence(0.4, 0.3, Strength.WEAK)
+    assert confidence.best_confidence([nothing, weak]) == weak
+    assert confidence.best_confidence([nothing, None, weak]) == weak
+    assert confidence.best_confidence([nothing, None]) == nothing
+    assert confidence.best_confidence([None]) == NO_CONFIDENCE
 
 
 @pytest.mark.parametrize("kind", [BOTH, ACROSS, MEANING, WORDS])

@@ -81,6 +81,33 @@ def test_a_threshold_asks_each_question_for_its_own_scores(home: MessageClient) 
     assert weak[1][0] not in dict(found)
 
 
+def test_a_question_without_results_does_not_make_the_answer_nothing(client: MessageClient) -> None:
+    """The confidence is that of the question that has results, if the other is surer of itself."""
+    due, kettle = "was the rent letter due in May 2026?", "where is the kettle?"
+    boilers = (f"The boiler. Repairs of boiler {i}." * (i + 1) for i in range(8))
+    long = "The kettle. " + "And so many more words that the pot has. " * 5
+    client.put(
+        [
+            *(Draft(f"{TOP}/boiler-{i}.md", content=text) for i, text in enumerate(boilers)),
+            Draft(
+                f"{TOP}/rent.md",
+                content="The rent is due, says the long letter.",
+                time="2026-05-08",
+            ),
+            Draft(f"{TOP}/tea.md", content=long),
+        ]
+    )
+    alone = {text: client.find(text, target_uri=TOP) for text in (due, kettle)}
+    assert alone[kettle].confidence.in_scope > alone[due].confidence.in_scope
+    best, other = (ranked(alone[text])[0][1] for text in (due, kettle))
+    assert other < best
+    threshold = (best + other) / 2
+    reply = client.find(f"{kettle} Also, {due}", target_uri=TOP, score_threshold=threshold)
+    assert list(reply.questions) == [kettle, due]
+    assert [name for name, _ in ranked(reply)] == ["rent.md"]
+    assert reply.confidence == alone[due].confidence
+
+
 def test_the_trace_has_each_question(home: MessageClient) -> None:
     """Each question has a trace with its own terms."""
     reply = home.find(BOTH, trace=True)

@@ -343,3 +343,40 @@ def test_a_link_of_json_lines_to_no_uri_is_reported(
     assert code == 1
     (fault,) = json.loads(out)["unreadable"]
     assert "relations[0].to" in fault["reason"]
+
+
+LONG = "\n\n".join(f"Part {n} of the voyage. " + "The boat rows on. " * 60 for n in range(4))
+
+
+def test_an_import_gives_a_memory_that_a_long_one_repeats_its_counter(
+    client: MessageClient, tmp_path: Path
+) -> None:
+    """A short memory with the text of a long one's last passage comes back reinforced."""
+    client.remember(LONG, uri=NOTES)
+    context = client.get(NOTES).context
+    last = context.passages[-1]
+    assert last.continues
+    short = client.remember(context.content[last.start : last.end], uri=NOTES)
+    client.reinforce(short.id, by=4)
+    before = snapshot(client, TOP)
+    written(client, TOP, tmp_path / "out.jsonl")
+    clear(client)
+    brought_back(client, tmp_path / "out.jsonl")
+    assert snapshot(client, TOP) == before
+
+
+def test_a_long_memory_among_resources_is_exported_and_imported(
+    client: MessageClient, tmp_path: Path
+) -> None:
+    """A file that was moved away from the memories comes back as it was."""
+    client.remember(LONG, uri=NOTES)
+    client.move(NOTES, "viking://resources/notes.md")
+    before = snapshot(client, "viking://resources")
+    assert len(before["viking://resources/notes.md"]["passages"]) > 1
+    written(client, "viking://resources", tmp_path / "out.jsonl")
+    clear(client)
+    brought_back(client, tmp_path / "out.jsonl")
+    after = snapshot(client, "viking://resources")
+    for passage in before["viking://resources/notes.md"]["passages"]:
+        passage.pop("memory", None)  # what is no memory is exported without its state
+    assert after == before

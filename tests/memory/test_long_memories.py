@@ -210,3 +210,45 @@ def test_a_text_as_large_as_a_file_has_a_file_of_its_own(client: MessageClient) 
         assert refused(client.remember, longer, uri=NOTES)[1] == ["text"]
     client.forget(reply.id)
     assert known(client, reply.uri) == {}
+
+
+def last_passage(client: MessageClient) -> str:
+    """Return the text of the last passage of the notes."""
+    context = client.get(NOTES).context
+    return context.content[context.passages[-1].start : context.passages[-1].end]
+
+
+def test_forgetting_what_a_long_memory_repeats_leaves_it_whole(client: MessageClient) -> None:
+    """A short memory goes, and a long one that ends with its text keeps its id and its passages."""
+    client.remember(LONG, uri=NOTES)
+    end = last_passage(client)
+    client.delete(NOTES)
+    short = client.remember(end, uri=NOTES)
+    long = client.remember(LONG, uri=NOTES)
+    assert (short.outcome, long.outcome, last_passage(client)) == (ADDED, ADDED, end)
+    before = len(client.get(NOTES).context.passages)
+    assert [memory.content for memory in client.forget(short.id).forgotten] == [end]
+    assert known(client) == {long.id: (LONG, 0)}
+    assert len(client.get(NOTES).context.passages) == before - 1
+    assert verified(client)
+
+
+def test_long_memories_that_begin_alike_are_all_recalled(client: MessageClient) -> None:
+    """Two long memories whose first passage is the same text, and is found, are both returned."""
+    texts = {
+        f"Marzipan for all.\n\n{LONG.replace('Marzipan', 'Bread')}{end}" for end in ("", " Z.")
+    }
+    for text in texts:
+        client.remember(text, uri=NOTES)
+    assert recalled(client, "marzipan") == {clean(text) for text in texts}
+
+
+def test_a_very_long_memory_hides_no_short_one(client: MessageClient) -> None:
+    """The passages of one memory take no places of others, however many of them are found."""
+    client.remember(
+        "\n\n".join(f"Part {i}. " + "harbour boat " * 100 for i in range(60)), uri=NOTES
+    )
+    assert len(client.get(NOTES).context.passages) > 60
+    short = "The key of the house hangs on a nail beside the door that leads to the harbour."
+    client.remember(short, uri=NOTES)
+    assert short in recalled(client, "harbour boat", top_k=20)

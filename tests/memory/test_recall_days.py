@@ -7,11 +7,12 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from viking_kernels.second_stage import DATE_WEIGHT
 
 from benchmarks.daemon import wait_for_vectors
 from tests.daemons import serving
-from tests.memory.recall_helpers import NOW, USER, contents
-from vikingd.client import Draft, RecallPath
+from tests.memory.recall_helpers import NOW, USER, contents, micros, vector
+from vikingd.client import Draft, RecallPath, Rrf
 from vikingd.client.messages import MessageClient
 from vikingd.pb.memories_pb2 import RECALL_PATH_HYBRID, RECALL_PATH_TIMELINE
 
@@ -114,6 +115,25 @@ def test_a_day_beside_a_subject_prefers_its_memories(diary: MessageClient) -> No
     assert "2026-03-09" in reply.reason
     other = diary.recall("what did I cook on March 1?", now=NOW, no_touch=True)
     assert contents(other)[0] == "Cooked lentil soup."
+
+
+def test_a_named_day_keeps_fused_ranks_between_0_and_1(client: MessageClient) -> None:
+    """With a fusion by rank, too, the best memory of the named day has the semantic score 1."""
+    client.put(
+        [
+            Draft(f"{USER}/{name}.md", content=text, vector=of, time=micros(NOW.replace(day=day)))
+            for name, text, of, day in (
+                ("a", "- Cooked fish.\n", vector(1, 0, 0), 9),
+                ("b", "- Cooked soup.\n", vector(0.6, 0.8, 0), 1),
+            )
+        ]
+    )
+    words = "what did I cook yesterday?"
+    reply = client.recall(words, vector=vector(1, 0, 0), fusion=Rrf(), now=NOW, no_touch=True)
+    semantic = {one.content: one.parts.semantic for one in reply.results}
+    assert semantic["Cooked fish."] == pytest.approx(1)
+    second = 61 / 62  # of the best possible sum of two ranks
+    assert semantic["Cooked soup."] == pytest.approx(second / (1 + DATE_WEIGHT))
 
 
 def test_memories_of_a_named_day_are_never_below_the_floor(diary: MessageClient) -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 
-from tests.memory.recall_helpers import USER, contents, entries
+from tests.memory.recall_helpers import NOW, USER, contents, entries, micros
 from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft
+from vikingd.engine import Engine, EngineSettings
+from vikingd.ingest.prepare import prepare
+from vikingd.memory.model import MemoryScope, RecallQuery, Salience
+from vikingd.memory_calls.memory_search import MemorySearch
+from vikingd.models.embed.embed_settings import EmbedSettings
 
 BOILER, RENT = "Who repairs the boiler?", "when is the rent due?"
 BOTH = f"{BOILER} Also, {RENT}"
@@ -40,3 +48,33 @@ def test_a_memory_of_both_questions_comes_once(home: MessageClient) -> None:
     """No memory is repeated."""
     found = [memory.id for memory in home.recall(BOTH, top_k=50, max_tokens=5000).results]
     assert len(found) == len(set(found)) == 31
+
+
+def test_a_question_behind_an_identifier_keeps_its_meaning(tmp_path: Path) -> None:
+    """A vector is needed if one of the questions asks for more than an identifier."""
+    with closing(Engine(EngineSettings(tmp_path, EmbedSettings(provider="none")))) as engine:
+        draft = Draft(f"{USER}/home.md", content="- E4711 means that the boiler is cold.\n")
+        engine.writable_store.put([prepare(draft)]).result()
+
+        def search(text: str) -> MemorySearch:
+            query = RecallQuery(
+                text,
+                MemoryScope(),
+                now=micros(NOW),
+                time_zone="UTC",
+                max_tokens=1000,
+                tokenizer="o200k_base",
+                top_k=10,
+                without=frozenset(),
+                fusion=None,
+                salience=Salience(),
+                skip_oversize=False,
+                no_touch=True,
+                min_revision=0,
+            )
+            return MemorySearch(engine, query)
+
+        assert search(f"What is E4711? Also, {RENT}").texts == ("What is E4711?", RENT)
+        assert not search("E4711").needs_vector
+        assert search(f"E4711? Also, {RENT}").texts == ("E4711?", RENT)
+        assert search(f"E4711? Also, {RENT}").needs_vector

@@ -168,6 +168,34 @@ def test_an_identifier_is_found_by_words_alone(client: MessageClient) -> None:
     assert contents(reply) == ["error E4711 means empty"]
 
 
+def test_a_memory_that_is_only_an_abstract_is_recalled_by_meaning(client: MessageClient) -> None:
+    """A file without passages is a memory; the abstract of a file with passages is none."""
+    client.put(
+        [
+            Draft(f"{USER}/a.md", abstract="Likes oolong.", vector=vector(1, 0, 0)),
+            Draft(f"{USER}/b.md", abstract="Of oolong.", content="- Oolong at noon, mostly.\n"),
+            Draft(f"{USER}/c.md", abstract="Likes sencha.", vector=vector(0.8, 0.6, 0)),
+        ]
+    )
+    reply = client.recall("oolong", vector=vector(1, 0, 0), no_touch=True)
+    assert contents(reply)[0] == "Likes oolong."
+    assert sorted(contents(reply)[1:]) == ["Likes sencha.", "Oolong at noon, mostly."]
+
+
+def test_a_search_fills_a_file_of_many_memories(client: MessageClient) -> None:
+    """Memories of the file that was read take no places of those that a search adds to it."""
+    prefers = "".join(f"- Preferences, preferences: {n}\n" for n in range(60))
+    other = "Of all her preferences the first that she names is a walk along the river at dawn."
+    client.put(
+        [
+            Draft(f"{USER}/preferences.md", content=prefers),
+            Draft(f"{USER}/notes.md", content=f"- {other}\n"),
+        ]
+    )
+    reply = client.recall("list my preferences", no_touch=True, max_tokens=10_000, top_k=20)
+    assert contents(reply) == [prefers, other]
+
+
 # Accesses
 
 

@@ -153,6 +153,9 @@ def test_a_mark_is_not_indexed() -> None:
         ("有哮喘", "", "notes.md"),
         ("Rests at noon", "Ana > Medical", "notes.md"),
         ("Rests at noon", "健康", "notes.md"),
+        ("Peanuts", "Ana > Food allergies", "notes.md"),
+        ("Peanuts", "", "food_allergies.md"),
+        ("Peanuts", "", "food-allergies/2.md"),
         ("Rests at noon", "", "health.md"),
         ("Rests at noon", "", "health/2.md"),
         ("Rests at noon", "", "健康.md"),
@@ -181,3 +184,16 @@ def test_health_is_told_by_file_heading_or_word(text: str, section: str, file: s
 def test_other_memories_are_not_spared(text: str) -> None:
     """Words that only look like words of health spare nothing."""
     assert not spared(StoredEntry(NOTES, Entry(1), 1, "Plans", 0, len(text), text))
+
+
+def test_bulk_forgetting_spares_names_of_several_words(client: MessageClient) -> None:
+    """A heading and a file that speak of health among other words spare what is below them."""
+    client.put(
+        [
+            Draft(NOTES, content="## Food allergies\n\n- Peanuts\n\n## Pastimes\n\n- Chess\n"),
+            Draft(f"{USER}/food_allergies.md", content="- Sesame\n"),
+        ]
+    )
+    reply = client.forget(older_than=LATER)
+    assert [one.content for one in reply.forgotten] == ["Chess"]
+    assert {one.memory.content for one in reply.spared} == {"Peanuts", "Sesame"}
