@@ -227,7 +227,6 @@ def test_a_question_without_results_does_not_decide() -> None:
     assert confidence.best_confidence([nothing, weak]) == weak
     assert confidence.best_confidence([nothing, None, weak]) == weak
     assert confidence.best_confidence([nothing, None]) == nothing
-    assert confidence.best_confidence([None]) == NO_CONFIDENCE
 
 
 @pytest.mark.parametrize("kind", [BOTH, ACROSS, MEANING, WORDS])
