@@ -253,13 +253,15 @@ def strength_of(in_scope: float, fitted: Logistic) -> Strength:
     return Strength.WEAK if in_scope >= fitted.weak else Strength.NOTHING
 
 
-def best_confidence(answers: Iterable[Confidence | None]) -> Confidence:
+def best_confidence(answers: Sequence[Confidence | None]) -> Confidence | None:
     """Return the confidence of the answer that the scope is most likely about.
 
-    One that is NOTHING comes after all others, and None does not count.
+    One that is NOTHING comes after all others. None, an answer whose confidence was not measured,
+    comes before NOTHING.
     """
     known = [one for one in answers if one is not None]
-    return max(known, key=attrgetter("is_something", "in_scope"), default=NO_CONFIDENCE)
+    best = max(known, key=attrgetter("is_something", "in_scope"), default=NO_CONFIDENCE)
+    return best if best.is_something or len(known) == len(answers) else None
 
 
 def _in_scope(one: Features, model: str) -> float:

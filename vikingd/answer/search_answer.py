@@ -66,9 +66,9 @@ class SearchHits:
         return merged(self.found, limit)
 
     @property
-    def confidence(self) -> Confidence:
+    def confidence(self) -> Confidence | None:
         """The confidence of the query that the scope is most likely about."""
-        return best_confidence(hits.confidence for hits in self.found)
+        return best_confidence([hits.confidence for hits in self.found])
 
 
 class Searcher:

@@ -97,7 +97,7 @@ def answered(plans: Sequence[FindPlan], found: Sequence[FindHits]) -> FindHits:
         tuple(dict.fromkeys(note for one in found for note in one.degraded)),
         traces[0] if traces else None,
         rerank,
-        confidence=best_confidence(one.confidence for one in found),
+        confidence=best_confidence([one.confidence for one in found]),
         questions=questions,
         further_traces=tuple(traces[1:]),
         twins=twins_of(found),

@@ -53,6 +53,6 @@ def kept_by_floor(
         floor: the least in_scope; None: all but NOTHING.
         memories: the number that was found.
     """
-    confidence = best_confidence(confidence_of(parts, model) for parts in questions)
-    confidence = shown_by(confidence, memories) or NO_CONFIDENCE
+    best = best_confidence([confidence_of(parts, model) for parts in questions]) or NO_CONFIDENCE
+    confidence = shown_by(best, memories) or NO_CONFIDENCE
     return confidence, not confidence.is_below(floor)
