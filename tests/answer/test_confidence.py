@@ -222,11 +222,11 @@ def test_the_best_part_decides_and_an_empty_one_counts_for_nothing() -> None:
 
 
 def test_a_question_without_results_does_not_decide() -> None:
-    """Of several questions one that is NOTHING, or not measured, comes after all others."""
+    """Of several questions one that was not measured comes after the others, NOTHING last."""
     nothing, weak = Confidence(0.9, 0.0, Strength.NOTHING), Confidence(0.4, 0.3, Strength.WEAK)
     assert confidence.best_confidence([nothing, weak]) == weak
     assert confidence.best_confidence([nothing, None, weak]) == weak
-    assert confidence.best_confidence([nothing, None]) == nothing
+    assert confidence.best_confidence([nothing, None]) is None
 
 
 @pytest.mark.parametrize("kind", [BOTH, ACROSS, MEANING, WORDS])
