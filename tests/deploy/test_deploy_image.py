@@ -159,14 +159,20 @@ def test_a_container_that_still_starts_ends_at_once(tmp_path: Path) -> None:
 
 
 def below(process: int) -> list[int]:
-    """Return the descendants of a process, parents first."""
-    children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    """Return the descendants of a process, parents first; none of one that has ended."""
+    try:
+        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
     return [each for child in map(int, children) for each in (child, *below(child))]
 
 
 def name_of(process: int) -> str:
-    """Return the name of the program of a process."""
-    return Path(f"/proc/{process}/comm").read_text().strip()
+    """Return the name of the program of a process; "" of one that has ended."""
+    try:
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def test_secrets_come_from_files(tmp_path: Path) -> None:
