@@ -16,7 +16,7 @@ from google.rpc.status_pb2 import Status
 from tests.answer.parts_helpers import REQUESTS, Asker, Writer
 from tests.wire.wire_helpers import to_struct
 from vikingd.client.methods import Stubs
-from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2
+from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
 Metadata = tuple[tuple[str, str], ...]
 SECRET_WORD = "sesame"
@@ -283,7 +283,9 @@ class Walker:
         if rpc == "Find":
             # Of many texts with equal words a walk looks at 64: those of the oldest rows, whose
             # order is that of the last compaction. A walk of all directories finds the others, too.
+            # Its trace has directories of equal scores in that order, too.
             request.max_directories = 0
+            request.trace = request.trace and request.method != retrieval_pb2.METHOD_BEST_FIRST
         if rpc != "Retrieve" and hasattr(request, "query") and self._may(0.5):
             request.query = f"{SECRET_WORD} {request.query}"
         for _ in range(3):

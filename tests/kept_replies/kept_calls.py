@@ -99,6 +99,8 @@ class Caller:
         fields = {name: self._ids.get(str(value), value) for name, value in asked.fields.items()}
         if fields.get("vector") == "of query":
             fields["vector"] = "" if self._makes_vectors else vector(fields["query"])
+        if asked.rpc == "BuildContext":  # Accesses are counted later, by a commit of their own.
+            fields["noTouch"] = True
         method = METHODS[asked.rpc]
         reply: Any = None
         replies = 0
@@ -111,7 +113,8 @@ class Caller:
             replies += 1
         if asked.rpc in WRITES and self._makes_vectors:
             self._wait(asked, lambda stats: not stats.embedder.backlog)
-        counted = asked.rpc == "Recall" and not fields.get("noTouch") and reply is not None
+        strict = asked.rpc == "Recall" and (fields.get("paths") or fields.get("used"))
+        counted = strict and not fields.get("noTouch") and reply is not None
         if counted and any(one.id for one in reply.results):
             self._wait(asked, lambda stats: stats.revision > reply.revision)
         return reply
