@@ -131,13 +131,17 @@ def features_of_texts(
         sides: the lists "vector" and "keyword" that it is made of; without them `found` has the
             parts of each score.
     """
-    rows = found.rows[:FIRST]
-    if not len(rows):
+    if not len(found.rows):
         return None
+    # All that tie with the last one, and with the first: a new base has another order of these.
+    scores = found.scores
+    count = int((scores >= scores[min(FIRST, len(scores)) - 1]).sum())
+    best = int((scores >= scores[0]).sum())
+    rows = found.rows[:count]
     meaning, words = sides.get("vector"), sides.get("keyword")
     if meaning is None and words is None:
         assert found.parts is not None, "one pass made both parts"
-        dense, lexical = found.parts[:FIRST].T.tolist()
+        dense, lexical = found.parts[:count].T.tolist()
         nearest = rows
     else:
         dense, lexical = _scores_of(meaning, rows), _scores_of(words, rows)
@@ -160,10 +164,10 @@ def features_of_texts(
         kind,
         *cosines,
         max(dense),
-        lexical[0],
+        max(lexical[:best]),
         _known(scope, scope.snapshot.terms(scope.terms.hashes, scope.terms.weights)),
         files,
-        [(node, node) for node in nodes],
+        [(node, node) for node in nodes[:FIRST]],
     )
 
 
