@@ -36,7 +36,7 @@ def named(engine: Engine, ids: Sequence[int], caller: Caller) -> list[int]:
 
 
 def placed(engine: Engine, built: BuiltContext) -> list[int]:
-    """Return the ids of the memories of which a context shows text; it reads the store."""
+    """Return the ids of the memories whose text is in a context; this reads the store."""
     shown: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     for uri, start, end in built.shown:
         if context_type(uri) is ContextType.MEMORY:

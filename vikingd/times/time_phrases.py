@@ -81,7 +81,7 @@ _WEEKENDS = ("weekend", "周末")
 
 
 def _slashed(match: re.Match[str], calendar: Calendar) -> Days | None:
-    """Return the day of two numbers of which only one can be a month; None of others."""
+    """Return the day of two numbers, such as 26/11/2026; None if each may be the month."""
     month, day = sorted((int(match["one"]), int(match["two"])))
     if month != day <= _MONTHS:
         return None
