@@ -54,6 +54,43 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Ending:
+    """A fact that the user ends ("I no longer ...") or denies ("my name is not ...").
+
+    Attributes:
+        kind: the kind, which decides the file that holds the fact.
+        key: the key of the relation, see vikingd.memory.relations.
+        value: the value that holds no longer; "" for any value.
+        sentence: the words of the user, which are kept as the reason.
+        message: the index of the message.
+    """
+
+    kind: MemoryKind
+    key: str
+    value: str
+    sentence: str
+    message: int
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetRequest:
+    """A request of the user to forget; `topic` is "" for "forget that", said after a statement."""
+
+    topic: str
+    sentence: str
+    message: int
+
+
+@dataclass(frozen=True, slots=True)
+class Untaken:
+    """A sentence of the user that became no memory, with the reason, for people."""
+
+    sentence: str
+    message: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Extracted:
     """The proposals from a conversation.
 

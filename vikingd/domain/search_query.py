@@ -26,18 +26,20 @@ class PlanSource(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class SessionMessage:
-    """One message of a session."""
+    """One message of a session; `time` is in microseconds since the epoch, None if unknown."""
 
     role: str
     content: str
+    time: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SearchSession:
-    """The conversation before a search."""
+    """The conversation before a search; `id` names it, "" if it has no name."""
 
     summary: str = ""
     messages: tuple[SessionMessage, ...] = ()
+    id: str = ""
 
 
 @dataclass(frozen=True, slots=True)

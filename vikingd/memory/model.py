@@ -31,6 +31,7 @@ class Remembered(IntEnum):
     ADDED = 1
     REINFORCED = 2
     REPLACED = 3
+    ENDED = 4
 
 
 @dataclass(frozen=True, slots=True)

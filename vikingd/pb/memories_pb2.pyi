@@ -65,6 +65,10 @@ class _RememberOutcomeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Remem
     """Only of Extract: the memory took the place of an older one, which stands below the heading
     "Earlier" of its file now. The journal of the day has both wordings.
     """
+    REMEMBER_OUTCOME_ENDED: _RememberOutcome.ValueType  # 4
+    """Only of Extract: the user said that it holds no longer. The memory stands below the heading "Earlier"
+    of its file now, with the sentence that ended it.
+    """
 
 class RememberOutcome(_RememberOutcome, metaclass=_RememberOutcomeEnumTypeWrapper):
     """The outcome of a Remember."""
@@ -78,6 +82,10 @@ REMEMBER_OUTCOME_REINFORCED: RememberOutcome.ValueType  # 2
 REMEMBER_OUTCOME_REPLACED: RememberOutcome.ValueType  # 3
 """Only of Extract: the memory took the place of an older one, which stands below the heading
 "Earlier" of its file now. The journal of the day has both wordings.
+"""
+REMEMBER_OUTCOME_ENDED: RememberOutcome.ValueType  # 4
+"""Only of Extract: the user said that it holds no longer. The memory stands below the heading "Earlier"
+of its file now, with the sentence that ended it.
 """
 Global___RememberOutcome: _TypeAlias = RememberOutcome  # noqa: Y015
 
@@ -1034,6 +1042,126 @@ class RefusedMemory(_message.Message):
 Global___RefusedMemory: _TypeAlias = RefusedMemory  # noqa: Y015
 
 @_typing.final
+class UntakenSentence(_message.Message):
+    """A sentence of the user that became no memory of its own."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TEXT_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    text: _builtins.str
+    """The sentence, at most 500 characters of it."""
+    message: _builtins.int
+    """The index of its message."""
+    reason: _builtins.str
+    """The reason, for people."""
+    def __init__(
+        self,
+        *,
+        text: _builtins.str = ...,
+        message: _builtins.int = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reason", b"reason", "text", b"text"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UntakenSentence: _TypeAlias = UntakenSentence  # noqa: Y015
+
+@_typing.final
+class ForgetProposal(_message.Message):
+    """A request of the user to forget, of which it is not clear what it means. Nothing was forgotten."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REQUEST_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    MEMORIES_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    request: _builtins.str
+    """The request in the user's words."""
+    message: _builtins.int
+    """The index of its message."""
+    reason: _builtins.str
+    """The reason for the doubt, for people."""
+    @_builtins.property
+    def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
+        """The memories that it may mean, the most likely first. Forget takes their ids."""
+
+    def __init__(
+        self,
+        *,
+        request: _builtins.str = ...,
+        message: _builtins.int = ...,
+        memories: _abc.Iterable[Global___Memory] | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["memories", b"memories", "message", b"message", "reason", b"reason", "request", b"request"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ForgetProposal: _TypeAlias = ForgetProposal  # noqa: Y015
+
+@_typing.final
+class EpisodeTurn(_message.Message):
+    """A turn of an episode. A long turn has several."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
+    message: _builtins.int
+    """The index of its message."""
+    id: _builtins.int
+    """The id of the memory."""
+    def __init__(
+        self,
+        *,
+        message: _builtins.int = ...,
+        id: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "message", b"message"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___EpisodeTurn: _TypeAlias = EpisodeTurn  # noqa: Y015
+
+@_typing.final
+class Episode(_message.Message):
+    """The conversation itself, turn by turn."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    URI_FIELD_NUMBER: _builtins.int
+    TURNS_FIELD_NUMBER: _builtins.int
+    uri: _builtins.str
+    """The URI of its first file."""
+    @_builtins.property
+    def turns(self) -> _containers.RepeatedCompositeFieldContainer[Global___EpisodeTurn]:
+        """The turns that this call wrote, in order. Those that stood there already are not among them."""
+
+    def __init__(
+        self,
+        *,
+        uri: _builtins.str = ...,
+        turns: _abc.Iterable[Global___EpisodeTurn] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["turns", b"turns", "uri", b"uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Episode: _TypeAlias = Episode  # noqa: Y015
+
+@_typing.final
 class ExtractResponse(_message.Message):
     """Sent when all memories are on disk and found by their text."""
 
@@ -1045,12 +1173,19 @@ class ExtractResponse(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     DEGRADED_FIELD_NUMBER: _builtins.int
+    NOT_TAKEN_FIELD_NUMBER: _builtins.int
+    NOT_TAKEN_LEFT_OUT_FIELD_NUMBER: _builtins.int
+    FORGOTTEN_FIELD_NUMBER: _builtins.int
+    TO_FORGET_FIELD_NUMBER: _builtins.int
+    EPISODE_FIELD_NUMBER: _builtins.int
     source: Global___ExtractSource.ValueType
     """The origin of the memories."""
     reason: _builtins.str
     """The reason for the origin, and the parts of the conversation that were left out, for people."""
     revision: _builtins.int
     """The memories are visible from this revision on; with dry_run, the present revision."""
+    not_taken_left_out: _builtins.int
+    """The number of further such sentences."""
     @_builtins.property
     def memories(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExtractedMemory]:
         """The memories, at most 32."""
@@ -1063,6 +1198,22 @@ class ExtractResponse(_message.Message):
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.Degradation]:
         """The failed or missing parts of the call, such as the model, each with its cause."""
 
+    @_builtins.property
+    def not_taken(self) -> _containers.RepeatedCompositeFieldContainer[Global___UntakenSentence]:
+        """Sentences of the user that the rules did not take, at most 32; an episode has them."""
+
+    @_builtins.property
+    def forgotten(self) -> _containers.RepeatedCompositeFieldContainer[Global___Memory]:
+        """The memories that the user asked to forget, and that are gone. With dry_run: that would be gone."""
+
+    @_builtins.property
+    def to_forget(self) -> _containers.RepeatedCompositeFieldContainer[Global___ForgetProposal]:
+        """The requests to forget that are in doubt, at most 32."""
+
+    @_builtins.property
+    def episode(self) -> Global___Episode:
+        """The conversation as it was written, if no model took the memories."""
+
     def __init__(
         self,
         *,
@@ -1072,10 +1223,15 @@ class ExtractResponse(_message.Message):
         reason: _builtins.str = ...,
         revision: _builtins.int = ...,
         degraded: _abc.Iterable[_retrieval_pb2.Degradation] | None = ...,
+        not_taken: _abc.Iterable[Global___UntakenSentence] | None = ...,
+        not_taken_left_out: _builtins.int = ...,
+        forgotten: _abc.Iterable[Global___Memory] | None = ...,
+        to_forget: _abc.Iterable[Global___ForgetProposal] | None = ...,
+        episode: Global___Episode | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["episode", b"episode"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "memories", b"memories", "reason", b"reason", "refused", b"refused", "revision", b"revision", "source", b"source"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["degraded", b"degraded", "episode", b"episode", "forgotten", b"forgotten", "memories", b"memories", "not_taken", b"not_taken", "not_taken_left_out", b"not_taken_left_out", "reason", b"reason", "refused", b"refused", "revision", b"revision", "source", b"source", "to_forget", b"to_forget"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

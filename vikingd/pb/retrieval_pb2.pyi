@@ -8,6 +8,7 @@ from google.protobuf import descriptor as _descriptor
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import message as _message
 from google.protobuf import struct_pb2 as _struct_pb2
+from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from vikingd.pb import contexts_pb2 as _contexts_pb2
@@ -1238,19 +1239,25 @@ class SessionMessage(_message.Message):
 
     ROLE_FIELD_NUMBER: _builtins.int
     CONTENT_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
     role: _builtins.str
     """user, assistant, system or tool."""
     content: _builtins.str
     """The text; not empty. Only the first 8,000 characters count, and the plan says so."""
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp:
+        """The time at which it was said, for Extract. Unset: the time of the request."""
+
     def __init__(
         self,
         *,
         role: _builtins.str = ...,
         content: _builtins.str = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "role", b"role"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["content", b"content", "role", b"role", "time", b"time"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1264,9 +1271,14 @@ class SearchSession(_message.Message):
 
     SUMMARY_FIELD_NUMBER: _builtins.int
     MESSAGES_FIELD_NUMBER: _builtins.int
+    ID_FIELD_NUMBER: _builtins.int
     summary: _builtins.str
     """A summary of the part that is not among the messages. Only the last 30,000 characters count, and
     the plan says so.
+    """
+    id: _builtins.str
+    """The name of the session, for Extract: its turns go to one file. At most 64 letters, digits, "-" and "_".
+    Empty: a name is made of the first message.
     """
     @_builtins.property
     def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___SessionMessage]:
@@ -1277,10 +1289,11 @@ class SearchSession(_message.Message):
         *,
         summary: _builtins.str = ...,
         messages: _abc.Iterable[Global___SessionMessage] | None = ...,
+        id: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "summary", b"summary"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "messages", b"messages", "summary", b"summary"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
