@@ -15,12 +15,12 @@ import numpy as np
 from vikingd.answer.deadline import Deadline, Threads
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.extract import Extracted, MemoryKind, Proposal, Refusal
+from vikingd.domain.extract import Extracted, ExtractSource, MemoryKind, Proposal, Refusal
 from vikingd.domain.rights import Right
 from vikingd.domain.store_changes import Committed, Once
 from vikingd.domain.vector_products import product
 from vikingd.engine import Engine
-from vikingd.memory import entries, places, statements
+from vikingd.memory import entries, episodes, places, statements
 from vikingd.memory.change import Changing, FileChanged, NoPlace, Noting
 from vikingd.memory.model import Remembered, Rewritten
 from vikingd.memory.routes import Routes
@@ -44,6 +44,8 @@ class _Work:
     refused: list[Refusal]
     memories: list[tuple[Proposal, Changing]] = field(default_factory=list)
     notes: list[Noting] = field(default_factory=list)
+    episode: list[episodes.Recording] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
     degraded: dict[Degradation, None] = field(default_factory=dict)
 
     def refuse(self, proposal: Proposal, reason: str) -> None:
@@ -53,7 +55,7 @@ class _Work:
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to write."""
-        return not self.memories
+        return not (self.memories or self.episode)
 
 
 class _DryRun(Exception):
@@ -61,7 +63,7 @@ class _DryRun(Exception):
 
 
 class MemoryExtractor:
-    """Answers Extract."""
+    """Answers Extract; without a model it keeps the conversation too, if `episodes` is set."""
 
     def __init__(
         self,
@@ -70,8 +72,11 @@ class MemoryExtractor:
         routes: Routes,
         rememberer: Rememberer,
         extractor: Extractor,
+        *,
+        episodes: bool,
     ) -> None:
         self._engine = engine
+        self._keeps_episodes = episodes
         self._threads = threads
         self._routes = routes
         self._rememberer = rememberer
@@ -105,6 +110,8 @@ class MemoryExtractor:
         work = await self._read(query, deadline)
         for proposal in work.found.proposals:
             self._place(proposal, work)
+        if self._keeps_episodes and work.found.source is ExtractSource.RULES:
+            await self._place_turns(work, deadline)
         named = once(lambda done: reply(_result(work), done.revision))
         while not work.is_empty:
             try:
@@ -157,6 +164,21 @@ class MemoryExtractor:
         )
         work.memories.append((proposal, made))
 
+    async def _place_turns(self, work: _Work, deadline: Deadline) -> None:
+        """Give the turns of the conversation their files, or leave them out with a reason."""
+        query, files = work.query, work.files
+        given = (query.session, query.first, query.time, query.time_zone)
+        said = await self._threads.prepare(deadline, episodes.read, *given)
+        for day, turns in said.days():
+            uri = episodes.file_beside(files.journal_of(day), said.name)
+            if reason := files.refusal(uri):
+                work.reasons.append(f"turns are left out: {reason}")
+            else:
+                caller = query.scope.caller
+                work.episode.append(episodes.Recording(uri, day, turns, query.now, caller))
+        if said.left_out:
+            work.reasons.append(f"{' and '.join(said.left_out)} are left out of the episode")
+
     def _may_replace(self, text: str) -> Callable[[bytes, bytes, str], bool]:
         least = evidence.CONTRADICTS.get(self._engine.embedding.model)
 
@@ -174,6 +196,9 @@ class MemoryExtractor:
         for _, one in work.memories:
             notes = await self._rememberer.compare(one, deadline)
             work.degraded.update(dict.fromkeys(notes))
+        for turns in work.episode:
+            series, known = await self._rememberer.series(turns.uri, deadline)
+            await self._threads.prepare(deadline, turns.compare, series, known)
 
 
 def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
@@ -188,6 +213,7 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
             note = Noting(journal, title, one, query.time, query.now, query.scope.caller)
             work.notes.append(note)
             found.append((journal, note))
+    found += ((turns.uri, turns) for turns in work.episode)
     if query.dry_run:
         found.append((journal, _undo))
     return found
@@ -204,8 +230,15 @@ def _result(work: _Work) -> ExtractResult:
     reasons = [found.reason, *(f"a change is not noted: {why}" for why in skipped)]
     if not work.files.may_note() and any(one.did is Remembered.REPLACED for one in outcomes):
         reasons.append("changes are not noted: the caller may not write the journal")
+    reasons += work.reasons
+    reasons += (f"turns are left out: {one.skipped}" for one in work.episode if one.skipped)
     return ExtractResult(
-        found.source, "; ".join(reasons), tuple(work.memories), tuple(work.refused), degraded
+        found.source,
+        "; ".join(reasons),
+        tuple(work.memories),
+        tuple(work.refused),
+        degraded,
+        tuple(work.episode),
     )
 
 
