@@ -85,11 +85,7 @@ def read(session: SearchSession, first: int, time: int, zone: str) -> Episode:
             local = datetime.fromtimestamp(at // 1_000_000, UTC).astimezone(ZoneInfo(zone))
             texts = _texts(message.role, message.content[:MAX_READ], f"{local:%H:%M}")
             turns.append(Turn(i, at, local.date().isoformat(), texts))
-    left_out = {
-        "messages of the system or of tools": others,
-        "messages that ask not to be kept": private,
-        "replies to them": replies,
-    }
+    left_out = {"of system and tools": others, "private": private, "replies to these": replies}
     reasons = tuple(f"{count} {of}" for of, count in left_out.items() if count)
     name = session.id or (id_of(session.messages[0]) if session.messages else "")
     return Episode(name, tuple(turn for turn in turns if turn.texts), reasons)

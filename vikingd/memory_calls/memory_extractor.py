@@ -177,7 +177,7 @@ class MemoryExtractor:
                 caller = query.scope.caller
                 work.episode.append(episodes.Recording(uri, day, turns, query.now, caller))
         if said.left_out:
-            work.reasons.append(f"{' and '.join(said.left_out)} are left out of the episode")
+            work.reasons.append(f"left out of the episode: {', '.join(said.left_out)}")
 
     def _may_replace(self, text: str) -> Callable[[bytes, bytes, str], bool]:
         least = evidence.CONTRADICTS.get(self._engine.embedding.model)
