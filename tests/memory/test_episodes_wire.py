@@ -401,3 +401,16 @@ def test_mcp_recalls_turns(typed: Client) -> None:
         assert any("User, 09:30: Which tea" in str(one) for one in found.values())
 
     run(test, typed.address)
+
+
+def test_facts_have_the_times_of_their_messages(typed: Client) -> None:
+    """Of what was said on two days, each fact has its day, and the later one is present."""
+    said = talk("I live in Paris.", "Nice.", "I finished the marathon today.")
+    said.add("user", "I moved to Lyon.", LATER)
+    typed.extract(said, time=LATER + timedelta(days=9))
+    (old,) = (one for one in typed.memories(kind="profile") if one.section.endswith("Earlier"))
+    assert (old.text, old.time) == ("The user lives in Paris.", START)
+    assert "marathon" in typed.get(f"{ROOT}/journal/2026-03-10.md").content
+    assert (
+        "(Before: The user lives in Paris.)" in typed.get(f"{ROOT}/journal/2026-03-11.md").content
+    )
