@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ import numpy as np
 from viking_kernels.arrays import F32, is_file
 
 from vikingd.answer.deadline import Deadline, Threads
-from vikingd.answer.query_vector import embed_in_share
+from vikingd.answer.query_vector import embed_in_share, embedder_failed
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.errors import EmbedderFailed, InvalidField
@@ -26,10 +26,11 @@ from vikingd.domain.extract import (
 from vikingd.domain.rights import Right
 from vikingd.domain.search_query import SearchSession, SessionMessage
 from vikingd.domain.store_changes import Committed, Once
+from vikingd.domain.text import text_to_index
 from vikingd.domain.vector_products import product
 from vikingd.engine import Engine
 from vikingd.memory import entries, places, statements
-from vikingd.memory.change import Changing, FileChanged, NoPlace, Noting
+from vikingd.memory.change import Changing, NoPlace, Noting
 from vikingd.memory.model import (
     MemoryScope,
     Remembered,
@@ -38,7 +39,8 @@ from vikingd.memory.model import (
     is_earlier,
 )
 from vikingd.memory.routes import Routes
-from vikingd.memory.series import Rewrite, Series
+from vikingd.memory.series import Key, Rewrite, Series
+from vikingd.memory.series import Known as KnownFile
 from vikingd.memory_calls import evidence
 from vikingd.memory_calls.rememberer import Rememberer
 from vikingd.models.extract.extractor import Extractor
@@ -141,8 +143,9 @@ class MemoryExtractor:
         Raises:
             InvalidField: a file cannot hold a memory.
         """
-        found = await self._proposed(query, deadline)
-        work = _Work(refused=list(found.refused))
+        work = _Work()
+        found = await self._proposed(query, work, deadline)
+        work.refused += found.refused
         for proposal in found.proposals:
             self._place(query, proposal, work)
 
@@ -169,13 +172,13 @@ class MemoryExtractor:
         named = once(lambda done: reply(result(), done.revision))
         while True:
             try:
-                for _, one in work.memories:
-                    notes = await self._rememberer.compare(one, deadline)
-                    work.degraded.update(dict.fromkeys(notes))
+                for proposal, one in work.memories:
+                    known = await self._rememberer.prepare(one, deadline)
+                    one.may_replace = await self._replaced(
+                        proposal, one.title, known, work, deadline
+                    )
                 deadline.left()
                 done = await self._rememberer.written(self._rewrites(query, work), named)
-            except FileChanged:
-                continue
             except NoPlace as failed:
                 ((proposal, _),) = (pair for pair in work.memories if pair[1] is failed.memory)
                 work.memories.remove((proposal, failed.memory))
@@ -187,14 +190,15 @@ class MemoryExtractor:
                 return reply(result(), self._engine.snapshot.revision)
             return parse(done.reply) if done.reply else reply(result(), done.revision)
 
-    async def _proposed(self, query: ExtractQuery, deadline: Deadline) -> Extracted:
+    async def _proposed(self, query: ExtractQuery, work: _Work, deadline: Deadline) -> Extracted:
         """Return the proposals of the model whose evidence says them, or those of the rules."""
 
         def said(messages: Sequence[SessionMessage], first: int) -> Awaitable[tuple[Proposal, ...]]:
             return self._threads.prepare(deadline, statements.proposals, messages, first)
 
         left = deadline.left()
-        known = await self._known(query, deadline) if self._extractor.has_model else ()
+        has_model = self._extractor.has_model
+        known = await self._known(query, work, deadline) if has_model else ()
         found = await self._extractor.propose(
             query.session, query.first, known, None if left is None else left * _MODEL_SHARE, said
         )
@@ -206,7 +210,7 @@ class MemoryExtractor:
         vectors: dict[int, F32 | None] = {}
         for one in found.proposals:
             why = await self._threads.prepare(deadline, check.refusal, one)
-            if not why and not await self._means(one, messages, vectors, deadline):
+            if not why and not await self._means(one, messages, vectors, work, deadline):
                 why = "its evidence means something else"
             if why:
                 refused.append(Refusal(one.kind, one.text, one.evidence, why))
@@ -218,34 +222,38 @@ class MemoryExtractor:
         ]
         return replace(found, proposals=tuple(proposals), refused=tuple(there))
 
-    async def _known(self, query: ExtractQuery, deadline: Deadline) -> tuple[Known, ...]:
+    async def _known(
+        self, query: ExtractQuery, work: _Work, deadline: Deadline
+    ) -> tuple[Known, ...]:
         """Return the present memories that the model is shown: those nearest to the messages."""
         found: list[tuple[str, StoredEntry, MemoryKind]] = []
         for kind in MemoryKind:
             uri = self._file(query, kind)
             if kind is MemoryKind.EVENTS or not query.scope.caller.may(Right.READ, uri):
                 continue
-            series, known = await self._rememberer.series(uri, deadline)
+            # Read anew: vectors come after their texts, without a change of the file.
+            series = await self._threads.read(deadline, self._engine.store.memory_series, uri)
+            files = [series.read(at) for at, _ in series.files]
             found += [
-                (at, one, kind)
-                for at, key in series.files
-                if query.scope.caller.may(Right.READ, at)
-                for one in (known[key].entries if key in known else ())
+                (file.uri, one, kind)
+                for file in files
+                if file is not None and query.scope.caller.may(Right.READ, file.uri)
+                for one in file.entries
                 if one.ordinal and not is_earlier(one.section)
             ]
         if len(found) > _MOST_KNOWN:
             said = "\n".join(message.content for message in query.session.messages[query.first :])[
                 -_ASKED_CHARS:
             ]
-            vector = await self._vector(said, deadline)
+            vector = await self._vector(said, work, deadline)
             found.sort(key=lambda one: _cosine(vector, one[1].vector), reverse=True)
         return tuple(
             Known(one.entry.id, kind, uri, entries.said(one.passage))
             for uri, one, kind in found[:_MOST_KNOWN]
         )
 
-    async def _vector(self, text: str, deadline: Deadline) -> F32 | None:
-        """Return the vector of a text; None if there is none."""
+    async def _vector(self, text: str, work: _Work, deadline: Deadline) -> F32 | None:
+        """Return the vector of a text; None if there is none. A failure is noted for the reply."""
         embedding = self._engine.embedding
         if embedding.query_embedder is None or embedding.model not in evidence.MEANS:
             return None
@@ -253,43 +261,62 @@ class MemoryExtractor:
             return await embed_in_share(
                 self._threads, deadline, embedding.embed_document, text[:_ASKED_CHARS]
             )
-        except EmbedderFailed:
-            return None  # the words were compared, and the comparison with the file tells of it
+        except EmbedderFailed as error:
+            work.degraded[embedder_failed(error, "words alone were compared")] = None
+            return None
 
     async def _means(
         self,
         proposal: Proposal,
         messages: Sequence[SessionMessage],
         vectors: dict[int, F32 | None],
+        work: _Work,
         deadline: Deadline,
     ) -> bool:
         """Return False if the meaning of a memory is far from that of its first few messages.
 
         `vectors` keeps the vectors of the messages.
         """
-        vector = await self._vector(proposal.text, deadline)
+        vector = await self._vector(proposal.text, work, deadline)
         if vector is None:
             return True
         least = evidence.MEANS[self._engine.embedding.model]
         for i in proposal.evidence[:_COMPARED]:
             if i not in vectors:
-                vectors[i] = await self._vector(messages[i].content, deadline)
+                vectors[i] = await self._vector(messages[i].content, work, deadline)
             other = vectors[i]
             if other is None or product(vector, other) >= least:
                 return True
         return False
 
-    def _may_replace(self, text: str) -> Callable[[bytes, bytes, str], bool]:
-        least = evidence.CONTRADICTS.get(self._engine.embedding.model)
+    async def _replaced(
+        self,
+        proposal: Proposal,
+        title: str,
+        known: Mapping[Key, KnownFile],
+        work: _Work,
+        deadline: Deadline,
+    ) -> str:
+        """Return the wording of the older memory that a proposal may replace; "": none.
 
-        def decide(new: bytes, old: bytes, said: str) -> bool:
-            if evidence.shares_words(text, said):
-                return True
-            if least is None or not new or len(new) != len(old):
-                return False
-            return product(np.frombuffer(new, "<f4"), np.frombuffer(old, "<f4")) >= least
-
-        return decide
+        The proposal names the memory, which must be near to it in words or meaning.
+        """
+        named = (one.find(proposal.replaces) for one in known.values() if proposal.replaces)
+        old = next((one for one in named if one is not None), None)
+        if old is None:
+            return ""
+        said = entries.said(old.passage)
+        if evidence.shares_words(proposal.text, said):
+            return said
+        one = await self._vector(text_to_index(title, "", proposal.text), work, deadline)
+        other = await self._vector(text_to_index(title, "", said), work, deadline)
+        if one is None or other is None:
+            return ""
+        return (
+            said
+            if product(one, other) >= evidence.CONTRADICTS[self._engine.embedding.model]
+            else ""
+        )
 
     def _place(self, query: ExtractQuery, proposal: Proposal, work: _Work) -> None:
         """Give a proposal its file, or refuse it."""
@@ -316,7 +343,6 @@ class MemoryExtractor:
             query.now,
             query.scope.caller,
             proposal.replaces,
-            self._may_replace(text),
         )
         work.memories.append((proposal, made))
 
