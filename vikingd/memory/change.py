@@ -29,6 +29,10 @@ from vikingd.memory.series import Compared, Key, Known, Series, is_full
 _MAX_WORDING = 140  # tokens of each wording in the journal's note on a change
 
 
+class FileChanged(Exception):
+    """A file has changed since the comparison: compare and try again."""
+
+
 class NoPlace(Exception):
     """The file of a memory has no place for the memory's text; the message gives the reason.
 
