@@ -125,8 +125,8 @@ class RememberResult:
         id: the id of the memory.
         uri: the URI of its file.
         reinforcement: its reinforcement counter now.
-        met: the wording that was reinforced; if added, the nearest one in its file; "": none.
-        similarity: the similarity to `met`: 1 for equal wordings, else the cosine.
+        met: the wording before, of a memory that was reinforced; "" for a new one.
+        similarity: 1 if the memory was reinforced, 0 for a new one.
         revision: the memory is visible from this revision on.
         degraded: the failed or missing parts of the call, each with its cause.
     """
@@ -368,7 +368,7 @@ def remember(
         uri: the file, in place of project and type.
         time: the time when it was said; None: now.
         time_zone: the time zone of the caller, for the day of a journal; "": UTC.
-        exact: compare wordings only, not their meaning.
+        exact: reinforce an equal wording only, not equal words.
         pinned: True: `forget` takes the memory by its id alone; False: as any other; None: a known
             memory stays as it is.
         request_id: a name for this call; repetitions with this name count once. None: a new name.

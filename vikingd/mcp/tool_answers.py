@@ -268,14 +268,13 @@ class Remembered(Answer):
     outcome: str = Field(description="added, or reinforced: it was said before.")
     id: int = Field(description="For forget.")
     uri: str = Field(description="The file of the memory.")
-    near: str = Field(default="", description="The wording before, or one that may mean the same.")
+    near: str = Field(default="", description="The wording before.")
     note: str = Note
 
     def __str__(self) -> str:
         head = f"{self.outcome}: memory {self.id} in {named(self.uri)}"
         if self.near:
-            before = self.outcome == "reinforced"
-            head += ". It was said before as:" if before else ". Near to it is:"
+            head += ". It was said before as:"
         return lines(head, quoted(self.near), self.note)
 
 

@@ -95,7 +95,7 @@ def relation_of(text: str) -> Relation | None:
     """Return the relation that a text states; None if it states none, or more than one thing."""
     if len(text) > MAX_CHARACTERS:
         return None
-    text = normalized(text).replace("’", "'").strip(_ENDS)
+    text = normalized(text).casefold().replace("’", "'").strip(_ENDS)
     text = re.sub(r"^i'(?:ve|m) ", "i ", text)
     if re.search(r"[.!?。！？] ?\S", text):
         return None

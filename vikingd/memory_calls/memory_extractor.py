@@ -10,22 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-import numpy as np
-
 from vikingd.answer.deadline import Deadline, Threads
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.extract import Extracted, ExtractSource, MemoryKind, Proposal, Refusal
 from vikingd.domain.rights import Right
 from vikingd.domain.store_changes import Committed, Once
-from vikingd.domain.vector_products import product
 from vikingd.engine import Engine
 from vikingd.memory import entries, episodes, places, statements
 from vikingd.memory.change import Changing, FileChanged, NoPlace, Noting
 from vikingd.memory.model import Remembered, Rewritten
 from vikingd.memory.routes import Routes
 from vikingd.memory.series import Rewrite, Series
-from vikingd.memory_calls import evidence
 from vikingd.memory_calls.extract_calls import ExtractFiles, ExtractQuery, ExtractResult
 from vikingd.memory_calls.proposer import Proposer
 from vikingd.memory_calls.rememberer import Rememberer
@@ -80,7 +76,7 @@ class MemoryExtractor:
         self._threads = threads
         self._routes = routes
         self._rememberer = rememberer
-        self._proposer = Proposer(engine, threads, rememberer, extractor)
+        self._proposer = Proposer(engine, threads, extractor)
 
     def check(self, query: ExtractQuery) -> None:
         """Check that the caller may write memories about the user.
@@ -136,8 +132,9 @@ class MemoryExtractor:
         by_rules = await self._threads.prepare(
             deadline, statements.proposals, query.session.messages, query.first
         )
-        found = await self._proposer.propose(query, by_rules, files, deadline)
-        return _Work(query, files, found, list(found.refused))
+        notes: dict[Degradation, None] = {}
+        found = await self._proposer.propose(query, by_rules, files, notes, deadline)
+        return _Work(query, files, found, list(found.refused), degraded=notes)
 
     def _place(self, proposal: Proposal, work: _Work) -> None:
         """Give a proposal its file, or refuse it."""
@@ -161,7 +158,6 @@ class MemoryExtractor:
             query.now,
             query.scope.caller,
             proposal.replaces,
-            self._may_replace(text),
         )
         work.memories.append((proposal, made))
 
@@ -180,23 +176,14 @@ class MemoryExtractor:
         if said.left_out:
             work.reasons.append(f"left out of the episode: {', '.join(said.left_out)}")
 
-    def _may_replace(self, text: str) -> Callable[[bytes, bytes, str], bool]:
-        least = evidence.CONTRADICTS.get(self._engine.embedding.model)
-
-        def decide(new: bytes, old: bytes, said: str) -> bool:
-            if evidence.shares_words(text, said):
-                return True
-            if least is None or not new or len(new) != len(old):
-                return False
-            return product(np.frombuffer(new, "<f4"), np.frombuffer(old, "<f4")) >= least
-
-        return decide
-
     async def _compare(self, work: _Work, deadline: Deadline) -> None:
         """Compare each memory with its file, so that little is left to do in the transaction."""
-        for _, one in work.memories:
-            notes = await self._rememberer.compare(one, deadline)
-            work.degraded.update(dict.fromkeys(notes))
+        for proposal, one in work.memories:
+            known = await self._rememberer.prepare(one, deadline)
+            if proposal.replaces:
+                one.may_replace = await self._proposer.replaced(
+                    proposal, one.title, known, work.degraded, deadline
+                )
         for turns in work.episode:
             series, known = await self._rememberer.series(turns.uri, deadline)
             await self._threads.prepare(deadline, turns.compare, series, known)
