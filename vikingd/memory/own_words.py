@@ -124,10 +124,13 @@ _GOES_ON = lazy(rf"\s*+[^{LEFT_OUT}]")
 _HAN = lazy(f"[{CJK_CHARS}]")
 
 
-def own_words(content: str) -> str:
-    """Return the parts of a message that its author says, with LEFT_OUT for each other part."""
+def own_words(content: str, *, private: bool = False) -> str:
+    """Return the parts of a message that its author says, with LEFT_OUT for each other part.
+
+    A message that asks to be kept out of memory has none, except if `private` is set.
+    """
     text = without_invisible(content).replace("’", "'")
-    if _UNKEPT.search(text):
+    if not private and _UNKEPT.search(text):
         return ""
     for block in _BLOCKS:
         text = block.sub(LEFT_OUT, text)
