@@ -9,8 +9,9 @@ from vikingd.domain.answers import Stage
 from vikingd.domain.store_changes import Committed
 from vikingd.engine import Engine
 from vikingd.memory.model import RecallResult
+from vikingd.memory_calls.extract_calls import ExtractResult
 from vikingd.memory_calls.forget import Forgetter
-from vikingd.memory_calls.memory_extractor import ExtractResult, MemoryExtractor
+from vikingd.memory_calls.memory_extractor import MemoryExtractor
 from vikingd.memory_calls.recaller import Recaller
 from vikingd.memory_calls.rememberer import RememberCall, Rememberer
 from vikingd.models.extract.extractor import Extractor

@@ -9,7 +9,7 @@ from vikingd.domain.extract import MAX_MEMORIES
 from vikingd.domain.rights import Caller
 from vikingd.memory import places
 from vikingd.memory.model import Remembered
-from vikingd.memory_calls.memory_extractor import ExtractQuery, ExtractResult
+from vikingd.memory_calls.extract_calls import ExtractQuery, ExtractResult
 from vikingd.pb import memories_pb2
 from vikingd.wire.messages import decode
 from vikingd.wire.messages import memory_messages as memories
