@@ -28,8 +28,10 @@ MAX_REQUESTS = 32
 
 _HAN = lazy(f"[{CJK_CHARS}]")
 _SIMPLIFIED = str.maketrans(
-    "記刪別說請煩關於這個過裡裏憶訊話剛講對沒掉還幫給經條準備將總錄檔無須許會誰麼為時門們聽問嗎吶",
-    "记删别说请烦关于这个过里里忆讯话刚讲对没掉还帮给经条准备将总录档无须许会谁么为时门们听问吗呐",
+    "記刪別說請煩關於這個過裡裏憶訊話剛講對沒還幫給經條準備將總錄檔無須許會誰麼為時門們聽問嗎戶慶歲"
+    "號碼電機薪資愛歡寵貓媽爺點鐘隨讓欄聯繫學專業車從倉員貸樓區習書師醫藥氣開關國語東西養張陳劉趙",
+    "记删别说请烦关于这个过里里忆讯话刚讲对没还帮给经条准备将总录档无须许会谁么为时门们听问吗户庆岁"
+    "号码电机薪资爱欢宠猫妈爷点钟随让栏联系学专业车从仓员贷楼区习书师医药气开关国语东西养张陈刘赵",
 )
 
 # English
@@ -240,6 +242,11 @@ _ZH_TASK = lazy(
 )
 
 
+def simplified(text: str) -> str:
+    """Return a text with the simplified forms of some characters, and of the same length."""
+    return text.translate(_SIMPLIFIED)
+
+
 def read(messages: Sequence[SessionMessage], first: int) -> tuple[ForgetRequest, ...]:
     """Return the requests to forget in the user's messages of messages[first:], in order."""
     found: list[ForgetRequest] = []
@@ -248,6 +255,11 @@ def read(messages: Sequence[SessionMessage], first: int) -> tuple[ForgetRequest,
         if messages[index].role == "user":
             found += _of_message(messages[index].content, index)
     return tuple(found[-MAX_REQUESTS:])
+
+
+def ends(line: str) -> Iterator[re.Match[str]]:
+    """Return the ends of the sentences of a line."""
+    return SENTENCE_END.finditer(line)
 
 
 def sentences(content: str) -> list[str]:

@@ -56,6 +56,17 @@ _HEALTH = lazy(
 )
 
 
+def kept_unless_named(one: StoredEntry, named: str) -> str:
+    """Return the reason why a request in words does not forget a memory; "" for none.
+
+    A memory of health goes only if the request `named` health, too.
+    """
+    reason = spared(one)
+    if is_pinned(one.passage) or ("health" in reason and not _HEALTH.search(named)):
+        return reason
+    return ""
+
+
 def spared(one: StoredEntry) -> str:
     """Return the reason why only its id forgets a memory, for people; "" for none."""
     if is_pinned(one.passage):

@@ -20,13 +20,14 @@ from vikingd.domain.rights import Right
 from vikingd.domain.store_changes import Committed, Once
 from vikingd.domain.vector_products import product
 from vikingd.engine import Engine
-from vikingd.memory import entries, places, statements
+from vikingd.memory import entries, forget_requests, places, statements
 from vikingd.memory.change import Changing, FileChanged, NoPlace, Noting
 from vikingd.memory.model import Remembered, Rewritten
 from vikingd.memory.routes import Routes
 from vikingd.memory.series import Rewrite, Series
 from vikingd.memory_calls import evidence
 from vikingd.memory_calls.extract_calls import ExtractFiles, ExtractQuery, ExtractResult
+from vikingd.memory_calls.forget_in_talk import DROPPED, Forgets, decide
 from vikingd.memory_calls.proposer import Proposer
 from vikingd.memory_calls.rememberer import Rememberer
 from vikingd.models.extract.extractor import Extractor
@@ -45,6 +46,7 @@ class _Work:
     memories: list[tuple[Proposal, Changing]] = field(default_factory=list)
     notes: list[Noting] = field(default_factory=list)
     degraded: dict[Degradation, None] = field(default_factory=dict)
+    forgets: Forgets = field(default_factory=Forgets)
 
     def refuse(self, proposal: Proposal, reason: str) -> None:
         """Refuse a proposal."""
@@ -53,7 +55,7 @@ class _Work:
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to write."""
-        return not self.memories
+        return not (self.memories or self.forgets.requests)
 
 
 class _DryRun(Exception):
@@ -103,8 +105,11 @@ class MemoryExtractor:
             InvalidField: a file cannot hold a memory.
         """
         work = await self._read(query, deadline)
-        for proposal in work.found.proposals:
-            self._place(proposal, work)
+        for number, proposal in enumerate(work.found.proposals):
+            if number in work.forgets.dropped:
+                work.refuse(proposal, DROPPED)
+            else:
+                self._place(proposal, work)
         named = once(lambda done: reply(_result(work), done.revision))
         while not work.is_empty:
             try:
@@ -130,7 +135,13 @@ class MemoryExtractor:
             deadline, statements.proposals, query.session.messages, query.first
         )
         found = await self._proposer.propose(query, by_rules, files, deadline)
-        return _Work(query, files, found, list(found.refused))
+        requests = await self._threads.prepare(
+            deadline, forget_requests.read, query.session.messages, query.first
+        )
+        forgets = await self._threads.read(
+            deadline, decide, self._engine, query, requests, found.proposals
+        )
+        return _Work(query, files, found, list(found.refused), forgets=forgets)
 
     def _place(self, proposal: Proposal, work: _Work) -> None:
         """Give a proposal its file, or refuse it."""
@@ -188,6 +199,7 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
             note = Noting(journal, title, one, query.time, query.now, query.scope.caller)
             work.notes.append(note)
             found.append((journal, note))
+    found += work.forgets.rewrites()
     if query.dry_run:
         found.append((journal, _undo))
     return found
@@ -205,7 +217,13 @@ def _result(work: _Work) -> ExtractResult:
     if not work.files.may_note() and any(one.did is Remembered.REPLACED for one in outcomes):
         reasons.append("changes are not noted: the caller may not write the journal")
     return ExtractResult(
-        found.source, "; ".join(reasons), tuple(work.memories), tuple(work.refused), degraded
+        found.source,
+        "; ".join(reasons),
+        tuple(work.memories),
+        tuple(work.refused),
+        degraded,
+        work.forgets.forgotten(),
+        work.forgets.to_forget(work.memories, found.proposals),
     )
 
 

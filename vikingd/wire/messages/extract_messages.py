@@ -72,4 +72,16 @@ def response_of(
             evidence=refusal.evidence,
             reason=refusal.reason,
         )
+    reply.forgotten.extend(map(memories.memory_message, result.forgotten))
+    for one in result.to_forget[:MAX_MEMORIES]:
+        proposal = reply.to_forget.add(
+            request=one.request.sentence[:_SHOWN],
+            message=one.request.message,
+            reason=one.reason,
+        )
+        for memory in one.memories:
+            message = proposal.memories.add()
+            message.CopyFrom(memories.memory_message(memory))
+            if message.id in new:
+                message.id = 0
     return reply
