@@ -8,7 +8,7 @@ All else is proposed, and nothing of it is deleted.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
@@ -158,7 +158,9 @@ class _Deciding:
         self._query, self._made, self._proposals = query, made, proposals
         self._messages = query.session.messages
         caller = query.scope.caller
-        below = [one for at in sorted(query.scope.parts()) for one in engine.store.memories_below(at)]
+        below = [
+            one for at in sorted(query.scope.parts()) for one in engine.store.memories_below(at)
+        ]
         self._facts: list[_Candidate] = []
         self._turns: list[StoredEntry] = []
         self._changes: list[StoredEntry] = []
@@ -198,7 +200,9 @@ class _Deciding:
         found = list(self._facts)
         for number, one in enumerate(self._proposals):
             if self._is_before(one, request):
-                found.append(_Candidate(Text(one.text, one.section, one.kind.name.lower()), None, number))
+                found.append(
+                    _Candidate(Text(one.text, one.section, one.kind.name.lower()), None, number)
+                )
         return found
 
     def _is_before(self, proposal: Proposal, request: ForgetRequest) -> bool:
@@ -244,7 +248,9 @@ class _Deciding:
             self._doubt(
                 request,
                 [],
-                "the caller may not write the memory that matches" if hidden else "nothing known matches",
+                "the caller may not write the memory that matches"
+                if hidden
+                else "nothing known matches",
             )
 
     def _before(self, request: ForgetRequest, known: Sequence[_Candidate]) -> None:
@@ -336,13 +342,8 @@ class _Deciding:
         self._made.doubts.append(_Doubt(request, tuple(ranked), reason))
 
 
-def _sentences(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        at = 0
-        for end in [*(one.end() for one in forget_requests.ends(line)), len(line)]:
-            if line[at:end].strip():
-                yield line[at:end].strip()
-            at = end
+def _sentences(text: str) -> list[str]:
+    return [one for line in text.splitlines() for one in forget_requests.cut(line)]
 
 
 def _plain(text: str) -> str:
@@ -355,7 +356,9 @@ def _holds(turn: StoredEntry, sentence: str) -> bool:
 
 def _says(turn: StoredEntry, gone: Sequence[Text], topic: Topic | None) -> bool:
     """Return True if a turn says what is forgotten, as the user or as the agent says it."""
-    for sentence in _sentences(re.sub(r"^.{0,40}?[:：]\s+", "", entries.said(turn.passage), count=1)):
+    for sentence in _sentences(
+        re.sub(r"^.{0,40}?[:：]\s+", "", entries.said(turn.passage), count=1)
+    ):
         for text in gone:
             if says(sentence, text) or says(sentence, text, of_agent=True):
                 return True
@@ -389,10 +392,10 @@ def _without(message: SessionMessage, index: int, forgets: Forgets) -> str:
         for sentence in _sentences(line):
             plain = _plain(sentence)
             goes = plain in asked or plain in said
-            for request, text in forgets.taken_back:
+            for request, gone in forgets.taken_back:
                 goes = goes or (
                     index <= request.message
-                    and says(sentence, text, of_agent=message.role != "user")
+                    and says(sentence, gone, of_agent=message.role != "user")
                 )
             if not goes:
                 kept.append(sentence)

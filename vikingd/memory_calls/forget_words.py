@@ -16,7 +16,7 @@ from functools import cached_property
 from vikingd.domain.extract import ForgetRequest, Meant
 from vikingd.domain.text import CJK_CHARS, SECTION_SEPARATOR, lazy
 from vikingd.index.lexicon.tokens import terms
-from vikingd.memory.forget_requests import simplified
+from vikingd.memory.forget_forms import simplified
 from vikingd.memory.relations import HOME, WORK, Relation, relation_of, without_time
 from vikingd.memory.statements import statements
 from vikingd.memory_calls.evidence import PERSON
@@ -26,18 +26,29 @@ _USER = frozenset(("user", "users"))
 _SINCE = lazy(r"(?:,? (?:since|for|ever since) [^.,]{1,40})[.!\s]*\Z", re.IGNORECASE)
 _ZH_USER = lazy(r"(?:用户|我们?|咱们?|自己)(?:家(?![人长乡庭里]))?的?")
 _ZH_EMPTY = lazy(r"[的了啊呢吧哦呀很真也都还就\W_]")
-_ZH_SINCE = lazy(r"(?:已经|有|快)*[0-9一二三四五六七八九十两几半]+多?(?:年|个月|个星期|周|天)多?了?\W*\Z")
+_ZH_SINCE = lazy(
+    r"(?:已经|有|快)*[0-9一二三四五六七八九十两几半]+多?(?:年|个月|个星期|周|天)多?了?\W*\Z"
+)
 _ZH_PERSON = (
-    r"(?:妻子|老婆|太太|爱人|丈夫|老公|女朋友|男朋友|女友|男友|对象|儿子|女儿|孩子|妈妈?|爸爸?|母亲|父亲|父母|"
-    r"爷爷|奶奶|外公|外婆|姥姥|姥爷|哥哥?|弟弟?|姐姐?|妹妹?|舅舅|叔叔|阿姨|姑姑|表[哥姐弟妹]|堂[哥姐弟妹]|"
-    r"朋友|闺蜜|室友|邻居|房东|老板|领导|经理|同事|同学|老师|教练|医生|客户|徒弟|保姆|狗|猫|阿嬷|阿嬤)"
+    r"(?:妻子|老婆|太太|爱人|丈夫|老公|女朋友|男朋友|女友|男友|对象|儿子|女儿|孩子|妈妈?|爸爸?|"
+    r"母亲|父亲|父母|"
+    r"爷爷|奶奶|外公|外婆|姥姥|姥爷|哥哥?|弟弟?|姐姐?|妹妹?|舅舅|叔叔|阿姨|姑姑|表[哥姐弟妹]|"
+    r"堂[哥姐弟妹]|"
+    r"朋友|闺蜜|室友|邻居|房东|老板|领导|经理|同事|同学|老师|教练|医生|客户|徒弟|保姆|狗|猫|"
+    r"阿嬷|阿嬤)"
 )
 _OF_PERSON = lazy(rf"(?:the )?user's (?:[\w-]+ ){{0,2}}?(?P<person>{PERSON})\b", re.IGNORECASE)
 _ZH_OF_PERSON = lazy(rf"用户(?:家|们)?的?\w{{0,3}}?(?P<person>{_ZH_PERSON})")
 _OF_USER = lazy(r"(?:the )?user\b|用户", re.IGNORECASE)
 _POSSESSIVE = lazy(r"(?:(?:the )?user's|my|our)\b|(?:用户|我们?|咱们?)家?的", re.IGNORECASE)
-_OWN = lazy(r"(?:(?:what|where|when|how old|who|which \w+) )?(?:my|me|i|i'm|our|we)\b|我|咱", re.IGNORECASE)
-_OLD = lazy(r"\b(?:old|former|previous|earlier|past|ex)\b|(?:以前|之前|原来|过去|从前|曾经)的?|旧的?|老(?=地址|住址|房|号码|公司|单位)", re.IGNORECASE)
+_OWN = lazy(
+    r"(?:(?:what|where|when|how old|who|which \w+) )?(?:my|me|i|i'm|our|we)\b|我|咱", re.IGNORECASE
+)
+_OLD = lazy(
+    r"\b(?:old|former|previous|earlier|past|ex)\b|(?:以前|之前|原来|过去|从前|曾经)的?|旧的?|"
+    r"老(?=地址|住址|房|号码|公司|单位)",
+    re.IGNORECASE,
+)
 # Words of a topic that name no fact.
 _LOOSE = frozenset(
     terms(
@@ -47,17 +58,33 @@ _LOOSE = frozenset(
     )
 )
 _ZH_LOOSE = lazy(
-    r"关于|有关|相关|(?:那|这)(?:一)?(?:个|条|件|些|段|栏)?(?:事情?|事儿|信息|记忆|记录)?|事情|事儿|上的?事|的事|"
-    r"信息|内容|情况|刚才|刚刚|上次|昨天|(?:跟|和|对)你说过?的?|说过?的|告诉过?你的?|[哪什][里儿么]?|多少|几岁|多大"
+    r"关于|有关|相关|(?:那|这)(?:一)?(?:个|条|件|些|段|栏)?(?:事情?|事儿|信息|记忆|记录)?|事情|"
+    r"事儿|上的?事|的事|"
+    r"信息|内容|情况|刚才|刚刚|上次|昨天|(?:跟|和|对)你说过?的?|说过?的|告诉过?你的?|"
+    r"[哪什][里儿么]?|多少|几岁|多大"
 )
 _NAMES = {
-    **dict.fromkeys(("address", "home", "town", "city", "地址", "住址", "住处", "住哪", "住的地方"), HOME),
+    **dict.fromkeys(
+        ("address", "home", "town", "city", "地址", "住址", "住处", "住哪", "住的地方"), HOME
+    ),
     **dict.fromkeys(("job", "employer", "company", "work", "工作", "公司", "单位"), WORK),
 }
-_CLAUSE = lazy(r"\s*(?:[,;:，；：、。]|\s[-–—]\s|\b(?:and|but|because|so|although|which|does|is that|do you)\b|而且|但是?|所以|因为)\s*", re.IGNORECASE)
-_I = lazy(r"(?:(?:actually|well|so|yes|no|btw|by the way|since|when|also|oh|hi|hey)[ ,]+)*(?:i|i'm|im|i've|i'd|we|we're|my|our)\b|\W*(?:其实|那|对了|另外)?(?:我|咱)", re.IGNORECASE)
+_CLAUSE = lazy(
+    r"\s*(?:[,;:，；：、。]|\s[-–—]\s|\b(?:and|but|because|so|although|which|does|is that|"
+    r"do you)\b|而且|但是?|所以|因为)\s*",
+    re.IGNORECASE,
+)
+_I = lazy(
+    r"(?:(?:actually|well|so|yes|no|btw|by the way|since|when|also|oh|hi|hey)[ ,]+)*(?:i|i'm|"
+    r"im|i've|i'd|we|we're|my|our)\b|\W*(?:其实|那|对了|另外)?(?:我|咱)",
+    re.IGNORECASE,
+)
 _YOU = lazy(r"(?:you|you're|you've|your)\b|\W*[你您]", re.IGNORECASE)
-_HE = lazy(r"(?:he|she|they|it|his|her|their|its|this|that|the|a|an|these|those)\b|[他她它这那]|(?-i:[A-Z][a-z]+\b(?!'))", re.IGNORECASE)
+_HE = lazy(
+    r"(?:he|she|they|it|his|her|their|its|this|that|the|a|an|these|those)\b|[他她它这那]|"
+    r"(?-i:[A-Z][a-z]+\b(?!'))",
+    re.IGNORECASE,
+)
 
 
 class Fit(IntEnum):
@@ -119,7 +146,11 @@ class Text:
         found = _OF_PERSON.match(text) or _ZH_OF_PERSON.match(text)
         if found:
             person = found["person"].casefold()
-            return person[:1] not in named if _HAN.match(person) else not set(terms(person)) <= set(terms(named))
+            return (
+                person[:1] not in named
+                if _HAN.match(person)
+                else not set(terms(person)) <= set(terms(named))
+            )
         if self.memory_type == "entities" and not _OF_USER.match(text):
             return not self.words or not (
                 self.words[0] in terms(named) or named.startswith(text[:2].casefold())
@@ -152,7 +183,7 @@ class Topic:
         """True if the words of the topic are enough to know it in the turns of a conversation."""
         if self._statements:
             return len(self._statements[0].words) > 1
-        return sum(map(len, self._parts)) > 3 if self._han else len(self._terms) > 1  # noqa: PLR2004
+        return sum(map(len, self._parts)) > 3 if self._han else len(self._terms) > 1
 
     def fit(self, text: Text, *, earlier: bool = False) -> Fit:
         """Return how far a memory is what the request means."""
@@ -160,7 +191,9 @@ class Topic:
             return max(self._states(one, text) for one in self._statements)
         held = self._held(text)
         if held < 1:
-            if held >= 0.6 or (self._key and text.relation is not None and text.relation.key == self._key):  # noqa: PLR2004
+            if held >= 0.6 or (
+                self._key and text.relation is not None and text.relation.key == self._key
+            ):
                 return Fit.NONE if text.is_of_another(self._said) else Fit.WEAK
             return Fit.NONE
         if (self._is_own and self._is_another(text)) or (
@@ -179,7 +212,9 @@ class Topic:
         if _HAN.search(name):
             plain = re.sub(r"^[我的]+|[\W_]+", "", _ZH_LOOSE.sub("", simplified(name)))
             return tuple(re.sub(r"(?:标题|栏目?|分类|部分|那一|这一|下面?|里面?)+$", "", plain))
-        return tuple(t for t in terms(name) if t not in _LOOSE and t not in ("head", "section", "categori"))
+        return tuple(
+            t for t in terms(name) if t not in _LOOSE and t not in ("head", "section", "categori")
+        )
 
     def _states(self, said: Text, text: Text) -> Fit:
         if not said.words or not text.words:
@@ -207,7 +242,7 @@ class Topic:
             return held / sum(map(len, self._parts))
         there_terms = {*terms(text.text), *terms(text.section)}
         held = len(self._terms & there_terms)
-        if not held or (held < len(self._terms) and held < 2):  # noqa: PLR2004
+        if not held or (held < len(self._terms) and held < 2):
             return 0.0
         return held / len(self._terms)
 
@@ -216,7 +251,9 @@ class Topic:
             return True
         if self._han:
             last = self._parts[-1] if self._parts else ""
-            before = re.search(rf"(\w+?)的?{re.escape(last)}", simplified(text.text)) if last else None
+            before = (
+                re.search(rf"(\w+?)的?{re.escape(last)}", simplified(text.text)) if last else None
+            )
             person = before and re.search(rf"{_ZH_PERSON}\Z", before[1].removesuffix("的"))
             return bool(person) and person is not None and person[0][:1] not in self._said
         for word in terms(self._said):
@@ -262,7 +299,7 @@ def _has(part: str, text: str) -> bool:
     """Return True if a text has all characters of a Chinese part, and nearly all pairs of them."""
     if part in text:
         return True
-    if len(part) < 3 or not set(part) <= set(text):  # noqa: PLR2004
+    if len(part) < 3 or not set(part) <= set(text):
         return False
     pairs = [part[i : i + 2] for i in range(len(part) - 1)]
     return sum(pair not in text for pair in pairs) <= len(pairs) // 3

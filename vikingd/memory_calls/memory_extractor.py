@@ -15,7 +15,7 @@ import numpy as np
 from vikingd.answer.deadline import Deadline, Threads
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.extract import Extracted, MemoryKind, Proposal, Refusal
+from vikingd.domain.extract import Extracted, ExtractSource, MemoryKind, Proposal, Refusal
 from vikingd.domain.rights import Right
 from vikingd.domain.store_changes import Committed, Once
 from vikingd.domain.vector_products import product
@@ -134,10 +134,13 @@ class MemoryExtractor:
         by_rules = await self._threads.prepare(
             deadline, statements.proposals, query.session.messages, query.first
         )
-        found = await self._proposer.propose(query, by_rules, files, deadline)
-        requests = await self._threads.prepare(
-            deadline, forget_requests.read, query.session.messages, query.first
-        )
+        messages, first = query.session.messages, query.first
+        requests = await self._threads.prepare(deadline, forget_requests.read, messages, first)
+        if requests and forget_requests.are_all(messages, first):
+            reason = "the messages only ask to forget"
+            found = Extracted(ExtractSource.RULES, reason, tuple(by_rules))
+        else:
+            found = await self._proposer.propose(query, by_rules, files, deadline)
         forgets = await self._threads.read(
             deadline, decide, self._engine, query, requests, found.proposals
         )

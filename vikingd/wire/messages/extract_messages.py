@@ -74,13 +74,13 @@ def response_of(
         )
     reply.forgotten.extend(map(memories.memory_message, result.forgotten))
     for one in result.to_forget[:MAX_MEMORIES]:
-        proposal = reply.to_forget.add(
+        doubt = reply.to_forget.add(
             request=one.request.sentence[:_SHOWN],
             message=one.request.message,
             reason=one.reason,
         )
         for memory in one.memories:
-            message = proposal.memories.add()
+            message = doubt.memories.add()
             message.CopyFrom(memories.memory_message(memory))
             if message.id in new:
                 message.id = 0
