@@ -61,10 +61,9 @@ def kept_unless_named(one: StoredEntry, named: str) -> str:
 
     A memory of health goes only if the request `named` health, too.
     """
-    reason = spared(one)
-    if is_pinned(one.passage) or ("health" in reason and not _HEALTH.search(named)):
-        return reason
-    return ""
+    if is_pinned(one.passage):
+        return "it is pinned"
+    return "" if _HEALTH.search(named) else _of_health(one)
 
 
 def spared(one: StoredEntry) -> str:
@@ -76,6 +75,10 @@ def spared(one: StoredEntry) -> str:
     for heading in one.section.split(SECTION_SEPARATOR):
         if kind := _KINDS.get(heading.strip().casefold()):
             return f"it is below a heading of {kind}"
+    return _of_health(one)
+
+
+def _of_health(one: StoredEntry) -> str:
     named = re.sub(r"[_-]", " ", f"{memory_type_of(one.uri)} {one.section}")
     if word := _HEALTH.search(named) or _HEALTH.search(one.passage):
         return f"it speaks of health: {word[0]!r}"

@@ -14,6 +14,7 @@ from itertools import groupby
 
 from vikingd.domain import pace
 from vikingd.domain.extract import ForgetRequest, Meant, Proposal
+from vikingd.domain.pinned_text import is_pinned
 from vikingd.domain.rights import Right
 from vikingd.domain.search_query import SessionMessage
 from vikingd.engine import Engine
@@ -128,7 +129,7 @@ class Forgets:
 
 
 def _pinned(one: StoredEntry) -> str:
-    return kept_unless_named(one, one.passage)
+    return "it is pinned" if is_pinned(one.passage) else ""
 
 
 def decide(

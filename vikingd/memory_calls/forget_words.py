@@ -256,9 +256,9 @@ class Topic:
             )
             person = before and re.search(rf"{_ZH_PERSON}\Z", before[1].removesuffix("的"))
             return bool(person) and person is not None and person[0][:1] not in self._said
-        for word in terms(self._said):
+        for word in self._terms:
             owned = re.search(rf"\b(?!user)(\w+)'s (?:\w+ )?{re.escape(word)}", text.text, re.I)
-            if owned and owned[1].casefold() not in self._said.casefold():
+            if owned and not {*terms(owned[1]), *terms(text.text[: owned.start()])} & self._terms:
                 return True
         return False
 

@@ -110,7 +110,15 @@ class MemoryExtractor:
                 work.refuse(proposal, DROPPED)
             else:
                 self._place(proposal, work)
-        named = once(lambda done: reply(_result(work), done.revision))
+
+        def told(done: Committed) -> _T:
+            # A transaction that changes nothing has no revision of its own.
+            unchanged = not (work.memories or work.forgets.forgotten())
+            return reply(
+                _result(work), self._engine.snapshot.revision if unchanged else done.revision
+            )
+
+        named = once(told)
         while not work.is_empty:
             try:
                 await self._compare(work, deadline)
@@ -125,7 +133,7 @@ class MemoryExtractor:
                 continue
             except _DryRun:
                 break
-            return parse(done.reply) if done.reply else reply(_result(work), done.revision)
+            return parse(done.reply) if done.reply else told(done)
         return reply(_result(work), self._engine.snapshot.revision)
 
     async def _read(self, query: ExtractQuery, deadline: Deadline) -> _Work:
