@@ -13,6 +13,7 @@ import pytest
 from tests.memory.extract_helpers import asking, note, noted, session
 from tests.nodes.reader_helpers import serving
 from vikingd.client import Client, ExtractResult, InvalidField, Session
+from vikingd.domain.spoken_text import without_speaker
 
 DATA = Path(__file__).parent / "requests_to_forget.jsonl"
 LINES: list[dict[str, Any]] = [json.loads(line) for line in DATA.read_text("utf-8").splitlines()]
@@ -44,9 +45,9 @@ def know(client: Client, *texts: str, kind: str = "profile", **how: Any) -> list
 
 def ask(client: Client, *said: str | tuple[str, str], **how: Any) -> ExtractResult:
     """Extract from messages, after a dry run that must show the same and change nothing."""
-    before = known(client)
+    before = known(client), turns(client)
     shown = client.extract(session(*said), dry_run=True, **how)
-    assert known(client) == before
+    assert (known(client), turns(client)) == before
     done = client.extract(session(*said), **how)
     assert [one.id for one in shown.forgotten] == [one.id for one in done.forgotten]
     assert [one.reason for one in shown.to_forget] == [one.reason for one in done.to_forget]
@@ -54,8 +55,14 @@ def ask(client: Client, *said: str | tuple[str, str], **how: Any) -> ExtractResu
 
 
 def known(client: Client) -> dict[int, str]:
-    """Return all memories by id."""
-    return {one.id: one.text for one in client.memories()}
+    """Return all memories by id, without the turns of episodes."""
+    return {one.id: one.text for one in client.memories() if "/session-" not in one.uri}
+
+
+def turns(client: Client) -> list[str]:
+    """Return the turns of all episodes, without speaker and time."""
+    found = [one.text for one in client.memories() if "/session-" in one.uri]
+    return [without_speaker(text) for text in found]
 
 
 def gone(result: ExtractResult) -> set[int]:
@@ -89,7 +96,8 @@ def test_a_labelled_request(client: Client, line: dict[str, Any]) -> None:
     if done == "proposed":
         assert proposed(result) <= set(ids)
         assert len(proposed(result) & meant) > 1
-    assert not [one for one in line.get("unkept", []) if any(one in text for text in left.values())]
+    texts = [*left.values(), *turns(client)]
+    assert not [one for one in line.get("unkept", []) if any(one in text for text in texts)]
 
 
 # Safety: what must not be deleted.
@@ -168,6 +176,7 @@ def test_what_the_same_call_says_is_taken_back(client: Client) -> None:
         ("The user lives in Paris.", "the user asks to forget it")
     ]
     assert list(known(client).values()) == ["The user lives in Lyon."]
+    assert turns(client) == ["Scratch that, forget it. I live in Lyon."]
 
 
 def test_history_and_the_note_on_the_change_go_too(client: Client) -> None:
@@ -176,8 +185,9 @@ def test_history_and_the_note_on_the_change_go_too(client: Client) -> None:
     client.extract(session("I moved to Lyon."))
     assert sum("Paris" in text for text in known(client).values()) == 2
     result = ask(client, "Forget that I lived in Paris.", "Forget that I live in Paris.")
-    assert len(result.forgotten) == 2
+    assert len(result.forgotten) == 3
     assert list(known(client).values()) == ["The user lives in Lyon."]
+    assert turns(client) == ["I moved to Lyon."]
 
 
 def test_a_change_and_a_request_of_one_call(client: Client) -> None:
@@ -185,7 +195,10 @@ def test_a_change_and_a_request_of_one_call(client: Client) -> None:
     client.extract(session("I live in Paris."))
     result = ask(client, "I moved to Lyon. Please forget that I live in Paris.")
     assert [one.text for one in result] == ["The user lives in Lyon."]
-    assert [one.content for one in result.forgotten] == ["The user lives in Paris."]
+    assert [one.content.split(": ")[-1] for one in result.forgotten] == [
+        "The user lives in Paris.",
+        "I live in Paris.",
+    ]
     texts = list(known(client).values())
     assert "The user lives in Lyon." in texts
     assert "The user lives in Paris." not in texts
@@ -207,16 +220,16 @@ def test_a_request_without_a_match_is_told(client: Client) -> None:
 def test_a_repeated_call_gets_the_kept_reply(client: Client) -> None:
     """With the same request id nothing is decided again, also if nothing was written."""
     one, two = know(client, "The user's car is a Saab.", "The user's car is in Rome.")
-    said, how = session("Forget my car."), {"request_id": "r-1"}
-    first = client.extract(said, **how)
+    said = session("Forget my car.")
+    first = client.extract(said, request_id="r-1")
     assert proposed(first) == {one, two}
     client.forget(one)
-    assert client.extract(said, **how) == first
+    assert client.extract(said, request_id="r-1") == first
     assert set(known(client)) == {two}
     assert gone(client.extract(said, request_id="r-2")) == {two}
     assert client.extract(said, request_id="r-2").forgotten[0].id == two
     with pytest.raises(InvalidField):
-        client.extract(session("Forget my dog."), **how)
+        client.extract(session("Forget my dog."), request_id="r-1")
 
 
 def test_only_what_the_caller_may_write_is_forgotten(tmp_path: Path) -> None:
@@ -264,3 +277,54 @@ def test_a_commit_counts_the_messages_of_the_whole_session(client: Client) -> No
     client.commit(talk).result()
     talk.add("user", "Forget my passport number.")
     assert [one.message for one in client.commit(talk).result().to_forget] == [1]
+
+
+# Turns of episodes.
+
+
+def test_turns_that_say_it_are_forgotten(client: Client) -> None:
+    """The turns of earlier calls go with the fact that they say; those of other facts stay."""
+    know(client, "The user's sister's birthday is May 3.", kind="entities")
+    client.extract(
+        session(
+            "My sister's birthday is May 3.",
+            ("assistant", "Noted: your sister's birthday is May 3."),
+            "My mother's birthday is May 9.",
+            "I like tea.",
+        )
+    )
+    result = ask(client, "Please forget my sister's birthday. What is a good gift?")
+    assert [one.content.split(": ", 1)[-1] for one in result.forgotten] == [
+        "The user's sister's birthday is May 3.",
+        "My sister's birthday is May 3.",
+        "Noted: your sister's birthday is May 3.",
+    ]
+    assert turns(client) == [
+        "My mother's birthday is May 9.",
+        "I like tea.",
+        "What is a good gift?",
+    ]
+
+
+def test_a_turn_that_no_fact_says_is_forgotten_by_its_words(client: Client) -> None:
+    """One turn goes without doubt; several different ones are proposed."""
+    client.extract(session("By the way, the code of my locker was changed to 7093 by the pool."))
+    result = ask(client, "Forget the code of my locker.")
+    assert len(result.forgotten) == 1
+    assert turns(client) == []
+    client.extract(
+        session("The code of my locker at school is 1111.", "And I lost the code of my locker!")
+    )
+    result = ask(client, "Forget the code of my locker.")
+    assert (len(gone(result)), len(proposed(result))) == (0, 2)
+
+
+def test_a_long_turn_is_kept_but_for_the_sentences(client: Client) -> None:
+    """Of the messages of the call itself only the sentences that say it are left out."""
+    ask(
+        client,
+        "The bookcase is up. I live in Leeds. What wax is good for oak?",
+        ("assistant", "Beeswax. You live in Leeds, so the shop is near."),
+        "Forget that I live in Leeds. Thanks!",
+    )
+    assert turns(client) == ["The bookcase is up. What wax is good for oak?", "Beeswax.", "Thanks!"]

@@ -123,7 +123,7 @@ def test_other_words_are_no_request(said: str) -> None:
     "said", ["forget it, never mind the recipe", "算了算了，忘了吧，当我没问。"]
 )
 def test_an_idiom_means_no_statement(said: str) -> None:
-    """ "Forget it" for a task has no statement before it, so that nothing can be forgotten."""
+    """An idiom for a task has no statement before it, so that nothing can be forgotten."""
     messages = [
         SessionMessage("user", "I like jazz. Write a recipe!"),
         SessionMessage("user", said),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from vikingd.client.conversation import Session, session_message
 from vikingd.client.methods import If, method
 from vikingd.client.results import Rows, Timings
 from vikingd.client.values import (
@@ -20,7 +21,6 @@ from vikingd.client.values import (
     flat,
     many_of,
     moment,
-    session_message,
     set_fusion,
     vector_bytes,
 )
@@ -34,7 +34,6 @@ from vikingd.memory.model import SalienceParts
 from vikingd.pb import memories_pb2
 
 if TYPE_CHECKING:
-    from vikingd.client.conversation import Session
     from vikingd.client.values import Vector
 
 _NAMED = If("with a request_id", lambda request: bool(request.request_id))
@@ -195,6 +194,28 @@ class ForgetProposal:
 
 
 @dataclass(frozen=True, slots=True)
+class EpisodeTurn:
+    """A turn of an episode: the index of its message, and the id of the memory; 0: a dry run."""
+
+    message: int
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """The conversation itself.
+
+    Attributes:
+        uri: the URI of its first file.
+        turns: the turns that were written; a long one has several. Those that stood there already
+            are not among them.
+    """
+
+    uri: str
+    turns: tuple[EpisodeTurn, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ExtractResult:
     """The memories of a conversation.
 
@@ -207,6 +228,7 @@ class ExtractResult:
         degraded: the failed or missing parts of the call, each with its cause.
         forgotten: the memories that the user asked to forget, and that are gone.
         to_forget: the requests to forget that are in doubt.
+        episode: the conversation as it was written, if no model took the memories; else None.
     """
 
     memories: tuple[ExtractedMemory, ...]
@@ -217,6 +239,7 @@ class ExtractResult:
     degraded: Degraded = ()
     forgotten: tuple[Memory, ...] = ()
     to_forget: tuple[ForgetProposal, ...] = ()
+    episode: Episode | None = None
 
     def __iter__(self) -> Iterator[ExtractedMemory]:
         return iter(self.memories)

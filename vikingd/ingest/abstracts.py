@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from vikingd.domain.text import SENTENCE_END, approximate_tokens, one_line
+from vikingd.domain.sentences import sentence_ends
+from vikingd.domain.text import approximate_tokens, one_line
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter, stated
 from vikingd.ingest.kinds import Kind, comment_mark, kind_of
@@ -18,6 +19,7 @@ MAX_TITLE_BYTES = 1024
 
 _MAX_STATED = 1024  # characters of an abstract that the front matter states
 _BEGINNING = 8192
+_AHEAD = 32  # characters behind a sentence that tell whether it ends
 _PROSE_TOKENS = 8  # A shorter text is a label, a badge or a greeting.
 
 _LINK = re.compile(r"\S*://\S*")
@@ -84,12 +86,10 @@ def shorten(text: str, limit: int = MAX_ABSTRACT) -> str:
     """Return the text, cut after a sentence or else a word, to at most `limit` characters."""
     if len(text) <= limit:
         return text
-    ends = (
-        text[: end.end()].rstrip() for end in SENTENCE_END.finditer(text, limit // 4, limit + 1)
-    )
-    whole_sentences = [kept for kept in ends if len(kept) <= limit]
-    if whole_sentences:
-        return whole_sentences[-1]
+    ends = sentence_ends(text[: limit + _AHEAD])[:-1]  # The last one is only that of the slice.
+    starts = (text[:end].rstrip() for end in reversed(ends) if end > limit // 4)
+    if whole_sentences := next((kept for kept in starts if len(kept) <= limit), ""):
+        return whole_sentences
     kept, space, _ = text[: limit - 1].rpartition(" ")
     return (kept if len(kept) > limit // 2 and space else text[: limit - 1]).rstrip() + "…"
 

@@ -9,15 +9,18 @@ itself. A request that is only likely is not `sure`, so that it never deletes an
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from types import ModuleType
 
 from vikingd.domain import pace
 from vikingd.domain.extract import ForgetRequest, Meant
 from vikingd.domain.search_query import SessionMessage
-from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy
+from vikingd.domain.sentences import sentences as cut
+from vikingd.domain.text import CJK_CHARS, lazy
 from vikingd.memory import chinese_requests, english_requests
-from vikingd.memory.own_words import LEFT_OUT, own_words
+from vikingd.memory.own_words import LEFT_OUT, parts
 
 MAX_READ = 8_000
 """Characters of a message that are read."""
@@ -78,18 +81,39 @@ def are_all(messages: Sequence[SessionMessage], first: int) -> bool:
 
 def sentences(content: str) -> list[str]:
     """Return the sentences of a user's own words."""
-    own = own_words(content[:MAX_READ], private=True)
-    return [sentence for line in own.splitlines() for sentence in cut(line)]
+    own = "".join(p.text if p.is_own else LEFT_OUT for p in parts(content[:MAX_READ]))
+    return [one for line in own.replace("’", "'").splitlines() for one in cut(line)]
 
 
-def cut(line: str) -> list[str]:
-    """Return the sentences of a line."""
-    at, found = 0, []
-    for end in [*(one.end() for one in SENTENCE_END.finditer(line)), len(line)]:
-        if sentence := line[at:end].strip():
-            found.append(sentence)
-        at = end
-    return found
+def left(
+    messages: Sequence[SessionMessage], requests: Sequence[ForgetRequest]
+) -> tuple[SessionMessage, ...]:
+    """Return the messages without the sentences of requests."""
+    found = list(messages)
+    for request in requests:
+        message, asked = found[request.message], plain(request.sentence)
+        content = without(message.content, partial(_is_plain, asked))
+        found[request.message] = replace(message, content=content)
+    return tuple(found)
+
+
+def without(content: str, goes: Callable[[str], bool]) -> str:
+    """Return a message without the sentences that go; "" if no word is left."""
+    lines = []
+    for line in content.splitlines():
+        kept = [one for one in cut(line) if not goes(one)]
+        lines.append(line if len(kept) == len(cut(line)) else " ".join(kept))
+    text = "\n".join(lines)
+    return text if re.search(r"\w", text) else ""
+
+
+def plain(sentence: str) -> str:
+    """Return the form in which sentences are compared: words in lower case."""
+    return re.sub(r"[\W_]+", " ", sentence).casefold().strip()
+
+
+def _is_plain(form: str, sentence: str) -> bool:
+    return plain(sentence) == form
 
 
 def _of_message(content: str, index: int) -> Iterator[ForgetRequest]:

@@ -16,7 +16,8 @@ from typing import NamedTuple
 from vikingd.domain import pace
 from vikingd.domain.extract import MemoryKind, Proposal
 from vikingd.domain.search_query import SessionMessage
-from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, normalized
+from vikingd.domain.sentences import sentences
+from vikingd.domain.text import CJK_CHARS, lazy, normalized
 from vikingd.index.lexicon.tokens import terms
 from vikingd.memory.own_words import LEFT_OUT, own_words
 from vikingd.memory.statements import MAX_READ
@@ -307,11 +308,8 @@ def _is_of_another(clause: str) -> bool:
 def _sentences(texts: Iterable[str]) -> Iterable[str]:
     for text in texts:
         for line in text.splitlines():
-            at = 0
-            for end in SENTENCE_END.finditer(line):
-                yield line[at : end.end()].strip()
-                at = end.end()
-            yield line[at:].strip()
+            for statement in line.split("；"):
+                yield from sentences(statement)
 
 
 def _words(text: str) -> set[str]:

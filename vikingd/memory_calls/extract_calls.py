@@ -21,6 +21,7 @@ from vikingd.domain.search_query import SearchSession
 from vikingd.engine import Engine
 from vikingd.memory import places
 from vikingd.memory.change import Changing
+from vikingd.memory.episodes import Recording
 from vikingd.memory.model import Memory, MemoryScope
 from vikingd.memory.routes import Routes
 
@@ -55,13 +56,17 @@ class ToForget:
 
 @dataclass(frozen=True, slots=True)
 class ExtractResult:
-    """The memories of a conversation with their outcomes, and the refused proposals."""
+    """The memories of a conversation with their outcomes, and the refused proposals.
+
+    `episode` has the turns by their files, in order.
+    """
 
     source: ExtractSource
     reason: str
     memories: tuple[tuple[Proposal, Changing], ...]
     refused: tuple[Refusal, ...]
     degraded: Degraded
+    episode: tuple[Recording, ...] = ()
     forgotten: tuple[Memory, ...] = ()
     to_forget: tuple[ToForget, ...] = ()
 
@@ -81,7 +86,11 @@ class ExtractFiles:
     @property
     def journal(self) -> str:
         """The journal of the day of the conversation."""
-        return self._of_type(places.JOURNAL)
+        return self.journal_of(places.day_of(self._query.time, self._query.time_zone))
+
+    def journal_of(self, day: str) -> str:
+        """Return the journal of a day."""
+        return self._of_type(places.JOURNAL, day)
 
     def may_note(self) -> bool:
         """Return True if the caller may write notes on changes into the journal."""
@@ -91,19 +100,21 @@ class ExtractFiles:
         """Return the reason why no memory can be written to a file, for people; "" for none."""
         if not self._query.scope.caller.may(Right.WRITE, uri):
             return f"the caller may not write {uri}"
-        snapshot = self._engine.snapshot
-        row, above = snapshot.find(uri), snapshot.find(uris.parent(uri))
-        if (row is not None and not is_file(row)) or (above is not None and is_file(above)):
+        find, above = self._engine.snapshot.find, uris.parent(uri)
+        row = find(uri)
+        while (node := find(above)) is None and above != uris.ROOT:
+            above = uris.parent(above)
+        if (row is not None and not is_file(row)) or (node is not None and is_file(node)):
             return f"{uri} cannot be a file in the tree as it is"
         return ""
 
-    def _of_type(self, memory_type: str, *, of_agent: bool = False) -> str:
+    def _of_type(self, memory_type: str, day: str = "", *, of_agent: bool = False) -> str:
         snapshot, query = self._engine.snapshot, self._query
         return places.file_for(
             memory_type,
             query.scope,
             self._routes,
             lambda uri: snapshot.find(uri) is not None,
-            lambda: places.day_of(query.time, query.time_zone),
+            lambda: day,
             of_agent=of_agent,
         )

@@ -16,7 +16,9 @@ from vikingd.domain import pace
 from vikingd.domain.extract import ForgetRequest, Meant, Proposal
 from vikingd.domain.pinned_text import is_pinned
 from vikingd.domain.rights import Right
-from vikingd.domain.search_query import SessionMessage
+from vikingd.domain.search_query import SearchSession, SessionMessage, id_of
+from vikingd.domain.sentences import sentences
+from vikingd.domain.spoken_text import QUOTED, SAID, SPEAKERS, without_speaker
 from vikingd.engine import Engine
 from vikingd.memory import entries, forget_requests, places
 from vikingd.memory.change import Changing
@@ -328,8 +330,9 @@ class _Deciding:
         return [one for one in self._turns if topic.is_specific and _says(one, (), topic)]
 
     def _of_turns(self, request: ForgetRequest, turns: Sequence[StoredEntry]) -> None:
-        """Decide on a request that only turns of episodes fit."""
-        texts = {_plain(one.passage) for one in turns}
+        """Decide on a request that only turns fit: those of the user count, if there are any."""
+        own = [one for one in turns if not one.passage.startswith(SPEAKERS["assistant"])] or turns
+        texts = {forget_requests.plain(without_speaker(one.passage)) for one in own}
         found = [_Candidate(Text(one.passage, one.section, places.JOURNAL), one) for one in turns]
         self._done_or_doubt(request, found, is_one=len(texts) == 1)
 
@@ -343,66 +346,59 @@ class _Deciding:
         self._made.doubts.append(_Doubt(request, tuple(ranked), reason))
 
 
-def _sentences(text: str) -> list[str]:
-    return [one for line in text.splitlines() for one in forget_requests.cut(line)]
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[\W_]+", " ", text).casefold().strip()
-
-
 def _holds(turn: StoredEntry, sentence: str) -> bool:
-    return _plain(sentence) in _plain(turn.passage)
+    return forget_requests.plain(sentence) in forget_requests.plain(turn.passage)
 
 
 def _says(turn: StoredEntry, gone: Sequence[Text], topic: Topic | None) -> bool:
     """Return True if a turn says what is forgotten, as the user or as the agent says it."""
-    for sentence in _sentences(
-        re.sub(r"^.{0,40}?[:：]\s+", "", entries.said(turn.passage), count=1)
-    ):
-        for text in gone:
-            if says(sentence, text) or says(sentence, text, of_agent=True):
-                return True
+    of_agent = turn.passage.startswith(SPEAKERS["assistant"])
+    for sentence in _spoken(turn):
+        if any(says(sentence, text, of_agent=of_agent) for text in gone):
+            return True
         if topic is not None and topic.is_specific and topic.fit(Text(sentence)) >= Fit.MORE:
             return True
     return False
 
 
-def remaining(
-    messages: Sequence[SessionMessage], first: int, forgets: Forgets
-) -> tuple[SessionMessage, ...]:
-    """Return the messages as an episode may keep them; "" is the content of one that goes wholly.
+def _spoken(turn: StoredEntry) -> list[str]:
+    """Return the sentences of a turn, without those that its speaker quotes."""
+    lines = without_speaker(entries.said(turn.passage)).splitlines()
+    own = (line.removeprefix(SAID) for line in lines if not line.startswith(QUOTED))
+    return [sentence for line in own for sentence in sentences(line)]
+
+
+def remaining(session: SearchSession, first: int, forgets: Forgets) -> SearchSession:
+    """Return a session as an episode may keep it; a message that goes wholly has no content.
 
     The sentences that say what is forgotten are left out, and so are the requests themselves if
-    they repeat it.
+    they repeat it. The name stays.
     """
     if not forgets.requests:
-        return tuple(messages)
-    return tuple(
+        return session
+    messages = tuple(
         replace(one, content=_without(one, i, forgets)) if i >= first else one
-        for i, one in enumerate(messages)
+        for i, one in enumerate(session.messages)
     )
+    return replace(session, messages=messages, id=session.id or id_of(session.messages[0]))
 
 
 def _without(message: SessionMessage, index: int, forgets: Forgets) -> str:
-    asked = {_plain(one.sentence) for one in forgets.requests if one.topic and one.message == index}
-    said = {_plain(one) for one in forgets.said}
-    left, is_cut = [], False
-    for line in message.content.splitlines():
-        kept = []
-        for sentence in _sentences(line):
-            plain = _plain(sentence)
-            goes = plain in asked or plain in said
-            for request, gone in forgets.taken_back:
-                goes = goes or (
-                    index <= request.message
-                    and says(sentence, gone, of_agent=message.role != "user")
-                )
-            if not goes:
-                kept.append(sentence)
-            is_cut = is_cut or goes
-        left.append(" ".join(kept))
-    if not is_cut:
-        return message.content
-    text = "\n".join(left).strip()
-    return text if re.search(r"\w", text) else ""
+    asked = {
+        forget_requests.plain(one.sentence)
+        for one in forgets.requests
+        if one.topic and one.message == index
+    } | {forget_requests.plain(one) for one in forgets.said}
+    gone = [text for request, text in forgets.taken_back if index <= request.message]
+    done = [one for one, _ in forgets.taken_back if one.topic and index <= one.message]
+    topics = [Topic(one) for one in dict.fromkeys(done)]
+
+    def goes(sentence: str) -> bool:
+        of_agent = message.role != "user"
+        return (
+            forget_requests.plain(sentence) in asked
+            or any(says(sentence, text, of_agent=of_agent) for text in gone)
+            or any(topic.is_in(sentence) for topic in topics)
+        )
+
+    return forget_requests.without(message.content, goes)

@@ -185,6 +185,16 @@ class Topic:
             return len(self._statements[0].words) > 1
         return sum(map(len, self._parts)) > 3 if self._han else len(self._terms) > 1
 
+    def is_in(self, sentence: str) -> bool:
+        """Return True if a sentence has all words of the topic."""
+        text = Text(sentence)
+        if not self._statements:
+            return self._held(text) == 1
+        said = self._statements[0].words
+        if _HAN.search(self._said):
+            return "".join(said) in "".join(text.words)
+        return bool(said) and set(said) <= set(text.words)
+
     def fit(self, text: Text, *, earlier: bool = False) -> Fit:
         """Return how far a memory is what the request means."""
         if self._statements:

@@ -20,14 +20,14 @@ from vikingd.domain.rights import Right
 from vikingd.domain.store_changes import Committed, Once
 from vikingd.domain.vector_products import product
 from vikingd.engine import Engine
-from vikingd.memory import entries, forget_requests, places, statements
+from vikingd.memory import entries, episodes, forget_requests, places, statements
 from vikingd.memory.change import Changing, FileChanged, NoPlace, Noting
 from vikingd.memory.model import Remembered, Rewritten
 from vikingd.memory.routes import Routes
 from vikingd.memory.series import Rewrite, Series
 from vikingd.memory_calls import evidence
 from vikingd.memory_calls.extract_calls import ExtractFiles, ExtractQuery, ExtractResult
-from vikingd.memory_calls.forget_in_talk import DROPPED, Forgets, decide
+from vikingd.memory_calls.forget_in_talk import DROPPED, Forgets, decide, remaining
 from vikingd.memory_calls.proposer import Proposer
 from vikingd.memory_calls.rememberer import Rememberer
 from vikingd.models.extract.extractor import Extractor
@@ -45,6 +45,8 @@ class _Work:
     refused: list[Refusal]
     memories: list[tuple[Proposal, Changing]] = field(default_factory=list)
     notes: list[Noting] = field(default_factory=list)
+    episode: list[episodes.Recording] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
     degraded: dict[Degradation, None] = field(default_factory=dict)
     forgets: Forgets = field(default_factory=Forgets)
 
@@ -55,7 +57,7 @@ class _Work:
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to write."""
-        return not (self.memories or self.forgets.requests)
+        return not (self.memories or self.episode or self.forgets.requests)
 
 
 class _DryRun(Exception):
@@ -63,7 +65,7 @@ class _DryRun(Exception):
 
 
 class MemoryExtractor:
-    """Answers Extract."""
+    """Answers Extract; without a model it keeps the conversation too, if `episodes` is set."""
 
     def __init__(
         self,
@@ -72,8 +74,11 @@ class MemoryExtractor:
         routes: Routes,
         rememberer: Rememberer,
         extractor: Extractor,
+        *,
+        episodes: bool,
     ) -> None:
         self._engine = engine
+        self._keeps_episodes = episodes
         self._threads = threads
         self._routes = routes
         self._rememberer = rememberer
@@ -110,13 +115,11 @@ class MemoryExtractor:
                 work.refuse(proposal, DROPPED)
             else:
                 self._place(proposal, work)
+        if self._keeps_episodes and work.found.source is ExtractSource.RULES:
+            await self._place_turns(work, deadline)
 
         def told(done: Committed) -> _T:
-            # A transaction that changes nothing has no revision of its own.
-            unchanged = not (work.memories or work.forgets.forgotten())
-            return reply(
-                _result(work), self._engine.snapshot.revision if unchanged else done.revision
-            )
+            return reply(_result(work), self._revision(work, done))
 
         named = once(told)
         while not work.is_empty:
@@ -139,11 +142,10 @@ class MemoryExtractor:
     async def _read(self, query: ExtractQuery, deadline: Deadline) -> _Work:
         """Read the messages by the rules, and ask for proposals."""
         files = ExtractFiles(self._engine, self._routes, query)
-        by_rules = await self._threads.prepare(
-            deadline, statements.proposals, query.session.messages, query.first
-        )
         messages, first = query.session.messages, query.first
         requests = await self._threads.prepare(deadline, forget_requests.read, messages, first)
+        other = forget_requests.left(messages, requests)
+        by_rules = await self._threads.prepare(deadline, statements.proposals, other, first)
         if requests and forget_requests.are_all(messages, first):
             reason = "the messages only ask to forget"
             found = Extracted(ExtractSource.RULES, reason, tuple(by_rules))
@@ -153,6 +155,13 @@ class MemoryExtractor:
             deadline, decide, self._engine, query, requests, found.proposals
         )
         return _Work(query, files, found, list(found.refused), forgets=forgets)
+
+    def _revision(self, work: _Work, done: Committed) -> int:
+        """Return the revision of the writes. A transaction that changes nothing has none."""
+        is_changed = (
+            work.memories or work.forgets.forgotten() or any(one.written for one in work.episode)
+        )
+        return done.revision if is_changed else self._engine.snapshot.revision
 
     def _place(self, proposal: Proposal, work: _Work) -> None:
         """Give a proposal its file, or refuse it."""
@@ -179,6 +188,22 @@ class MemoryExtractor:
         )
         work.memories.append((proposal, made))
 
+    async def _place_turns(self, work: _Work, deadline: Deadline) -> None:
+        """Give the turns of the conversation their files, or leave them out with a reason."""
+        query, files = work.query, work.files
+        kept = remaining(query.session, query.first, work.forgets)
+        given = (kept, query.first, query.time, query.time_zone)
+        said = await self._threads.prepare(deadline, episodes.read, *given)
+        for day, turns in said.days():
+            uri = episodes.file_beside(files.journal_of(day), said.name)
+            if reason := files.refusal(uri):
+                work.reasons.append(f"turns are left out: {reason}")
+            else:
+                caller = query.scope.caller
+                work.episode.append(episodes.Recording(uri, day, turns, query.now, caller))
+        if said.left_out:
+            work.reasons.append(f"left out of the episode: {', '.join(said.left_out)}")
+
     def _may_replace(self, text: str) -> Callable[[bytes, bytes, str], bool]:
         least = evidence.CONTRADICTS.get(self._engine.embedding.model)
 
@@ -196,6 +221,9 @@ class MemoryExtractor:
         for _, one in work.memories:
             notes = await self._rememberer.compare(one, deadline)
             work.degraded.update(dict.fromkeys(notes))
+        for turns in work.episode:
+            series, known = await self._rememberer.series(turns.uri, deadline)
+            await self._threads.prepare(deadline, turns.compare, series, known)
 
 
 def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
@@ -210,6 +238,7 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
             note = Noting(journal, title, one, query.time, query.now, query.scope.caller)
             work.notes.append(note)
             found.append((journal, note))
+    found += ((turns.uri, turns) for turns in work.episode)
     found += work.forgets.rewrites()
     if query.dry_run:
         found.append((journal, _undo))
@@ -227,12 +256,15 @@ def _result(work: _Work) -> ExtractResult:
     reasons = [found.reason, *(f"a change is not noted: {why}" for why in skipped)]
     if not work.files.may_note() and any(one.did is Remembered.REPLACED for one in outcomes):
         reasons.append("changes are not noted: the caller may not write the journal")
+    reasons += work.reasons
+    reasons += (f"turns are left out: {one.skipped}" for one in work.episode if one.skipped)
     return ExtractResult(
         found.source,
         "; ".join(reasons),
         tuple(work.memories),
         tuple(work.refused),
         degraded,
+        tuple(work.episode),
         work.forgets.forgotten(),
         work.forgets.to_forget(work.memories, found.proposals),
     )

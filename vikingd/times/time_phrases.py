@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 
+from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import lazy, normalized
 from vikingd.times import chinese_times, english_times
 from vikingd.times.calendar_spans import Calendar, Days, month_of, shifted
@@ -32,11 +34,7 @@ _TITLES = lazy(
     r"\"[^\"]{0,99}\"|“[^”]{0,99}”|‘[^’]{0,99}’(?!\w)|«[^»]{0,99}»|`[^`]{0,99}`"
     r"|《[^》]{0,99}》|〈[^〉]{0,99}〉|「[^」]{0,99}」|『[^』]{0,99}』"
 )
-# A full stop ends a sentence before a space, but not in a date or a title: Dec. 3, 26.11., Mr.
-_SENTENCES = lazy(
-    r"(?:[^.!?。！？\n]|[.!?](?=\w|[.!?]|\s*\d)|(?<=\d)\.(?=\s)|(?<=\b[md]r)\.|(?<=\bmrs)\.)+"
-    r"[.!?。！？]*"
-)
+_LINE_END = lazy(r"\n\s*")
 # A statement about what was said asks with the question after it.
 _ASKS = lazy(
     r"[?？]\W*$|[吗呢]\W*$"
@@ -139,7 +137,7 @@ def spans(question: str, now: datetime) -> tuple[Span, ...]:
     folded = _folded(question)
     cased = question not in (question.lower(), question.upper())
     found: list[Span] = []
-    for start, end in _asking(folded):
+    for start, end in _asking(question, folded):
         sentence = _Sentence(start, question[start:end], folded[start:end], cased)
         found += _joined(sentence, list(_phrases(sentence, now)), now.date())
     return tuple(found)
@@ -184,9 +182,11 @@ def _same_length(character: str) -> str:
     return folded if len(folded) == 1 else character
 
 
-def _asking(folded: str) -> list[tuple[int, int]]:
+def _asking(question: str, folded: str) -> list[tuple[int, int]]:
     """Return the places of the sentences that ask; of all sentences if none does."""
-    places = [match.span() for match in _SENTENCES.finditer(folded)]
+    written = _TITLES.sub(lambda match: "\0" * len(match[0]), question)  # Capitals tell ends.
+    lines = (found.end() for found in _LINE_END.finditer(folded))
+    places = list(pairwise(sorted({0, *lines, *sentence_ends(written)})))
     asking = [(start, end) for start, end in places if _ASKS.search(folded[start:end])]
     return asking or places
 

@@ -49,7 +49,12 @@ class MemoriesService:
         self._recaller = Recaller(engine, vectors, self._routes, most_bytes)
         self._rememberer = Rememberer(engine, threads, defaults.same_meaning)
         self._extractor = MemoryExtractor(
-            engine, threads, self._routes, self._rememberer, extractor
+            engine,
+            threads,
+            self._routes,
+            self._rememberer,
+            extractor,
+            episodes=defaults.episodes,
         )
         self._forgetter = Forgetter(engine, messages.salience_of(defaults))
 

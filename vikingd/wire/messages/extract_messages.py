@@ -35,6 +35,12 @@ def query_of(request: memories_pb2.ExtractRequest, caller: Caller) -> ExtractQue
     said = now if given is None else given
     zone = memories.time_zone(request.time_zone)
     places.day_of(said, zone)  # each memory may go to the journal of its day
+    for i, message in enumerate(session.messages):
+        if message.time is not None:
+            try:
+                places.day_of(message.time, zone)
+            except InvalidField as error:
+                raise error.below(f"session.messages[{i}]") from None
     scope = memories.one_scope(request.scope, caller)
     return ExtractQuery(session, request.first, scope, said, zone, now, request.dry_run)
 
@@ -72,6 +78,10 @@ def response_of(
             evidence=refusal.evidence,
             reason=refusal.reason,
         )
+    for recording in result.episode:
+        reply.episode.uri = reply.episode.uri or recording.uri
+        for message, id_ in recording.written:
+            reply.episode.turns.add(message=message, id=0 if dry_run else id_)
     reply.forgotten.extend(map(memories.memory_message, result.forgotten))
     for one in result.to_forget[:MAX_MEMORIES]:
         doubt = reply.to_forget.add(
@@ -80,8 +90,7 @@ def response_of(
             reason=one.reason,
         )
         for memory in one.memories:
-            message = doubt.memories.add()
-            message.CopyFrom(memories.memory_message(memory))
-            if message.id in new:
-                message.id = 0
+            found = memories.memory_message(memory)
+            found.id = 0 if found.id in new else found.id
+            doubt.memories.append(found)
     return reply
