@@ -176,7 +176,7 @@ def test_what_the_same_call_says_is_taken_back(client: Client) -> None:
         ("The user lives in Paris.", "the user asks to forget it")
     ]
     assert list(known(client).values()) == ["The user lives in Lyon."]
-    assert turns(client) == ["Scratch that, forget it. I live in Lyon."]
+    assert turns(client) == ["I live in Lyon."]
 
 
 def test_history_and_the_note_on_the_change_go_too(client: Client) -> None:
@@ -299,9 +299,9 @@ def test_turns_that_say_it_are_forgotten(client: Client) -> None:
         "My sister's birthday is May 3.",
         "Noted: your sister's birthday is May 3.",
     ]
-    assert turns(client) == [
-        "My mother's birthday is May 9.",
+    assert sorted(turns(client)) == [
         "I like tea.",
+        "My mother's birthday is May 9.",
         "What is a good gift?",
     ]
 

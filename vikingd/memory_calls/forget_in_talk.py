@@ -371,8 +371,8 @@ def _spoken(turn: StoredEntry) -> list[str]:
 def remaining(session: SearchSession, first: int, forgets: Forgets) -> SearchSession:
     """Return a session as an episode may keep it; a message that goes wholly has no content.
 
-    The sentences that say what is forgotten are left out, and so are the requests themselves if
-    they repeat it. The name stays.
+    The sentences that say what is forgotten are left out, and so are the requests, which may repeat
+    it. The name stays.
     """
     if not forgets.requests:
         return session
@@ -387,7 +387,7 @@ def _without(message: SessionMessage, index: int, forgets: Forgets) -> str:
     asked = {
         forget_requests.plain(one.sentence)
         for one in forgets.requests
-        if one.topic and one.message == index
+        if one.message == index and (one.sure or one.topic)
     } | {forget_requests.plain(one) for one in forgets.said}
     gone = [text for request, text in forgets.taken_back if index <= request.message]
     done = [one for one, _ in forgets.taken_back if one.topic and index <= one.message]
