@@ -177,6 +177,23 @@ class RefusedMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetProposal:
+    """A request of the user to forget that is in doubt; nothing was forgotten.
+
+    Attributes:
+        request: the request in the user's words.
+        message: the index of its message.
+        memories: the memories that it may mean, the most likely first; `forget` takes their ids.
+        reason: the reason for the doubt, for people.
+    """
+
+    request: str
+    message: int
+    memories: tuple[Memory, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class EpisodeTurn:
     """A turn of an episode: the index of its message, and the id of the memory; 0: a dry run."""
 
@@ -209,6 +226,8 @@ class ExtractResult:
         reason: the reason for the source, and the parts that were left out, for people.
         revision: the memories are visible from this revision on.
         degraded: the failed or missing parts of the call, each with its cause.
+        forgotten: the memories that the user asked to forget, and that are gone.
+        to_forget: the requests to forget that are in doubt.
         episode: the conversation as it was written, if no model took the memories; else None.
     """
 
@@ -218,6 +237,8 @@ class ExtractResult:
     reason: str
     revision: int
     degraded: Degraded = ()
+    forgotten: tuple[Memory, ...] = ()
+    to_forget: tuple[ForgetProposal, ...] = ()
     episode: Episode | None = None
 
     def __iter__(self) -> Iterator[ExtractedMemory]:

@@ -296,13 +296,21 @@ class Forgetting:
         wanted: the entries to remove by id.
         unchanged: keep an entry that is spared, or that has been reinforced since `wanted` was
             read.
+        spares: returns the reason why an unchanged entry is spared, "" for none.
 
     Attributes:
         gone: ids of the removed entries, set by the committed call.
     """
 
-    def __init__(self, wanted: Mapping[int, Entry], *, unchanged: bool) -> None:
+    def __init__(
+        self,
+        wanted: Mapping[int, Entry],
+        *,
+        unchanged: bool,
+        spares: Callable[[StoredEntry], str] = spared,
+    ) -> None:
         self._wanted = wanted
+        self._spares = spares
         self._unchanged = unchanged
         self.gone: set[int] = set()
 
@@ -336,7 +344,7 @@ class Forgetting:
         if wanted is None or not self._unchanged:
             return wanted is not None
         said = (one.entry.reinforcement, one.entry.time)
-        return said == (wanted.reinforcement, wanted.time) and not spared(one)
+        return said == (wanted.reinforcement, wanted.time) and not self._spares(one)
 
 
 def _says_nothing(uri: str, content: str) -> bool:

@@ -17,12 +17,13 @@ from vikingd.domain.extract import Extracted, ExtractSource, MemoryKind, Proposa
 from vikingd.domain.rights import Right
 from vikingd.domain.store_changes import Committed, Once
 from vikingd.engine import Engine
-from vikingd.memory import entries, episodes, places, statements
+from vikingd.memory import entries, episodes, forget_requests, places, statements
 from vikingd.memory.change import Changing, FileChanged, NoPlace, Noting
 from vikingd.memory.model import Remembered, Rewritten
 from vikingd.memory.routes import Routes
 from vikingd.memory.series import Rewrite, Series
 from vikingd.memory_calls.extract_calls import ExtractFiles, ExtractQuery, ExtractResult
+from vikingd.memory_calls.forget_in_talk import DROPPED, Forgets, decide, remaining
 from vikingd.memory_calls.proposer import Proposer
 from vikingd.memory_calls.rememberer import Rememberer
 from vikingd.models.extract.extractor import Extractor
@@ -43,6 +44,7 @@ class _Work:
     episode: list[episodes.Recording] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     degraded: dict[Degradation, None] = field(default_factory=dict)
+    forgets: Forgets = field(default_factory=Forgets)
 
     def refuse(self, proposal: Proposal, reason: str) -> None:
         """Refuse a proposal."""
@@ -51,7 +53,7 @@ class _Work:
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to write."""
-        return not (self.memories or self.episode)
+        return not (self.memories or self.episode or self.forgets.requests)
 
 
 class _DryRun(Exception):
@@ -104,11 +106,18 @@ class MemoryExtractor:
             InvalidField: a file cannot hold a memory.
         """
         work = await self._read(query, deadline)
-        for proposal in work.found.proposals:
-            self._place(proposal, work)
+        for number, proposal in enumerate(work.found.proposals):
+            if number in work.forgets.dropped:
+                work.refuse(proposal, DROPPED)
+            else:
+                self._place(proposal, work)
         if self._keeps_episodes and work.found.source is ExtractSource.RULES:
             await self._place_turns(work, deadline)
-        named = once(lambda done: reply(_result(work), done.revision))
+
+        def told(done: Committed) -> _T:
+            return reply(_result(work), self._revision(work, done))
+
+        named = once(told)
         while not work.is_empty:
             try:
                 await self._compare(work, deadline)
@@ -123,18 +132,33 @@ class MemoryExtractor:
                 continue
             except _DryRun:
                 break
-            return parse(done.reply) if done.reply else reply(_result(work), done.revision)
+            return parse(done.reply) if done.reply else told(done)
         return reply(_result(work), self._engine.snapshot.revision)
 
     async def _read(self, query: ExtractQuery, deadline: Deadline) -> _Work:
         """Read the messages by the rules, and ask for proposals."""
         files = ExtractFiles(self._engine, self._routes, query)
-        by_rules = await self._threads.prepare(
-            deadline, statements.proposals, query.session.messages, query.first
-        )
+        messages, first = query.session.messages, query.first
         notes: dict[Degradation, None] = {}
-        found = await self._proposer.propose(query, by_rules, files, notes, deadline)
-        return _Work(query, files, found, list(found.refused), degraded=notes)
+        requests = await self._threads.prepare(deadline, forget_requests.read, messages, first)
+        other = forget_requests.left(messages, requests)
+        by_rules = await self._threads.prepare(deadline, statements.proposals, other, first)
+        if requests and forget_requests.are_all(messages, first):
+            reason = "the messages only ask to forget"
+            found = Extracted(ExtractSource.RULES, reason, tuple(by_rules))
+        else:
+            found = await self._proposer.propose(query, by_rules, files, notes, deadline)
+        forgets = await self._threads.read(
+            deadline, decide, self._engine, query, requests, found.proposals
+        )
+        return _Work(query, files, found, list(found.refused), degraded=notes, forgets=forgets)
+
+    def _revision(self, work: _Work, done: Committed) -> int:
+        """Return the revision of the writes. A transaction that changes nothing has none."""
+        is_changed = (
+            work.memories or work.forgets.forgotten() or any(one.written for one in work.episode)
+        )
+        return done.revision if is_changed else self._engine.snapshot.revision
 
     def _place(self, proposal: Proposal, work: _Work) -> None:
         """Give a proposal its file, or refuse it."""
@@ -164,7 +188,8 @@ class MemoryExtractor:
     async def _place_turns(self, work: _Work, deadline: Deadline) -> None:
         """Give the turns of the conversation their files, or leave them out with a reason."""
         query, files = work.query, work.files
-        given = (query.session, query.first, query.time, query.time_zone)
+        kept = remaining(query.session, query.first, work.forgets)
+        given = (kept, query.first, query.time, query.time_zone)
         said = await self._threads.prepare(deadline, episodes.read, *given)
         for day, turns in said.days():
             uri = episodes.file_beside(files.journal_of(day), said.name)
@@ -203,6 +228,7 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
             work.notes.append(note)
             found.append((journal, note))
     found += ((turns.uri, turns) for turns in work.episode)
+    found += work.forgets.rewrites()
     if query.dry_run:
         found.append((found[-1][0], _undo))
     return found
@@ -229,6 +255,8 @@ def _result(work: _Work) -> ExtractResult:
         tuple(work.refused),
         degraded,
         tuple(work.episode),
+        work.forgets.forgotten(),
+        work.forgets.to_forget(work.memories, found.proposals),
     )
 
 
