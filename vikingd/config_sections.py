@@ -113,6 +113,8 @@ class Recall(_Section):
     half_life_days: float = Field(default=30.0, ge=0.001, le=1e6)
     # The cosine of a repeated memory; 0: calibrated for the model, and by words.
     same_meaning: float = Field(default=0.0, ge=0, le=1)
+    # An Extract without a model keeps the turns of the conversation, too.
+    episodes: bool = True
     routes: tuple[Route, ...] = DEFAULT_ROUTES
 
     @model_validator(mode="after")

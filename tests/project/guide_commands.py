@@ -204,6 +204,7 @@ DEEP: dict[str, str] = {
     _BENCH + "extraction --datasets DIR": _BENCH + "extraction --datasets {sets}",
     _BENCH + "latency": "{} --nodes 300 --seconds .05",
     _BENCH + "latency --nodes 10000 100000": "{} --nodes 300 --seconds .05 --only find_exact",
+    _BENCH + "life": "{} --provider none",
     _BENCH + "nodes --postgres URL": _BENCH + "nodes --postgres {postgres} --nodes 300 --seconds 1",
     _BENCH + "nodes --nodes 10000 100000 --postgres URL": (
         _BENCH + "nodes --nodes 300 --postgres {postgres} --starts"

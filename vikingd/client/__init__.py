@@ -84,6 +84,8 @@ from vikingd.client.conversation import Session
 from vikingd.client.documents import Document, context_input
 from vikingd.client.importing import ImportSummary
 from vikingd.client.memory_calls import (
+    Episode,
+    EpisodeTurn,
     ExtractedMemory,
     ExtractResult,
     ForgetResult,
@@ -155,7 +157,8 @@ __all__ = [
     "ClientError", "Confidence", "Context", "ContextItem", "ContextOrder", "ContextPassage",
     "ContextType", "Corrupt", "CreatedKey", "DeadlinePassed", "Degradation", "DegradationReason",
     "DeleteResult", "DeletedTenant", "DiskFull", "Document", "Draft", "DropReason", "DroppedPiece",
-    "EmbedderFailed", "EmbedderRefused", "EmbedderStats", "EmbedderTimedOut", "Entry",
+    "EmbedderFailed", "EmbedderRefused", "EmbedderStats", "EmbedderTimedOut", "Entry", "Episode",
+    "EpisodeTurn",
     "ExtractResult", "ExtractSource", "ExtractedMemory", "Failure", "FieldViolation", "FindResult",
     "FindTrace", "ForgetResult", "GlobEntry", "Grant", "GrepMatch", "HistoryLost", "ImportSummary",
     "Include", "IndexStats", "Internal", "InvalidField", "ItemTrace", "Key", "KeyList", "Levels",

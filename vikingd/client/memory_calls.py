@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from vikingd.client.conversation import Session, session_message
 from vikingd.client.methods import If, method
 from vikingd.client.results import Rows, Timings
 from vikingd.client.values import (
@@ -20,7 +21,6 @@ from vikingd.client.values import (
     flat,
     many_of,
     moment,
-    session_message,
     set_fusion,
     vector_bytes,
 )
@@ -34,7 +34,6 @@ from vikingd.memory.model import SalienceParts
 from vikingd.pb import memories_pb2
 
 if TYPE_CHECKING:
-    from vikingd.client.conversation import Session
     from vikingd.client.values import Vector
 
 _NAMED = If("with a request_id", lambda request: bool(request.request_id))
@@ -178,6 +177,28 @@ class RefusedMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class EpisodeTurn:
+    """A turn of an episode: the index of its message, and the id of the memory; 0: a dry run."""
+
+    message: int
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """The conversation itself.
+
+    Attributes:
+        uri: the URI of its first file.
+        turns: the turns that were written; a long one has several. Those that stood there already
+            are not among them.
+    """
+
+    uri: str
+    turns: tuple[EpisodeTurn, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ExtractResult:
     """The memories of a conversation.
 
@@ -188,6 +209,7 @@ class ExtractResult:
         reason: the reason for the source, and the parts that were left out, for people.
         revision: the memories are visible from this revision on.
         degraded: the failed or missing parts of the call, each with its cause.
+        episode: the conversation as it was written, if no model took the memories; else None.
     """
 
     memories: tuple[ExtractedMemory, ...]
@@ -196,6 +218,7 @@ class ExtractResult:
     reason: str
     revision: int
     degraded: Degraded = ()
+    episode: Episode | None = None
 
     def __iter__(self) -> Iterator[ExtractedMemory]:
         return iter(self.memories)

@@ -37,8 +37,8 @@ def extract(
             "--session",
             parser=_conversation,
             metavar="FILE",
-            help='The conversation: {"summary": "...", "messages": [{"role": "user", '
-            '"content": "..."}]}; - reads stdin.',
+            help='The conversation: {"id": "...", "summary": "...", "messages": [{"role": "user", '
+            '"content": "...", "time": "..."}]}; - reads stdin.',
         ),
     ],
     first: Annotated[
@@ -70,11 +70,14 @@ def extract(
         shown.append(_refused(reply.refused))
     done = "would write" if dry_run else "wrote"
     source = render.value_name(memories_pb2.ExtractSource, reply.source)
+    turns = f" and {len(reply.episode.turns)} turns" if reply.HasField("episode") else ""
     line = Text(
-        f"{done} {len(reply.memories)} memories, refused {len(reply.refused)}; {source}, "
+        f"{done} {len(reply.memories)} memories{turns}, refused {len(reply.refused)}; {source}, "
         f"revision {reply.revision}",
         "dim",
     )
+    if reply.episode.turns:
+        line.append(f"\nthe conversation: {reply.episode.uri}")
     line.append(f"\n{reply.reason}")
     line.append_text(render.degraded_lines(reply.degraded))
     session.show(reply, *shown, footer=line)

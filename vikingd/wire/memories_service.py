@@ -9,8 +9,9 @@ from vikingd.domain.answers import Stage
 from vikingd.domain.store_changes import Committed
 from vikingd.engine import Engine
 from vikingd.memory.model import RecallResult
+from vikingd.memory_calls.extract_calls import ExtractResult
 from vikingd.memory_calls.forget import Forgetter
-from vikingd.memory_calls.memory_extractor import ExtractResult, MemoryExtractor
+from vikingd.memory_calls.memory_extractor import MemoryExtractor
 from vikingd.memory_calls.recaller import Recaller
 from vikingd.memory_calls.rememberer import RememberCall, Rememberer
 from vikingd.models.extract.extractor import Extractor
@@ -48,7 +49,12 @@ class MemoriesService:
         self._recaller = Recaller(engine, vectors, self._routes, most_bytes)
         self._rememberer = Rememberer(engine, threads, defaults.same_meaning)
         self._extractor = MemoryExtractor(
-            engine, threads, self._routes, self._rememberer, extractor
+            engine,
+            threads,
+            self._routes,
+            self._rememberer,
+            extractor,
+            episodes=defaults.episodes,
         )
         self._forgetter = Forgetter(engine, messages.salience_of(defaults))
 

@@ -9,7 +9,7 @@ from vikingd.domain.extract import MAX_MEMORIES
 from vikingd.domain.rights import Caller
 from vikingd.memory import places
 from vikingd.memory.model import Remembered
-from vikingd.memory_calls.memory_extractor import ExtractQuery, ExtractResult
+from vikingd.memory_calls.extract_calls import ExtractQuery, ExtractResult
 from vikingd.pb import memories_pb2
 from vikingd.wire.messages import decode
 from vikingd.wire.messages import memory_messages as memories
@@ -35,6 +35,12 @@ def query_of(request: memories_pb2.ExtractRequest, caller: Caller) -> ExtractQue
     said = now if given is None else given
     zone = memories.time_zone(request.time_zone)
     places.day_of(said, zone)  # each memory may go to the journal of its day
+    for i, message in enumerate(session.messages):
+        if message.time is not None:
+            try:
+                places.day_of(message.time, zone)
+            except InvalidField as error:
+                raise error.below(f"session.messages[{i}]") from None
     scope = memories.one_scope(request.scope, caller)
     return ExtractQuery(session, request.first, scope, said, zone, now, request.dry_run)
 
@@ -72,4 +78,8 @@ def response_of(
             evidence=refusal.evidence,
             reason=refusal.reason,
         )
+    for recording in result.episode:
+        reply.episode.uri = reply.episode.uri or recording.uri
+        for message, id_ in recording.written:
+            reply.episode.turns.add(message=message, id=0 if dry_run else id_)
     return reply

@@ -1,0 +1,102 @@
+"""The query and the result of Extract, and the files that its memories go to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from viking_kernels.arrays import is_file
+
+from vikingd.domain import uri as uris
+from vikingd.domain.answers import Degraded
+from vikingd.domain.extract import OF_AGENT, ExtractSource, MemoryKind, Proposal, Refusal
+from vikingd.domain.rights import Right
+from vikingd.domain.search_query import SearchSession
+from vikingd.engine import Engine
+from vikingd.memory import places
+from vikingd.memory.change import Changing
+from vikingd.memory.episodes import Recording
+from vikingd.memory.model import MemoryScope
+from vikingd.memory.routes import Routes
+
+TYPES = {kind: kind.name.lower() for kind in MemoryKind} | {MemoryKind.EVENTS: places.JOURNAL}
+"""The types of memories by kind, see Remember."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractQuery:
+    """A checked extraction; ExtractRequest in the proto documents each field.
+
+    `time` and `now` are in microseconds.
+    """
+
+    session: SearchSession
+    first: int
+    scope: MemoryScope
+    time: int
+    time_zone: str
+    now: int
+    dry_run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractResult:
+    """The memories of a conversation with their outcomes, and the refused proposals.
+
+    `episode` has the turns by their files, in order.
+    """
+
+    source: ExtractSource
+    reason: str
+    memories: tuple[tuple[Proposal, Changing], ...]
+    refused: tuple[Refusal, ...]
+    degraded: Degraded
+    episode: tuple[Recording, ...] = ()
+
+
+class ExtractFiles:
+    """The files for the memories of one call, as the newest snapshot has them."""
+
+    def __init__(self, engine: Engine, routes: Routes, query: ExtractQuery) -> None:
+        self._engine = engine
+        self._routes = routes
+        self._query = query
+
+    def of(self, kind: MemoryKind) -> str:
+        """Return the file for memories of a kind."""
+        return self._of_type(TYPES[kind], of_agent=kind in OF_AGENT)
+
+    @property
+    def journal(self) -> str:
+        """The journal of the day of the conversation."""
+        return self.journal_of(places.day_of(self._query.time, self._query.time_zone))
+
+    def journal_of(self, day: str) -> str:
+        """Return the journal of a day."""
+        return self._of_type(places.JOURNAL, day)
+
+    def may_note(self) -> bool:
+        """Return True if the caller may write notes on changes into the journal."""
+        return not self.refusal(self.journal)
+
+    def refusal(self, uri: str) -> str:
+        """Return the reason why no memory can be written to a file, for people; "" for none."""
+        if not self._query.scope.caller.may(Right.WRITE, uri):
+            return f"the caller may not write {uri}"
+        find, above = self._engine.snapshot.find, uris.parent(uri)
+        row = find(uri)
+        while (node := find(above)) is None and above != uris.ROOT:
+            above = uris.parent(above)
+        if (row is not None and not is_file(row)) or (node is not None and is_file(node)):
+            return f"{uri} cannot be a file in the tree as it is"
+        return ""
+
+    def _of_type(self, memory_type: str, day: str = "", *, of_agent: bool = False) -> str:
+        snapshot, query = self._engine.snapshot, self._query
+        return places.file_for(
+            memory_type,
+            query.scope,
+            self._routes,
+            lambda uri: snapshot.find(uri) is not None,
+            lambda: day,
+            of_agent=of_agent,
+        )
