@@ -15,15 +15,21 @@ SPEAKERS = {"user": "User", "assistant": "Assistant"}
 SAID, QUOTED = ">", ">>"
 """The marks of further lines of a turn, and of lines that its speaker quotes."""
 
-_BEGINNING = re.compile(
-    rf"(?:{'|'.join(SPEAKERS.values())}), [0-9]{{2}}:[0-9]{{2}}(?: \([0-9]+ of [0-9]+\))?:\s*"
-)
+_SPEAKER = rf"(?:{'|'.join(SPEAKERS.values())}), [0-9]{{2}}:[0-9]{{2}}(?: \([0-9]+ of [0-9]+\))?:"
+_BEGINNING = re.compile(rf"{_SPEAKER}\s*")
+_SIGN = re.compile(rf"(?:[-*+] )?(?:{_SPEAKER} ?|(?:[ ]*>)+ ?)")
 
 
 def beginning(role: str, clock: str, number: int = 1, of: int = 1) -> str:
     """Return the beginning of a part of a turn, such as "User, 09:30 (2 of 3):"."""
     part = f" ({number} of {of})" if of > 1 else ""
     return f"{SPEAKERS[role]}, {clock}{part}:"
+
+
+def sign_end(text: str, start: int = 0) -> int:
+    """Return where the words begin in a line at `start`: behind its speaker or its mark."""
+    found = _SIGN.match(text, start)
+    return found.end() if found else start
 
 
 def without_speaker(text: str) -> str:

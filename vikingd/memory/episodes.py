@@ -138,9 +138,7 @@ class Recording:
             number += last is None
             uri = file_of(self.uri, number)
             if not self._caller.may(Right.WRITE, uri):
-                self.skipped = (
-                    f"{len(lines)} of its parts have no place: the caller may not write {uri}"
-                )
+                self.skipped = f"{len(lines)} parts have no place: the caller may not write {uri}"
                 return
             made = _made(uri, self.title, last, lines)
             if made is not None:
@@ -228,15 +226,17 @@ def _texts(role: str, content: str, clock: str) -> list[str]:
 
 def _lines(said: Sequence[Part]) -> Iterator[tuple[str, str]]:
     """Yield the lines of a turn, each with its mark; blank ones only between others."""
-    own = ""
+    own = before = ""
     for part in said:
         # A quotation within a line has its own marks.
         if part.is_own or _is_quotation(part.text):
             own += part.text
-            continue
-        yield from _marked(SAID, own.strip())
-        own = ""
-        yield from _marked(QUOTED, part.text.strip("\n"))
+        else:
+            begins_line = not before or before.endswith("\n")
+            yield from _marked(SAID, own.strip())
+            yield from _marked(QUOTED, part.text.strip("\n" if begins_line else None))
+            own = ""
+        before = part.text
     yield from _marked(SAID, own.strip())
 
 

@@ -89,7 +89,7 @@ class MemoryExtractor:
             PermissionDenied: it may not.
         """
         files = ExtractFiles(self._engine, self._routes, query)
-        query.scope.caller.check(Right.WRITE, files.of(MemoryKind.PROFILE))
+        query.scope.caller.check(Right.WRITE, files.of(MemoryKind.PROFILE, query.time))
 
     async def answer(
         self,
@@ -141,7 +141,8 @@ class MemoryExtractor:
 
     def _place(self, proposal: Proposal, work: _Work) -> None:
         """Give a proposal its file, or refuse it."""
-        query, uri = work.query, work.files.of(proposal.kind)
+        query, time = work.query, work.query.time_of(proposal.evidence)
+        uri = work.files.of(proposal.kind, time)
         if reason := work.files.refusal(uri):
             work.refuse(proposal, reason)
             return
@@ -156,7 +157,7 @@ class MemoryExtractor:
             places.title_of(uri),
             text,
             section,
-            query.time,
+            time,
             query.now,
             query.scope.caller,
             proposal.replaces,
@@ -205,30 +206,32 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
     """Return the writes in their order; a dry run ends by undoing them."""
     found: list[tuple[str, Rewrite]] = []
     work.notes.clear()
-    query, journal, may_note = work.query, work.files.journal, work.files.may_note()
+    query = work.query
     for _, one in work.memories:
         found.append((one.uri, one))
-        if may_note and one.uri != journal:
+        journal = work.files.journal_at(one.time)
+        if one.uri != journal and not work.files.refusal(journal):
             title = places.title_of(journal)
-            note = Noting(journal, title, one, query.time, query.now, query.scope.caller)
+            note = Noting(journal, title, one, one.time, query.now, query.scope.caller)
             work.notes.append(note)
             found.append((journal, note))
     found += ((turns.uri, turns) for turns in work.episode)
     if query.dry_run:
-        found.append((journal, _undo))
+        found.append((found[-1][0], _undo))
     return found
 
 
 def _result(work: _Work) -> ExtractResult:
     """Return the result for the reply."""
-    found, outcomes = work.found, [one.outcome for _, one in work.memories if one.outcome]
-    notes = dict.fromkeys(note for outcome in outcomes for note in outcome.degraded)
+    found, done = work.found, [(one, one.outcome) for _, one in work.memories if one.outcome]
+    notes = dict.fromkeys(note for _, outcome in done for note in outcome.degraded)
     degraded = tuple(work.degraded | notes)
     if found.failed:
         degraded = (Degradation(DegradationReason.PLANNER, found.reason), *degraded)
     skipped = dict.fromkeys(note.skipped for note in work.notes if note.skipped)
     reasons = [found.reason, *(f"a change is not noted: {why}" for why in skipped)]
-    if not work.files.may_note() and any(one.did is Remembered.REPLACED for one in outcomes):
+    changed = [one.time for one, outcome in done if outcome.did is Remembered.REPLACED]
+    if any(work.files.refusal(work.files.journal_at(time)) for time in changed):
         reasons.append("changes are not noted: the caller may not write the journal")
     reasons += work.reasons
     reasons += (f"turns are left out: {one.skipped}" for one in work.episode if one.skipped)

@@ -91,7 +91,7 @@ class Proposer:
         """Return the present memories that the model is shown: those nearest to the messages."""
         found: list[tuple[str, StoredEntry, MemoryKind]] = []
         for kind in MemoryKind:
-            uri = files.of(kind)
+            uri = files.of(kind, query.time)
             if kind is MemoryKind.EVENTS or not query.scope.caller.may(Right.READ, uri):
                 continue
             series, known = await self._rememberer.series(uri, deadline)

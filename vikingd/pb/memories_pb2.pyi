@@ -1118,7 +1118,7 @@ class EpisodeTurn(_message.Message):
     message: _builtins.int
     """The index of its message."""
     id: _builtins.int
-    """The id of the memory."""
+    """The id of the memory; 0 with dry_run."""
     def __init__(
         self,
         *,
@@ -1135,7 +1135,7 @@ Global___EpisodeTurn: _TypeAlias = EpisodeTurn  # noqa: Y015
 
 @_typing.final
 class Episode(_message.Message):
-    """The conversation itself, turn by turn."""
+    """The conversation itself, turn by turn: below the journal of each day it has one file of the session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
