@@ -12,7 +12,7 @@ from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.pinned_text import is_pinned, with_pin, without_pin
 from vikingd.domain.rights import LOCAL, Caller, Right
-from vikingd.ingest.abstracts import derive_abstract, stated_abstract
+from vikingd.ingest.abstracts import is_derived
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.passages import MEANING
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
@@ -356,10 +356,9 @@ def _says_nothing(uri: str, content: str) -> bool:
 def draft_of(file: MemoryFile, content: str) -> Draft:
     """Return the put of the file with another content; a derived abstract is derived again."""
     name = uris.name(file.uri)
-    derived = stated_abstract(file.content, name) or derive_abstract(file.content, name)
     return Draft(
         file.uri,
-        abstract="" if file.abstract == derived else file.abstract,
+        abstract="" if is_derived(file.abstract, file.content, name) else file.abstract,
         overview=file.overview,
         content=content,
         title=file.title,
