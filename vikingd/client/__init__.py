@@ -95,6 +95,7 @@ from vikingd.client.memory_calls import (
     ReinforceResult,
     RememberResult,
     SparedMemory,
+    UntakenSentence,
 )
 from vikingd.client.memory_entries import AsyncMemories, Memories, MemoryEntry
 from vikingd.client.results import (
@@ -174,6 +175,7 @@ __all__ = [
     "StopReason", "Stopping", "StoreAway", "StoreDamaged", "StoreFailed", "StoreInUse",
     "StoreMismatch", "Strength", "Tenant", "TenantList", "TimedOut", "TooLarge", "TracedDirectory",
     "TracedMean", "TypedQuery", "Unauthenticated", "Unreachable", "Unreadable", "Unsendable",
+    "UntakenSentence",
     "VerifyReport", "WeightedSum", "context_input", "context_items", "find_request",
     "retrieve_request", "vector_bytes",
 ]

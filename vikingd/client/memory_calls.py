@@ -150,7 +150,8 @@ class ExtractedMemory:
         text: the text.
         section: the heading above it; "": none.
         evidence: the messages that say it, as indices from 0 into the session.
-        outcome: ADDED, REINFORCED if it was said before, REPLACED if it took an older one's place.
+        outcome: ADDED, REINFORCED if it was said before, REPLACED if it took an older one's place,
+            ENDED if the user ended it.
         id: the id of the memory; 0 for a new one of a dry run.
         uri: the URI of its file.
         met: the older wording that was said again or replaced; "": none.
@@ -173,6 +174,15 @@ class RefusedMemory:
     kind: MemoryKind | None
     text: str
     evidence: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UntakenSentence:
+    """A sentence of the user that became no memory of its own, its message, and the reason."""
+
+    text: str
+    message: int
     reason: str
 
 
@@ -210,6 +220,8 @@ class ExtractResult:
         revision: the memories are visible from this revision on.
         degraded: the failed or missing parts of the call, each with its cause.
         episode: the conversation as it was written, if no model took the memories; else None.
+        not_taken: sentences of the user that became no memory, if no model took the memories.
+        not_taken_left_out: the number of further such sentences.
     """
 
     memories: tuple[ExtractedMemory, ...]
@@ -219,6 +231,8 @@ class ExtractResult:
     revision: int
     degraded: Degraded = ()
     episode: Episode | None = None
+    not_taken: tuple[UntakenSentence, ...] = ()
+    not_taken_left_out: int = 0
 
     def __iter__(self) -> Iterator[ExtractedMemory]:
         return iter(self.memories)

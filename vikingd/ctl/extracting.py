@@ -68,6 +68,8 @@ def extract(
         shown.append(_memories(reply.memories))
     if reply.refused:
         shown.append(_refused(reply.refused))
+    if reply.not_taken:
+        shown.append(_not_taken(reply.not_taken))
     done = "would write" if dry_run else "wrote"
     source = render.value_name(memories_pb2.ExtractSource, reply.source)
     turns = f" and {len(reply.episode.turns)} turns" if reply.HasField("episode") else ""
@@ -105,6 +107,14 @@ def _refused(refused: Iterable[memories_pb2.RefusedMemory]) -> Table:
     for one in refused:
         text = Text(render.snippet(one.text)).append(f"\n{one.reason}", "dim")
         table.add_row(_kind(one.kind), "refused", _evidence(one.evidence), text)
+    return table
+
+
+def _not_taken(sentences: Iterable[memories_pb2.UntakenSentence]) -> Table:
+    table = render.results_table("outcome", "message", "sentence")
+    for one in sentences:
+        text = Text(render.snippet(one.text)).append(f"\n{one.reason}", "dim")
+        table.add_row("not taken", str(one.message), text)
     return table
 
 

@@ -8,12 +8,19 @@ from viking_kernels.arrays import is_file
 
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degraded
-from vikingd.domain.extract import OF_AGENT, ExtractSource, MemoryKind, Proposal, Refusal
+from vikingd.domain.extract import (
+    OF_AGENT,
+    ExtractSource,
+    MemoryKind,
+    Proposal,
+    Refusal,
+    Untaken,
+)
 from vikingd.domain.rights import Right
 from vikingd.domain.search_query import SearchSession
 from vikingd.engine import Engine
 from vikingd.memory import places
-from vikingd.memory.change import Changing
+from vikingd.memory.change import Changing, Ended
 from vikingd.memory.episodes import Recording
 from vikingd.memory.model import MemoryScope
 from vikingd.memory.routes import Routes
@@ -42,7 +49,8 @@ class ExtractQuery:
 class ExtractResult:
     """The memories of a conversation with their outcomes, and the refused proposals.
 
-    `episode` has the turns by their files, in order.
+    `episode` has the turns by their files, in order. `ended` has the facts that ended, and
+    `not_taken` the sentences of the user that became no memory.
     """
 
     source: ExtractSource
@@ -51,6 +59,8 @@ class ExtractResult:
     refused: tuple[Refusal, ...]
     degraded: Degraded
     episode: tuple[Recording, ...] = ()
+    ended: tuple[Ended, ...] = ()
+    not_taken: tuple[Untaken, ...] = ()
 
 
 class ExtractFiles:

@@ -7,7 +7,7 @@ there, writes all of them in one transaction, and replies.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -15,13 +15,21 @@ import numpy as np
 from vikingd.answer.deadline import Deadline, Threads
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.extract import Extracted, ExtractSource, MemoryKind, Proposal, Refusal
+from vikingd.domain.extract import (
+    Ending,
+    Extracted,
+    ExtractSource,
+    MemoryKind,
+    Proposal,
+    Refusal,
+    Untaken,
+)
 from vikingd.domain.rights import Right
 from vikingd.domain.store_changes import Committed, Once
 from vikingd.domain.vector_products import product
 from vikingd.engine import Engine
 from vikingd.memory import entries, episodes, places, statements
-from vikingd.memory.change import Changing, FileChanged, NoPlace, Noting
+from vikingd.memory.change import Changing, Ended, FileChanged, NoPlace, Noting
 from vikingd.memory.model import Remembered, Rewritten
 from vikingd.memory.routes import Routes
 from vikingd.memory.series import Rewrite, Series
@@ -42,6 +50,8 @@ class _Work:
     files: ExtractFiles
     found: Extracted
     refused: list[Refusal]
+    said: statements.Statements
+    endings: list[Ended] = field(default_factory=list)
     memories: list[tuple[Proposal, Changing]] = field(default_factory=list)
     notes: list[Noting] = field(default_factory=list)
     episode: list[episodes.Recording] = field(default_factory=list)
@@ -55,7 +65,15 @@ class _Work:
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to write."""
-        return not (self.memories or self.episode)
+        return not (self.memories or self.episode or self.endings)
+
+    @property
+    def changes(self) -> list[Changing | Ended]:
+        """The memories and the ends of facts, in the order in which they were said."""
+        found: list[tuple[int, Changing | Ended]] = []
+        found += ((one.ending.message, one) for one in self.endings)
+        found += ((max(proposal.evidence, default=0), one) for proposal, one in self.memories)
+        return [one for _, one in sorted(found, key=lambda change: change[0])]
 
 
 class _DryRun(Exception):
@@ -110,6 +128,8 @@ class MemoryExtractor:
         work = await self._read(query, deadline)
         for proposal in work.found.proposals:
             self._place(proposal, work)
+        for ending in work.said.endings:
+            self._place_ending(ending, work)
         if self._keeps_episodes and work.found.source is ExtractSource.RULES:
             await self._place_turns(work, deadline)
         named = once(lambda done: reply(_result(work), done.revision))
@@ -133,11 +153,16 @@ class MemoryExtractor:
     async def _read(self, query: ExtractQuery, deadline: Deadline) -> _Work:
         """Read the messages by the rules, and ask for proposals."""
         files = ExtractFiles(self._engine, self._routes, query)
-        by_rules = await self._threads.prepare(
-            deadline, statements.proposals, query.session.messages, query.first
-        )
-        found = await self._proposer.propose(query, by_rules, files, deadline)
-        return _Work(query, files, found, list(found.refused))
+        at, messages = statements.SaidAt(query.time, query.time_zone), query.session.messages
+        said = await self._threads.prepare(deadline, statements.read, messages, query.first, at)
+        found = await self._proposer.propose(query, said.proposals, files, deadline)
+        if found.source is ExtractSource.MODEL:
+            dated = tuple(
+                replace(one, text=statements.dated(one.text, messages[max(one.evidence)], at))
+                for one in found.proposals
+            )
+            found = replace(found, proposals=dated)
+        return _Work(query, files, found, list(found.refused), said)
 
     def _place(self, proposal: Proposal, work: _Work) -> None:
         """Give a proposal its file, or refuse it."""
@@ -156,13 +181,21 @@ class MemoryExtractor:
             places.title_of(uri),
             text,
             section,
-            query.time,
+            _time_of(query, max(proposal.evidence, default=0)),
             query.now,
             query.scope.caller,
             proposal.replaces,
             self._may_replace(text),
         )
         work.memories.append((proposal, made))
+
+    def _place_ending(self, ending: Ending, work: _Work) -> None:
+        """Give the end of a fact its file; without one it is told as not taken."""
+        query, uri = work.query, work.files.of(ending.kind)
+        if not work.files.refusal(uri):
+            time = _time_of(query, ending.message)
+            title = places.title_of(uri)
+            work.endings.append(Ended(uri, title, ending, time, query.now, query.scope.caller))
 
     async def _place_turns(self, work: _Work, deadline: Deadline) -> None:
         """Give the turns of the conversation their files, or leave them out with a reason."""
@@ -206,7 +239,7 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
     found: list[tuple[str, Rewrite]] = []
     work.notes.clear()
     query, journal, may_note = work.query, work.files.journal, work.files.may_note()
-    for _, one in work.memories:
+    for one in work.changes:
         found.append((one.uri, one))
         if may_note and one.uri != journal:
             title = places.title_of(journal)
@@ -221,14 +254,17 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
 
 def _result(work: _Work) -> ExtractResult:
     """Return the result for the reply."""
-    found, outcomes = work.found, [one.outcome for _, one in work.memories if one.outcome]
+    found, outcomes = work.found, [one.outcome for one in work.changes if one.outcome]
+    by_rules = found.source is ExtractSource.RULES
     notes = dict.fromkeys(note for outcome in outcomes for note in outcome.degraded)
     degraded = tuple(work.degraded | notes)
     if found.failed:
         degraded = (Degradation(DegradationReason.PLANNER, found.reason), *degraded)
     skipped = dict.fromkeys(note.skipped for note in work.notes if note.skipped)
     reasons = [found.reason, *(f"a change is not noted: {why}" for why in skipped)]
-    if not work.files.may_note() and any(one.did is Remembered.REPLACED for one in outcomes):
+    if not work.files.may_note() and any(
+        one.did in (Remembered.REPLACED, Remembered.ENDED) for one in outcomes
+    ):
         reasons.append("changes are not noted: the caller may not write the journal")
     reasons += work.reasons
     reasons += (f"turns are left out: {one.skipped}" for one in work.episode if one.skipped)
@@ -239,7 +275,26 @@ def _result(work: _Work) -> ExtractResult:
         tuple(work.refused),
         degraded,
         tuple(work.episode),
+        tuple(one for one in work.endings if one.outcome),
+        (*work.said.untaken, *_without_end(work)) if by_rules else (),
     )
+
+
+def _without_end(work: _Work) -> list[Untaken]:
+    """Return the sentences that end nothing that is known."""
+    done = {(one.ending.message, one.ending.sentence) for one in work.endings if one.outcome}
+    left = dict.fromkeys((one.message, one.sentence) for one in work.said.endings)
+    return [
+        Untaken(sentence, message, "nothing known ends with it")
+        for message, sentence in left
+        if (message, sentence) not in done
+    ]
+
+
+def _time_of(query: ExtractQuery, message: int) -> int:
+    """Return the time at which a message was said, in microseconds."""
+    said = query.session.messages[message].time
+    return query.time if said is None else said
 
 
 def _undo(_series: Series, _new_id: Callable[[], int]) -> Sequence[Rewritten]:
