@@ -17,7 +17,6 @@ from vikingd.memory import same
 from vikingd.memory.forms import (
     DATE,
     DENIED,
-    ENDED,
     HOLDS,
     PAST,
     Form,
@@ -114,15 +113,9 @@ def understood(clause: str, *, loose: bool = False, past: bool = True) -> Unders
     words = language("chinese" if HAN.search(clause) else "english")
     clause = words.rewritten("now", clause)
     plain = words.rewritten("short", clause)
-    for end in words.ends:
-        if found := end.pattern.fullmatch(plain):
-            groups = found.groupdict()
-            value = groups["v"] or groups.get("w") or ""
-            return Understood(end.kind, "", _ended(end.keys, value, words), PAST, frozenset())
-    for state, pattern, to in words.rewrites:
-        if state not in (DENIED, ENDED, PAST) or not (found := pattern.fullmatch(plain)):
-            continue
-        positive = to.format(**found.groupdict())
+    if (end := words.ended(plain)) is not None:
+        return Understood(end[0].kind, "", _ended(end[0].keys, end[1], words), PAST, frozenset())
+    for state, positive in words.negations(plain):
         said = _positive(positive, clause, words, loose=loose, past=past)
         if said is None or not said.relations or not said.how.isdisjoint(("contrary", "pair")):
             continue
@@ -142,17 +135,14 @@ def _positive(
     """Return what a clause states by one of the positive forms."""
     has_days = _DAY.search(plain) is not None
     bare = words.rewritten("short", words.rewritten("when", plain).strip(ENDS))
-    bares = () if bare == plain else (bare, bare.removesuffix("了"))
-    for form in words.forms:
-        texts = (plain, *bares)
-        if has_days and "since" in form.how and past:
-            texts = bares
-        elif has_days:
-            texts = (plain,) if "day" in form.how else ()
-        for text in texts:
-            if found := (form.loose if loose else form.pattern).fullmatch(text):
-                said = clause if text is plain else words.rewritten("when", clause).strip(ENDS)
-                return _said(form, found, said, words)
+    texts = (bare, bare.removesuffix("了"), plain)
+    for text in dict.fromkeys(texts if has_days else (plain, *texts)):
+        for form, found in words.matches(text, loose=loose):
+            is_since = "since" in form.how and past and text != plain
+            if has_days and not (is_since or ("day" in form.how and text == plain)):
+                continue
+            said = clause if text == plain else words.rewritten("when", clause).strip(ENDS)
+            return _said(form, found, said, words)
     return None
 
 

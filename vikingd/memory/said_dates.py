@@ -6,7 +6,7 @@ A phrase is relative to the time at which it was said, so a note with it is fals
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 
 from vikingd.domain.text import lazy
@@ -28,6 +28,7 @@ _WEEKDAY = lazy(
     r"(?:on )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:周|星期|礼拜)[一二三四五六日天]",
     re.IGNORECASE,
 )
+_WEEKS_LATER = lazy(r"in (?!the\b).*\bweeks?|.*(?:周|星期|礼拜)(?:以后|之后|后)", re.IGNORECASE)
 _PART = lazy(r"\b(?:morning|afternoon|evening)\b|早上|上午|中午|下午|傍晚|晚上|晚", re.IGNORECASE)
 _MONTH_WORDS = lazy(
     r"\d[-/.]\d|\d[年月]|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE
@@ -113,11 +114,20 @@ def marked(clause: str, now: datetime, *, weekdays: bool = True) -> Marked:
     found = spans(clause, now, ahead=_PAST.search(clause) is None)[: len(_MARKS)]
     if not weekdays:
         found = tuple(one for one in found if not _WEEKDAY.fullmatch(one.words))
+    found = tuple(_exact(one, now.date()) for one in found)
     pieces, at = [], 0
     for mark, span in zip(_MARKS, found, strict=False):
         pieces += [clause[at : span.start], mark]
         at = span.end
     return Marked("".join([*pieces, clause[at:]]), tuple(found), now.date())
+
+
+def _exact(span: Span, today: date) -> Span:
+    """Return the day "in two weeks", which in a question is a week."""
+    if (span.last - span.first).days != 6 or not _WEEKS_LATER.fullmatch(span.words):
+        return span
+    day = span.first + timedelta(days=today.weekday())
+    return replace(span, first=day, last=day)
 
 
 def _is_date(words: str) -> bool:

@@ -1,8 +1,8 @@
 """Clauses of a user in the first person, and notes about the user in the third.
 
-"I live in Lyon" becomes "The user lives in Lyon", and 我住在里昂 becomes 用户住在里昂. Measured with
-E5 on thirty questions: such a note is the first result for 24 of them, the words of the user for
-15.
+"I live in Lyon" becomes "The user lives in Lyon", and 我住在里昂 becomes 用户住在里昂. Measured
+with E5 on thirty questions: such a note is the first result for 24 of them, the words of the user
+for 15.
 """
 
 from __future__ import annotations
