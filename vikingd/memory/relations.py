@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from vikingd.domain.extract import MemoryKind
@@ -82,7 +83,7 @@ class Understood(NamedTuple):
 
 
 _DAY = re.compile(DATE)
-_WHO, _OTHER = in_both("WHO"), in_both("OTHER")
+_WHO, _OTHER, DENIES = in_both("WHO"), in_both("OTHER"), in_both("DENIES")
 _HABIT = re.compile(r"^(do [a-z]{2,}?)(?:ing|e)\b")  # "do smoke" is "do smoking"
 _FIRST = lazy(r"(?:i|i'm|i've|we|we're|we've|my|our)\b", re.IGNORECASE)
 _POLITE = lazy(r"^(?:please|and|so|but)[, ]+|^请", re.IGNORECASE)
@@ -103,6 +104,7 @@ def relations_of(text: str) -> tuple[Relation, ...]:
     return found.relations if found else ()
 
 
+@lru_cache(4096)
 def understood(clause: str, *, loose: bool = False, past: bool = True) -> Understood | None:
     """Return what a clause in the first person states; None if no form matches all of it.
 
@@ -113,9 +115,10 @@ def understood(clause: str, *, loose: bool = False, past: bool = True) -> Unders
     words = language("chinese" if HAN.search(clause) else "english")
     clause = words.rewritten("now", clause)
     plain = words.rewritten("short", clause)
-    if (end := words.ended(plain)) is not None:
+    denies = DENIES.search(plain) is not None
+    if denies and (end := words.ended(plain)) is not None:
         return Understood(end[0].kind, "", _ended(end[0].keys, end[1], words), PAST, frozenset())
-    for state, positive in words.negations(plain):
+    for state, positive in words.negations(plain) if denies else ():
         said = _positive(positive, clause, words, loose=loose, past=past)
         if said is None or not said.relations or not said.how.isdisjoint(("contrary", "pair")):
             continue
@@ -134,7 +137,9 @@ def _positive(
 ) -> Understood | None:
     """Return what a clause states by one of the positive forms."""
     has_days = _DAY.search(plain) is not None
-    bare = words.rewritten("short", words.rewritten("when", plain).strip(ENDS))
+    bare = words.rewritten("when", plain).strip(ENDS)
+    if bare != plain:
+        bare = words.rewritten("short", bare)
     texts = (bare, bare.removesuffix("了"), plain)
     for text in dict.fromkeys(texts if has_days else (plain, *texts)):
         for form, found in words.matches(text, loose=loose):

@@ -23,7 +23,7 @@ from vikingd.domain.sentences import sentences
 from vikingd.domain.text import lazy, one_line
 from vikingd.memory.forms import DATE, ENDED, HOLDS, PAST, in_both
 from vikingd.memory.own_words import LEFT_OUT, own_words
-from vikingd.memory.relations import ENDS, Understood, understood
+from vikingd.memory.relations import DENIES, ENDS, Understood, understood
 from vikingd.memory.said_dates import Marked, marked
 from vikingd.memory.third_person import HAN, of_others, third_person
 
@@ -68,6 +68,7 @@ class Statements:
 _BULLET = lazy(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)、])[ \t]+")
 
 _MEANING = lazy(r"\w")
+_OWN = lazy(r"\b(?:i|i'm|i've|me|my|we|our)\b|[我咱]", re.IGNORECASE)
 _FOREIGN, _OTHERS, _UNREAL, _JEST, _ASKS = map(
     in_both, ("FOREIGN", "OTHERS", "UNREAL", "JEST", "ASKS")
 )
@@ -154,11 +155,11 @@ def _read(sentence: str, now: datetime, *, in_jest: bool) -> _Sentence:
         return _Sentence(sentence, reason="it is no fact, but a possibility")
     if _OTHERS.search(plain):
         return _Sentence(sentence, reason="it tells what somebody says")
-    for text in dict.fromkeys((said, plain)):
+    for text in dict.fromkeys((_trimmed(said), plain)):
         if (parts := _parsed(text, now)) is not None:
             return _taken(sentence, parts)
     # What ends is understood without the reason behind it.
-    for split in _ASIDE.finditer(plain):
+    for split in _ASIDE.finditer(plain) if DENIES.search(plain) else ():
         parts = _parsed(plain[: split.start()], now)
         if parts is not None and all(
             one.state in (ENDED, PAST) or "quits" in one.how for one in parts
@@ -212,7 +213,7 @@ def _parsed(text: str, now: datetime) -> list[Understood] | None:
     if len(text) > MAX_CLAUSE:
         return None
     days = marked(text, now)
-    return _clauses(days.plain, days, None, _MAX_CLAUSES)
+    return _clauses(days.plain, days, None, _MAX_CLAUSES if _OWN.search(text) else 1)
 
 
 def _clauses(
