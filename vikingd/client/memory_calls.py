@@ -150,7 +150,8 @@ class ExtractedMemory:
         text: the text.
         section: the heading above it; "": none.
         evidence: the messages that say it, as indices from 0 into the session.
-        outcome: ADDED, REINFORCED if it was said before, REPLACED if it took an older one's place.
+        outcome: ADDED, REINFORCED if it was said before, REPLACED if it took an older one's place,
+            ENDED if the user ended it.
         id: the id of the memory; 0 for a new one of a dry run.
         uri: the URI of its file.
         met: the older wording that was said again or replaced; "": none.
@@ -194,6 +195,15 @@ class ForgetProposal:
 
 
 @dataclass(frozen=True, slots=True)
+class UntakenSentence:
+    """A sentence of the user that became no memory of its own, its message, and the reason."""
+
+    text: str
+    message: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class EpisodeTurn:
     """A turn of an episode: the index of its message, and the id of the memory; 0: a dry run."""
 
@@ -229,6 +239,8 @@ class ExtractResult:
         forgotten: the memories that the user asked to forget, and that are gone.
         to_forget: the requests to forget that are in doubt.
         episode: the conversation as it was written, if no model took the memories; else None.
+        not_taken: sentences of the user that became no memory, if no model took the memories.
+        not_taken_left_out: the number of further such sentences.
     """
 
     memories: tuple[ExtractedMemory, ...]
@@ -240,6 +252,8 @@ class ExtractResult:
     forgotten: tuple[Memory, ...] = ()
     to_forget: tuple[ForgetProposal, ...] = ()
     episode: Episode | None = None
+    not_taken: tuple[UntakenSentence, ...] = ()
+    not_taken_left_out: int = 0
 
     def __iter__(self) -> Iterator[ExtractedMemory]:
         return iter(self.memories)

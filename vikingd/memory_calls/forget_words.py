@@ -14,11 +14,13 @@ from enum import IntEnum
 from functools import cached_property
 
 from vikingd.domain.extract import ForgetRequest, Meant
+from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.text import CJK_CHARS, SECTION_SEPARATOR, lazy
 from vikingd.index.lexicon.tokens import terms
 from vikingd.memory.forget_forms import simplified
-from vikingd.memory.relations import HOME, WORK, Relation, relation_of, without_time
-from vikingd.memory.statements import statements
+from vikingd.memory.forms import language
+from vikingd.memory.relations import Relation, relation_of
+from vikingd.memory.statements import SaidAt, read
 from vikingd.memory_calls.evidence import PERSON
 
 _HAN = lazy(f"[{CJK_CHARS}]")
@@ -65,9 +67,9 @@ _ZH_LOOSE = lazy(
 )
 _NAMES = {
     **dict.fromkeys(
-        ("address", "home", "town", "city", "地址", "住址", "住处", "住哪", "住的地方"), HOME
+        ("address", "home", "town", "city", "地址", "住址", "住处", "住哪", "住的地方"), "home"
     ),
-    **dict.fromkeys(("job", "employer", "company", "work", "工作", "公司", "单位"), WORK),
+    **dict.fromkeys(("job", "employer", "company", "work", "工作", "公司", "单位"), "work"),
 }
 _CLAUSE = lazy(
     r"\s*(?:[,;:，；：、。]|\s[-–—]\s|\b(?:and|but|because|so|although|which|does|is that|"
@@ -101,7 +103,7 @@ def words(text: str) -> tuple[str, ...]:
     if _HAN.search(text):
         plain = _ZH_USER.sub("", _ZH_SINCE.sub("", simplified(text).casefold()), count=1)
         return tuple(_ZH_EMPTY.sub("", _ZH_USER.sub("", plain)))
-    plain = without_time(_SINCE.sub("", text.replace("’", "'").strip()))
+    plain = language("english").rewritten("when", _SINCE.sub("", text.replace("’", "'").strip()))
     return tuple(term for term in terms(plain) if term not in _USER)
 
 
@@ -275,7 +277,8 @@ class Topic:
 
 def notes(said: str) -> list[str]:
     """Return the notes that the rules make of a statement of the user."""
-    return [text for _, text in statements(said)]
+    found = read((SessionMessage("user", said),), 0, SaidAt(0))
+    return [proposal.text for proposal in found.proposals]
 
 
 def says(sentence: str, text: Text, *, of_agent: bool = False) -> bool:
