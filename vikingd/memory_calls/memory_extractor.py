@@ -269,7 +269,7 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
     found += ((turns.uri, turns) for turns in work.episode)
     found += work.forgets.rewrites()
     if query.dry_run:
-        found.append((found[-1][0], _undo))
+        found.append((work.files.journal_at(query.time), _undo))
     return found
 
 
