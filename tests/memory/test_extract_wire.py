@@ -321,6 +321,28 @@ def test_vikingctl_extract(
     )
 
 
+def test_vikingctl_extract_shows_what_is_forgotten(typed: Client, ctl: Ctl, tmp_path: Path) -> None:
+    """The command shows what is gone, the doubts, and the command that forgets these."""
+    texts = ("The user lives in Rome.", "The user's car is red.", "The user sold the car.")
+    home, red, sold = (typed.remember(text, "profile", exact=True).id for text in texts)
+    file = tmp_path / "session.json"
+    session("Forget that I live in Rome.", "Please forget my car.").save(file)
+    code, out, _ = ctl("extract", "--session", str(file), "--dry-run")
+    assert code == 0
+    plain = " ".join(out.split())
+    assert f"{home} would forget The user lives in Rome." in plain
+    assert "in doubt, nothing was forgotten: Please forget my car." in plain
+    assert "several different memories match (message 1)" in plain
+    assert f"vikingctl forget {sold} {red}" in plain
+    assert "would forget 1" in plain
+    code, out, _ = ctl("extract", "--session", str(file), "--json")
+    told = json.loads(out)
+    assert [one["id"] for one in told["forgotten"]] == [str(home)]
+    [doubt] = told["toForget"]
+    assert (doubt["request"], doubt["message"]) == ("Please forget my car.", 1)
+    assert [one["id"] for one in doubt["memories"]] == [str(sold), str(red)]
+
+
 @pytest.mark.parametrize(
     ("text", "options", "why"),
     [

@@ -89,7 +89,11 @@ class Commit:
             refused=tuple(refusal for one in results for refusal in one.refused),
             reason="; ".join(dict.fromkeys(one.reason for one in results)),
             degraded=tuple(dict.fromkeys(note for one in results for note in one.degraded)),
+            forgotten=tuple(memory for one in results for memory in one.forgotten),
+            to_forget=tuple(request for one in results for request in one.to_forget),
             episode=_joined([one.episode for one in results if one.episode is not None]),
+            not_taken=tuple(sentence for one in results for sentence in one.not_taken),
+            not_taken_left_out=sum(one.not_taken_left_out for one in results),
         )
 
     def _pieces(self) -> Iterator[Piece]:
@@ -105,7 +109,7 @@ class Commit:
 
 
 def _moved(result: ExtractResult, by: int) -> ExtractResult:
-    """Return a result whose evidence and turns count all messages of the session."""
+    """Return a result whose evidence, turns and sentences count all messages of the session."""
 
     def moved(one: Any) -> Any:
         return replace(one, evidence=tuple(by + i for i in one.evidence))
@@ -118,7 +122,9 @@ def _moved(result: ExtractResult, by: int) -> ExtractResult:
         result,
         memories=tuple(map(moved, result.memories)),
         refused=tuple(map(moved, result.refused)),
+        to_forget=tuple(replace(one, message=by + one.message) for one in result.to_forget),
         episode=episode,
+        not_taken=tuple(replace(one, message=by + one.message) for one in result.not_taken),
     )
 
 

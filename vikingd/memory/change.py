@@ -8,6 +8,8 @@ from dataclasses import replace
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Prepared
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.extract import Ending
+from vikingd.domain.pinned_text import is_pinned, with_pin
 from vikingd.domain.rights import LOCAL, Caller
 from vikingd.domain.text import approximate_tokens, one_line
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
@@ -22,9 +24,10 @@ from vikingd.memory.model import (
     is_earlier,
     laid_out,
 )
-from vikingd.memory.relations import relation_of
+from vikingd.memory.relations import Relation, relations_of
 from vikingd.memory.remember import Near, Outcome, Remembering, draft_of
 from vikingd.memory.series import Compared, Key, Known, Series, is_full
+from vikingd.memory.third_person import HAN
 
 _MAX_WORDING = 140  # tokens of each wording in the journal's note on a change
 
@@ -73,7 +76,8 @@ class Changing(Remembering):
         replaces: int = 0,
     ) -> None:
         super().__init__(uri, title, text, section, time, now, caller)
-        self._relation = relation_of(text)
+        self._relations = relations_of(text)
+        self._relation = next(iter(self._relations), None)
         self._replaces, self.may_replace = replaces, ""
 
     def __call__(self, series: Series, new_id: Callable[[], int]) -> Sequence[Rewritten]:
@@ -116,18 +120,17 @@ class Changing(Remembering):
         found: dict[int, tuple[str, StoredEntry]] = {}
         for uri, known in files.files:
             related = {one.entry.id: relation for one, relation in known.relations}
-            if self._relation is not None:
-                key, value = self._relation
-                for one, other in known.relations:
-                    if other.key == key and other.value != value and not is_earlier(one.section):
-                        found[one.entry.id] = uri, one
+            for one, other in known.relations:
+                contradicts = any(mine.contradicts(other) for mine in self._relations)
+                if contradicts and not is_earlier(one.section):
+                    found[one.entry.id] = uri, one
             named = known.find(self._replaces)
-            # Of two relations the values decide.
+            # Of two relations the values decide, but one habit may take the place of another.
             if (
                 named is not None
                 and named.ordinal
                 and not is_earlier(named.section)
-                and (self._relation is None or named.entry.id not in related)
+                and _may_decide(self._relation, related.get(named.entry.id))
                 and entries.said(named.passage) == self.may_replace
             ):
                 found[named.entry.id] = uri, named
@@ -202,6 +205,59 @@ class Changing(Remembering):
         return work.changes(self)
 
 
+def _may_decide(new: Relation | None, old: Relation | None) -> bool:
+    """Return True if more than their relations decides whether one text replaces another."""
+    return new is None or old is None or (new.is_habit and old.is_habit)
+
+
+class Ended(Remembering):
+    """Moves the entries that the user ended below the heading "Earlier", with the user's sentence.
+
+    They are the present entries that state the relation, with the value if the ending has one. They
+    keep their ids, times and counters. An entry that was said later than the ending stays.
+    """
+
+    def __init__(
+        self, uri: str, title: str, ending: Ending, time: int, now: int, caller: Caller = LOCAL
+    ) -> None:
+        super().__init__(uri, title, ending.sentence, "", time, now, caller)
+        self.ending = ending
+        self._ends = Relation(ending.key, ending.value, holds=False)
+
+    def __call__(self, series: Series, _: Callable[[], int]) -> Sequence[Rewritten]:
+        """Return the changes of the series as it is now; nothing without such an entry."""
+        self.outcome = None
+        files = self._compared(series)
+        work = _Works(files)
+        ended: list[tuple[str, StoredEntry]] = []
+        for uri, known in files.files:
+            for one, relation in known.relations:
+                if is_earlier(one.section) or not self._ends.contradicts(relation):
+                    continue
+                fresh = files.fresh(uri, one)[1]
+                if (fresh.entry.time or 0) <= self.time:
+                    ended.append((uri, fresh))
+        for uri, one in ended:
+            text = ended_text(entries.said(one.passage), self.ending.sentence)
+            try:
+                work.of(uri).end(one, with_pin(text, is_pinned(one.passage)), self.title)
+            except InvalidField:
+                continue  # It is no entry of a list, or the file has no place.
+            if self.outcome is None:
+                self.text = text
+                met = entries.said(one.passage)
+                self.outcome = Outcome(Remembered.ENDED, one.entry, met, uri=uri)
+        return [] if self.outcome is None else work.changes(self)
+
+
+def ended_text(said: str, sentence: str) -> str:
+    """Return the text of an entry with the sentence that ended it."""
+    sentence = _cut(sentence)
+    if HAN.search(said):
+        return f"{said}（已结束：“{sentence}”）"
+    return f'{said} (Ended: "{sentence.replace(chr(34), chr(39))}")'
+
+
 class Noting(Remembering):
     """Writes a note on a change into the journal of its day, if there was a change.
 
@@ -228,9 +284,10 @@ class Noting(Remembering):
     def __call__(self, series: Series, new_id: Callable[[], int]) -> Sequence[Rewritten]:
         """Return the changes of the journal as it is now."""
         outcome, self.skipped = self._memory.outcome, ""
-        if outcome is None or outcome.did is not Remembered.REPLACED:
+        if outcome is None or outcome.did not in (Remembered.REPLACED, Remembered.ENDED):
             return []
-        self.text = note_of(self._memory.text, outcome.met)
+        is_ended = outcome.did is Remembered.ENDED
+        self.text = self._memory.text if is_ended else note_of(self._memory.text, outcome.met)
         self._last = None
         try:
             return super().__call__(series, new_id)
@@ -267,7 +324,7 @@ class _Works:
             self._works[uri] = _Rewriting(self._files.series.read(uri))
         return self._works[uri]
 
-    def changes(self, text: Changing) -> Sequence[Rewritten]:
+    def changes(self, text: Remembering) -> Sequence[Rewritten]:
         """Return the files for a write."""
         return [
             Rewritten(work.prepared(Draft(uri, title=text.title, time=text.time)))
@@ -299,6 +356,21 @@ class _Rewriting:
         self._content, edits = entries.removed(self._content, [(gone.start, gone.end)])
         starts = entries.moved([one.start for one in self._stored], edits)
         self._stored = [one.moved(start) for one, start in zip(self._stored, starts, strict=True)]
+
+    def end(self, older: StoredEntry, text: str, title: str) -> None:
+        """Move an entry below "Earlier" with a text; raise InvalidField if it has no place."""
+        before = self._content, list(self._stored)
+        try:
+            entries.replaced(self._content, *self._span(older), text)  # Prose of a person stays.
+            self.remove(older)
+            self.add(text, EARLIER, title, older.entry)
+        except InvalidField:
+            self._content, self._stored = before
+            raise
+
+    def _span(self, one: StoredEntry) -> tuple[int, int]:
+        here = next(other for other in self._stored if other.entry.id == one.entry.id)
+        return here.start, here.end
 
     def prepared(self, made: Draft) -> Prepared:
         """Return the file for a write; `made` is a new one."""

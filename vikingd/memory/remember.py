@@ -12,7 +12,7 @@ from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.pinned_text import is_pinned, with_pin, without_pin
 from vikingd.domain.rights import LOCAL, Caller, Right
-from vikingd.ingest.abstracts import derive_abstract, stated_abstract
+from vikingd.ingest.abstracts import is_derived
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.passages import MEANING
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
@@ -296,13 +296,21 @@ class Forgetting:
         wanted: the entries to remove by id.
         unchanged: keep an entry that is spared, or that has been reinforced since `wanted` was
             read.
+        spares: returns the reason why an unchanged entry is spared, "" for none.
 
     Attributes:
         gone: ids of the removed entries, set by the committed call.
     """
 
-    def __init__(self, wanted: Mapping[int, Entry], *, unchanged: bool) -> None:
+    def __init__(
+        self,
+        wanted: Mapping[int, Entry],
+        *,
+        unchanged: bool,
+        spares: Callable[[StoredEntry], str] = spared,
+    ) -> None:
         self._wanted = wanted
+        self._spares = spares
         self._unchanged = unchanged
         self.gone: set[int] = set()
 
@@ -336,7 +344,7 @@ class Forgetting:
         if wanted is None or not self._unchanged:
             return wanted is not None
         said = (one.entry.reinforcement, one.entry.time)
-        return said == (wanted.reinforcement, wanted.time) and not spared(one)
+        return said == (wanted.reinforcement, wanted.time) and not self._spares(one)
 
 
 def _says_nothing(uri: str, content: str) -> bool:
@@ -348,10 +356,9 @@ def _says_nothing(uri: str, content: str) -> bool:
 def draft_of(file: MemoryFile, content: str) -> Draft:
     """Return the put of the file with another content; a derived abstract is derived again."""
     name = uris.name(file.uri)
-    derived = stated_abstract(file.content, name) or derive_abstract(file.content, name)
     return Draft(
         file.uri,
-        abstract="" if file.abstract == derived else file.abstract,
+        abstract="" if is_derived(file.abstract, file.content, name) else file.abstract,
         overview=file.overview,
         content=content,
         title=file.title,

@@ -9,14 +9,22 @@ from viking_kernels.arrays import is_file
 
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degraded
-from vikingd.domain.extract import OF_AGENT, ExtractSource, MemoryKind, Proposal, Refusal
+from vikingd.domain.extract import (
+    OF_AGENT,
+    ExtractSource,
+    ForgetRequest,
+    MemoryKind,
+    Proposal,
+    Refusal,
+    Untaken,
+)
 from vikingd.domain.rights import Right
 from vikingd.domain.search_query import SearchSession
 from vikingd.engine import Engine
 from vikingd.memory import places
-from vikingd.memory.change import Changing
+from vikingd.memory.change import Changing, Ended
 from vikingd.memory.episodes import Recording
-from vikingd.memory.model import MemoryScope
+from vikingd.memory.model import Memory, MemoryScope
 from vikingd.memory.routes import Routes
 
 TYPES = {kind: kind.name.lower() for kind in MemoryKind} | {MemoryKind.EVENTS: places.JOURNAL}
@@ -46,10 +54,20 @@ class ExtractQuery:
 
 
 @dataclass(frozen=True, slots=True)
+class ToForget:
+    """A request to forget that is in doubt, with the memories that it may mean and the reason."""
+
+    request: ForgetRequest
+    memories: tuple[Memory, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class ExtractResult:
     """The memories of a conversation with their outcomes, and the refused proposals.
 
-    `episode` has the turns by their files, in order.
+    `episode` has the turns by their files, in order. `ended` has the facts that ended, and
+    `not_taken` the sentences of the user that became no memory.
     """
 
     source: ExtractSource
@@ -58,6 +76,10 @@ class ExtractResult:
     refused: tuple[Refusal, ...]
     degraded: Degraded
     episode: tuple[Recording, ...] = ()
+    forgotten: tuple[Memory, ...] = ()
+    to_forget: tuple[ToForget, ...] = ()
+    ended: tuple[Ended, ...] = ()
+    not_taken: tuple[Untaken, ...] = ()
 
 
 class ExtractFiles:

@@ -96,7 +96,7 @@ def recall_query(
 def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_pb2.RecallResponse:
     """Return the reply."""
     reply = memories_pb2.RecallResponse(
-        results=[_memory(memory) for memory in result.memories],
+        results=[memory_message(memory) for memory in result.memories],
         total_tokens=result.total_tokens,
         budget_remaining=result.budget - result.total_tokens,
         path=memories_pb2.RecallPath.ValueType(result.path or 0),
@@ -232,14 +232,14 @@ def forget_response(choice: Chosen, revision: int, most_bytes: int) -> memories_
     reply, budget = memories_pb2.ForgetResponse(revision=revision), ReplyBudget(most_bytes)
     for memory in choice.memories:
         pace.step()
-        message = _memory(memory)
+        message = memory_message(memory)
         if not budget.take(MESSAGE_BYTES + message.ByteSize()):
             reply.left_out = len(choice.memories) - len(reply.forgotten)
             break
         reply.forgotten.append(message)
     for one in choice.spared:
         pace.step()
-        spared = memories_pb2.SparedMemory(memory=_memory(one.memory), reason=one.reason)
+        spared = memories_pb2.SparedMemory(memory=memory_message(one.memory), reason=one.reason)
         if not budget.take(MESSAGE_BYTES + spared.ByteSize()):
             reply.spared_left_out = len(choice.spared) - len(reply.spared)
             break
@@ -315,7 +315,8 @@ def file_of(
     )
 
 
-def _memory(memory: Memory) -> memories_pb2.Memory:
+def memory_message(memory: Memory) -> memories_pb2.Memory:
+    """Return a memory of a reply."""
     entry = memory.entry
     message = memories_pb2.Memory(
         id=entry.id,
