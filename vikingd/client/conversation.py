@@ -78,7 +78,7 @@ class Session:
         if id and not SESSION_ID.fullmatch(id):
             raise ValueError(f'id is {id[:64]!r}, not 1 to 64 letters, digits, "-" and "_"')
         self.summary = summary
-        self.id = id or uuid.uuid4().hex
+        self.id = id or uuid.uuid4().hex[:16]
         self._keep = keep
         self._messages: list[SessionMessage] = []
         self._dropped = 0

@@ -89,6 +89,8 @@ class Commit:
             refused=tuple(refusal for one in results for refusal in one.refused),
             reason="; ".join(dict.fromkeys(one.reason for one in results)),
             degraded=tuple(dict.fromkeys(note for one in results for note in one.degraded)),
+            forgotten=tuple(memory for one in results for memory in one.forgotten),
+            to_forget=tuple(request for one in results for request in one.to_forget),
             episode=_joined([one.episode for one in results if one.episode is not None]),
             not_taken=tuple(sentence for one in results for sentence in one.not_taken),
             not_taken_left_out=sum(one.not_taken_left_out for one in results),
@@ -120,6 +122,7 @@ def _moved(result: ExtractResult, by: int) -> ExtractResult:
         result,
         memories=tuple(map(moved, result.memories)),
         refused=tuple(map(moved, result.refused)),
+        to_forget=tuple(replace(one, message=by + one.message) for one in result.to_forget),
         episode=episode,
         not_taken=tuple(replace(one, message=by + one.message) for one in result.not_taken),
     )

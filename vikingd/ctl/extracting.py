@@ -68,6 +68,9 @@ def extract(
         shown.append(_memories(reply.memories))
     if reply.refused:
         shown.append(_refused(reply.refused))
+    if reply.forgotten:
+        shown.append(_forgotten(reply.forgotten, "would forget" if dry_run else "forgot"))
+    shown += map(_to_forget, reply.to_forget)
     if reply.not_taken:
         shown.append(_not_taken(reply.not_taken))
     done = "would write" if dry_run else "wrote"
@@ -78,6 +81,8 @@ def extract(
         f"revision {reply.revision}",
         "dim",
     )
+    if reply.forgotten:
+        line.append(f"; {'would forget' if dry_run else 'forgot'} {len(reply.forgotten)}", "dim")
     if reply.episode.turns:
         line.append(f"\nthe conversation: {reply.episode.uri}")
     line.append(f"\n{reply.reason}")
@@ -108,6 +113,29 @@ def _refused(refused: Iterable[memories_pb2.RefusedMemory]) -> Table:
         text = Text(render.snippet(one.text)).append(f"\n{one.reason}", "dim")
         table.add_row(_kind(one.kind), "refused", _evidence(one.evidence), text)
     return table
+
+
+def _forgotten(memories: Iterable[memories_pb2.Memory], done: str) -> Table:
+    table = render.results_table("id", "outcome", "memory", right=1)
+    for one in memories:
+        table.add_row(str(one.id), done, _placed(one))
+    return table
+
+
+def _to_forget(proposal: memories_pb2.ForgetProposal) -> Text:
+    """Return a request in doubt, the memories that it may mean, and the command that forgets."""
+    text = Text(f"in doubt, nothing was forgotten: {render.snippet(proposal.request)}", "yellow")
+    text.append(f"\n{proposal.reason} (message {proposal.message})", "dim")
+    for one in proposal.memories:
+        text.append(f"\n{one.id or ''} ").append_text(_placed(one))
+    if ids := " ".join(str(one.id) for one in proposal.memories if one.id):
+        text.append(f"\nvikingctl forget {ids}")
+    return text
+
+
+def _placed(memory: memories_pb2.Memory) -> Text:
+    place = f"{memory.uri}{f' > {memory.section}' if memory.section else ''}"
+    return Text(render.snippet(memory.content)).append(f"\n{place}", "dim")
 
 
 def _not_taken(sentences: Iterable[memories_pb2.UntakenSentence]) -> Table:

@@ -127,8 +127,9 @@ class Recording:
         for turn in self._turns:
             for text in turn.texts:
                 line = _Line(turn.message, turn.time, text)
-                if stands[line.time, line.text]:
-                    stands[line.time, line.text] -= 1
+                key = line.time, entries.said(text)
+                if stands[key]:
+                    stands[key] -= 1
                 else:
                     lines.append(line)
         number = number_of(self.uri, series.files[-1][0]) if series.files else 0
@@ -138,9 +139,7 @@ class Recording:
             number += last is None
             uri = file_of(self.uri, number)
             if not self._caller.may(Right.WRITE, uri):
-                self.skipped = (
-                    f"{len(lines)} of its parts have no place: the caller may not write {uri}"
-                )
+                self.skipped = f"{len(lines)} parts have no place: the caller may not write {uri}"
                 return
             made = _made(uri, self.title, last, lines)
             if made is not None:
@@ -228,15 +227,17 @@ def _texts(role: str, content: str, clock: str) -> list[str]:
 
 def _lines(said: Sequence[Part]) -> Iterator[tuple[str, str]]:
     """Yield the lines of a turn, each with its mark; blank ones only between others."""
-    own = ""
+    own = before = ""
     for part in said:
         # A quotation within a line has its own marks.
         if part.is_own or _is_quotation(part.text):
             own += part.text
-            continue
-        yield from _marked(SAID, own.strip())
-        own = ""
-        yield from _marked(QUOTED, part.text.strip("\n"))
+        else:
+            begins_line = not before or before.endswith("\n")
+            yield from _marked(SAID, own.strip())
+            yield from _marked(QUOTED, part.text.strip("\n" if begins_line else None))
+            own = ""
+        before = part.text
     yield from _marked(SAID, own.strip())
 
 

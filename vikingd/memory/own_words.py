@@ -33,6 +33,11 @@ _BLOCKS = (
         r"(?m)^[ \t]*(?:\$ |#!|\d{4}-\d\d-\d\d[ T]|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG)\b|"
         r"at \w+\.).*"
     ),
+    lazy(  # a letter, but not one that is the message
+        r"(?<=\n)[ \t]*(?:dear [^\n,:]{1,60}|(?:尊敬的|亲爱的|親愛的)[^\n，,：:]{1,20})"
+        r"[,:，：][ \t]*\n.*",
+        re.DOTALL | re.IGNORECASE,
+    ),
 )
 _TAG = lazy(r"</?[A-Za-z!?][^<>\n]{0,200}>")
 _MARKUP = lazy(r"</[A-Za-z]|<[!?][A-Za-z]|<[A-Za-z][^<>\n]{0,200}(?:=|/>)")
@@ -119,6 +124,7 @@ _UNKEPT = lazy(
     r"|\boff the record\b|\bbetween you and me\b|\bforget (?:that i|what i) (?:said|told|wrote)\b"
     r"|(?:不要|别|不用|不必|请勿|无需)(?:帮我)?(?:记住|记下来?|保存|存下来?|记录|存档)"
     r"(?:这|那|它|我|下|以下|[。！!，,：:]|$)"
+    r"|(?:接下来|下面|以下)[^。，,\n]{0,6}(?:别|不要|不用)(?:记|保存|存)"
     r"|不要?外传|只跟你说|保密",
     re.IGNORECASE,
 )

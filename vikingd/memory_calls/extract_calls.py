@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from viking_kernels.arrays import is_file
@@ -11,6 +12,7 @@ from vikingd.domain.answers import Degraded
 from vikingd.domain.extract import (
     OF_AGENT,
     ExtractSource,
+    ForgetRequest,
     MemoryKind,
     Proposal,
     Refusal,
@@ -22,7 +24,7 @@ from vikingd.engine import Engine
 from vikingd.memory import places
 from vikingd.memory.change import Changing, Ended
 from vikingd.memory.episodes import Recording
-from vikingd.memory.model import MemoryScope
+from vikingd.memory.model import Memory, MemoryScope
 from vikingd.memory.routes import Routes
 
 TYPES = {kind: kind.name.lower() for kind in MemoryKind} | {MemoryKind.EVENTS: places.JOURNAL}
@@ -44,6 +46,21 @@ class ExtractQuery:
     now: int
     dry_run: bool
 
+    def time_of(self, messages: Iterable[int]) -> int:
+        """Return the time at which the last of some messages was said."""
+        all_of = self.session.messages
+        times = [all_of[i].time for i in messages if i < len(all_of)]
+        return max((time for time in times if time is not None), default=self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class ToForget:
+    """A request to forget that is in doubt, with the memories that it may mean and the reason."""
+
+    request: ForgetRequest
+    memories: tuple[Memory, ...]
+    reason: str
+
 
 @dataclass(frozen=True, slots=True)
 class ExtractResult:
@@ -59,6 +76,8 @@ class ExtractResult:
     refused: tuple[Refusal, ...]
     degraded: Degraded
     episode: tuple[Recording, ...] = ()
+    forgotten: tuple[Memory, ...] = ()
+    to_forget: tuple[ToForget, ...] = ()
     ended: tuple[Ended, ...] = ()
     not_taken: tuple[Untaken, ...] = ()
 
@@ -71,22 +90,19 @@ class ExtractFiles:
         self._routes = routes
         self._query = query
 
-    def of(self, kind: MemoryKind) -> str:
-        """Return the file for memories of a kind."""
+    def of(self, kind: MemoryKind, time: int) -> str:
+        """Return the file for a memory of a kind that was said at a time in microseconds."""
+        if kind is MemoryKind.EVENTS:
+            return self.journal_at(time)
         return self._of_type(TYPES[kind], of_agent=kind in OF_AGENT)
 
-    @property
-    def journal(self) -> str:
-        """The journal of the day of the conversation."""
-        return self.journal_of(places.day_of(self._query.time, self._query.time_zone))
+    def journal_at(self, time: int) -> str:
+        """Return the journal of the day of a time in microseconds."""
+        return self.journal_of(places.day_of(time, self._query.time_zone))
 
     def journal_of(self, day: str) -> str:
         """Return the journal of a day."""
         return self._of_type(places.JOURNAL, day)
-
-    def may_note(self) -> bool:
-        """Return True if the caller may write notes on changes into the journal."""
-        return not self.refusal(self.journal)
 
     def refusal(self, uri: str) -> str:
         """Return the reason why no memory can be written to a file, for people; "" for none."""

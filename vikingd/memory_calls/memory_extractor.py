@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-import numpy as np
-
 from vikingd.answer.deadline import Deadline, Threads
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.errors import InvalidField
@@ -26,15 +24,14 @@ from vikingd.domain.extract import (
 )
 from vikingd.domain.rights import Right
 from vikingd.domain.store_changes import Committed, Once
-from vikingd.domain.vector_products import product
 from vikingd.engine import Engine
-from vikingd.memory import entries, episodes, places, statements
+from vikingd.memory import entries, episodes, forget_requests, places, statements
 from vikingd.memory.change import Changing, Ended, FileChanged, NoPlace, Noting
 from vikingd.memory.model import Remembered, Rewritten
 from vikingd.memory.routes import Routes
 from vikingd.memory.series import Rewrite, Series
-from vikingd.memory_calls import evidence
 from vikingd.memory_calls.extract_calls import ExtractFiles, ExtractQuery, ExtractResult
+from vikingd.memory_calls.forget_in_talk import DROPPED, Forgets, decide, remaining
 from vikingd.memory_calls.proposer import Proposer
 from vikingd.memory_calls.rememberer import Rememberer
 from vikingd.models.extract.extractor import Extractor
@@ -57,6 +54,7 @@ class _Work:
     episode: list[episodes.Recording] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
     degraded: dict[Degradation, None] = field(default_factory=dict)
+    forgets: Forgets = field(default_factory=Forgets)
 
     def refuse(self, proposal: Proposal, reason: str) -> None:
         """Refuse a proposal."""
@@ -65,7 +63,7 @@ class _Work:
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to write."""
-        return not (self.memories or self.episode or self.endings)
+        return not (self.memories or self.episode or self.endings or self.forgets.requests)
 
     @property
     def changes(self) -> list[Changing | Ended]:
@@ -98,7 +96,7 @@ class MemoryExtractor:
         self._threads = threads
         self._routes = routes
         self._rememberer = rememberer
-        self._proposer = Proposer(engine, threads, rememberer, extractor)
+        self._proposer = Proposer(engine, threads, extractor)
 
     def check(self, query: ExtractQuery) -> None:
         """Check that the caller may write memories about the user.
@@ -107,7 +105,7 @@ class MemoryExtractor:
             PermissionDenied: it may not.
         """
         files = ExtractFiles(self._engine, self._routes, query)
-        query.scope.caller.check(Right.WRITE, files.of(MemoryKind.PROFILE))
+        query.scope.caller.check(Right.WRITE, files.of(MemoryKind.PROFILE, query.time))
 
     async def answer(
         self,
@@ -126,13 +124,20 @@ class MemoryExtractor:
             InvalidField: a file cannot hold a memory.
         """
         work = await self._read(query, deadline)
-        for proposal in work.found.proposals:
-            self._place(proposal, work)
+        for number, proposal in enumerate(work.found.proposals):
+            if number in work.forgets.dropped:
+                work.refuse(proposal, DROPPED)
+            else:
+                self._place(proposal, work)
         for ending in work.said.endings:
             self._place_ending(ending, work)
         if self._keeps_episodes and work.found.source is ExtractSource.RULES:
             await self._place_turns(work, deadline)
-        named = once(lambda done: reply(_result(work), done.revision))
+
+        def told(done: Committed) -> _T:
+            return reply(_result(work), self._revision(work, done))
+
+        named = once(told)
         while not work.is_empty:
             try:
                 await self._compare(work, deadline)
@@ -147,26 +152,49 @@ class MemoryExtractor:
                 continue
             except _DryRun:
                 break
-            return parse(done.reply) if done.reply else reply(_result(work), done.revision)
+            return parse(done.reply) if done.reply else told(done)
         return reply(_result(work), self._engine.snapshot.revision)
 
     async def _read(self, query: ExtractQuery, deadline: Deadline) -> _Work:
         """Read the messages by the rules, and ask for proposals."""
         files = ExtractFiles(self._engine, self._routes, query)
-        at, messages = statements.SaidAt(query.time, query.time_zone), query.session.messages
-        said = await self._threads.prepare(deadline, statements.read, messages, query.first, at)
-        found = await self._proposer.propose(query, said.proposals, files, deadline)
+        messages, first = query.session.messages, query.first
+        at = statements.SaidAt(query.time, query.time_zone)
+        notes: dict[Degradation, None] = {}
+        requests = await self._threads.prepare(deadline, forget_requests.read, messages, first)
+        other = forget_requests.left(messages, requests)
+        said = await self._threads.prepare(deadline, statements.read, other, first, at)
+        if requests and forget_requests.are_all(messages, first):
+            reason = "the messages only ask to forget"
+            found = Extracted(ExtractSource.RULES, reason, said.proposals)
+        else:
+            found = await self._proposer.propose(query, said.proposals, files, notes, deadline)
         if found.source is ExtractSource.MODEL:
             dated = tuple(
                 replace(one, text=statements.dated(one.text, messages[max(one.evidence)], at))
                 for one in found.proposals
             )
             found = replace(found, proposals=dated)
-        return _Work(query, files, found, list(found.refused), said)
+        forgets = await self._threads.read(
+            deadline, decide, self._engine, query, requests, found.proposals
+        )
+        return _Work(
+            query, files, found, list(found.refused), said, degraded=notes, forgets=forgets
+        )
+
+    def _revision(self, work: _Work, done: Committed) -> int:
+        """Return the revision of the writes. A transaction that changes nothing has none."""
+        is_changed = (
+            any(one.outcome for one in work.changes)
+            or work.forgets.forgotten()
+            or any(one.written for one in work.episode)
+        )
+        return done.revision if is_changed else self._engine.snapshot.revision
 
     def _place(self, proposal: Proposal, work: _Work) -> None:
         """Give a proposal its file, or refuse it."""
-        query, uri = work.query, work.files.of(proposal.kind)
+        query, time = work.query, work.query.time_of(proposal.evidence)
+        uri = work.files.of(proposal.kind, time)
         if reason := work.files.refusal(uri):
             work.refuse(proposal, reason)
             return
@@ -181,26 +209,26 @@ class MemoryExtractor:
             places.title_of(uri),
             text,
             section,
-            _time_of(query, max(proposal.evidence, default=0)),
+            time,
             query.now,
             query.scope.caller,
             proposal.replaces,
-            self._may_replace(text),
         )
         work.memories.append((proposal, made))
 
     def _place_ending(self, ending: Ending, work: _Work) -> None:
         """Give the end of a fact its file; without one it is told as not taken."""
-        query, uri = work.query, work.files.of(ending.kind)
+        query, time = work.query, work.query.time_of([ending.message])
+        uri = work.files.of(ending.kind, time)
         if not work.files.refusal(uri):
-            time = _time_of(query, ending.message)
             title = places.title_of(uri)
             work.endings.append(Ended(uri, title, ending, time, query.now, query.scope.caller))
 
     async def _place_turns(self, work: _Work, deadline: Deadline) -> None:
         """Give the turns of the conversation their files, or leave them out with a reason."""
         query, files = work.query, work.files
-        given = (query.session, query.first, query.time, query.time_zone)
+        kept = remaining(query.session, query.first, work.forgets)
+        given = (kept, query.first, query.time, query.time_zone)
         said = await self._threads.prepare(deadline, episodes.read, *given)
         for day, turns in said.days():
             uri = episodes.file_beside(files.journal_of(day), said.name)
@@ -212,23 +240,14 @@ class MemoryExtractor:
         if said.left_out:
             work.reasons.append(f"left out of the episode: {', '.join(said.left_out)}")
 
-    def _may_replace(self, text: str) -> Callable[[bytes, bytes, str], bool]:
-        least = evidence.CONTRADICTS.get(self._engine.embedding.model)
-
-        def decide(new: bytes, old: bytes, said: str) -> bool:
-            if evidence.shares_words(text, said):
-                return True
-            if least is None or not new or len(new) != len(old):
-                return False
-            return product(np.frombuffer(new, "<f4"), np.frombuffer(old, "<f4")) >= least
-
-        return decide
-
     async def _compare(self, work: _Work, deadline: Deadline) -> None:
         """Compare each memory with its file, so that little is left to do in the transaction."""
-        for _, one in work.memories:
-            notes = await self._rememberer.compare(one, deadline)
-            work.degraded.update(dict.fromkeys(notes))
+        for proposal, one in work.memories:
+            known = await self._rememberer.prepare(one, deadline)
+            if proposal.replaces:
+                one.may_replace = await self._proposer.replaced(
+                    proposal, one.title, known, work.degraded, deadline
+                )
         for turns in work.episode:
             series, known = await self._rememberer.series(turns.uri, deadline)
             await self._threads.prepare(deadline, turns.compare, series, known)
@@ -238,33 +257,35 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
     """Return the writes in their order; a dry run ends by undoing them."""
     found: list[tuple[str, Rewrite]] = []
     work.notes.clear()
-    query, journal, may_note = work.query, work.files.journal, work.files.may_note()
+    query = work.query
     for one in work.changes:
         found.append((one.uri, one))
-        if may_note and one.uri != journal:
+        journal = work.files.journal_at(one.time)
+        if one.uri != journal and not work.files.refusal(journal):
             title = places.title_of(journal)
-            note = Noting(journal, title, one, query.time, query.now, query.scope.caller)
+            note = Noting(journal, title, one, one.time, query.now, query.scope.caller)
             work.notes.append(note)
             found.append((journal, note))
     found += ((turns.uri, turns) for turns in work.episode)
+    found += work.forgets.rewrites()
     if query.dry_run:
-        found.append((journal, _undo))
+        found.append((found[-1][0], _undo))
     return found
 
 
 def _result(work: _Work) -> ExtractResult:
     """Return the result for the reply."""
-    found, outcomes = work.found, [one.outcome for one in work.changes if one.outcome]
+    found, outcomes = work.found, [(one, one.outcome) for one in work.changes if one.outcome]
     by_rules = found.source is ExtractSource.RULES
-    notes = dict.fromkeys(note for outcome in outcomes for note in outcome.degraded)
+    notes = dict.fromkeys(note for _, outcome in outcomes for note in outcome.degraded)
     degraded = tuple(work.degraded | notes)
     if found.failed:
         degraded = (Degradation(DegradationReason.PLANNER, found.reason), *degraded)
     skipped = dict.fromkeys(note.skipped for note in work.notes if note.skipped)
     reasons = [found.reason, *(f"a change is not noted: {why}" for why in skipped)]
-    if not work.files.may_note() and any(
-        one.did in (Remembered.REPLACED, Remembered.ENDED) for one in outcomes
-    ):
+    noted = (Remembered.REPLACED, Remembered.ENDED)
+    changed = [one.time for one, outcome in outcomes if outcome.did in noted]
+    if any(work.files.refusal(work.files.journal_at(time)) for time in changed):
         reasons.append("changes are not noted: the caller may not write the journal")
     reasons += work.reasons
     reasons += (f"turns are left out: {one.skipped}" for one in work.episode if one.skipped)
@@ -275,6 +296,8 @@ def _result(work: _Work) -> ExtractResult:
         tuple(work.refused),
         degraded,
         tuple(work.episode),
+        work.forgets.forgotten(),
+        work.forgets.to_forget(work.memories, found.proposals),
         tuple(one for one in work.endings if one.outcome),
         (*work.said.untaken, *_without_end(work)) if by_rules else (),
     )
@@ -289,12 +312,6 @@ def _without_end(work: _Work) -> list[Untaken]:
         for message, sentence in left
         if (message, sentence) not in done
     ]
-
-
-def _time_of(query: ExtractQuery, message: int) -> int:
-    """Return the time at which a message was said, in microseconds."""
-    said = query.session.messages[message].time
-    return query.time if said is None else said
 
 
 def _undo(_series: Series, _new_id: Callable[[], int]) -> Sequence[Rewritten]:

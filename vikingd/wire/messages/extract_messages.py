@@ -99,4 +99,15 @@ def response_of(
         reply.episode.uri = reply.episode.uri or recording.uri
         for message, id_ in recording.written:
             reply.episode.turns.add(message=message, id=0 if dry_run else id_)
+    reply.forgotten.extend(map(memories.memory_message, result.forgotten))
+    for one in result.to_forget[:MAX_MEMORIES]:
+        doubt = reply.to_forget.add(
+            request=one.request.sentence[:_SHOWN],
+            message=one.request.message,
+            reason=one.reason,
+        )
+        for memory in one.memories:
+            found = memories.memory_message(memory)
+            found.id = 0 if found.id in new else found.id
+            doubt.memories.append(found)
     return reply
