@@ -15,7 +15,8 @@ _LEAD = (
 )
 _ASKS = r"(?:请|麻烦|拜托|劳烦|烦请|希望|想让|想请|要)"
 _CAN = (
-    r"(?:可以|就|还是|帮我|帮忙|给我|先|也|都|赶紧|直接|最好|一定要|务必|现在|彻底|完全|尽快|应该|全|"
+    r"(?:可以|就|还是|帮我|帮忙|给我|先|也|都|赶紧|直接|最好|一定要|务必|现在|彻底|完全|尽快|"
+    r"应该|全|"
     r"统统|通通)"
 )
 _MAY = r"(?:能不能|可不可以|可否|能否|能)"
@@ -43,8 +44,9 @@ _REQUEST = lazy(
     re.DOTALL,
 )
 _BEHIND = lazy(
-    r"(?P<topic>(?:我|关于|有关|那|这|之前|刚才|刚刚|以前|所有|"
-    r"上次).+?)[，,、]?(?P<marks>(?:你|您|请|麻烦|"
+    r"(?P<topic>(?:(?:我|关于|有关|那|这|之前|刚才|刚刚|以前|所有|上次).+?|.+?(?:的事情?|"
+    r"[那这]件事|[那这]条|"
+    r"[那这]个?(?:栏|标题|分类).*?)))[，,、]?(?P<marks>(?:你|您|请|麻烦|"
     rf"可以|就|都|全|还是|也|全部|一并|{_FROM})*)(?:(?:{_FORGETS}|{_DELETES})|(?P<not>"
     rf"(?:不用|别|不要|不必|不需要)再?(?:记得|记住|记着|记|保留))){_END}",
     re.DOTALL,
@@ -58,7 +60,7 @@ _LAST = (
 _BEFORE = lazy(
     rf"(?:我?{_ASKS})?[你您]?{_CAN}*(?:(?:把|将){_LAST}(?:都|全|给|{_FROM})*(?:{_FORGETS}|"
     rf"{_DELETES})|(?:{_FORGETS}|{_DELETES}){_LAST}|{_LAST}[，,]?[你您]?(?:就|可以|请|都|还是)*"
-    rf"(?:{_FORGETS}|{_DELETES}|(?:不用|别|不要)再?记(?=了|啦|吧)|不算|作废)|"
+    rf"(?:{_FORGETS}|{_DELETES}|(?:不用|别|不要)再?记(?=了|啦|吧|[，。！]|$)|不算|作废)|"
     rf"(?:不要|别|不用)再(?:记得|记着|记住|记){_LAST}|"
     r"就?当我(?:刚才|刚刚)?(?:什么都|啥都)?没(?:有)?(?:说|讲|提)过?|我?收回(?:刚才|刚刚)?(?:的|"
     r"说的|那句)?话)"
@@ -196,7 +198,8 @@ def _ordered(found: re.Match[str], text: str, sentence: str) -> Asked | None:
 def _behind(found: re.Match[str], sentence: str) -> Asked | None:
     """Return a request whose verb is behind the topic."""
     end = found["end"]
-    marked = found["not"] or re.search("请|麻烦|可以|就|你", found["marks"]) or "吧" in end
+    marks = "请|麻烦|可以|就|你|全|都"
+    marked = found["not"] or re.search(marks, found["marks"]) or "吧" in end
     if not marked or re.search("我(?:都|已经|全|也)?$|[别不没]$", found["topic"]):
         return None
     if re.search("[吗？?]", end):

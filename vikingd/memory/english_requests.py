@@ -19,11 +19,13 @@ _ASKED = r"(?:please|pls|plz|kindly|just|also|now|simply|completely|totally|real
 _TOLD = (
     r"(?:you (?:can|may|should|could|must) |feel free to |i(?:'d| would) (?:like|love|want) "
     r"(?:for )?you to |i (?:want|need) you to |i(?:'d| would) (?:rather|prefer)(?: that| if)? you "
-    r"|i(?:'d| would) appreciate it if you (?:could |would )?|(?:it's|it is) (?:ok|okay|fine|time)"
+    r"|i(?:'d| would) appreciate it if you (?:could |would )?|(?:it|that)(?:'d| would) be "
+    r"(?:great|nice|good|better|best|lovely|helpful) if you (?:could |would )?|(?:it's|"
+    r"it is) (?:ok|okay|fine|time)"
     r" to |let's )"
 )
 _MAY = r"(?:(?P<may>can|could|would|will) you )"
-_FORGETS = r"(?:forget|forgot|unlearn|disregard)(?: all)?(?: about)?"
+_FORGETS = r"(?:un-?remember|forget|forgot|unlearn|disregard)(?: all)?(?: about)?"
 _DELETES = r"(?:delete|remove|erase|wipe|clear|drop|scrub|purge|take|get rid of|deleted?|removed?)"
 _MEMORY = (
     r"(?:(?: out)?(?: of| from| in)? (?:your (?:long[- ]term )?(?:memory|memories|notes?|records?|"
@@ -66,14 +68,23 @@ _JOINT = lazy(
     r"you can )"
     r"|\s(?=(?:please|pls|plz) )"
 )
+_BEHIND = lazy(
+    rf"(?P<topic>.+?)[,:?—–-]+ (?P<please>(?:{_ASKED}[,]? )*)(?P<told>(?:{_TOLD}|"
+    rf"{_MAY})?)(?:{_ASKED}[,]? )*"
+    rf"(?:{_FORGETS}|{_DELETES}) (?:it|that|this)(?P<memory>{_MEMORY})?(?P<end>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
 _UNREAL = lazy(
-    r"\b(?:if (?!possible|you (?:can|could|would|don't mind|please|forgot|didn't))|unless|whether|"
+    r"\b(?:if (?!possible|you (?:can|could|would|don't mind|please|forg[eo]t|deleted?|removed?|"
+    r"erased?|"
+    r"didn't))|unless|whether|"
     r"suppose|imagine|what happens|whenever|in case|until|when(?:ever)? i (?:say|ask|tell)|"
     r"hypothetically|example|joking|kidding)\b",
     re.IGNORECASE,
 )
 _REPORTED = lazy(
-    r"\b(?:said|says?|saying|told|tells|wrote|writes|asked|asks|advised|suggests?|suggested|quote|"
+    r"\b(?:draft|e-?mails?|letters?|messages?|reply|compose|said|says?|saying|told|tells|wrote|"
+    r"writes|asked|asks|advised|suggests?|suggested|quote|"
     r"according to|title[sd]?|called|song|lyrics?|want to|wants to|try(?:ing)? to|going to|have to|"
     r"need to|able to|can't|cannot|never|let me|make me|help me|write|translate|command|prompt)\b"
     r"|[\"“”«»]",
@@ -102,6 +113,7 @@ _SECTION = lazy(
     r"about |of )?(?P<what>.+)|(?P<named>.+?) (?:section|heading|category))",
     re.IGNORECASE,
 )
+_NAME = lazy(r"[A-Z]\w+(?: [A-Z]\w+)?(?:'s .+)?")
 _EXTERNAL = lazy(
     r".*\b(?:accounts?|appointments?|meetings?|events?|alarms?|timers?|reminders?|"
     r"reservations?|bookings?|"
@@ -213,17 +225,34 @@ def request(sentence: str) -> Asked | None:
         is_bare = bool(begin) and not ordered and joint.strip() == ","
         if (found["may"] or "").lower() == "will" and not ordered:
             continue
-        if (stop := found["stop"]) and not _STOPS.search(sentence):
+        if (stop := found["stop"]) and not (
+            _STOPS.search(sentence) or re.search(_MEMORY, sentence, re.I)
+        ):
             continue
         topic = _CUT.sub("", found["keep"] if stop else found["forget"] or found["delete"])
         named = bool(found["memory"] or stop or re.search(_MEMORY, topic, re.I))
         topic = re.sub(_MEMORY, "", _TAIL.sub("", topic), flags=re.I)
         made = _topic(topic, anything=named, deletes=found["delete"] is not None)
+        if made is None and found["forget"] and ordered and _NAME.fullmatch(topic):
+            made = topic, Meant.TOPIC
         if made is None:
             continue
         is_else = found["delete"] is not None and not named and _EXTERNAL.fullmatch(made[0])
         return Asked(*made, not (is_bare or is_else))
-    return None
+    return _behind(sentence)
+
+
+def _behind(sentence: str) -> Asked | None:
+    """Return a request whose topic comes first: "that I'm left-handed? Forget it, please"."""
+    found = _BEHIND.fullmatch(sentence, end_of(_LEAD, sentence))
+    if found is None or _REPORTED.search(found["topic"]):
+        return None
+    if not (
+        found["please"].strip() or found["told"] or found["memory"] or "please" in found["end"]
+    ):
+        return None
+    made = _topic(found["topic"], anything=False, deletes=False)
+    return None if made is None else Asked(*made, True)
 
 
 def _topic(text: str, *, anything: bool, deletes: bool) -> tuple[str, Meant] | None:
