@@ -242,6 +242,8 @@ def _topic(topic: str) -> tuple[str, Meant] | None:
         return part(found, "what"), Meant.BEFORE
     if found := _STATED.fullmatch(plain):
         return part(found, "that"), Meant.STATEMENT if _states(found["that"]) else Meant.TOPIC
+    if found := re.fullmatch(r"(.+?)(?:的事情?|[那这]件事情?)", plain):
+        return topic[: found.end(1)], Meant.TOPIC
     return (topic, Meant.TOPIC) if _MINE.fullmatch(plain) or "「" in topic else None
 
 

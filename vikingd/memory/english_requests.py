@@ -145,7 +145,7 @@ _ALL_MY = lazy(
 _OWN = lazy(
     r"(?:my|our) (?!.* (?:from|in|of) (?:this|that|the|these|those) ).+|me \w+ing\b.*|(?:the|"
     r"that|this) .+\b(?:my|(?:that )?i (?:gave|told|sent|shared|mentioned|"
-    r"said)|of (?:mine|ours))\b.*|(?:where|how old|who|when|what) (?:i|my) .+|which .+ i .+",
+    r"said)|of (?:mine|ours))\b.*|(?:where|how (?:old|tall|much|many)|who|when|what) (?:i|my) .+|which .+ i .+",
     re.IGNORECASE | re.DOTALL,
 )
 _TASK = lazy(
@@ -260,7 +260,7 @@ def _topic(text: str, *, anything: bool, deletes: bool) -> tuple[str, Meant] | N
     if (
         not text
         or _TASK.fullmatch(text)
-        or re.match(r"(?:to|how|me|us|him|her|them|you)\b", text, re.I)
+        or re.match(r"(?:to|how(?! (?:old|tall|much|many) i\b)|me|us|him|her|them|you)\b", text, re.I)
     ):
         return None
     if _GENERIC.fullmatch(text):
