@@ -130,7 +130,9 @@ def _of_message(content: str, index: int) -> Iterator[ForgetRequest]:
     for at, sentence in enumerate(own):
         if len(sentence) > MAX_SENTENCE or LEFT_OUT in sentence:
             continue
-        composes = composes or _COMPOSES.search(sentence) is not None
+        if _COMPOSES.search(sentence):
+            composes = True
+            continue
         if last := _last(sentence):
             if not (at and _is_request(own[at - 1])):  # else it says that request again
                 yield ForgetRequest("", sentence, index, Meant.BEFORE, sure=last[0])

@@ -49,7 +49,7 @@ _OWN = lazy(
     r"(?:(?:what|where|when|how old|who|which \w+) )?(?:my|me|i|i'm|our|we)\b|我|咱", re.IGNORECASE
 )
 _OLD = lazy(
-    r"\b(?:old|former|previous|earlier|past|ex)\b|(?:以前|之前|原来|过去|从前|曾经)的?|旧的?|"
+    r"(?<!how )\b(?:old|former|previous|earlier|past|ex)\b|(?:以前|之前|原来|过去|从前|曾经)的?|旧的?|"
     r"老(?=地址|住址|房|号码|公司|单位)",
     re.IGNORECASE,
 )
@@ -83,6 +83,7 @@ _ATTRIBUTES = (
     (r"birthday|date of birth|birth ?date|生日", r"\bbirthday\b|\bborn\b|生日|出生"),
 )
 """The names of what everybody has, and the words by which a memory states it."""
+_ZH_NAMES = ("名字", "姓名")
 _WEAK_NAMES = {
     **dict.fromkeys(("address", "home", "town", "city"), HOME),
     **dict.fromkeys(("地址", "住址", "住处", "住哪", "住的地方"), HOME),
@@ -261,10 +262,12 @@ class Topic:
             return Fit.WHOLE
         if not self._is_own and said.words == text.bare:
             return Fit.WHOLE
-        begins = text.words[: len(said.words)] == said.words
+        begins = text.words[: len(said.words)] == said.words or (
+            not self._is_own and text.bare[: len(said.words)] == said.words
+        )
         if said.relation is not None and text.relation is not None and not begins:
             return Fit.NONE
-        if begins and said.is_possessive == text.is_possessive:
+        if begins and (said.is_possessive == text.is_possessive or not self._is_own):
             return Fit.MORE
         if text.is_of_another(said.text):
             return Fit.NONE
@@ -280,7 +283,11 @@ class Topic:
             there = f"{simplified(text.text)} {simplified(text.section)}".casefold()
             if not self._parts:
                 return 0.0
-            held = sum(len(part) for part in self._parts if _has(part.casefold(), there))
+            held = sum(
+                len(part)
+                for part in self._parts
+                if _has(part.casefold(), there) or (part in _ZH_NAMES and "叫" in there)
+            )
             return held / sum(map(len, self._parts))
         there_terms = {*terms(text.text), *terms(text.section)}
         held = len(self._terms & there_terms)
