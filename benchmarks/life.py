@@ -61,7 +61,8 @@ def main() -> int:
         serving(directory / "store", arguments.provider) as server,
         Client(server.address, timeout=None) as client,
     ):
-        answers = list(asked(client, _lines("life.jsonl"), _lines("life_questions.jsonl")))
+        turns, questions = _lines("life.jsonl"), _lines("life_questions.jsonl")
+        answers = list(asked(client, turns, questions, by_meaning=arguments.provider != "none"))
     print(table(answers))
     if arguments.json:
         rows = [asdict(one) for one in answers]
@@ -70,7 +71,11 @@ def main() -> int:
 
 
 def asked(
-    client: Any, turns: Sequence[Mapping[str, Any]], questions: Sequence[Mapping[str, Any]]
+    client: Any,
+    turns: Sequence[Mapping[str, Any]],
+    questions: Sequence[Mapping[str, Any]],
+    *,
+    by_meaning: bool,
 ) -> Iterator[Answered]:
     """Yield the answers in the order of time; commit each session before the questions after it."""
     sessions = [list(of) for _, of in groupby(turns, lambda turn: turn["session"])]
@@ -78,7 +83,8 @@ def asked(
     for question in sorted(questions, key=lambda one: _time(one["ask_at"])):
         while sessions and _time(sessions[0][-1]["time"]) <= _time(question["ask_at"]):
             _commit(client, sessions.pop(0))
-            wait_for_vectors(client)
+            if by_meaning:
+                wait_for_vectors(client)
         yield _asked(client, question)
 
 

@@ -3,8 +3,9 @@
     python -m benchmarks.remember --entries 20 1000 4000
 
 The entries are in files as Remember fills them; with `--one-file` a Put wrote them into one file.
-The daemon embeds nothing. Each round adds one memory to each type, puts a small file elsewhere
-while that runs, and forgets the memory.
+With `--model e5` the daemon has an embedder, and each call begins when all texts have vectors; else
+it embeds nothing. Each round adds one memory to each type, puts a small file elsewhere while that
+runs, and forgets the memory.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.daemon import serving, temporary_store
+from benchmarks.daemon import serving, temporary_store, wait_for_vectors
 from vikingd.client import Document
 from vikingd.client.messages import MessageClient
 from vikingd.memory.numbered_files import MOST_ENTRIES, file_of
@@ -42,8 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--entries", type=int, nargs="+", default=[20, 127, 1000, 4000, 4095])
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--one-file", action="store_true")
+    parser.add_argument("--model", default="none")
     options = parser.parse_args(arguments)
-    found = measured(options.entries, options.rounds, one_file=options.one_file)
+    found = measured(
+        options.entries, options.rounds, one_file=options.one_file, model=options.model
+    )
     base = float(np.median(found[0].remember))
     print("entries  remember p50 ms  p95 ms  ratio  put beside p50 ms")
     for entries, remember, put in found:
@@ -54,12 +58,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
 
 
-def measured(sizes: Sequence[int], rounds: int, *, one_file: bool) -> list[Taken]:
+def measured(sizes: Sequence[int], rounds: int, *, one_file: bool, model: str) -> list[Taken]:
     """Return the times of rounds of calls, by size, in turn."""
     found = [Taken(entries, [], []) for entries in sizes]
     with (
         temporary_store() as store,
-        serving(store) as server,
+        serving(store, model) as server,
         ThreadPoolExecutor(1) as pool,
         MessageClient(server.address, timeout=None) as client,
     ):
@@ -67,6 +71,7 @@ def measured(sizes: Sequence[int], rounds: int, *, one_file: bool) -> list[Taken
             client.put(list(_files(entries, entries if one_file else MOST_ENTRIES)))
         for number in range(rounds + _COLD):
             for entries, remember, put in found:
+                wait_for_vectors(client)
                 other = pool.submit(_put, client, number)
                 started = time.perf_counter()
                 done = client.remember(f"Round {number} told a new thing.", uri=_uri(entries))

@@ -55,7 +55,7 @@ SITES = (
     Site("hand over", "vikingd.answer.find_answer", "score"),
     Site("kernel", "vikingd.answer.scored_scope", "kernel.find"),
     Site("kernel", "vikingd.answer.text_ranking", "flat.keyword_top"),
-    Site("hits", "vikingd.wire.retrieval_service", "find"),
+    Site("hits", "vikingd.answer.query_planning", "find"),
     Site("hits", "vikingd.answer.query_planning", "retrieve"),
     Site("render", "vikingd.wire.retrieval_service", "find_reply"),
     Site("render", "vikingd.wire.retrieval_service", "retrieve_reply"),

@@ -207,6 +207,9 @@ class Terms(NamedTuple):
     tail_tf: U16
 
 
+NO_VECTOR: F32 = np.zeros(0, np.float32)
+
+
 class Centroids(NamedTuple):
     """The centroid m' of each script's vectors in a scope, and its codes."""
 
@@ -228,6 +231,7 @@ class RawQuery(NamedTuple):
     use_dense: bool
     use_lexical: bool
     centroids: Centroids
+    usual: F32 = NO_VECTOR  # [dim] mean of the model's vectors in this script; [0]: it is not known
 
 
 class PreparedQuery(NamedTuple):

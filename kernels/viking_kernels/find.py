@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from viking_kernels import bm25, hierarchy, opening, second_stage, select, walk
+from viking_kernels import answer_features, bm25, hierarchy, opening, second_stage, select, walk
 from viking_kernels import scope as scopes
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
@@ -94,6 +94,9 @@ class Found(NamedTuple):
     directories: F32  # [DIRECTORY_PARTS, d] of Scratch; the node score is -1 outside the scope
     start_points: I32  # BEST_FIRST: positions of directories
     opened: I32  # BEST_FIRST: positions of directories in the order of opening
+    known: float  # share of the query's terms that the scope has, see answer_features
+    cosine: float  # with the first files, see answer_features.cosines
+    usual: float
     floor_factor: float  # of the lexical scores of texts, see bm25.rescale_to_floor
     files_per_directory: float  # of the sample
     icc: float
@@ -248,6 +251,9 @@ def find(
     passage_scores = np.empty((kept.shape[0], plan.passages), np.float32)
     for i in range(kept.shape[0]):
         best_passages(windows[kept[i], 0], search, passages[i], passage_scores[i])
+    known = answer_features.known_share(tree.texts, scope, inside, terms, ranges)
+    first = best_text[kept[: _with_ties(answer_features.FIRST, kept, parts)]]
+    cosine, usual = answer_features.cosines(first, raw, vectors, scope.revision)
     if not plan.keeps_words:
         _forget(tree.texts, scope, terms, ranges, scratch)
     return Found(
@@ -259,6 +265,9 @@ def find(
         scratch.directories[:, :d],
         starts,
         scratch.opened[:opened].copy(),
+        known,
+        cosine,
+        usual,
         floor_factor,
         files_per_directory,
         icc,
@@ -273,6 +282,15 @@ def find(
         rounds,
         stop,
     )
+
+
+@inlined
+def _with_ties(count: int, kept: I64, parts: F64) -> int:
+    """Return the number of the `count` best files, at most all, and of those that tie with them."""
+    count = min(count, kept.shape[0])
+    while 0 < count < kept.shape[0] and parts[kept[count], FINAL] == parts[kept[count - 1], FINAL]:
+        count += 1
+    return count
 
 
 @njit
@@ -353,9 +371,7 @@ def _adjusted(
     stage. The others keep their order behind these: one factor makes their scores no higher.
     """
     scope = search.scope
-    count = min(plan.adjusted, kept.shape[0])
-    while 0 < count < kept.shape[0] and parts[kept[count], FINAL] == parts[kept[count - 1], FINAL]:
-        count += 1
+    count = _with_ties(plan.adjusted, kept, parts)
     chosen = np.empty(count + plan.more.shape[0], np.int64)
     chosen[:count] = kept[:count]
     # Files of `more` that are among the best have their place; both lists are without repeats.

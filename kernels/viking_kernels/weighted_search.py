@@ -15,6 +15,7 @@ from viking_kernels.arrays import (
     F32,
     F64,
     I32,
+    I64,
     U8,
     RawQuery,
     Scope,
@@ -48,6 +49,8 @@ class WeightedPlan(NamedTuple):
     k: int  # results wanted, at least 1
     near: I32  # base rows that an inverted file proposes for the whole base; [0]: score every text
     allowed: U8  # [files of the scope], 0 if a filter forbids the file; [0] allows all
+    has_words: bool = False  # scratch.lexical has the scores by words
+    keeps_words: bool = False  # scratch.lexical keeps them; else it is zeros again
 
 
 @njit
@@ -80,11 +83,9 @@ def weighted_top(
     search = Search(tree, vectors, stats, prepare(raw), scope, scratch, np.inf)
     inside = tail_directories(tree.directories, scope)
     words = plan.lexical_weight > 0
-    ranges = np.empty((0, 2), np.int64)
-    if words:
-        scratch.dir_lexical[: scope.dir_high - scope.dir_low + inside.shape[0]] = 0
-        ranges = bm25.ranges_of(terms, scope)
-        bm25.score_scope(search, inside, terms, ranges)
+    ranges = bm25.ranges_of(terms, scope)
+    if words and not plan.has_words:
+        _score_words(inside, terms, ranges, search)
     rows = np.empty(plan.k, np.int32)
     scores = np.empty(plan.k, np.float32)
     count = 0
@@ -100,9 +101,16 @@ def weighted_top(
     parts = np.empty((count, 2), np.float64)
     for i in range(count):
         _, parts[i, 0], parts[i, 1] = _score(np.int64(rows[i]), plan, search)
-    if words:
+    if words and not plan.keeps_words:
         bm25.forget(terms, ranges, scope, scratch.lexical)
     return rows[:count], scores[:count], parts
+
+
+@called
+def _score_words(inside: U8, terms: Terms, ranges: I64, search: Search) -> None:
+    scope = search.scope
+    search.scratch.dir_lexical[: scope.dir_high - scope.dir_low + inside.shape[0]] = 0
+    bm25.score_scope(search, inside, terms, ranges)
 
 
 @njit
@@ -133,9 +141,9 @@ def score_windows(
     rows = plan.near
     search = Search(tree, vectors, stats, prepare(raw), scope, scratch, np.inf)
     inside = tail_directories(tree.directories, scope)
-    scratch.dir_lexical[: scope.dir_high - scope.dir_low + inside.shape[0]] = 0
     ranges = bm25.ranges_of(terms, scope)
-    bm25.score_scope(search, inside, terms, ranges)
+    if not plan.has_words:
+        _score_words(inside, terms, ranges, search)
     around = np.empty(3 * rows.shape[0], np.int32)
     count = 0
     for i in range(rows.shape[0]):
@@ -153,17 +161,22 @@ def score_windows(
     scores = np.full((count, 3), -1.0, np.float64)
     size = 0
     for i in range(count):
-        if i > 0 and around[i] == around[i - 1]:
-            continue
-        before, after = _beside(np.int64(around[i]), search)
-        windows[size, 0] = around[i]
-        windows[size, 1] = before
-        windows[size, 2] = after
-        for k in range(3):
-            if windows[size, k] >= 0:
-                scores[size, k], _, _ = _score(np.int64(windows[size, k]), plan, search)
-        size += 1
-    bm25.forget(terms, ranges, scope, scratch.lexical)
+        if size == 0 or around[i] != around[size - 1]:
+            around[size] = around[i]
+            scores[size, 0], _, _ = _score(np.int64(around[i]), plan, search)
+            size += 1
+    for i in range(size):
+        windows[i, 0] = around[i]
+        windows[i, 1], windows[i, 2] = _beside(np.int64(around[i]), search)
+        for k in range(1, 3):
+            if windows[i, k] >= 0:
+                at = bm25.lower_bound(around, 0, size, np.int64(windows[i, k]))
+                if at < size and around[at] == windows[i, k]:  # scored already
+                    scores[i, k] = scores[at, 0]
+                else:
+                    scores[i, k], _, _ = _score(np.int64(windows[i, k]), plan, search)
+    if not plan.keeps_words:
+        bm25.forget(terms, ranges, scope, scratch.lexical)
     return windows[:size], scores[:size]
 
 

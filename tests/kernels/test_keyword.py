@@ -13,7 +13,6 @@ from viking_kernels.arrays import (
     TEXTS,
     Terms,
 )
-from viking_kernels.known import known_share
 
 from tests.kernels import naive
 from tests.kernels.flat_helpers import (
@@ -57,20 +56,6 @@ def test_searches_by_words_are_the_plain_ones(shape, k, filtered):
     wanted = naive.keyword_top(top, query.terms, able, k)
     assert len(rows) == len(wanted)
     same_as_plain(ids, rows, scores, wanted)
-    world.close()
-
-
-@examples(25)
-@given(shapes)
-@example(LARGE)
-def test_the_known_terms_are_the_plain_ones(shape):
-    """The share of terms that a scope has equals the twin's, in base and tail and any scope."""
-    world = build(shape)
-    for _ in range(4):
-        top, query = world.random_directory(), world.query()
-        snapshot, scope, _ = world.scope_of(top)
-        share = known_share(snapshot.tree, scope, terms_of(snapshot, query))
-        assert share == naive.known_share(top, query.terms)
     world.close()
 
 

@@ -86,13 +86,17 @@ def test_windows_are_the_plain_ones(shape, weights):
     )
     scratch = room(snapshot)
     near = np.array([row_of[text] for text in chosen], np.int32)
-    windows, scores = score_windows(
-        *(snapshot.tree, snapshot.vectors, snapshot.stats, compared, scope),
-        terms_of(snapshot, query),
-        WeightedPlan(*weights, 1, near, np.zeros(0, np.uint8)),
-        scratch,
-    )
+    given_scope = snapshot.tree, snapshot.vectors, snapshot.stats, compared, scope
+    terms, every = terms_of(snapshot, query), np.zeros(0, np.uint8)
+    plan = WeightedPlan(*weights, 1, near, every)
+    windows, scores = score_windows(*given_scope, terms, plan, scratch)
     assert not scratch.lexical.any()
+    keeps = WeightedPlan(*weights, 1, NOWHERE, every, keeps_words=True)
+    weighted_top(*given_scope, terms, keeps, scratch)
+    again = score_windows(*given_scope, terms, plan._replace(has_words=True), scratch)
+    assert not scratch.lexical.any()
+    np.testing.assert_array_equal(again[0], windows)
+    np.testing.assert_array_equal(again[1], scores)
     means = centroids.raw.astype(np.float64)
     wanted = naive.score_windows(top, query, means, weights, set(chosen))
     assert windows[:, 0].tolist() == sorted(row_of[text] for text in wanted)

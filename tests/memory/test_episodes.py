@@ -162,6 +162,13 @@ def test_the_speaker_is_not_indexed() -> None:
     assert without_speaker("A user, 09:30: x") == "A user, 09:30: x"
 
 
+def test_the_clock_is_in_the_file_alone() -> None:
+    """A memory has its time, so its text as it is shown has the speaker and no clock."""
+    assert entries.said("User, 09:30: Tea.") == "User: Tea."
+    assert entries.said("📌 Assistant, 09:30 (2 of 3):\n>> Tea.") == "Assistant (2 of 3):\n>> Tea."
+    assert entries.said("User: at 09:30: Tea.") == "User: at 09:30: Tea."
+
+
 def test_a_thousand_turns_fill_files_in_linear_time() -> None:
     """All turns are laid out in one pass; a file takes no more entries than others."""
 

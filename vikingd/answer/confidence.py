@@ -23,23 +23,20 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from heapq import nlargest
-from math import exp, log, sqrt
-from operator import attrgetter, itemgetter
+from math import exp, isnan, log
+from operator import attrgetter, itemgetter, mul
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from viking_kernels.arrays import DENSE, DENSE_SHARE, F32, FILES, FINAL, I32, LEXICAL, NODE, Terms
+from viking_kernels import answer_features
+from viking_kernels.arrays import DENSE, DENSE_SHARE, F32, FILES, FINAL, I32, LEXICAL, NODE
 from viking_kernels.bm25 import SCORE_FLOOR
-from viking_kernels.known import known_share
 from viking_kernels.node_scores import DENSE_WEIGHT, script_mismatch
 
 from vikingd.answer.ranked_lists import RankedList
 from vikingd.answer.scored_scope import Scored
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence, Strength
 from vikingd.domain.retrieve_query import Mode
-from vikingd.domain.vector_products import products
 from vikingd.plan.find_plan import FIRST, FindScope
 from vikingd.plan.query_scope import QueryScope
 from vikingd.plan.retrieve_plan import TextScope
@@ -94,26 +91,24 @@ def features_of_find(scope: FindScope, scored: Scored) -> Features | None:
     found = scored.found
     if not len(found.rows):
         return None
-    parts = found.parts
-    at = 0
-    if len(parts) > 1 and parts[1, FINAL] == parts[0, FINAL]:  # a new base has another order
-        tied = np.flatnonzero(parts[:, FINAL] == parts[0, FINAL]).tolist()
-        at = max(tied, key=lambda i: parts[i, [LEXICAL, NODE]].tolist())
+    parts: list[list[float]] = found.parts.tolist()
+    at, last = 0, parts[min(FIRST, len(parts)) - 1][FINAL]
+    tied = [i for i, one in enumerate(parts) if one[FINAL] == parts[0][FINAL]]
+    if len(tied) > 1:  # a new base has another order
+        at = max(tied, key=lambda i: (parts[i][LEXICAL], parts[i][NODE]))
     first = parts[at]
-    kind = _kind(scope, scope.query_script, found.best_text.item(at), first.item(DENSE_SHARE))
-    files = int(scope.counts[FILES])
-    ten = parts[:, FINAL] >= parts[min(FIRST, len(parts)) - 1, FINAL]
-    cosines = None if kind == WORDS else _cosines(scope, scope.query.vector, found.best_text[ten])
-    if cosines is None:
+    kind = _kind(scope, scope.query_script, found.best_text.item(at), first[DENSE_SHARE])
+    cosines = found.cosine, found.usual
+    if kind == WORDS or isnan(found.cosine):
         kind, cosines = WORDS, (0.0, 0.0)
     return Features(
         kind,
         *cosines,
-        float(parts[ten, DENSE].max()),
-        first.item(LEXICAL) / found.floor_factor,
-        _known(scope, scored.terms),
-        files,
-        [(one.item(FINAL), one.item(NODE)) for one in parts[:FIRST]],
+        max(one[DENSE] for one in parts if one[FINAL] >= last),
+        first[LEXICAL] / found.floor_factor,
+        found.known,
+        int(scope.counts[FILES]),
+        [(one[FINAL], one[NODE]) for one in parts[:FIRST]],
     )
 
 
@@ -138,6 +133,8 @@ def features_of_texts(
     count = int((scores >= scores[min(FIRST, len(scores)) - 1]).sum())
     best = int((scores >= scores[0]).sum())
     rows = found.rows[:count]
+    asked = scope.asked(vector, scope.script(vector), dense=True, lexical=True)
+    terms = scope.snapshot.terms(scope.terms.hashes, scope.terms.weights)
     meaning, words = sides.get("vector"), sides.get("keyword")
     if meaning is None and words is None:
         assert found.parts is not None, "one pass made both parts"
@@ -146,13 +143,15 @@ def features_of_texts(
     else:
         dense, lexical = _scores_of(meaning, rows), _scores_of(words, rows)
         nearest = rows if meaning is None else meaning.rows[:FIRST]
-    cosines = _cosines(scope, vector, nearest) if any(dense) else None
-    by_words = scope.query.mode is not Mode.VECTOR
-    if cosines is None:
-        kind, cosines = WORDS, (0.0, 0.0)
+    known, largest, usual = answer_features.features(
+        scope.snapshot.tree, scope.snapshot.vectors, asked, scope.scope, terms, nearest
+    )
+    if not any(dense) or isnan(largest):
+        kind, largest, usual = WORDS, 0.0, 0.0
+    elif scope.query.mode is Mode.VECTOR:
+        kind = MEANING
     else:
-        script = scope.script(vector)
-        kind = _kind(scope, script, rows.item(0), 1.0) if by_words else MEANING
+        kind = _kind(scope, asked.script, rows.item(0), 1.0)
     share = {BOTH: DENSE_WEIGHT, WORDS: 0.0}.get(kind, 1.0)
     factor = max(1.0, SCORE_FLOOR / max(lexical)) if any(lexical) else 1.0
     nodes = sorted(
@@ -162,10 +161,11 @@ def features_of_texts(
     files = int(scope.counts[FILES])
     return Features(
         kind,
-        *cosines,
+        largest,
+        usual,
         max(dense),
         max(lexical[:best]),
-        _known(scope, scope.snapshot.terms(scope.terms.hashes, scope.terms.weights)),
+        known,
         files,
         [(node, node) for node in nodes[:FIRST]],
     )
@@ -192,37 +192,8 @@ def _kind(scope: QueryScope, script: int, row: int, dense_share: float) -> str:
         return WORDS
     if not len(scope.terms.hashes):
         return MEANING
-    of_text = int(scope.snapshot.tree.texts.script[row]) if row >= 0 else script
+    of_text = scope.snapshot.tree.texts.script.item(row) if row >= 0 else script
     return ACROSS if script_mismatch(of_text, script) else BOTH
-
-
-def _known(scope: QueryScope, terms: Terms) -> float:
-    """Return the share of the query's terms that the scope has."""
-    share: float = known_share(scope.snapshot.tree, scope.scope, terms)
-    return share
-
-
-def _cosines(scope: QueryScope, vector: F32 | None, rows: I32) -> tuple[float, float] | None:
-    """Return the largest cosine of a query with some texts, and that with the model's mean.
-
-    The mean has a length. None: no text of them has a vector, or the query has none that fits.
-    """
-    snapshot = scope.snapshot
-    if vector is None or len(vector) != snapshot.dimension:
-        return None
-    vectors, revision, base = snapshot.vectors, snapshot.revision, len(snapshot.vectors.base_raw)
-    at = vectors.vector_at.item
-    compared = [snapshot.prior[scope.script(vector)], vector]
-    compared += [
-        vectors.base_raw[row] if row < base else vectors.tail_raw[row - base]
-        for row in rows.tolist()
-        if row >= 0 and at(row) <= revision
-    ]
-    usual, square, *with_texts = products(np.array(compared), vector).tolist()
-    if not with_texts or not square > 0.0:
-        return None
-    length = sqrt(square)
-    return max(with_texts) / length, usual / length
 
 
 def confidence_of(parts: Iterable[Features | None], model: str) -> Confidence:
@@ -235,7 +206,7 @@ def confidence_of(parts: Iterable[Features | None], model: str) -> Confidence:
         return NO_CONFIDENCE
     in_scope, best = max(((_in_scope(one, model), one) for one in known), key=itemgetter(0))
     fitted = fitted_for(model, best)
-    merged = nlargest(FIRST, (pair for part in known for pair in part.best))
+    merged = sorted((pair for part in known for pair in part.best), reverse=True)[:FIRST]
     among = logistic(fitted.among_results, values_of_results(merged))
     return Confidence(in_scope, among, strength_of(in_scope, fitted))
 
@@ -294,7 +265,7 @@ def values_of_results(best: Sequence[tuple[float, float]]) -> tuple[float, ...]:
 
 def logistic(weights: Sequence[float], values: Sequence[float]) -> float:
     """Return 1 / (1 + exp(-x)) of the intercept, the first weight, and the weighted values."""
-    x = weights[0] + sum(w * v for w, v in zip(weights[1:], values, strict=True))
+    x = weights[0] + sum(map(mul, weights[1:], values))
     return 1.0 / (1.0 + exp(-x)) if x >= 0 else 1.0 - 1.0 / (1.0 + exp(x))
 
 

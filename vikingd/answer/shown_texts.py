@@ -31,6 +31,11 @@ def shown(
     return "", text if budget is None else budget.fit(text), 0, 0
 
 
+def section_of(snapshot: Snapshot, row: int) -> str:
+    """Return the section of a passage; "" for an abstract."""
+    return snapshot.contents.section(row) if snapshot.text_ordinal.item(row) else ""
+
+
 def key_of(snapshot: Snapshot, row: int) -> bytes:
     """Return a short key that is equal for texts that are shown alike, whatever their section."""
     if snapshot.text_ordinal[row]:

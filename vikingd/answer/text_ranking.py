@@ -51,7 +51,10 @@ def ranked_by_both(
     scope: TextScope, vector: F32, weights: tuple[float, float], depth: int
 ) -> RankedList:
     """Rank by the sum of dense and lexical scores with these weights."""
-    return _first(scope, depth, lambda more: _look_by_both(scope, vector, weights, more))
+    search = _WeightedSearch(scope, vector, weights)
+    found = _first(scope, depth, search.best)
+    keep_scratch(search.scratch)
+    return found
 
 
 def lists(scope: TextScope, vector: F32 | None, depth: int) -> tuple[RankedList, ...]:
@@ -71,10 +74,11 @@ def lists(scope: TextScope, vector: F32 | None, depth: int) -> tuple[RankedList,
 
 def ranked_in_files(
     scope: TextScope, vector: F32, depth: int, also: Sequence[str] = ()
-) -> RankedList:
+) -> tuple[RankedList, RankedList]:
     """Rank the passages of files by both, with their neighbours and their file.
 
-    At most `depth`, and with `also` as many of these files.
+    At most `depth`, and with `also` as many of these files. The second list has the texts with the
+    best scores of their own, without neighbours and file.
 
         final = (1 - b) * smoothed + b * best of the file
 
@@ -84,15 +88,15 @@ def ranked_in_files(
     neighbours. A find's gate is not used: it spares files whose parent says nothing new, but here
     the file's score is one of its own passages, never a mean.
     """
-    found = ranked_by_both(scope, vector, HALVES, depth)
+    search = _WeightedSearch(scope, vector, HALVES, keeps_words=True)
+    found = _first(scope, depth, search.best)
     rows = found.rows
     if also and len(allowed := _mask(scope, also)):
-        more = _first(
-            scope, depth, lambda more: _look_by_both(scope, vector, HALVES, more, allowed)
-        )
+        more = _first(scope, depth, lambda more: search.best(more, allowed))
         rows = np.union1d(rows, more.rows).astype(np.int32)
         depth *= 2
-    windows, scores = _windows(scope, vector, rows)
+    windows, scores = search.windows(rows)
+    keep_scratch(search.scratch)
     scores *= _script_weights(scope, vector, found, windows)
     texts = scope.snapshot.tree.texts
     files, at = np.unique(texts.file[windows[:, 0]], return_inverse=True)
@@ -110,7 +114,7 @@ def ranked_in_files(
     order = order[(texts.ordinal[first] > 0) | is_alone]
     ranked = RankedList(windows[order, 0], final[order], found.is_full)
     order = _by_name(scope, ranked, depth)[:depth]
-    return RankedList(ranked.rows[order], ranked.scores[order], found.is_full)
+    return RankedList(ranked.rows[order], ranked.scores[order], found.is_full), found
 
 
 def _script_weights(ranked: TextScope, vector: F32, found: RankedList, windows: I32) -> F64:
@@ -149,22 +153,6 @@ def _sum_of_three(columns: F64) -> F64:
     return columns[:, 0] + columns[:, 1] + columns[:, 2]
 
 
-def _windows(ranked: TextScope, vector: F32, rows: I32) -> tuple[I32, F64]:
-    """Return texts with the passages beside them, and their scores; see `score_windows`."""
-    snapshot = ranked.snapshot
-    scratch = take_scratch(snapshot)
-    found = weighted_search.score_windows(
-        *ranked.arrays,
-        ranked.asked(vector, ranked.script(vector), dense=True, lexical=False),
-        ranked.scope,
-        snapshot.terms(ranked.terms.hashes, ranked.terms.weights),
-        weighted_search.WeightedPlan(*HALVES, 1, rows, ALL_FILES),
-        scratch,
-    )
-    keep_scratch(scratch)
-    return found
-
-
 def _look_by_words(ranked: TextScope, depth: int) -> RankedList:
     snapshot, scope, terms = ranked.snapshot, ranked.scope, ranked.terms
     if not len(terms.hashes):
@@ -181,31 +169,51 @@ def _look_by_words(ranked: TextScope, depth: int) -> RankedList:
     return RankedList(rows, scores.astype(np.float64), len(rows) == depth)
 
 
-def _look_by_both(
-    ranked: TextScope,
-    vector: F32,
-    weights: tuple[float, float],
-    depth: int,
-    allowed: U8 | None = None,
-) -> RankedList:
-    snapshot = ranked.snapshot
-    asked = ranked.asked(vector, ranked.script(vector), dense=True, lexical=False)
-    scratch = take_scratch(snapshot)
-    rows, scores, parts = weighted_search.weighted_top(
-        *ranked.arrays,
-        asked,
-        ranked.scope,
-        snapshot.terms(ranked.terms.hashes, ranked.terms.weights),
-        weighted_search.WeightedPlan(
-            *weights,
+class _WeightedSearch:
+    """Searches of a scope by a weighted sum of dense and lexical.
+
+    With `keeps_words` the words are scored once, and `windows` must be the last search.
+    """
+
+    def __init__(
+        self,
+        scope: TextScope,
+        vector: F32,
+        weights: tuple[float, float],
+        *,
+        keeps_words: bool = False,
+    ) -> None:
+        snapshot = scope.snapshot
+        self.scratch = take_scratch(snapshot)
+        self._ranked = scope
+        self._weights = weights
+        self._keeps_words = keeps_words
+        self._has_words = False
+        self._asked = scope.asked(vector, scope.script(vector), dense=True, lexical=False)
+        terms = snapshot.terms(scope.terms.hashes, scope.terms.weights)
+        self._given = *scope.arrays, self._asked, scope.scope, terms
+
+    def best(self, depth: int, allowed: U8 | None = None) -> RankedList:
+        """Return the best texts, at most `depth`; `allowed` replaces the filter of the query."""
+        near = _near(self._ranked, self._asked, self._weights, depth)
+        plan = weighted_search.WeightedPlan(
+            *self._weights,
             depth,
-            _near(ranked, asked, weights, depth),
-            ranked.allowed_files if allowed is None else allowed,
-        ),
-        scratch,
-    )
-    keep_scratch(scratch)
-    return RankedList(rows, scores.astype(np.float64), len(rows) == depth, parts)
+            near,
+            self._ranked.allowed_files if allowed is None else allowed,
+            self._has_words,
+            self._keeps_words,
+        )
+        rows, scores, parts = weighted_search.weighted_top(*self._given, plan, self.scratch)
+        self._has_words = self._keeps_words
+        return RankedList(rows, scores.astype(np.float64), len(rows) == depth, parts)
+
+    def windows(self, rows: I32) -> tuple[I32, F64]:
+        """Return texts with the passages beside them, and their scores; see `score_windows`."""
+        plan = weighted_search.WeightedPlan(
+            *self._weights, 1, rows, ALL_FILES, self._has_words, keeps_words=False
+        )
+        return weighted_search.score_windows(*self._given, plan, self.scratch)
 
 
 def _near(ranked: TextScope, asked: RawQuery, weights: tuple[float, float], depth: int) -> I32:
@@ -246,11 +254,13 @@ def _by_name(scope: TextScope, found: RankedList, depth: int) -> I64:
     It matters for a tie across the place `depth`, and for every tie if `orders_ties`. The
     others are ordered when they are chosen.
     """
-    snapshot = scope.snapshot
-    rows, scores = found.rows.tolist(), found.scores
-    order = np.arange(len(rows))
-    start = 0
-    for end in [*(np.flatnonzero(scores[1:] != scores[:-1]) + 1).tolist(), len(rows)]:
+    snapshot, scores = scope.snapshot, found.scores
+    order = np.arange(len(scores))
+    ends = (scores[1:] != scores[:-1]).nonzero()[0]
+    if len(ends) >= len(scores) - 1:
+        return order  # no scores tie
+    rows, start = found.rows.tolist(), 0
+    for end in [*(ends + 1).tolist(), len(rows)]:
         if start < depth < end or (scope.orders_ties and end - start > 1):
             order[start:end] = sorted(range(start, end), key=lambda i: name_of(snapshot, rows[i]))
         start = end

@@ -78,7 +78,8 @@ def with_twins(plan: FindPlan, found: FindHits) -> FindHits:
     scripts = {mean.script for scope in plan.scopes for mean in scope.means}
     limit = plan.query.limit
     if len(scripts & _CODES.keys()) < 2:
-        return replace(found, hits=found.hits[:limit])
+        found.hits = found.hits[:limit]
+        return found
     snapshot, twins = plan.snapshot, dict[int, int]()
     hits = {hit.row: hit for hit in found.hits}
     same: dict[str, list[Hit]] = {}

@@ -96,6 +96,7 @@ from vikingd.client.memory_calls import (
     ReinforceResult,
     RememberResult,
     SparedMemory,
+    UntakenSentence,
 )
 from vikingd.client.memory_entries import AsyncMemories, Memories, MemoryEntry
 from vikingd.client.results import (
@@ -175,7 +176,8 @@ __all__ = [
     "SessionMessage", "SparedMemory", "Stats", "StopReason", "Stopping", "StoreAway",
     "StoreDamaged", "StoreFailed", "StoreInUse", "StoreMismatch", "Strength", "Tenant",
     "TenantList", "TimedOut", "TooLarge", "TracedDirectory", "TracedMean", "TypedQuery",
-    "Unauthenticated", "Unreachable", "Unreadable", "Unsendable", "VerifyReport", "WeightedSum",
-    "context_input", "context_items", "find_request", "retrieve_request", "vector_bytes",
+    "Unauthenticated", "Unreachable", "Unreadable", "Unsendable", "UntakenSentence", "VerifyReport",
+    "WeightedSum", "context_input", "context_items", "find_request", "retrieve_request",
+    "vector_bytes",
 ]
 # fmt: on

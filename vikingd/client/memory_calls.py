@@ -125,8 +125,8 @@ class RememberResult:
         id: the id of the memory.
         uri: the URI of its file.
         reinforcement: its reinforcement counter now.
-        met: the wording that was reinforced; if added, the nearest one in its file; "": none.
-        similarity: the similarity to `met`: 1 for equal wordings, else the cosine.
+        met: the wording before, of a memory that was reinforced; "" for a new one.
+        similarity: 1 if the memory was reinforced, 0 for a new one.
         revision: the memory is visible from this revision on.
         degraded: the failed or missing parts of the call, each with its cause.
     """
@@ -150,7 +150,8 @@ class ExtractedMemory:
         text: the text.
         section: the heading above it; "": none.
         evidence: the messages that say it, as indices from 0 into the session.
-        outcome: ADDED, REINFORCED if it was said before, REPLACED if it took an older one's place.
+        outcome: ADDED, REINFORCED if it was said before, REPLACED if it took an older one's place,
+            ENDED if the user ended it.
         id: the id of the memory; 0 for a new one of a dry run.
         uri: the URI of its file.
         met: the older wording that was said again or replaced; "": none.
@@ -194,6 +195,15 @@ class ForgetProposal:
 
 
 @dataclass(frozen=True, slots=True)
+class UntakenSentence:
+    """A sentence of the user that became no memory of its own, its message, and the reason."""
+
+    text: str
+    message: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class EpisodeTurn:
     """A turn of an episode: the index of its message, and the id of the memory; 0: a dry run."""
 
@@ -229,6 +239,8 @@ class ExtractResult:
         forgotten: the memories that the user asked to forget, and that are gone.
         to_forget: the requests to forget that are in doubt.
         episode: the conversation as it was written, if no model took the memories; else None.
+        not_taken: sentences of the user that became no memory, if no model took the memories.
+        not_taken_left_out: the number of further such sentences.
     """
 
     memories: tuple[ExtractedMemory, ...]
@@ -240,6 +252,8 @@ class ExtractResult:
     forgotten: tuple[Memory, ...] = ()
     to_forget: tuple[ForgetProposal, ...] = ()
     episode: Episode | None = None
+    not_taken: tuple[UntakenSentence, ...] = ()
+    not_taken_left_out: int = 0
 
     def __iter__(self) -> Iterator[ExtractedMemory]:
         return iter(self.memories)
@@ -389,7 +403,7 @@ def remember(
         uri: the file, in place of project and type.
         time: the time when it was said; None: now.
         time_zone: the time zone of the caller, for the day of a journal; "": UTC.
-        exact: compare wordings only, not their meaning.
+        exact: reinforce an equal wording only, not equal words.
         pinned: True: `forget` takes the memory by its id alone; False: as any other; None: a known
             memory stays as it is.
         request_id: a name for this call; repetitions with this name count once. None: a new name.

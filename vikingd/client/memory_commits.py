@@ -92,6 +92,8 @@ class Commit:
             forgotten=tuple(memory for one in results for memory in one.forgotten),
             to_forget=tuple(request for one in results for request in one.to_forget),
             episode=_joined([one.episode for one in results if one.episode is not None]),
+            not_taken=tuple(sentence for one in results for sentence in one.not_taken),
+            not_taken_left_out=sum(one.not_taken_left_out for one in results),
         )
 
     def _pieces(self) -> Iterator[Piece]:
@@ -107,7 +109,7 @@ class Commit:
 
 
 def _moved(result: ExtractResult, by: int) -> ExtractResult:
-    """Return a result whose evidence and turns count all messages of the session."""
+    """Return a result whose evidence, turns and sentences count all messages of the session."""
 
     def moved(one: Any) -> Any:
         return replace(one, evidence=tuple(by + i for i in one.evidence))
@@ -122,6 +124,7 @@ def _moved(result: ExtractResult, by: int) -> ExtractResult:
         refused=tuple(map(moved, result.refused)),
         to_forget=tuple(replace(one, message=by + one.message) for one in result.to_forget),
         episode=episode,
+        not_taken=tuple(replace(one, message=by + one.message) for one in result.not_taken),
     )
 
 

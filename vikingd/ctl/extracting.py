@@ -71,6 +71,8 @@ def extract(
     if reply.forgotten:
         shown.append(_forgotten(reply.forgotten, "would forget" if dry_run else "forgot"))
     shown += map(_to_forget, reply.to_forget)
+    if reply.not_taken:
+        shown.append(_not_taken(reply.not_taken))
     done = "would write" if dry_run else "wrote"
     source = render.value_name(memories_pb2.ExtractSource, reply.source)
     turns = f" and {len(reply.episode.turns)} turns" if reply.HasField("episode") else ""
@@ -134,6 +136,14 @@ def _to_forget(proposal: memories_pb2.ForgetProposal) -> Text:
 def _placed(memory: memories_pb2.Memory) -> Text:
     place = f"{memory.uri}{f' > {memory.section}' if memory.section else ''}"
     return Text(render.snippet(memory.content)).append(f"\n{place}", "dim")
+
+
+def _not_taken(sentences: Iterable[memories_pb2.UntakenSentence]) -> Table:
+    table = render.results_table("outcome", "message", "sentence")
+    for one in sentences:
+        text = Text(render.snippet(one.text)).append(f"\n{one.reason}", "dim")
+        table.add_row("not taken", str(one.message), text)
+    return table
 
 
 def _kind(kind: memories_pb2.MemoryKind.ValueType) -> str:

@@ -13,11 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from viking_kernels import _jit, arrays, flat, weighted_search, wire
+from viking_kernels import _jit, answer_features, arrays, flat, weighted_search, wire
 from viking_kernels import find as kernel
 from viking_kernels.dense import prepare
 from viking_kernels.fusion import rrf
-from viking_kernels.known import known_share
 from viking_kernels.postings import of_terms
 from viking_kernels.products import products
 from viking_kernels.salience import rank
@@ -231,7 +230,7 @@ def _find(snapshot: Snapshot) -> None:
     weights = arrays.Weights(0.0, 0.0, 0.0)
     kernel.score_nodes(_NO_ROWS, tree, vectors, stats, raw, scope, weights, scratch)
     tail_directories(tree.directories, scope)
-    known_share(tree, scope, terms)
+    answer_features.features(tree, vectors, raw, scope, terms, _NO_ROWS)
     kernel.forget(tree.texts, scope, terms, scratch)
     products(raw.vector[None], raw.vector[None])
 

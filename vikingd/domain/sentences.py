@@ -23,10 +23,6 @@ _REVERSED_WORD = lazy(r"[A-Za-zÀ-ɏ.]*+(?![\d_])")
 _DOTTED = lazy(r"(?:[^\W\d_]{1,2}\.)+[^\W\d_]{1,2}")
 _NUMBER = lazy(r"(?:\A[\s>*_(-]*(?:\d{1,2}|[A-Ha-h]|[ivxIVX]{1,4})|[:：]\s*1)\Z")
 _DAY = lazy(r"\b\d{1,2}\Z")
-_MONTH = lazy(
-    r"(?:Jan|Feb|Apr|Jun|Jul|Aug|Sept?|O[ck]t|Nov|De[cz])(?:uar[iy]?|ruar[iy]?|il|[eiy]|ust|"
-    r"(?:t?em)?ber|o?ber)?|M(?:arch|ärz|ai)"
-)
 _OF_HOURS = lazy(r"(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|[A-Z]{2,4}")
 _PARTICLE = lazy("[，、；：,;的是]")
 _SPEAKS = lazy(
@@ -57,6 +53,9 @@ _LAST_OR_NOT = _words(
 )
 """Abbreviations that end a sentence only before one of `_BEGINNINGS`."""
 
+_MONTHS = _words(
+    "januar februar märz april mai juni juli august september oktober november dezember"
+)
 _LAST_BEFORE_CAPITAL = _words("inc ltd co corp bros etc a.m p.m max min")
 _BEGINNINGS = _words(
     "the a an i he she it we they you this that these those there here his her my our your their "
@@ -116,7 +115,7 @@ def _begins(word: str) -> bool:
 
 def _abbreviates(before: str, word: str) -> bool:
     """Return True if a full stop between a text and a word ends an abbreviation or a number."""
-    if _NUMBER.search(before) or (_DAY.search(before) and _MONTH.fullmatch(word)):
+    if _NUMBER.search(before) or (_DAY.search(before) and word.lower() in _MONTHS):
         return True
     found = _REVERSED_WORD.match(before[::-1])
     last = found[0][::-1] if found else ""

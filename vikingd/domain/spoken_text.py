@@ -2,7 +2,7 @@
 
 The first line of a turn follows the speaker. Each further line is quoted with ">", and a line that
 the speaker quotes or pastes with ">>", as in mails. So no line stands without a sign of its
-speaker. The beginning is shown, but not indexed: it says nothing about the content.
+speaker. The beginning is not indexed: it says nothing about the content.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ SPEAKERS = {"user": "User", "assistant": "Assistant"}
 SAID, QUOTED = ">", ">>"
 """The marks of further lines of a turn, and of lines that its speaker quotes."""
 
-_SPEAKER = rf"(?:{'|'.join(SPEAKERS.values())}), [0-9]{{2}}:[0-9]{{2}}(?: \([0-9]+ of [0-9]+\))?:"
-_BEGINNING = re.compile(rf"{_SPEAKER}\s*")
+_NAMES = "|".join(SPEAKERS.values())
+_SPEAKER = rf"(?P<name>{_NAMES}), [0-9]{{2}}:[0-9]{{2}}(?P<part> \([0-9]+ of [0-9]+\))?:"
+_BEGINNING = re.compile(_SPEAKER)
 _SIGN = re.compile(rf"(?:[-*+] )?(?:{_SPEAKER} ?|(?:[ ]*>)+ ?)")
 
 
@@ -35,4 +36,10 @@ def sign_end(text: str, start: int = 0) -> int:
 def without_speaker(text: str) -> str:
     """Return a text without such a beginning."""
     found = _BEGINNING.match(text)
-    return text[found.end() :] if found else text
+    return text[found.end() :].lstrip() if found else text
+
+
+def without_clock(text: str) -> str:
+    """Return a text with its speaker alone; the memory has the time, so none is shown twice."""
+    found = _BEGINNING.match(text)
+    return f"{found['name']}{found['part'] or ''}:{text[found.end() :]}" if found else text

@@ -193,6 +193,10 @@ class Contents:
             section, passage, length = _beginning(encoded, room)
         return section, passage, start, start + length
 
+    def section(self, row: int) -> str:
+        """Return the section of a text."""
+        return str(bytes(self.texts.encoded(row)).partition(b"\0")[0], "utf-8", "replace")
+
     def passage_bytes(self, row: int) -> bytes:
         """Return the UTF-8 of the passage of a text."""
         return bytes(self.texts.encoded(row)).partition(b"\0")[2]

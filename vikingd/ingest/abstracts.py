@@ -48,9 +48,11 @@ def stated_abstract(content: str, name: str) -> str:
     """Return `description`, `abstract` or `summary` of a Markdown file's front matter, or ""."""
     if kind_of(name) is not Kind.MARKDOWN:
         return ""
-    return shorten(
-        stated(front_matter(content)[0], "description", "abstract", "summary"), _MAX_STATED
-    )
+    return shorten(_stated(content), _MAX_STATED)
+
+
+def _stated(content: str) -> str:
+    return stated(front_matter(content)[0], "description", "abstract", "summary")
 
 
 def derive_abstract(content: str, name: str) -> str:
@@ -59,9 +61,25 @@ def derive_abstract(content: str, name: str) -> str:
     For Markdown this is the first prose outside of lists and quotations, else all paragraphs. For
     source code it is the docstring or comment at the beginning.
     """
+    return shorten(_first_paragraph(content, name))
+
+
+def is_derived(abstract: str, content: str, name: str) -> bool:
+    """Return True if an abstract is the one of a content, even if an older version shortened it.
+
+    Versions differ in where sentences end.
+    """
+    if abstract == (stated_abstract(content, name) or derive_abstract(content, name)):
+        return True
+    is_markdown = kind_of(name) is Kind.MARKDOWN
+    whole = (_stated(content) if is_markdown else "") or _first_paragraph(content, name)
+    return len(abstract) > MAX_ABSTRACT // 4 and whole.startswith(abstract.removesuffix("…"))
+
+
+def _first_paragraph(content: str, name: str) -> str:
     kind = kind_of(name)
     if kind is Kind.CODE:
-        return shorten(next(_comment_paragraphs(content[:_BEGINNING], comment_mark(name)), ""))
+        return next(_comment_paragraphs(content[:_BEGINNING], comment_mark(name)), "")
     if kind is Kind.MARKDOWN:
         start = front_matter(content)[1]
         beginning = content[start : start + _BEGINNING]
@@ -77,9 +95,9 @@ def _first_prose(paragraphs: Iterable[tuple[str, bool]]) -> str:
     passed_over = []
     for text, may_be in paragraphs:
         if may_be and _is_prose(text):
-            return shorten(text)
+            return text
         passed_over.append(text)
-    return shorten(" ".join(passed_over))
+    return " ".join(passed_over)
 
 
 def shorten(text: str, limit: int = MAX_ABSTRACT) -> str:

@@ -273,7 +273,7 @@ class Remembered(Answer):
     to_forget: list[RecalledMemory] = Field(
         default=[], description="Of a request to forget: what it means. Pass the ids to forget."
     )
-    near: str = Field(default="", description="The wording before, or one that may mean the same.")
+    near: str = Field(default="", description="The wording before.")
     note: str = Note
 
     def __str__(self) -> str:
@@ -283,8 +283,7 @@ class Remembered(Answer):
             return lines(head, *map(str, self.to_forget), self.note)
         head = f"{self.outcome}: memory {self.id} in {named(self.uri)}"
         if self.near:
-            before = self.outcome == "reinforced"
-            head += ". It was said before as:" if before else ". Near to it is:"
+            head += ". It was said before as:"
         return lines(head, quoted(self.near), self.note)
 
 

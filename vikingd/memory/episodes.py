@@ -127,8 +127,9 @@ class Recording:
         for turn in self._turns:
             for text in turn.texts:
                 line = _Line(turn.message, turn.time, text)
-                if stands[line.time, line.text]:
-                    stands[line.time, line.text] -= 1
+                key = line.time, entries.said(text)
+                if stands[key]:
+                    stands[key] -= 1
                 else:
                     lines.append(line)
         number = number_of(self.uri, series.files[-1][0]) if series.files else 0

@@ -16,12 +16,13 @@ from vikingd.domain.extract import (
     MemoryKind,
     Proposal,
     Refusal,
+    Untaken,
 )
 from vikingd.domain.rights import Right
 from vikingd.domain.search_query import SearchSession
 from vikingd.engine import Engine
 from vikingd.memory import places
-from vikingd.memory.change import Changing
+from vikingd.memory.change import Changing, Ended
 from vikingd.memory.episodes import Recording
 from vikingd.memory.model import Memory, MemoryScope
 from vikingd.memory.routes import Routes
@@ -65,7 +66,8 @@ class ToForget:
 class ExtractResult:
     """The memories of a conversation with their outcomes, and the refused proposals.
 
-    `episode` has the turns by their files, in order.
+    `episode` has the turns by their files, in order. `ended` has the facts that ended, and
+    `not_taken` the sentences of the user that became no memory.
     """
 
     source: ExtractSource
@@ -76,6 +78,8 @@ class ExtractResult:
     episode: tuple[Recording, ...] = ()
     forgotten: tuple[Memory, ...] = ()
     to_forget: tuple[ToForget, ...] = ()
+    ended: tuple[Ended, ...] = ()
+    not_taken: tuple[Untaken, ...] = ()
 
 
 class ExtractFiles:

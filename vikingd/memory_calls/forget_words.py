@@ -14,11 +14,13 @@ from enum import IntEnum
 from functools import cached_property
 
 from vikingd.domain.extract import ForgetRequest, Meant
+from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.text import CJK_CHARS, SECTION_SEPARATOR, lazy
 from vikingd.index.lexicon.tokens import terms
 from vikingd.memory.forget_forms import simplified
-from vikingd.memory.relations import HOME, WORK, Relation, relation_of, without_time
-from vikingd.memory.statements import statements
+from vikingd.memory.forms import language
+from vikingd.memory.relations import Relation, relation_of
+from vikingd.memory.statements import SaidAt, read
 from vikingd.memory_calls.evidence import PERSON
 
 _HAN = lazy(f"[{CJK_CHARS}]")
@@ -49,8 +51,8 @@ _OWN = lazy(
     r"(?:(?:what|where|when|how old|who|which \w+) )?(?:my|me|i|i'm|our|we)\b|我|咱", re.IGNORECASE
 )
 _OLD = lazy(
-    r"(?<!how )\b(?:old|former|previous|earlier|past|ex)\b|(?:以前|之前|原来|过去|从前|曾经)的?|旧的?|"
-    r"老(?=地址|住址|房|号码|公司|单位)",
+    r"(?<!how )\b(?:old|former|previous|earlier|past|ex)\b|(?:以前|之前|原来|过去|从前|曾经)的?|"
+    r"旧的?|老(?=地址|住址|房|号码|公司|单位)",
     re.IGNORECASE,
 )
 # Words of a topic that name no fact.
@@ -85,9 +87,9 @@ _ATTRIBUTES = (
 """The names of what everybody has, and the words by which a memory states it."""
 _ZH_NAMES = ("名字", "姓名")
 _WEAK_NAMES = {
-    **dict.fromkeys(("address", "home", "town", "city"), HOME),
-    **dict.fromkeys(("地址", "住址", "住处", "住哪", "住的地方"), HOME),
-    **dict.fromkeys(("job", "employer", "company", "work", "工作", "公司", "单位"), WORK),
+    **dict.fromkeys(("address", "home", "town", "city"), "home"),
+    **dict.fromkeys(("地址", "住址", "住处", "住哪", "住的地方"), "home"),
+    **dict.fromkeys(("job", "employer", "company", "work", "工作", "公司", "单位"), "work"),
 }
 _CLAUSE = lazy(
     r"\s*(?:[,;:，；：、。]|\s[-–—]\s|\b(?:and|but|because|so|although|which|does|is that|"
@@ -121,7 +123,7 @@ def words(text: str) -> tuple[str, ...]:
     if _HAN.search(text):
         plain = _ZH_USER.sub("", _ZH_SINCE.sub("", simplified(text).casefold()), count=1)
         return tuple(_ZH_EMPTY.sub("", _ZH_USER.sub("", plain)))
-    plain = without_time(_SINCE.sub("", text.replace("’", "'").strip()))
+    plain = language("english").rewritten("when", _SINCE.sub("", text.replace("’", "'").strip()))
     return tuple(term for term in terms(plain) if term not in _USER)
 
 
@@ -314,7 +316,8 @@ class Topic:
 
 def notes(said: str) -> list[str]:
     """Return the notes that the rules make of a statement of the user."""
-    return [text for _, text in statements(said)]
+    found = read((SessionMessage("user", said),), 0, SaidAt(0))
+    return [proposal.text for proposal in found.proposals]
 
 
 def says(sentence: str, text: Text, *, of_agent: bool = False) -> bool:

@@ -7,25 +7,29 @@ there, writes all of them in one transaction, and replies.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
-
-import numpy as np
 
 from vikingd.answer.deadline import Deadline, Threads
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.extract import Extracted, ExtractSource, MemoryKind, Proposal, Refusal
+from vikingd.domain.extract import (
+    Ending,
+    Extracted,
+    ExtractSource,
+    MemoryKind,
+    Proposal,
+    Refusal,
+    Untaken,
+)
 from vikingd.domain.rights import Right
 from vikingd.domain.store_changes import Committed, Once
-from vikingd.domain.vector_products import product
 from vikingd.engine import Engine
 from vikingd.memory import entries, episodes, forget_requests, places, statements
-from vikingd.memory.change import Changing, FileChanged, NoPlace, Noting
+from vikingd.memory.change import Changing, Ended, FileChanged, NoPlace, Noting
 from vikingd.memory.model import Remembered, Rewritten
 from vikingd.memory.routes import Routes
 from vikingd.memory.series import Rewrite, Series
-from vikingd.memory_calls import evidence
 from vikingd.memory_calls.extract_calls import ExtractFiles, ExtractQuery, ExtractResult
 from vikingd.memory_calls.forget_in_talk import DROPPED, Forgets, decide, remaining
 from vikingd.memory_calls.proposer import Proposer
@@ -43,6 +47,8 @@ class _Work:
     files: ExtractFiles
     found: Extracted
     refused: list[Refusal]
+    said: statements.Statements
+    endings: list[Ended] = field(default_factory=list)
     memories: list[tuple[Proposal, Changing]] = field(default_factory=list)
     notes: list[Noting] = field(default_factory=list)
     episode: list[episodes.Recording] = field(default_factory=list)
@@ -57,7 +63,15 @@ class _Work:
     @property
     def is_empty(self) -> bool:
         """True if there is nothing to write."""
-        return not (self.memories or self.episode or self.forgets.requests)
+        return not (self.memories or self.episode or self.endings or self.forgets.requests)
+
+    @property
+    def changes(self) -> list[Changing | Ended]:
+        """The memories and the ends of facts, in the order in which they were said."""
+        found: list[tuple[int, Changing | Ended]] = []
+        found += ((one.ending.message, one) for one in self.endings)
+        found += ((max(proposal.evidence, default=0), one) for proposal, one in self.memories)
+        return [one for _, one in sorted(found, key=lambda change: change[0])]
 
 
 class _DryRun(Exception):
@@ -82,7 +96,7 @@ class MemoryExtractor:
         self._threads = threads
         self._routes = routes
         self._rememberer = rememberer
-        self._proposer = Proposer(engine, threads, rememberer, extractor)
+        self._proposer = Proposer(engine, threads, extractor)
 
     def check(self, query: ExtractQuery) -> None:
         """Check that the caller may write memories about the user.
@@ -115,6 +129,8 @@ class MemoryExtractor:
                 work.refuse(proposal, DROPPED)
             else:
                 self._place(proposal, work)
+        for ending in work.said.endings:
+            self._place_ending(ending, work)
         if self._keeps_episodes and work.found.source is ExtractSource.RULES:
             await self._place_turns(work, deadline)
 
@@ -143,23 +159,35 @@ class MemoryExtractor:
         """Read the messages by the rules, and ask for proposals."""
         files = ExtractFiles(self._engine, self._routes, query)
         messages, first = query.session.messages, query.first
+        at = statements.SaidAt(query.time, query.time_zone)
+        notes: dict[Degradation, None] = {}
         requests = await self._threads.prepare(deadline, forget_requests.read, messages, first)
         other = forget_requests.left(messages, requests)
-        by_rules = await self._threads.prepare(deadline, statements.proposals, other, first)
+        said = await self._threads.prepare(deadline, statements.read, other, first, at)
         if requests and forget_requests.are_all(messages, first):
             reason = "the messages only ask to forget"
-            found = Extracted(ExtractSource.RULES, reason, tuple(by_rules))
+            found = Extracted(ExtractSource.RULES, reason, said.proposals)
         else:
-            found = await self._proposer.propose(query, by_rules, files, deadline)
+            found = await self._proposer.propose(query, said.proposals, files, notes, deadline)
+        if found.source is ExtractSource.MODEL:
+            dated = tuple(
+                replace(one, text=statements.dated(one.text, messages[max(one.evidence)], at))
+                for one in found.proposals
+            )
+            found = replace(found, proposals=dated)
         forgets = await self._threads.read(
             deadline, decide, self._engine, query, requests, found.proposals
         )
-        return _Work(query, files, found, list(found.refused), forgets=forgets)
+        return _Work(
+            query, files, found, list(found.refused), said, degraded=notes, forgets=forgets
+        )
 
     def _revision(self, work: _Work, done: Committed) -> int:
         """Return the revision of the writes. A transaction that changes nothing has none."""
         is_changed = (
-            work.memories or work.forgets.forgotten() or any(one.written for one in work.episode)
+            any(one.outcome for one in work.changes)
+            or work.forgets.forgotten()
+            or any(one.written for one in work.episode)
         )
         return done.revision if is_changed else self._engine.snapshot.revision
 
@@ -185,9 +213,16 @@ class MemoryExtractor:
             query.now,
             query.scope.caller,
             proposal.replaces,
-            self._may_replace(text),
         )
         work.memories.append((proposal, made))
+
+    def _place_ending(self, ending: Ending, work: _Work) -> None:
+        """Give the end of a fact its file; without one it is told as not taken."""
+        query, time = work.query, work.query.time_of([ending.message])
+        uri = work.files.of(ending.kind, time)
+        if not work.files.refusal(uri):
+            title = places.title_of(uri)
+            work.endings.append(Ended(uri, title, ending, time, query.now, query.scope.caller))
 
     async def _place_turns(self, work: _Work, deadline: Deadline) -> None:
         """Give the turns of the conversation their files, or leave them out with a reason."""
@@ -205,23 +240,14 @@ class MemoryExtractor:
         if said.left_out:
             work.reasons.append(f"left out of the episode: {', '.join(said.left_out)}")
 
-    def _may_replace(self, text: str) -> Callable[[bytes, bytes, str], bool]:
-        least = evidence.CONTRADICTS.get(self._engine.embedding.model)
-
-        def decide(new: bytes, old: bytes, said: str) -> bool:
-            if evidence.shares_words(text, said):
-                return True
-            if least is None or not new or len(new) != len(old):
-                return False
-            return product(np.frombuffer(new, "<f4"), np.frombuffer(old, "<f4")) >= least
-
-        return decide
-
     async def _compare(self, work: _Work, deadline: Deadline) -> None:
         """Compare each memory with its file, so that little is left to do in the transaction."""
-        for _, one in work.memories:
-            notes = await self._rememberer.compare(one, deadline)
-            work.degraded.update(dict.fromkeys(notes))
+        for proposal, one in work.memories:
+            known = await self._rememberer.prepare(one, deadline)
+            if proposal.replaces:
+                one.may_replace = await self._proposer.replaced(
+                    proposal, one.title, known, work.degraded, deadline
+                )
         for turns in work.episode:
             series, known = await self._rememberer.series(turns.uri, deadline)
             await self._threads.prepare(deadline, turns.compare, series, known)
@@ -232,7 +258,7 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
     found: list[tuple[str, Rewrite]] = []
     work.notes.clear()
     query = work.query
-    for _, one in work.memories:
+    for one in work.changes:
         found.append((one.uri, one))
         journal = work.files.journal_at(one.time)
         if one.uri != journal and not work.files.refusal(journal):
@@ -250,14 +276,16 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
 
 def _result(work: _Work) -> ExtractResult:
     """Return the result for the reply."""
-    found, done = work.found, [(one, one.outcome) for _, one in work.memories if one.outcome]
-    notes = dict.fromkeys(note for _, outcome in done for note in outcome.degraded)
+    found, outcomes = work.found, [(one, one.outcome) for one in work.changes if one.outcome]
+    by_rules = found.source is ExtractSource.RULES
+    notes = dict.fromkeys(note for _, outcome in outcomes for note in outcome.degraded)
     degraded = tuple(work.degraded | notes)
     if found.failed:
         degraded = (Degradation(DegradationReason.PLANNER, found.reason), *degraded)
     skipped = dict.fromkeys(note.skipped for note in work.notes if note.skipped)
     reasons = [found.reason, *(f"a change is not noted: {why}" for why in skipped)]
-    changed = [one.time for one, outcome in done if outcome.did is Remembered.REPLACED]
+    noted = (Remembered.REPLACED, Remembered.ENDED)
+    changed = [one.time for one, outcome in outcomes if outcome.did in noted]
     if any(work.files.refusal(work.files.journal_at(time)) for time in changed):
         reasons.append("changes are not noted: the caller may not write the journal")
     reasons += work.reasons
@@ -271,7 +299,20 @@ def _result(work: _Work) -> ExtractResult:
         tuple(work.episode),
         work.forgets.forgotten(),
         work.forgets.to_forget(work.memories, found.proposals),
+        tuple(one for one in work.endings if one.outcome),
+        (*work.said.untaken, *_without_end(work)) if by_rules else (),
     )
+
+
+def _without_end(work: _Work) -> list[Untaken]:
+    """Return the sentences that end nothing that is known."""
+    done = {(one.ending.message, one.ending.sentence) for one in work.endings if one.outcome}
+    left = dict.fromkeys((one.message, one.sentence) for one in work.said.endings)
+    return [
+        Untaken(sentence, message, "nothing known ends with it")
+        for message, sentence in left
+        if (message, sentence) not in done
+    ]
 
 
 def _undo(_series: Series, _new_id: Callable[[], int]) -> Sequence[Rewritten]:

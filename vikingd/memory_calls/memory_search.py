@@ -15,9 +15,10 @@ from viking_kernels import salience as kernel
 from viking_kernels.arrays import F32, F64, I32, I64, NEVER, is_file
 from viking_kernels.second_stage import DATE_WEIGHT
 
+from vikingd.answer.confidence import Features
 from vikingd.answer.ranked_lists import fused, merged
 from vikingd.answer.several_questions import taking_turns
-from vikingd.answer.shown_texts import key_of, name_of, shown, vector_of
+from vikingd.answer.shown_texts import key_of, name_of, section_of, shown, vector_of
 from vikingd.answer.text_ranking import DEEPER, MOST_DEPTH, lists, ranked_in_files
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
 from vikingd.domain import pace
@@ -72,6 +73,9 @@ _HALVES = WeightedSum(0.5, 0.5)
 _Fused = tuple[I32, F64, float | None]
 """Rows of texts with their scores, and the best possible score if it is known."""
 
+_Parts = Sequence[Features | None]
+"""The features of the scopes of a question."""
+
 
 class _Candidates(NamedTuple):
     """The memories that a search found."""
@@ -81,6 +85,7 @@ class _Candidates(NamedTuple):
     semantic: F64  # [n] in [0, 1]
     changed: int = 0  # further memories that were rewritten or removed since the snapshot
     long: frozenset[int] = frozenset()  # ids of the memories of several passages
+    features: Sequence[_Parts] = ()  # of each question
 
 
 class _Ranked(NamedTuple):
@@ -158,11 +163,8 @@ class MemorySearch:
         if found.changed:
             detail = f"{found.changed:,} memories were being rewritten and are left out: ask again"
             degraded += (Degradation(DegradationReason.CONCURRENT_WRITE, detail),)
-        of_questions = [
-            features_of(self._snapshot, scopes, vector) for scopes, vector in self._with(vectors)
-        ]
         confidence, is_kept = kept_by_floor(
-            of_questions, self._engine.embedding.model, query.floor, len(found.rows)
+            found.features, self._engine.embedding.model, query.floor, len(found.rows)
         )
         left_out = 0
         if not is_kept:
@@ -173,7 +175,7 @@ class MemorySearch:
         order, scores, parts = kernel.rank(
             found.semantic, known_of(found.entries), weights_of(query.salience), query.now
         )
-        past = [is_earlier(shown(self._snapshot, row)[0]) for row in found.rows]
+        past = [is_earlier(section_of(self._snapshot, row)) for row in found.rows]
         if any(past):
             scores = np.where(past, _PAST * scores, scores)
             order = np.argsort(-scores, kind="stable")
@@ -290,6 +292,9 @@ class MemorySearch:
         memories = [ranked.memory for ranked in taken]
         if not self._query.newest_first or self._read.dated is not None or len(taken) < 2:
             return memories
+        times = [memory.entry.time for memory in memories]
+        if sum(time is not None for time in times) < 2:
+            return memories
         vectors = np.zeros((len(taken), self._snapshot.dimension), np.float32)
         for i, (memory, row) in enumerate(taken):
             scope = next(s for s in self._scopes if is_within(memory.uri, s.query.target_uri))
@@ -298,7 +303,7 @@ class MemorySearch:
                 script = self._snapshot.tree.texts.script[row]
                 vectors[i] = vector - scope.coded.raw[script]
         scores = [memory.score for memory in memories]
-        order = newest_first(scores, [memory.entry.time for memory in memories], vectors)
+        order = newest_first(scores, times, vectors)
         return [memories[i] for i in order]
 
     def _with(
@@ -313,14 +318,18 @@ class MemorySearch:
             return _NONE_FOUND
         snapshot, depth = self._snapshot, _DEEPER * self._query.top_k
         while True:
-            lists = [self._fused(scopes, vector, depth) for scopes, vector in self._with(vectors)]
+            searched = [
+                self._fused(scopes, vector, depth) for scopes, vector in self._with(vectors)
+            ]
+            lists = [found for found, _ in searched]
             found, semantic, most = lists[0] if len(lists) == 1 else _in_rounds(lists)
             text_ids = snapshot.text_id[found].tolist()
             known, revision = self._engine.store.entries(text_ids)
             at = [
                 i
                 for i, text_id in enumerate(text_ids)
-                if text_id in known and name_of(snapshot, found.item(i))[0] not in self._files
+                if text_id in known
+                and not (self._files and name_of(snapshot, found.item(i))[0] in self._files)
             ]
             # Passages of one memory, and of files that were read, take places of the list.
             others = {known[text_ids[i]].id for i in at}
@@ -353,29 +362,42 @@ class MemorySearch:
             semantic = semantic / semantic.max(initial=_LEAST)
         entries_of = [known[text_ids[i]] for i in at]
         ids = frozenset(known[text_id].id for text_id in long)
-        return _Candidates(found.tolist(), entries_of, semantic, changed, ids)
+        features = [of_question for _, of_question in searched]
+        return _Candidates(found.tolist(), entries_of, semantic, changed, ids, features)
 
-    def _fused(self, scopes: Sequence[TextScope], vector: F32 | None, depth: int) -> _Fused:
-        """Return rows of texts with their fused scores; by rank, also the best possible score."""
+    def _fused(
+        self, scopes: Sequence[TextScope], vector: F32 | None, depth: int
+    ) -> tuple[_Fused, _Parts]:
+        """Return rows of texts with their fused scores, and the features of each scope.
+
+        By rank, also the best possible score.
+        """
         fusion = self._query.fusion
         if not scopes or not all(one.by_meaning for one in scopes):
             vector = None
         if vector is not None and fusion is None:
             dated = self._read.dated
             files = () if dated is None else dated.files
-            ranked = [ranked_in_files(scope, vector, depth, files) for scope in scopes]
+            both = [ranked_in_files(scope, vector, depth, files) for scope in scopes]
+            ranked = [in_files for in_files, _ in both]
+            features = [
+                features_of(scope, vector, (texts,))
+                for scope, (_, texts) in zip(scopes, both, strict=True)
+            ]
             found = merged(ranked, max(depth, *(len(one.rows) for one in ranked)))
-            return found.rows, found.scores, None
-        found_lists = [
-            merged(sides, depth)
-            for sides in zip(*(lists(scope, vector, depth) for scope in scopes), strict=True)
+            return (found.rows, found.scores, None), features
+        of_scopes = [lists(scope, vector, depth) for scope in scopes]
+        features = [
+            features_of(scope, vector, sides)
+            for scope, sides in zip(scopes, of_scopes, strict=True)
         ]
+        found_lists = [merged(sides, depth) for sides in zip(*of_scopes, strict=True)]
         if vector is None or not isinstance(fusion, Rrf):
             (found,) = found_lists
-            return found.rows, found.scores, None
+            return (found.rows, found.scores, None), features
         weights = (fusion.vector_weight, fusion.keyword_weight)
         found = fused(found_lists, weights, float(fusion.k))
-        return found.rows, found.scores, sum(weights) / (fusion.k + 1.0)
+        return (found.rows, found.scores, sum(weights) / (fusion.k + 1.0)), features
 
     def _reason(
         self,

@@ -32,15 +32,17 @@ def newest_first(scores: Sequence[float], times: Sequence[int | None], vectors: 
     units = (vectors / lengths[:, None]).astype(np.float32)
     order: list[int] = []
     for i, time in enumerate(times):
-        near = products(units, units[i]) >= SAME_THING
-        older = (
+        older = [
             at
             for at, j in enumerate(order)
-            if near[j]
-            and time is not None
+            if time is not None
             and (other := times[j]) is not None
             and other < time
             and scores[i] >= NEARLY * scores[j]
-        )
-        order.insert(next(older, len(order)), i)
+        ]
+        place = len(order)
+        if older:
+            near = products(units[[order[at] for at in older]], units[i]) >= SAME_THING
+            place = next((at for at, is_near in zip(older, near, strict=True) if is_near), place)
+        order.insert(place, i)
     return order

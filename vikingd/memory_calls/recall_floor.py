@@ -10,36 +10,33 @@ from vikingd.answer.confidence import (
     Features,
     best_confidence,
     confidence_of,
-    features_of_find,
     features_of_texts,
     shown_by,
 )
-from vikingd.answer.scored_scope import keep_scratch, score, take_scratch
-from vikingd.answer.text_ranking import ranked_by_words
+from vikingd.answer.ranked_lists import RankedList, fused
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence
-from vikingd.domain.find_query import FindQuery
-from vikingd.index.snapshot import Snapshot
-from vikingd.plan.find_plan import FIRST, FindScope
+from vikingd.domain.retrieve_query import Rrf
 from vikingd.plan.retrieve_plan import TextScope
 
 
 def features_of(
-    snapshot: Snapshot, scopes: Iterable[TextScope], vector: F32 | None
-) -> list[Features | None]:
-    """Return the features of the parts of a recall, as a find of the same text has them."""
-    scratch = take_scratch(snapshot)
-    found: list[Features | None] = []
-    for one in scopes:
-        asked = one.query
-        query = FindQuery(asked.text, asked.target_uri, asked.within, vector=vector)
-        scope = FindScope(snapshot, query, one.exhaustive_texts)
-        features = features_of_find(scope, score(scope, scratch, keeps_words=False))
-        if features is None:  # a recall finds words of another script, too
-            words = ranked_by_words(one, FIRST)
-            features = features_of_texts(one, None, words, {"keyword": words})
-        found.append(features)
-    keep_scratch(scratch)
-    return found
+    scope: TextScope, vector: F32 | None, lists: Sequence[RankedList]
+) -> Features | None:
+    """Return the features of a part of a recall from the lists of its own search.
+
+    Args:
+        scope: of the part.
+        vector: of the question; None if words alone were searched.
+        lists: one by words or by both, or one by meaning and one by words.
+    """
+    if len(lists) == 2:
+        fusion = scope.query.fusion
+        assert isinstance(fusion, Rrf), "only a fusion by rank has two lists"
+        weights, names = (fusion.vector_weight, fusion.keyword_weight), ("vector", "keyword")
+        both = fused(lists, weights, float(fusion.k))
+        return features_of_texts(scope, vector, both, dict(zip(names, lists, strict=True)))
+    (found,) = lists
+    return features_of_texts(scope, vector, found, {"keyword": found} if vector is None else {})
 
 
 def kept_by_floor(

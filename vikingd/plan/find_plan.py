@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from time import perf_counter
 
 import numpy as np
-from viking_kernels import dense, second_stage
+from viking_kernels import answer_features, dense, second_stage
 from viking_kernels import find as kernel
 from viking_kernels.arrays import DIRECTORIES, I32, TEXTS, U8, Terms
 from viking_kernels.bm25 import postings
@@ -27,7 +27,7 @@ from vikingd.times.time_phrases import spans
 START_POINTS = 64
 """Start points of a walk, at least. With 16 it misses one in fifteen of the ten best results."""
 
-FIRST = 10
+FIRST = answer_features.FIRST
 """Files that a find scores to the end, at least; the confidence is of their scores."""
 
 IN_ROUND = 8

@@ -108,9 +108,12 @@ class QueryScope:
         """Return the query for the kernels, without a vector that no text can be compared with."""
         if vector is None or len(vector) != self.snapshot.dimension:
             vector = _NO_VECTOR  # before the first vector, the snapshot has no dimension
+            usual = _NO_VECTOR
+        else:
+            usual = self.snapshot.prior[script]
         # A copy: numba would compile all kernels again for an array that is read-only.
         lexical = lexical and len(self.terms.hashes) > 0
-        return RawQuery(np.array(vector), script, dense, lexical, self.coded)
+        return RawQuery(np.array(vector), script, dense, lexical, self.coded, np.array(usual))
 
     def allowed(self, *, files: bool) -> U8:
         """Return uint8 [files or directories of the scope]: 1 if the filters allow the row, else 0.

@@ -125,11 +125,14 @@ _CUE = lazy(rf"(?<![\da-z_])\d|{english_times.CUE}|{chinese_times.CUE}")
 _RULES = (*_NUMERIC, *english_times.RULES, *chinese_times.RULES)
 
 
-def spans(question: str, now: datetime) -> tuple[Span, ...]:
+def spans(question: str, now: datetime, *, ahead: bool | None = None) -> tuple[Span, ...]:
     """Return the phrases of time in a question, in the order of the text.
 
     A date without a year, and a weekday alone, is the nearest one in the past, or to come where the
     sentence speaks of what is to come. A phrase outside the calendar is left out.
+
+    Args:
+        ahead: the text speaks of what is to come; None: its words decide.
     """
     plain = normalized(question).casefold()
     if not _CUE.search(plain.translate(chinese_times.SIMPLIFIED)):
@@ -138,7 +141,7 @@ def spans(question: str, now: datetime) -> tuple[Span, ...]:
     cased = question not in (question.lower(), question.upper())
     found: list[Span] = []
     for start, end in _asking(question, folded):
-        sentence = _Sentence(start, question[start:end], folded[start:end], cased)
+        sentence = _Sentence(start, question[start:end], folded[start:end], cased, ahead)
         found += _joined(sentence, list(_phrases(sentence, now)), now.date())
     return tuple(found)
 
@@ -146,13 +149,16 @@ def spans(question: str, now: datetime) -> tuple[Span, ...]:
 class _Sentence:
     """A sentence of a question, as it is written and folded, and what is common to its phrases."""
 
-    def __init__(self, start: int, written: str, folded: str, cased: bool) -> None:
+    def __init__(
+        self, start: int, written: str, folded: str, cased: bool, ahead: bool | None
+    ) -> None:
         self.start = start  # in the question
         self.written = written
         self.folded = folded
         self.cased = cased  # Capitals tell names from other words.
         self.opening = len(folded) - len(folded.lstrip())
-        self.ahead = bool(_AHEAD.search(folded)) and not _BEHIND.search(folded)
+        will = bool(_AHEAD.search(folded)) and not _BEHIND.search(folded)
+        self.ahead = will if ahead is None else ahead
         self.usual = bool(_USUAL.search(folded))
         self.inborn = "先天" in folded
 

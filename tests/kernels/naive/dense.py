@@ -77,6 +77,18 @@ def raw_cosine(text: Text, query: Query, mean: F64) -> float:
     return cosine(text.vector, mean[text.script], direction_of(query, mean))
 
 
+def cosines(texts: Iterable[Text], query: Query, usual: F64) -> tuple[float, float]:
+    """Return the largest cosine of a query with some texts, and that with `usual` times its length.
+
+    Nothing is centred. (nan, nan) if nothing has a vector.
+    """
+    vectors = [text.vector for text in texts if text.vector is not None]
+    if query.vector is None or not vectors or not query.vector.any():
+        return math.nan, math.nan
+    unit = query.vector / np.linalg.norm(query.vector)
+    return max(float(x @ unit) for x in vectors), float(usual @ unit)
+
+
 def coded_parts(
     code: Sequence[int], scale: float, query: Query, mean: F64, script: int
 ) -> tuple[float, float]:

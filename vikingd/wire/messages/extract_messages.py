@@ -8,7 +8,7 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.extract import MAX_MEMORIES
 from vikingd.domain.rights import Caller
 from vikingd.memory import places
-from vikingd.memory.model import Remembered
+from vikingd.memory.model import EARLIER, Remembered
 from vikingd.memory_calls.extract_calls import ExtractQuery, ExtractResult
 from vikingd.pb import memories_pb2
 from vikingd.wire.messages import decode
@@ -71,6 +71,23 @@ def response_of(
             uri=outcome.uri,
             met=outcome.met,
         )
+    for end in result.ended:
+        assert end.outcome is not None
+        reply.memories.add(
+            kind=memories_pb2.MemoryKind.ValueType(end.ending.kind),
+            text=end.text,
+            section=EARLIER,
+            evidence=[end.ending.message],
+            outcome=memories_pb2.RememberOutcome.REMEMBER_OUTCOME_ENDED,
+            id=end.outcome.entry.id,
+            uri=end.outcome.uri,
+            met=end.outcome.met,
+        )
+    for untaken in result.not_taken[:MAX_MEMORIES]:
+        reply.not_taken.add(
+            text=untaken.sentence[:_SHOWN], message=untaken.message, reason=untaken.reason
+        )
+    reply.not_taken_left_out = max(len(result.not_taken) - MAX_MEMORIES, 0)
     for refusal in result.refused[:MAX_MEMORIES]:
         reply.refused.add(
             kind=memories_pb2.MemoryKind.ValueType(refusal.kind or 0),

@@ -16,7 +16,7 @@ from vikingd.config_sections import Recall as Defaults
 from vikingd.context import tokenizers
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import MESSAGE_BYTES, Degraded, ReplyBudget, Stage
+from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.prompt import RecallPath
@@ -140,12 +140,11 @@ def remembering(
         uri = file_of(kind, scope, engine, routes, lambda: places.day_of(said, zone))
     caller.check(Right.WRITE, uri)
     pinned = request.pinned if request.HasField("pinned") else None
-    return Remembering(uri, places.title_of(uri), text, section, said, now, caller, pinned)
+    title, exact = places.title_of(uri), request.exact
+    return Remembering(uri, title, text, section, said, now, caller, pinned, exact=exact)
 
 
-def remember_response(
-    outcome: Outcome, revision: int, degraded: Degraded
-) -> memories_pb2.RememberResponse:
+def remember_response(outcome: Outcome, revision: int) -> memories_pb2.RememberResponse:
     """Return the reply."""
     return memories_pb2.RememberResponse(
         outcome=memories_pb2.RememberOutcome.ValueType(outcome.did),
@@ -153,9 +152,9 @@ def remember_response(
         uri=outcome.uri,
         reinforcement=outcome.entry.reinforcement,
         met=outcome.met,
-        similarity=outcome.similarity,
+        similarity=float(bool(outcome.met)),
         revision=revision,
-        degraded=encode_degraded((*degraded, *outcome.degraded)),
+        degraded=encode_degraded(outcome.degraded),
     )
 
 
