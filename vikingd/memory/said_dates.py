@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 
+from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import lazy
 from vikingd.memory.forms import DATE
 from vikingd.memory.third_person import HAN
@@ -120,6 +122,27 @@ def marked(clause: str, now: datetime, *, weekdays: bool = True) -> Marked:
         pieces += [clause[at : span.start], mark]
         at = span.end
     return Marked("".join([*pieces, clause[at:]]), tuple(found), now.date())
+
+
+def with_dates(text: str, now: datetime) -> str:
+    """Return a text, said now, with the date behind each phrase: "last night [2026-11-06]"."""
+    pieces, at = list[str](), 0
+    for start, end in pairwise([0, *sentence_ends(text)]):
+        for span in marked(text[start:end], now, weekdays=False).phrases:
+            if not _is_date(span.words):
+                space = "" if HAN.match(text, start + span.end - 1) else " "
+                pieces += [text[at : start + span.end], f"{space}[{_days(span)}]"]
+                at = start + span.end
+    return "".join([*pieces, text[at:]])
+
+
+def _days(span: Span) -> str:
+    first, last = span.first, span.last
+    if first == last:
+        return f"{first}"
+    if _is_month(first, last):
+        return f"{first:%Y-%m}"
+    return f"{first:%Y}" if _is_year(first, last) else f"{first} to {last}"
 
 
 def _exact(span: Span, today: date) -> Span:
