@@ -221,7 +221,7 @@ def _texts(role: str, content: str, local: datetime) -> list[str]:
     said = [Part(without_invisible(content), True)]
     if role == "user":
         said = [
-            replace(part, text=with_dates(part.text, local)) if part.is_own else part
+            part._replace(text=with_dates(part.text, local)) if part.is_own else part
             for part in parts(content)
         ]
     pieces = list(_pieces(list(_lines(said))))

@@ -32,6 +32,7 @@ _WEEKDAY = lazy(
 )
 _WEEKS_LATER = lazy(r"in (?!the\b).*\bweeks?|.*(?:周|星期|礼拜)(?:以后|之后|后)", re.IGNORECASE)
 _PART = lazy(r"\b(?:morning|afternoon|evening)\b|早上|上午|中午|下午|傍晚|晚上|晚", re.IGNORECASE)
+_UNDATED = lazy(r".['’]s\b|(?<=minute)s|(?<=hour)s|[钟时]")
 _MONTH_WORDS = lazy(
     r"\d[-/.]\d|\d[年月]|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE
 )
@@ -129,7 +130,7 @@ def with_dates(text: str, now: datetime) -> str:
     pieces, at = list[str](), 0
     for start, end in pairwise([0, *sentence_ends(text)]):
         for span in marked(text[start:end], now, weekdays=False).phrases:
-            if not _is_date(span.words):
+            if not _is_date(span.words) and not _UNDATED.match(text, start + span.end - 1):
                 space = "" if HAN.match(text, start + span.end - 1) else " "
                 pieces += [text[at : start + span.end], f"{space}[{_days(span)}]"]
                 at = start + span.end
