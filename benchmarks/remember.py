@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.daemon import serving, temporary_store, wait_for_vectors
+from benchmarks.daemon import serving, temporary_store
 from vikingd.client import Document
 from vikingd.client.messages import MessageClient
 from vikingd.memory.numbered_files import MOST_ENTRIES, file_of
@@ -26,6 +26,7 @@ from vikingd.memory.numbered_files import MOST_ENTRIES, file_of
 ROOT = "viking://user/memories"
 BESIDE = "viking://resources/beside.md"
 _LATER = 0.002  # seconds after which the Put follows the Remember
+_POLL = 0.01  # seconds between two looks at the vectors
 _COLD = 3  # rounds that are not counted
 
 
@@ -71,7 +72,8 @@ def measured(sizes: Sequence[int], rounds: int, *, one_file: bool, model: str) -
             client.put(list(_files(entries, entries if one_file else MOST_ENTRIES)))
         for number in range(rounds + _COLD):
             for entries, remember, put in found:
-                wait_for_vectors(client)
+                while client.stats().embedder.backlog:
+                    time.sleep(_POLL)
                 other = pool.submit(_put, client, number)
                 started = time.perf_counter()
                 done = client.remember(f"Round {number} told a new thing.", uri=_uri(entries))

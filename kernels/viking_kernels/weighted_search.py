@@ -106,7 +106,7 @@ def weighted_top(
     return rows[:count], scores[:count], parts
 
 
-@called
+@njit
 def _score_words(inside: U8, terms: Terms, ranges: I64, search: Search) -> None:
     scope = search.scope
     search.scratch.dir_lexical[: scope.dir_high - scope.dir_low + inside.shape[0]] = 0

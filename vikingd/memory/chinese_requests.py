@@ -15,12 +15,13 @@ _LEAD = (
 )
 _ASKS = r"(?:请|麻烦|拜托|劳烦|烦请|希望|想让|想请|要)"
 _CAN = (
-    r"(?:可以|就|还是|帮我|帮忙|给我|先|也|都|赶紧|直接|最好|一定要|务必|现在|彻底|完全|尽快|应该|全|"
+    r"(?:可以|就|还是|帮我|帮忙|给我|先|也|都|赶紧|直接|最好|一定要|务必|现在|彻底|完全|尽快|"
+    r"应该|全|"
     r"统统|通通)"
 )
 _MAY = r"(?:能不能|可不可以|可否|能否|能)"
 _ORDER = rf"(?P<please>我?{_ASKS})?(?P<you>[你您])?(?P<may>{_MAY})?(?P<can>{_CAN}*)"
-_DELETES = r"(?:删掉|删除|删了|删|清除|清掉|清空|抹掉|抹去|抹除|去掉|移除|忘掉|忘干净|忘光)"
+_DELETES = r"(?:删掉|删除|删了|删一下|删|清除|清掉|清空|抹掉|抹去|抹除|去掉|移除|忘掉|忘干净|忘光)"
 _FORGETS = r"(?:忘了|忘记)"
 _FROM = (
     r"(?:从|在)?(?:(?:你|您)?的?(?:记忆|记录|备忘录?|档案|笔记|记忆库)(?:里面?|中|上|那里)?|"
@@ -42,13 +43,19 @@ _REQUEST = lazy(
     rf"(?:{_FORGETS}|{_DELETES})|{_UNREMEMBERS}(?P<keep>.+?)){_END}",
     re.DOTALL,
 )
+_BEGINS = lazy(r"我|关于|有关|那|这|之前|刚才|刚刚|以前|所有|上次")
 _BEHIND = lazy(
-    r"(?P<topic>(?:我|关于|有关|那|这|之前|刚才|刚刚|以前|所有|"
-    r"上次).+?)[，,、]?(?P<marks>(?:你|您|请|麻烦|"
-    rf"可以|就|都|全|还是|也|全部|一并|{_FROM})*)(?:(?:{_FORGETS}|{_DELETES})|(?P<not>"
-    rf"(?:不用|别|不要|不必|不需要)再?(?:记得|记住|记着|记|保留))){_END}",
+    r"(?P<topic>(?:(?:我|关于|有关|那|这|之前|刚才|刚刚|以前|所有|上次).+?|.+?(?:的事情?|"
+    r"[那这]件事|"
+    r"[那这]一?(?:条|栏|类|个?标题|个?分类).{0,8}?)|.{2,12}?(?=赶紧|马上|立刻|给我|帮我|"
+    r"麻烦)))[，,、]?"
+    rf"(?P<marks>(?:你|您|请|麻烦|赶紧|马上|立刻|给我|帮我|可以|就|都|全|还是|也|全部|一并|"
+    rf"{_FROM})*)"
+    rf"(?:(?:{_FORGETS}|{_DELETES})|(?P<not>(?:不用|别|不要|不必|不需要)再?(?:记得|记住|记着|"
+    rf"记|保留))){_END}",
     re.DOTALL,
 )
+_NAMES_MEMORY = rf"{_FROM}|[那这]一?个?(?:条|栏|类|标题|分类)|记忆|记录"
 _LAST = (
     r"(?:我?(?:刚才|刚刚|刚|上面|前面|之前)?我?(?:跟你)?说过?的(?:话|那句话?|这句话?|那些|内容|"
     r"事)?|"
@@ -58,7 +65,7 @@ _LAST = (
 _BEFORE = lazy(
     rf"(?:我?{_ASKS})?[你您]?{_CAN}*(?:(?:把|将){_LAST}(?:都|全|给|{_FROM})*(?:{_FORGETS}|"
     rf"{_DELETES})|(?:{_FORGETS}|{_DELETES}){_LAST}|{_LAST}[，,]?[你您]?(?:就|可以|请|都|还是)*"
-    rf"(?:{_FORGETS}|{_DELETES}|(?:不用|别|不要)再?记(?=了|啦|吧)|不算|作废)|"
+    rf"(?:{_FORGETS}|{_DELETES}|(?:不用|别|不要)再?记(?=了|啦|吧|[，。！]|$)|不算|作废)|"
     rf"(?:不要|别|不用)再(?:记得|记着|记住|记){_LAST}|"
     r"就?当我(?:刚才|刚刚)?(?:什么都|啥都)?没(?:有)?(?:说|讲|提)过?|我?收回(?:刚才|刚刚)?(?:的|"
     r"说的|那句)?话)"
@@ -79,7 +86,7 @@ _STATED = lazy(
     r"提过?的?|讲过?的?|"
     r"告诉过?你的?)[，,：:]?)?(?P<that>(?:我|咱).+?)(?:的?(?:这件事情?|这个?事儿?|那个?事儿?|"
     r"这回事|这一点|"
-    r"这个(?:信息|事实)|事实|那件事情?)|的事(?:情|儿)?)?",
+    r"这个(?:信息|事实)?|事实|那件事情?)|的事(?:情|儿)?)?",
     re.DOTALL,
 )
 _ENTRY = lazy(
@@ -182,13 +189,15 @@ def _ordered(found: re.Match[str], text: str, sentence: str) -> Asked | None:
             text[found.start() :],
         ):
             return None
-    made = _topic(topic)
+    is_named = re.search(_NAMES_MEMORY, found[0]) is not None
+    made = _topic(topic, anything=is_named)
     if made is None:
         return None
-    is_named = re.search(rf"{_FROM}|[那这]一?条|记忆|记录|栏", found[0]) is not None
     deletes = verb not in ("忘了", "忘记", "忘掉") if verb else "忘" not in found[0]
     is_else = deletes and not is_named and _EXTERNAL.match(simplified(made[0]))
-    if deletes and not is_named and not _MINE.fullmatch(simplified(topic)):
+    is_topic = made[1] in (Meant.TOPIC, Meant.ALL_OF)
+    is_mine = _MINE.fullmatch(simplified(topic)) or re.search("关于|有关|说", topic)
+    if deletes and is_topic and not (is_named or is_mine):
         return None
     return Asked(*made, not is_else)
 
@@ -196,16 +205,20 @@ def _ordered(found: re.Match[str], text: str, sentence: str) -> Asked | None:
 def _behind(found: re.Match[str], sentence: str) -> Asked | None:
     """Return a request whose verb is behind the topic."""
     end = found["end"]
-    marked = found["not"] or re.search("请|麻烦|可以|就|你", found["marks"]) or "吧" in end
+    marks = "请|麻烦|可以|就|你|全|都|我"
+    marked = found["not"] or re.search(marks, found["marks"]) or "吧" in end
     if not marked or re.search("我(?:都|已经|全|也)?$|[别不没]$", found["topic"]):
         return None
     if re.search("[吗？?]", end):
         return None
-    made = _topic(sentence[slice(*found.span("topic"))])
-    return None if made is None else Asked(*made, True)
+    topic = sentence[slice(*found.span("topic"))]
+    is_named = re.search(_NAMES_MEMORY, found[0]) is not None
+    made = _topic(topic, anything=is_named or "给我" in found["marks"])
+    is_sure = is_named or _BEGINS.match(simplified(topic)) is not None or "忘" in found[0]
+    return None if made is None else Asked(*made, is_sure)
 
 
-def _topic(topic: str) -> tuple[str, Meant] | None:
+def _topic(topic: str, *, anything: bool = False) -> tuple[str, Meant] | None:
     topic = re.sub(r"[了吧啦啊哈]+\Z", "", topic.strip(" ，,。！!、：:"))
     plain = simplified(topic)
     if not plain or _TASK.fullmatch(plain):
@@ -221,10 +234,7 @@ def _topic(topic: str) -> tuple[str, Meant] | None:
     if found := _SECTION.fullmatch(plain):
         return part(found, "what", "under"), Meant.ALL_OF
     if found := _ENTRY.fullmatch(plain):
-        return _topic(part(found, "what", "memory")) or (
-            part(found, "what", "memory"),
-            Meant.TOPIC,
-        )
+        return _topic(part(found, "what", "memory"), anything=True)
     if found := _ABOUT.fullmatch(plain):
         what = part(found, "what", "with", "named")
         if _GENERIC.fullmatch(simplified(what)):
@@ -239,7 +249,10 @@ def _topic(topic: str) -> tuple[str, Meant] | None:
         return part(found, "what"), Meant.BEFORE
     if found := _STATED.fullmatch(plain):
         return part(found, "that"), Meant.STATEMENT if _states(found["that"]) else Meant.TOPIC
-    return (topic, Meant.TOPIC) if _MINE.fullmatch(plain) or "「" in topic else None
+    if found := re.fullmatch(r"(.+?)(?:的事情?|[那这]件事情?)", plain):
+        return topic[: found.end(1)], Meant.TOPIC
+    is_topic = anything or _MINE.fullmatch(plain) or "「" in topic
+    return (topic.strip("「」"), Meant.TOPIC) if is_topic else None
 
 
 def _states(text: str) -> bool:

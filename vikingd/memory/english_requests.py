@@ -19,12 +19,17 @@ _ASKED = r"(?:please|pls|plz|kindly|just|also|now|simply|completely|totally|real
 _TOLD = (
     r"(?:you (?:can|may|should|could|must) |feel free to |i(?:'d| would) (?:like|love|want) "
     r"(?:for )?you to |i (?:want|need) you to |i(?:'d| would) (?:rather|prefer)(?: that| if)? you "
-    r"|i(?:'d| would) appreciate it if you (?:could |would )?|(?:it's|it is) (?:ok|okay|fine|time)"
+    r"|i(?:'d| would) appreciate it if you (?:could |would )?|(?:it|that)(?:'d| would) be "
+    r"(?:great|nice|good|better|best|lovely|helpful) if you (?:could |would )?|(?:it's|"
+    r"it is) (?:ok|okay|fine|time)"
     r" to |let's )"
 )
-_MAY = r"(?:(?P<may>can|could|would|will) you )"
-_FORGETS = r"(?:forget|forgot|unlearn|disregard)(?: all)?(?: about)?"
-_DELETES = r"(?:delete|remove|erase|wipe|clear|drop|scrub|purge|take|get rid of|deleted?|removed?)"
+_MAY = r"(?:(?P<may>can|could|would|will) you |(?:would|do) you mind (?=\w+ing\b))"
+_FORGETS = r"(?:un-?remember|forget(?:ting)?|forgot|unlearn|disregard)(?: about)?"
+_DELETES = (
+    r"(?:(?:delet|remov|eras|wip|purg|tak)(?:ed?|ing)|(?:clear|scrub|empty)(?:ed|ing)?|"
+    r"drop(?:ped|ping)?|get rid of)"
+)
 _MEMORY = (
     r"(?:(?: out)?(?: of| from| in)? (?:your (?:long[- ]term )?(?:memory|memories|notes?|records?|"
     r"profile|files?|storage|journal|database|data|list|head)|(?:the|my|its) (?:memory|memories|"
@@ -34,7 +39,7 @@ _UNREMEMBERS = (
     r"(?:do not|don't|dont|no need to|you (?:don't|do not|dont) (?:need|have) to|you needn't|"
     r"(?:you )?(?:can |should |must )?(?:stop|quit)|i (?:don't|do not|dont) (?:want|need) you to|"
     r"i'?d (?:rather|prefer) (?:that )?you (?:didn't|did not|don't)|"
-    r"you (?:can|should|may) no longer|no longer) (?:still |ever )?"
+    r"you (?:can|should|may) no longer|you no longer (?:need|have) to|no longer) (?:still |ever )?"
     r"(?:remember|remembering|keep|keeping|store|storing|know|knowing|hold on to|holding on to)"
 )
 _REQUEST = lazy(
@@ -66,14 +71,44 @@ _JOINT = lazy(
     r"you can )"
     r"|\s(?=(?:please|pls|plz) )"
 )
+_BEHIND = lazy(
+    rf"(?P<topic>.+?)[,:?—–-]+ (?P<please>(?:{_ASKED}[,]? )*)(?P<told>(?:{_TOLD}|"
+    rf"{_MAY})?)(?:{_ASKED}[,]? )*"
+    rf"(?:{_FORGETS}|{_DELETES}) (?:it|that|this)(?P<memory>{_MEMORY})?(?P<end>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
+_PASSIVE = lazy(
+    r"(?:i(?:'d| would) (?:like|love)|i (?:want|need))(?: to have)? (?P<topic>(?:my|our|that|"
+    r"the) .+?) (?:to be )?"
+    rf"(?:(?:{_DELETES}|gone|out|cut){_MEMORY}|forgotten)\W*",
+    re.IGNORECASE,
+)
+_MOVES_ON = lazy(
+    r",\s*(?:let's|let us|she|he|they|what about|how about|instead|show me|give me|tell me)\b",
+    re.IGNORECASE,
+)
+_PERSON = lazy(
+    r"(?:my|our) (?:\w+ )?(?:wife|husband|partner|girlfriend|boyfriend|ex|son|daughter|kids?|"
+    r"mother|father|mom|"
+    r"mum|dad|parents|brother|sister|aunt|uncle|cousin|friends?|boss|manager|colleagues?|"
+    r"coworkers?|"
+    r"teacher|neighbou?rs?|landlord|flatmate|roommate|family|team|company|ex-?\w+)",
+    re.IGNORECASE,
+)
 _UNREAL = lazy(
-    r"\b(?:if (?!possible|you (?:can|could|would|don't mind|please|forgot|didn't))|unless|whether|"
+    r"\b(?:if (?!possible|you (?:can|could|would|don't mind|please|forg[eo]t|deleted?|removed?|"
+    r"erased?|"
+    r"didn't))|unless|whether|"
     r"suppose|imagine|what happens|whenever|in case|until|when(?:ever)? i (?:say|ask|tell)|"
-    r"hypothetically|example|joking|kidding)\b",
+    r"hypothetically|example|joking|kidding|pretend(?! i )|let's say|for (?:a|one) (?:moment|"
+    r"second|minute|"
+    r"bit|while)|for now|except|dare|not asking)\b",
     re.IGNORECASE,
 )
 _REPORTED = lazy(
-    r"\b(?:said|says?|saying|told|tells|wrote|writes|asked|asks|advised|suggests?|suggested|quote|"
+    r"\b(?:strings?|phrases?|words|tests?|pretend|draft|e-?mails?|letters?|messages?|reply|"
+    r"compose|said|says?|saying|told|tells|wrote|"
+    r"writes|asked|asks|advised|suggests?|suggested|quote|"
     r"according to|title[sd]?|called|song|lyrics?|want to|wants to|try(?:ing)? to|going to|have to|"
     r"need to|able to|can't|cannot|never|let me|make me|help me|write|translate|command|prompt)\b"
     r"|[\"“”«»]",
@@ -88,12 +123,7 @@ _STATES = lazy(
     r"eats?|studies) .+)",
     re.IGNORECASE | re.DOTALL,
 )
-_NAMED_STATES = lazy(
-    r"(?:the fact )?that (?P<that>[A-Z]\w+ (?:is|was|has|likes?|loves?|hates?|lives?|works?|"
-    r"wants?) "
-    r".+)",
-    re.DOTALL,
-)
+_NAMED_STATES = lazy(r"(?:the fact )?that (?P<that>[A-Z]\w+ [a-z]\w.*)", re.DOTALL)
 _OF = r"(?:about|on|regarding|concerning|of|under|in|with|for|from)"
 _JUST = lazy(r"what i(?:'ve)? just (?:said|told you|wrote|mentioned)\b", re.IGNORECASE)
 _SECTION = lazy(
@@ -102,6 +132,7 @@ _SECTION = lazy(
     r"about |of )?(?P<what>.+)|(?P<named>.+?) (?:section|heading|category))",
     re.IGNORECASE,
 )
+_NAME = lazy(r"[A-Z]\w+(?: [A-Z]\w+)?(?:'s .+)?")
 _EXTERNAL = lazy(
     r".*\b(?:accounts?|appointments?|meetings?|events?|alarms?|timers?|reminders?|"
     r"reservations?|bookings?|"
@@ -133,7 +164,8 @@ _ALL_MY = lazy(
 _OWN = lazy(
     r"(?:my|our) (?!.* (?:from|in|of) (?:this|that|the|these|those) ).+|me \w+ing\b.*|(?:the|"
     r"that|this) .+\b(?:my|(?:that )?i (?:gave|told|sent|shared|mentioned|"
-    r"said)|of (?:mine|ours))\b.*|(?:where|how old|who|when|what) (?:i|my) .+|which .+ i .+",
+    r"said)|of (?:mine|ours))\b.*|(?:where|how (?:old|tall|much|many)|who|when|what) (?:i|"
+    r"my) .+|which .+ i .+",
     re.IGNORECASE | re.DOTALL,
 )
 _TASK = lazy(
@@ -190,7 +222,7 @@ def before(sentence: str) -> tuple[bool, str] | None:
             return None
         is_sure = _NAMES_BEFORE.search(found[0]) is not None
         if is_sure or not at:
-            return is_sure, sentence[:at].strip(" ,;:.—–-")
+            return is_sure, re.sub(r"^that ", "", sentence[:at].strip(" ,;:.—–-"), flags=re.I)
     return None
 
 
@@ -210,20 +242,47 @@ def request(sentence: str) -> Asked | None:
             or (found["told"] and not found["may"])
             or found["again"].strip()
         )
-        is_bare = bool(begin) and not ordered and joint.strip() == ","
+        is_plain = not (ordered or found["may"])
+        is_bare = bool(begin) and is_plain and joint.strip() in (",", ":")
+        is_bare |= is_plain and _MOVES_ON.search(sentence, at) is not None
         if (found["may"] or "").lower() == "will" and not ordered:
             continue
-        if (stop := found["stop"]) and not _STOPS.search(sentence):
+        if (stop := found["stop"]) and not (
+            _STOPS.search(sentence) or re.search(_MEMORY, sentence, re.I)
+        ):
             continue
         topic = _CUT.sub("", found["keep"] if stop else found["forget"] or found["delete"])
         named = bool(found["memory"] or stop or re.search(_MEMORY, topic, re.I))
         topic = re.sub(_MEMORY, "", _TAIL.sub("", topic), flags=re.I)
         made = _topic(topic, anything=named, deletes=found["delete"] is not None)
+        if made is None and found["forget"] and ordered and _NAME.fullmatch(topic):
+            made = topic, Meant.TOPIC
         if made is None:
             continue
         is_else = found["delete"] is not None and not named and _EXTERNAL.fullmatch(made[0])
-        return Asked(*made, not (is_bare or is_else))
-    return None
+        is_person = _PERSON.fullmatch(made[0]) and found["forget"] and not ordered
+        return Asked(*made, not (is_bare or is_else or (is_person and made[1] is Meant.TOPIC)))
+    return _behind(sentence) or _passive(sentence)
+
+
+def _behind(sentence: str) -> Asked | None:
+    """Return a request whose topic comes first: "that I'm left-handed? Forget it, please"."""
+    found = _BEHIND.fullmatch(sentence, end_of(_LEAD, sentence))
+    if found is None or _REPORTED.search(found["topic"]):
+        return None
+    if not (
+        found["please"].strip() or found["told"] or found["memory"] or "please" in found["end"]
+    ):
+        return None
+    made = _topic(found["topic"], anything=False, deletes=False)
+    return None if made is None else Asked(*made, True)
+
+
+def _passive(sentence: str) -> Asked | None:
+    """Return a wish such as "I want my address gone from your memory"."""
+    found = _PASSIVE.fullmatch(sentence, end_of(_LEAD, sentence))
+    made = _topic(found["topic"], anything=False, deletes=False) if found else None
+    return None if made is None else Asked(*made, True)
 
 
 def _topic(text: str, *, anything: bool, deletes: bool) -> tuple[str, Meant] | None:
@@ -231,7 +290,9 @@ def _topic(text: str, *, anything: bool, deletes: bool) -> tuple[str, Meant] | N
     if (
         not text
         or _TASK.fullmatch(text)
-        or re.match(r"(?:to|how|me|us|him|her|them|you)\b", text, re.I)
+        or re.match(
+            r"(?:to|how(?! (?:old|tall|much|many) i\b)|me|us|him|her|them|you)\b", text, re.I
+        )
     ):
         return None
     if _GENERIC.fullmatch(text):

@@ -37,6 +37,15 @@ _FILLER = lazy(
     r"(?:\W|\b(?:ok|okay|hm+|no|wait|oh|sorry|yes|well|actually|thanks)\b|[嗯哦啊等不对]){0,8}",
     re.IGNORECASE,
 )
+# From such a sentence on, a request may be a part of the text that is written.
+_COMPOSES = lazy(
+    r"\b(?:write|draft|compose|translate|proofread|rephrase|rewrite|reply|"
+    r"answer)\b.*\b(?:e-?mails?|mails?|"
+    r"letters?|messages?|reply|texts?|posts?|poems?|stor(?:y|ies)|songs?|lyrics|sentences?|"
+    r"reviews?|scripts?|"
+    r"dialogues?|prompts?)\b|写一?[封个篇首段条]|翻译|润色|改写|回复|草拟|造句",
+    re.IGNORECASE,
+)
 _FIRST_PERSON = lazy(r"\b(?:i|i'm|im|i've|my|mine|me|we|our)\b|我", re.IGNORECASE)
 
 
@@ -117,15 +126,19 @@ def _is_plain(form: str, sentence: str) -> bool:
 
 
 def _of_message(content: str, index: int) -> Iterator[ForgetRequest]:
-    own = sentences(content)
+    own, composes = sentences(content), False
     for at, sentence in enumerate(own):
         if len(sentence) > MAX_SENTENCE or LEFT_OUT in sentence:
+            continue
+        if _COMPOSES.search(sentence):
+            composes = True
             continue
         if last := _last(sentence):
             if not (at and _is_request(own[at - 1])):  # else it says that request again
                 yield ForgetRequest("", sentence, index, Meant.BEFORE, sure=last[0])
         elif asked := _forms(sentence).request(sentence):
-            yield ForgetRequest(asked.topic, sentence, index, asked.meant, sure=asked.is_sure)
+            is_sure = asked.is_sure and not composes
+            yield ForgetRequest(asked.topic, sentence, index, asked.meant, sure=is_sure)
 
 
 def _forms(sentence: str) -> ModuleType:

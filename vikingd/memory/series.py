@@ -70,8 +70,8 @@ class Known:
 
     def __init__(self, file: MemoryFile) -> None:
         self.file, self.entries = file, file.entries
-        texts = sum(sys.getsizeof(one.passage) + len(one.vector) for one in file.entries)
-        self.size = 2 * texts + sys.getsizeof(file.content) + _PER_ENTRY * len(file.entries)
+        texts = sum(2 * sys.getsizeof(one.passage) + len(one.vector) for one in file.entries)
+        self.size = texts + sys.getsizeof(file.content) + _PER_ENTRY * len(file.entries)
         self._equal: dict[tuple[str, bool], StoredEntry] = {}
         self._alike: dict[tuple[int, bool], list[StoredEntry]] = {}
         for one in file.entries:

@@ -290,7 +290,7 @@ class _Deciding:
         if not request.sure:
             self._doubt(request, found, "it may be no request to forget")
             return
-        said = self._messages[request.message].time or self._query.time
+        said = self._query.time_of((request.message,))
         named = " ".join((request.sentence, request.topic, *self._made.said))
         for one in found:
             reason = ""

@@ -27,7 +27,7 @@ _HAN = lazy(f"[{CJK_CHARS}]")
 _USER = frozenset(("user", "users"))
 _SINCE = lazy(r"(?:,? (?:since|for|ever since) [^.,]{1,40})[.!\s]*\Z", re.IGNORECASE)
 _ZH_USER = lazy(r"(?:用户|我们?|咱们?|自己)(?:家(?![人长乡庭里]))?的?")
-_ZH_EMPTY = lazy(r"[的了啊呢吧哦呀很真也都还就\W_]")
+_ZH_EMPTY = lazy(r"[一两][只个条位名台辆套份]|[的了啊呢吧哦呀很真也都还就\W_]")
 _ZH_SINCE = lazy(
     r"(?:已经|有|快)*[0-9一二三四五六七八九十两几半]+多?(?:年|个月|个星期|周|天)多?了?\W*\Z"
 )
@@ -41,14 +41,18 @@ _ZH_PERSON = (
 )
 _OF_PERSON = lazy(rf"(?:the )?user's (?:[\w-]+ ){{0,2}}?(?P<person>{PERSON})\b", re.IGNORECASE)
 _ZH_OF_PERSON = lazy(rf"用户(?:家|们)?的?\w{{0,3}}?(?P<person>{_ZH_PERSON})")
+_APPOSITION = lazy(
+    rf"\A(?:[Tt]he )?user's (?:[\w-]+ ){{0,2}}?{PERSON} (?=[A-Z])|\A用户(?:家|"
+    rf"们)?的?\w{{0,3}}?{_ZH_PERSON}的?"
+)
 _OF_USER = lazy(r"(?:the )?user\b|用户", re.IGNORECASE)
 _POSSESSIVE = lazy(r"(?:(?:the )?user's|my|our)\b|(?:用户|我们?|咱们?)家?的", re.IGNORECASE)
 _OWN = lazy(
     r"(?:(?:what|where|when|how old|who|which \w+) )?(?:my|me|i|i'm|our|we)\b|我|咱", re.IGNORECASE
 )
 _OLD = lazy(
-    r"\b(?:old|former|previous|earlier|past|ex)\b|(?:以前|之前|原来|过去|从前|曾经)的?|旧的?|"
-    r"老(?=地址|住址|房|号码|公司|单位)",
+    r"(?<!how )\b(?:old|former|previous|earlier|past|ex)\b|(?:以前|之前|原来|过去|从前|曾经)的?|"
+    r"旧的?|老(?=地址|住址|房|号码|公司|单位)",
     re.IGNORECASE,
 )
 # Words of a topic that name no fact.
@@ -65,10 +69,26 @@ _ZH_LOOSE = lazy(
     r"信息|内容|情况|刚才|刚刚|上次|昨天|(?:跟|和|对)你说过?的?|说过?的|告诉过?你的?|"
     r"[哪什][里儿么]?|多少|几岁|多大"
 )
-_NAMES = {
-    **dict.fromkeys(
-        ("address", "home", "town", "city", "地址", "住址", "住处", "住哪", "住的地方"), "home"
+_ATTRIBUTES = (
+    (r"age|how old.*|年龄|年纪|岁数|几岁|多大", r"\byears? old\b|\bage\b|岁|年龄"),
+    (r"weight|体重", r"\bweighs?\b|\bweight\b|体重|公斤|\bkg\b"),
+    (r"height|how tall.*|身高|个子", r"\btall\b|\bheight\b|身高"),
+    (
+        r"salary|income|wages?|pay|earnings|工资|薪水|月薪|薪资|收入",
+        r"\bearns?\b|\bsalary\b|\bincome\b|\bwages?\b|工资|薪|收入",
     ),
+    (
+        r"(?:tele|cell|mobile )?phone(?: number)?|手机号?码?|电话号?码?",
+        r"\bphone\b|\bmobile\b|手机|电话",
+    ),
+    (r"e-?mail(?: address)?|邮箱|邮件地址", r"\be-?mail\b|邮箱"),
+    (r"birthday|date of birth|birth ?date|生日", r"\bbirthday\b|\bborn\b|生日|出生"),
+)
+"""The names of what everybody has, and the words by which a memory states it."""
+_ZH_NAMES = ("名字", "姓名")
+_WEAK_NAMES = {
+    **dict.fromkeys(("address", "home", "town", "city"), "home"),
+    **dict.fromkeys(("地址", "住址", "住处", "住哪", "住的地方"), "home"),
     **dict.fromkeys(("job", "employer", "company", "work", "工作", "公司", "单位"), "work"),
 }
 _CLAUSE = lazy(
@@ -136,6 +156,11 @@ class Text:
         """True if it is about something of the user: "The user's office ..."."""
         return _POSSESSIVE.match(simplified(self.text)) is not None
 
+    @cached_property
+    def bare(self) -> tuple[str, ...]:
+        """The words without "the user's friend" before a name."""
+        return words(_APPOSITION.sub("", simplified(self.text)))
+
     def says_same(self, other: Text) -> bool:
         """Return True if both state the same."""
         if self.relation is not None and other.relation is not None:
@@ -178,7 +203,11 @@ class Topic:
         self._parts = [p for p in re.split(r"[的和与跟、\W]+", _ZH_LOOSE.sub(" ", plain)) if p]
         self._terms = frozenset(terms(name)) - _USER - _LOOSE
         key = plain.strip() if self._han else " ".join(sorted(self._terms))
-        self._key = _NAMES.get(key.removesuffix("的"), "")
+        self._key = _WEAK_NAMES.get(key.removesuffix("的"), "")
+        named = re.sub(r"^(?:my|our|the) ", "", plain.strip(), flags=re.I).strip("的 ")
+        self._attribute = next(
+            (states for names, states in _ATTRIBUTES if re.fullmatch(names, named, re.I)), ""
+        )
 
     @property
     def is_specific(self) -> bool:
@@ -233,10 +262,14 @@ class Topic:
             return Fit.NONE
         if said.says_same(text) or said.words == text.words:
             return Fit.WHOLE
-        if said.relation is not None and text.relation is not None:
+        if not self._is_own and said.words == text.bare:
+            return Fit.WHOLE
+        begins = text.words[: len(said.words)] == said.words or (
+            not self._is_own and text.bare[: len(said.words)] == said.words
+        )
+        if said.relation is not None and text.relation is not None and not begins:
             return Fit.NONE
-        begins = text.words[: len(said.words)] == said.words
-        if begins and said.is_possessive == text.is_possessive:
+        if begins and (said.is_possessive == text.is_possessive or not self._is_own):
             return Fit.MORE
         if text.is_of_another(said.text):
             return Fit.NONE
@@ -246,11 +279,17 @@ class Topic:
 
     def _held(self, text: Text) -> float:
         """Return the share of the topic's words that a memory has, with its headings."""
+        if self._attribute and re.search(self._attribute, simplified(text.text), re.I):
+            return 1.0
         if self._han:
             there = f"{simplified(text.text)} {simplified(text.section)}".casefold()
             if not self._parts:
                 return 0.0
-            held = sum(len(part) for part in self._parts if _has(part.casefold(), there))
+            held = sum(
+                len(part)
+                for part in self._parts
+                if _has(part.casefold(), there) or (part in _ZH_NAMES and "叫" in there)
+            )
             return held / sum(map(len, self._parts))
         there_terms = {*terms(text.text), *terms(text.section)}
         held = len(self._terms & there_terms)
