@@ -28,7 +28,7 @@ from viking_kernels.arrays import (
     Vectors,
 )
 from viking_kernels.bounds import bound_scores
-from viking_kernels.dense import cosine_upper_bound, parts_of_code, prepare
+from viking_kernels.dense import PREFETCH_VECTORS, cosine_upper_bound, parts_of_code, prepare
 from viking_kernels.flat import is_allowed, is_inside
 from viking_kernels.hierarchy import NEIGHBOUR_WEIGHT
 from viking_kernels.node_scores import script_mismatch, text_score
@@ -179,8 +179,12 @@ def rank_in_files(
     for i in range(count):
         if size == 0 or around[i] != around[size - 1]:
             around[size] = around[i]
-            own[size] = _own_score(np.int64(around[i]), plan, search)
             size += 1
+    for i in range(size):
+        ahead = np.int64(around[min(i + PREFETCH_VECTORS, size - 1)])
+        if ahead < scope.base_texts:
+            prefetch(vectors.base_raw, ahead)
+        own[i] = _own_score(np.int64(around[i]), plan, search)
     group_of = scratch.best  # of each file; which is free here
     best = np.zeros(size, np.float64)
     for i in range(size):

@@ -242,12 +242,13 @@ def _by_name(scope: TextScope, found: RankedList, depth: int) -> I64:
     """
     snapshot, scores = scope.snapshot, found.scores
     order = np.arange(len(scores))
-    ends = (scores[1:] != scores[:-1]).nonzero()[0]
+    ends = (scores[1:] != scores[:-1]).nonzero()[0] + 1
     if len(ends) >= len(scores) - 1:
         return order  # no scores tie
-    rows, start = found.rows.tolist(), 0
-    for end in [*(ends + 1).tolist(), len(rows)]:
-        if start < depth < end or (scope.orders_ties and end - start > 1):
+    rows = found.rows.tolist()
+    bounds = np.concatenate(([0], ends, [len(rows)]))
+    tied = (np.diff(bounds) > 1).nonzero()[0]
+    for start, end in zip(bounds[tied].tolist(), bounds[tied + 1].tolist(), strict=True):
+        if start < depth < end or scope.orders_ties:
             order[start:end] = sorted(range(start, end), key=lambda i: name_of(snapshot, rows[i]))
-        start = end
     return order
