@@ -148,6 +148,11 @@ class Text:
         return words(self.text)
 
     @cached_property
+    def terms(self) -> frozenset[str]:
+        """The terms of the text and of its headings."""
+        return frozenset((*terms(self.text), *terms(self.section)))
+
+    @cached_property
     def relation(self) -> Relation | None:
         """The relation that it states."""
         return relation_of(self.text)
@@ -293,8 +298,7 @@ class Topic:
                 if _has(part.casefold(), there) or (part in _ZH_NAMES and "叫" in there)
             )
             return held / sum(map(len, self._parts))
-        there_terms = {*terms(text.text), *terms(text.section)}
-        held = len(self._terms & there_terms)
+        held = len(self._terms & text.terms)
         if not held or (held < len(self._terms) and held < 2):
             return 0.0
         return held / len(self._terms)
