@@ -84,7 +84,10 @@ class Pool(ThreadPoolExecutor):
 
         def in_time() -> _T:
             deadline.left()
-            return function(*args, **kwargs)
+            try:
+                return function(*args, **kwargs)
+            except StopIteration as error:  # asyncio.Future takes none: the call would hang
+                raise RuntimeError(f"{function!r} ran out of items") from error
 
         self._taken += 1
         try:
