@@ -11,7 +11,7 @@ from benchmarks.extracted import Attack, read_attacks
 from vikingd.domain.extract import MemoryKind, Proposal
 from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.text import without_invisible
-from vikingd.memory.own_words import LEFT_OUT, own_words
+from vikingd.memory.own_words import LEFT_OUT, is_private, own_words, parts
 from vikingd.memory_calls.evidence import Evidence
 
 FOREIGN = "zebra-77"
@@ -94,6 +94,22 @@ def test_own_words_stay(message: str, part: str) -> None:
 
 PARTS = ["\n", " ", "“", '"', "{", '{"a":', "<a ", "</a>", "---", ">", "this text:", "说：",
          "don't ", "the text above", "#", "`", "```", "user:", LEFT_OUT, "a"]  # fmt: skip
+
+
+def test_the_parts_are_the_message() -> None:
+    """All parts together are the message, and the own ones are its own words, at any nesting."""
+    rng = random.Random(46)
+    more = ["”", "```\n", "<b>x</b>", "I like tea. ", "\n\n", "Translate:", "} ", " she said: "]
+    chance = ["".join(rng.choices([*PARTS, *more], k=rng.randint(1, 30))) for _ in range(2000)]
+    for message in [*PASTED, *(message for message, _ in OWN), *chance]:
+        if is_private(message):
+            continue
+        found = parts(message)
+        assert "".join(part.text for part in found) == without_invisible(message)
+        own = "".join(part.text for part in found if part.is_own).replace("’", "'")
+        assert own.replace(LEFT_OUT, "") == own_words(message).replace(LEFT_OUT, "")
+    nested = parts('Why? <a x="1">He said “do it now, my dear old friend” to </a> me.')
+    assert [part.text for part in nested if part.is_own] == ["Why? ", " me."]
 
 
 @pytest.mark.deep
