@@ -1,8 +1,8 @@
 """What is present and what is history after statements of the kinds that people make.
 
-`statements.jsonl` has a case in each line: the messages in `said`, on the `days`, and words that the
-present and the earlier memories must or must not have afterwards. `unread` says why the grammar takes
-none of a message, so that what stood there stays.
+`statements.jsonl` has a case in each line: the messages in `said`, on the `days`, and words that
+the present and the earlier memories must or must not have afterwards. `unread` says why the grammar
+takes none of a message, so that what stood there stays.
 """
 
 from __future__ import annotations
