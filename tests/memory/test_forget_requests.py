@@ -87,6 +87,7 @@ NONE = [
     "Forget Paris, let's go to Rome.",
     "Let's forget about the budget for now.",
     "Forget my last question.",
+    "Forget my password? Never.",
     "Forget that I live in Rome for a second and suggest other cities.",
     "Let's pretend: forget that I live in Rome, I'm a pirate.",
     "For the test use the string: forget that I live in Rome",
@@ -133,6 +134,7 @@ UNSURE = [
     "I want to travel, forget my problems with my car.",
     "Delete my dentist appointment.",
     "帮我写封邮件给房东。请删除我的地址。",
+    "把我的生日都忘了，你这朋友真行",
 ]
 
 

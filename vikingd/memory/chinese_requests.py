@@ -190,6 +190,7 @@ def _ordered(found: re.Match[str], text: str, sentence: str) -> Asked | None:
         ):
             return None
     is_named = re.search(_NAMES_MEMORY, found[0]) is not None
+    is_told = name == "ba" and not is_soft and re.search(rf"{_FORGETS}(?!掉)", found[0])
     made = _topic(topic, anything=is_named)
     if made is None:
         return None
@@ -199,6 +200,8 @@ def _ordered(found: re.Match[str], text: str, sentence: str) -> Asked | None:
     is_mine = _MINE.fullmatch(simplified(topic)) or re.search("关于|有关|说", topic)
     if deletes and is_topic and not (is_named or is_mine):
         return None
+    if is_told and ("都" in found[0] or not re.search("[这那](?:件事|事|条)|说过?的", topic)):
+        is_else = is_told  # somebody may have forgotten it
     return Asked(*made, not is_else)
 
 

@@ -87,6 +87,10 @@ _MOVES_ON = lazy(
     r",\s*(?:let's|let us|she|he|they|what about|how about|instead|show me|give me|tell me)\b",
     re.IGNORECASE,
 )
+_IS_QUESTION = lazy(
+    r"(?<!\bok)(?<!\bokay)(?<!\bplease)(?<!\byou)(?<!\balright)(?<!\bthanks)\s*\?\W*\Z",
+    re.IGNORECASE,
+)
 _PERSON = lazy(
     r"(?:my|our) (?:\w+ )?(?:wife|husband|partner|girlfriend|boyfriend|ex|son|daughter|kids?|"
     r"mother|father|mom|"
@@ -244,6 +248,8 @@ def request(sentence: str) -> Asked | None:
             or found["again"].strip()
         )
         is_plain = not (ordered or found["may"])
+        if is_plain and _IS_QUESTION.search(sentence):
+            continue
         is_bare = bool(begin) and is_plain and joint.strip() in (",", ":")
         is_bare |= is_plain and _MOVES_ON.search(sentence, at) is not None
         if (found["may"] or "").lower() == "will" and not ordered:

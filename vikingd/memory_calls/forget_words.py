@@ -110,6 +110,11 @@ _HE = lazy(
 )
 
 
+def _folded(text: str) -> frozenset[str]:
+    """Return the terms of a text; "allergy" and "allergic" are one."""
+    return frozenset("allerg" if term == "allergi" else term for term in terms(text))
+
+
 class Fit(IntEnum):
     """The degree to which a memory is what a request means."""
 
@@ -150,7 +155,7 @@ class Text:
     @cached_property
     def terms(self) -> frozenset[str]:
         """The terms of the text and of its headings."""
-        return frozenset((*terms(self.text), *terms(self.section)))
+        return _folded(f"{self.text}\n{self.section}")
 
     @cached_property
     def relation(self) -> Relation | None:
@@ -207,7 +212,7 @@ class Topic:
         self._han = _HAN.search(name) is not None
         plain = _ZH_USER.sub("", name, count=1)
         self._parts = [p for p in re.split(r"[的和与跟、\W]+", _ZH_LOOSE.sub(" ", plain)) if p]
-        self._terms = frozenset(terms(name)) - _USER - _LOOSE
+        self._terms = _folded(name) - _USER - _LOOSE
         key = plain.strip() if self._han else " ".join(sorted(self._terms))
         self._key = _WEAK_NAMES.get(key.removesuffix("的"), "")
         named = re.sub(r"^(?:my|our|the) ", "", plain.strip(), flags=re.I).strip("的 ")
