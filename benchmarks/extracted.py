@@ -82,13 +82,15 @@ class Talk:
 class Attack:
     """A hostile conversation.
 
-    The labels of `talk` are all that may be taken. `forbidden` are texts that no file may hold.
+    The labels of `talk` are all that may be taken. `forbidden` are texts that no file may hold but
+    as the words of their speaker, and `private` are those of them that no file may hold at all.
     `obeyed` are the memories that a model returns which obeys the attack, as in its JSON answer.
     """
 
     talk: Talk
     forbidden: tuple[str, ...]
     obeyed: tuple[Mapping[str, Any], ...]
+    private: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,12 @@ def read_talks(path: Path = CONVERSATIONS) -> list[Talk]:
 def read_attacks(path: Path = HOSTILE) -> list[Attack]:
     """Return the hostile conversations of a file."""
     return [
-        Attack(_talk(line, "allowed"), tuple(line["forbidden"]), tuple(line["obeyed"]))
+        Attack(
+            _talk(line, "allowed"),
+            tuple(line["forbidden"]),
+            tuple(line["obeyed"]),
+            tuple(line.get("private", ())),
+        )
         for line in _lines(path)
     ]
 

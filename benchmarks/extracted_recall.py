@@ -21,11 +21,13 @@ from vikingd.domain import uri as uris
 from vikingd.models.embed.e5 import E5
 from vikingd.pb.memories_pb2 import RECALL_PATH_HYBRID, Memory
 
-RAW = "raw turns"
+RAW, EPISODES = "raw turns", "rules and episodes"
+
+NO_EPISODES = "[recall]\nepisodes = false\n"
 
 
 Extracting: TypeAlias = Callable[[str, str], AbstractContextManager[Any]]
-"""Runs a daemon with a section [planner] and an embedder, on a new store; yields a client."""
+"""Runs a daemon with a configuration and an embedder, on a new store; yields a client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +78,12 @@ def beside(
 ) -> list[Beside]:
     """Return the rows of a set: raw turns, then memories that `by` extracted.
 
-    Each conversation gets a daemon of its own, so that no memories of another one are recalled.
+    Without a model there is a further row for the memories of the rules beside the turns. Each
+    conversation gets a daemon of its own, so that no memories of another one are recalled.
     """
     rows = []
-    for label, section in ((RAW, ""), (by, planner)):
+    runs = {RAW: "", by: planner} if planner else {RAW: "", by: NO_EPISODES, EPISODES: ""}
+    for label, section in runs.items():
         answers: list[Answer] = []
         memories = 0
         covered: list[bool] = []
@@ -89,7 +93,7 @@ def beside(
                 if label == RAW:
                     known = _remember(client, conversation)
                 else:
-                    known = _extract(client, conversation, named=bool(section))
+                    known = _extract(client, conversation, named=section != NO_EPISODES)
                 wait_for_vectors(client)
                 memories += known.memories
                 said = frozenset().union(*known.turns.values())
@@ -149,13 +153,16 @@ def _extract(client: Any, conversation: Conversation, *, named: bool) -> Known:
     for said in sessions(conversation):
         session = Session()
         for turn in said:
-            session.add("user", turn.text if named else spoken(turn.text))
+            session.add("user", turn.text if named else spoken(turn.text), turn.time)
         reply = client.extract(session, project=conversation.project, time=said[-1].time)
-        if named != (reply.source.name == "MODEL"):
+        if reply.degraded:
             say(f"{said[0].uri}: by {reply.source.name}: {reply.reason}")
-        for one in reply.memories:
-            evidence = frozenset(said[index].uri for index in one.evidence)
-            turns[one.id] = turns.get(one.id, frozenset()) | evidence
+        found = [(one.id, one.evidence) for one in reply.memories]
+        if reply.episode is not None:
+            found += [(one.id, (one.message,)) for one in reply.episode.turns]
+        for memory, indices in found:
+            evidence = frozenset(said[index].uri for index in indices)
+            turns[memory] = turns.get(memory, frozenset()) | evidence
     return Known(len(turns), turns)
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -74,7 +75,7 @@ class Attacked:
         of_model: those of them whose memories the model proposed.
         taken: the memories that were written.
         beyond: those of them that match none of the allowed labels.
-        stored: the forbidden texts that a file holds at the end.
+        stored: the forbidden texts that a file holds at the end, see `holds`.
         changed: files outside of the memories, or planted memories, that changed.
     """
 
@@ -202,11 +203,11 @@ def planner_section(base_url: str, model: str, key_env: str = "", timeout: float
 
 
 @contextmanager
-def extracting(planner: str = "", provider: str = "none") -> Iterator[Client]:
-    """Run a daemon with a new store and this section [planner]; yield a client of it."""
+def extracting(configuration: str = "", provider: str = "none") -> Iterator[Client]:
+    """Run a daemon with a new store and this configuration; yield a client of it."""
     with temporary_store() as directory:
         config = directory / "vikingd.toml"
-        config.write_text(planner)
+        config.write_text(configuration)
         with (
             serving(directory / "store", provider, config=config) as server,
             Client(server.address, timeout=None) as client,
@@ -335,13 +336,20 @@ def _attacked(client: Client, run: str, attack: Attack, model: ScriptedModel) ->
             say(f"{attack.talk.id}: by {replies[-1].source.name}: {replies[-1].reason}")
     after = files(client)
     shown = [
-        "\n".join((one.uri, one.title, one.abstract, one.overview, after.get(one.uri, "")))
+        ("\n".join((one.uri, one.title, one.abstract, one.overview)), after.get(one.uri, ""))
         for one in client.tree()
     ]
     taken = list(dict.fromkeys(one for reply in replies for one in taken_from(reply.memories)))
     labels = attack.talk.labels
     beyond = tuple(one.text for one in taken if not any(label.matches(one) for label in labels))
-    stored = tuple(part for part in attack.forbidden if any(part in text for text in shown))
+    stored = tuple(
+        part
+        for part in attack.forbidden
+        if any(
+            part in about or holds(text, part, private=part in attack.private)
+            for about, text in shown
+        )
+    )
     return Attacked(
         run,
         attack.talk.id,
@@ -352,6 +360,20 @@ def _attacked(client: Client, run: str, attack: Attack, model: ScriptedModel) ->
         stored=stored,
         changed=tuple(changes(PLANTED, after)),
     )
+
+
+_SPOKEN = re.compile(r"- (?:User|Assistant), \d\d:\d\d(?: \(\d+ of \d+\))?:|  >")
+
+
+def holds(content: str, part: str, *, private: bool = False) -> bool:
+    """Return whether a file holds a text, but as the words of its speaker.
+
+    In an episode a line begins with its speaker, or it is marked as a part of what follows one.
+    A text that is `private`, or has several lines, may not be held at all.
+    """
+    if private or "\n" in part:
+        return part in content
+    return any(part in line and not _SPOKEN.match(line) for line in content.splitlines())
 
 
 def files(client: Client) -> dict[str, str]:

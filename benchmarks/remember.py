@@ -3,8 +3,9 @@
     python -m benchmarks.remember --entries 20 1000 4000
 
 The entries are in files as Remember fills them; with `--one-file` a Put wrote them into one file.
-The daemon embeds nothing. Each round adds one memory to each type, puts a small file elsewhere
-while that runs, and forgets the memory.
+With `--model e5` the daemon has an embedder, and each call begins when all texts have vectors; else
+it embeds nothing. Each round adds one memory to each type, puts a small file elsewhere while that
+runs, and forgets the memory.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from vikingd.memory.numbered_files import MOST_ENTRIES, file_of
 ROOT = "viking://user/memories"
 BESIDE = "viking://resources/beside.md"
 _LATER = 0.002  # seconds after which the Put follows the Remember
+_POLL = 0.01  # seconds between two looks at the vectors
 _COLD = 3  # rounds that are not counted
 
 
@@ -42,8 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--entries", type=int, nargs="+", default=[20, 127, 1000, 4000, 4095])
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--one-file", action="store_true")
+    parser.add_argument("--model", default="none")
     options = parser.parse_args(arguments)
-    found = measured(options.entries, options.rounds, one_file=options.one_file)
+    found = measured(
+        options.entries, options.rounds, one_file=options.one_file, model=options.model
+    )
     base = float(np.median(found[0].remember))
     print("entries  remember p50 ms  p95 ms  ratio  put beside p50 ms")
     for entries, remember, put in found:
@@ -54,12 +59,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         )
 
 
-def measured(sizes: Sequence[int], rounds: int, *, one_file: bool) -> list[Taken]:
+def measured(sizes: Sequence[int], rounds: int, *, one_file: bool, model: str) -> list[Taken]:
     """Return the times of rounds of calls, by size, in turn."""
     found = [Taken(entries, [], []) for entries in sizes]
     with (
         temporary_store() as store,
-        serving(store) as server,
+        serving(store, model) as server,
         ThreadPoolExecutor(1) as pool,
         MessageClient(server.address, timeout=None) as client,
     ):
@@ -67,6 +72,8 @@ def measured(sizes: Sequence[int], rounds: int, *, one_file: bool) -> list[Taken
             client.put(list(_files(entries, entries if one_file else MOST_ENTRIES)))
         for number in range(rounds + _COLD):
             for entries, remember, put in found:
+                while client.stats().embedder.backlog:
+                    time.sleep(_POLL)
                 other = pool.submit(_put, client, number)
                 started = time.perf_counter()
                 done = client.remember(f"Round {number} told a new thing.", uri=_uri(entries))

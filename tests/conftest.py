@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 from hypothesis import is_hypothesis_test
-from viking_kernels import simd
+from viking_kernels import _jit, simd
 
 from tests import tiers
 from tests.answer.intent_helpers import Asked, in_turn, planned
@@ -55,12 +55,29 @@ def pytest_configure(config: pytest.Config) -> None:
     tiers.begin(config.option.markexpr)
 
 
+_compiling: list[subprocess.Popen[bytes]] = []
+
+
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Compile the kernels before the workers start, which would each compile most of them."""
+    """Begin to compile the kernels while the workers collect the tests."""
     config = session.config
     if not hasattr(config, "workerinput") and config.getoption("numprocesses", 0):
         code = "from vikingd.daemon import warm; warm.compile_kernels(print)"
-        subprocess.run([sys.executable, "-c", code], check=True)
+        _compiling.append(subprocess.Popen([sys.executable, "-c", code]))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Wait in a worker until the kernels are compiled: each worker would compile most of them."""
+    if hasattr(session.config, "workerinput") and not _jit.is_compiled():
+        with _jit.compiling():  # the process of `pytest_sessionstart` holds the lock
+            pass
+
+
+def pytest_sessionfinish() -> None:
+    """Report kernels that could not be compiled."""
+    for process in _compiling:
+        assert process.wait() == 0
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:

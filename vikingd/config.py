@@ -337,6 +337,13 @@ def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield prefix + key, value
 
 
+_REMOVED = {
+    "recall.same_meaning": (
+        "was removed, since words alone tell that a memory is said again: delete it"
+    )
+}
+
+
 def _unknown_variables(merged: Mapping[str, Any]) -> dict[str, str]:
     """Return variables with our prefix that name no setting, so that they are refused."""
     keys = set(_key_variables(merged))
@@ -383,7 +390,7 @@ def _describe(error: ValidationError, origins: Mapping[str, str]) -> str:
         key = ".".join(str(part) for part in fault["loc"])
         reason = fault["msg"].removeprefix("Value error, ")
         if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-            reason = "there is no such setting"
+            reason = _REMOVED.get(key, "there is no such setting")
         origin = origins.get(key) or next(
             (
                 source

@@ -111,8 +111,8 @@ class Recall(_Section):
     access: float = Field(default=0.1, ge=0, le=1)
     floor: Floor = "calibrated"
     half_life_days: float = Field(default=30.0, ge=0.001, le=1e6)
-    # The cosine of a repeated memory; 0: calibrated for the model, and by words.
-    same_meaning: float = Field(default=0.0, ge=0, le=1)
+    # An Extract without a model keeps the turns of the conversation, too.
+    episodes: bool = True
     routes: tuple[Route, ...] = DEFAULT_ROUTES
 
     @model_validator(mode="after")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ def test_messages_are_kept_in_order() -> None:
         session.add("user" if n % 2 else "assistant", str(n))
     assert session.summary == "before"
     assert len(session.messages) == 2000
-    assert session.messages[1] == SessionMessage("user", "1")
+    assert (session.messages[1].role, session.messages[1].content) == ("user", "1")
     short = Session("", session.messages, keep=3)
     assert [message.content for message in short.messages] == ["1997", "1998", "1999"]
     short.add("tool", "x")
@@ -42,20 +43,30 @@ def test_at_least_one_message_is_kept() -> None:
 
 
 def test_a_session_survives_its_file(tmp_path: Path) -> None:
-    """A session in any script survives a save and a load, in the documented JSON form."""
+    """A session in any script survives a save and a load, in the documented JSON form.
+
+    A message that was given without a time has none; others have theirs, to the microsecond.
+    """
     file = tmp_path / "session.json"
     session = Session(
         "用户 drinks tea.", [SessionMessage("user", "Mehr Tee? 茶 \N{TEACUP WITHOUT HANDLE}")]
     )
     session.save(file)
-    session.add("assistant", "yes")
+    session.add("assistant", "yes", "2026-03-10T09:30:00.000001+02:00")
     session.save(str(file))
     again = Session.load(file)
-    assert (again.summary, again.messages) == (session.summary, session.messages)
+    assert (again.id, again.summary) == (session.id, session.summary)
+    assert again.messages == session.messages
+    said, replied = session.messages
     assert json.loads(file.read_bytes()) == {
+        "id": session.id,
         "summary": session.summary,
-        "messages": [{"role": m.role, "content": m.content} for m in session.messages],
+        "messages": [
+            {"role": "user", "content": said.content},
+            {"role": "assistant", "content": "yes", "time": "2026-03-10T07:30:00.000001+00:00"},
+        ],
     }
+    assert replied.time == 1_773_127_800_000_001
     assert [message.content for message in Session.load(file, keep=1).messages] == ["yes"]
     assert list(tmp_path.iterdir()) == [file]
 
@@ -89,6 +100,10 @@ def test_both_parts_of_a_file_are_optional(tmp_path: Path) -> None:
         ),
         (b'{"messages": [{"role": "user", "content": ""}]}', "messages[0]: content is empty"),
         (b'{"messages": [{"role": "user", "content": "x", "at": 1}]}', "a message has no 'at'"),
+        (b'{"messages": [{"role": "user", "content": "x", "time": 1}]}', "time is no string"),
+        (b'{"messages": [{"role": "user", "content": "x", "time": "y"}]}', "time is 'y'"),
+        (b'{"id": 1}', "id is no string"),
+        (b'{"id": "a/b"}', "id is 'a/b', not 1 to 64 letters"),
     ],
 )
 def test_a_file_that_is_no_session_is_refused_by_name(
@@ -106,3 +121,38 @@ def test_a_file_that_is_not_there_is_an_error_of_the_system(tmp_path: Path) -> N
     """A missing file raises FileNotFoundError."""
     with pytest.raises(FileNotFoundError):
         Session.load(tmp_path / "none.json")
+
+
+def test_a_session_has_an_id() -> None:
+    """Each session has an id of its own or the given one; bad ones are refused."""
+    assert Session().id != Session().id
+    assert Session(id="A-1_b").id == "A-1_b"
+    for bad in ("a b", "a/b", "x" * 65, "é"):
+        with pytest.raises(ValueError, match="id is"):
+            Session(id=bad)
+
+
+def test_a_file_of_before_has_one_id(tmp_path: Path) -> None:
+    """A file without an id and times loads, with the same id each time: that of its beginning."""
+    file = tmp_path / "session.json"
+    file.write_text('{"messages": [{"role": "user", "content": "Hi."}]}')
+    first = Session.load(file)
+    assert first.messages == (SessionMessage("user", "Hi."),)
+    assert Session.load(file).id == first.id != Session.loads("{}").id
+    first.save(file)
+    assert Session.load(file).id == first.id
+
+
+def test_a_message_has_its_time() -> None:
+    """A message is said now, or at the given time."""
+    began = datetime.now(UTC)
+    session = Session()
+    session.add("user", "now")
+    session.add("user", "then", began)
+    now, then = session.messages
+    assert now.time is not None
+    assert then.time is not None
+    assert began == datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=then.time)
+    assert then.time <= now.time <= then.time + 60_000_000
+    with pytest.raises(ValueError, match="time is 'soon'"):
+        session.add("user", "x", "soon")

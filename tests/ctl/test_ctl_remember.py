@@ -21,10 +21,10 @@ def test_a_memory_from_first_to_last(client: MessageClient, ctl: Ctl) -> None:
     assert (code, err) == (0, "")
     assert "added" in out
     assert "viking://user/memories/notes.md" in out
-    code, out, _ = ctl("remember", "likes TEA", *NOTES)
+    code, out, _ = ctl("remember", "likes *tea*", *NOTES)
     assert (code, "said 2 times; it met Likes tea." in out) == (0, True)
     code, out, _ = ctl("recall", "tea", "--no-touch")
-    assert (code, "likes TEA" in out, "hybrid" in out) == (0, True, True)
+    assert (code, "likes *tea*" in out, "hybrid" in out) == (0, True, True)
     (found,) = client.recall("tea", no_touch=True).results
     code, out, _ = ctl("reinforce", str(found.id), "--by", "3")
     assert (code, f"{found.id} now 4" in out) == (0, True)

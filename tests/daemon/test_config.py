@@ -117,6 +117,10 @@ def test_unknown_settings_are_refused_with_their_place(
     message = refusal(file)
     assert f"lissen: there is no such setting (from {file})" in message
     assert f"find.exhaustive: there is no such setting (from {file})" in message
+    removed = write(tmp_path / "removed.toml", "[recall]\nsame_meaning = 0.9\n")
+    message = refusal(removed)
+    assert "recall.same_meaning: was removed" in message
+    assert f"delete it (from {removed})" in message
     monkeypatch.setenv("VIKINGD_LISSEN", "x")
     monkeypatch.setenv("VIKINGD_LISTEN__X", "x")
     monkeypatch.setenv("VIKINGD_FIND__EXHAUSTIVE", "3")

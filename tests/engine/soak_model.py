@@ -35,15 +35,14 @@ from vikingd.engine import Engine
 from vikingd.ingest.prepare import prepare
 from vikingd.memory.entries import clean as entry_text
 from vikingd.memory.model import MemoryScope, RecallQuery, Remembered, Salience
-from vikingd.memory.remember import Forgetting, Remembering, SimilarityThreshold
+from vikingd.memory.remember import Forgetting, Remembering
 from vikingd.memory.same import normalized
 from vikingd.memory_calls.memory_search import MemorySearch
 
 USER = "viking://user/memories"
 TITLE = "About"
-WORDINGS = ("Alpha tea.", "alpha TEA", "Beta tea", "Beta tea!", "γ 茶", "delta\ntea", "Epsilon tea")
+WORDINGS = ("Alpha tea.", "alpha tea", "Beta tea", "Beta tea!", "γ 茶", "delta\ntea", "Epsilon tea")
 SENT = frozenset(map(vector, [*range(41), None]))  # the vectors that a writer sends
-ONLY_EQUAL = SimilarityThreshold(0.999_999)
 
 memory_files = st.sampled_from([f"{USER}/{name}.md" for name in "pqr"])
 wordings = st.sampled_from(WORDINGS)
@@ -169,16 +168,13 @@ class SoakMachine(EngineMachine):
                     there[i] = new
             self.learn(uri)
 
-    @rule(uri=memory_files, text=wordings, embedded=st.booleans())
-    def remember(self, uri: str, text: str, embedded: bool) -> None:
+    @rule(uri=memory_files, text=wordings, prepared=st.booleans())
+    def remember(self, uri: str, text: str, prepared: bool) -> None:
         """A text is added to its file, or reinforces an equal memory and replaces its wording."""
         now = next(self.clock)
         remembering = Remembering(uri, TITLE, text, "", now, now)
-        if embedded:
-            whole = remembering.indexed_text(self.engine.store.memory_series(uri), {})
-            if whole is not None:
-                made = np.frombuffer(embedding(whole), "<f4")
-                remembering.compare_by_meaning(whole, made, ONLY_EQUAL)
+        if prepared:
+            remembering.prepare(self.engine.store.memory_series(uri), {})
         self.engine.writable_store.rewrite({uri: remembering}).result()
         outcome = remembering.outcome
         assert outcome is not None

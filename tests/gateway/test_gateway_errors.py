@@ -337,13 +337,17 @@ def test_a_client_that_goes_away_cancels_its_call(tmp_path: Path) -> None:
         gateway_of(daemon.address, tmp_path) as gateway,
     ):
         waiting = f"GET /v1/tree?minRevision=1000000 HTTP/1.1\r\nhost: {gateway.host}\r\n\r\n"
-        with gateway.connect() as connection:
-            connection.sendall(waiting.encode())
-            time.sleep(0.3)
-            # Without a reset it looks like a client that has sent all, and waits for the reply.
-            linger = struct.pack("ii", 1, 0)
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-        eventually(lambda: "method=Tree code=CANCELLED" in daemon.stderr)
+
+        def is_cancelled() -> bool:
+            with gateway.connect() as connection:
+                connection.sendall(waiting.encode())
+                time.sleep(0.3)  # a call that has not begun by then is not seen: try again
+                # Without a reset it looks like a client that has sent all, and waits for the reply.
+                linger = struct.pack("ii", 1, 0)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            return "method=Tree code=CANCELLED" in daemon.stderr
+
+        eventually(is_cancelled)
         assert gateway.get("/v1/find?q=a").status_code == 200
         assert "Traceback" not in gateway.log
 

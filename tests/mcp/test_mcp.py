@@ -183,6 +183,50 @@ def test_a_memory_is_remembered_recalled_and_forgotten(tree: Daemon) -> None:
     run(test, tree.address)
 
 
+def test_a_request_to_forget_is_not_remembered(tree: Daemon) -> None:
+    """Remember stores no request, and names the memories that it means; nothing is forgotten."""
+
+    async def test(client: Client) -> None:
+        home = await told(client, "remember", text="The user lives in Rome.", memory_type="profile")
+        for text in ("Forget that I live in Rome.", "Please forget where I live."):
+            asked = await told(client, "remember", text=text, memory_type="profile")
+            assert asked["outcome"] == "not_stored"
+            assert [one["id"] for one in asked["to_forget"]] == [home["id"]]
+        none = await told(client, "remember", text="忘掉我的生日吧。", memory_type="profile")
+        assert none == {"outcome": "not_stored", "note": "nothing known matches"}
+        recalled = await told(client, "recall", query="where does the user live?")
+        assert [one["content"] for one in recalled["memories"]] == ["The user lives in Rome."]
+
+    run(test, tree.address)
+
+
+def test_forgetting_by_words(tree: Daemon) -> None:
+    """Forget does what is without doubt, names the rest, and keeps no turn of an episode."""
+
+    async def test(client: Client) -> None:
+        for text in ("The user lives in Rome.", "The user's car is red.", "The user sold the car."):
+            await told(client, "remember", text=text, memory_type="profile")
+        for about in ("that I live in Rome", "where I live"):
+            forgotten = await told(client, "forget", about=about)
+            expected = ["The user lives in Rome."] if about.startswith("that") else []
+            assert forgotten.get("memories", []) == expected
+        doubt = await told(client, "forget", about="my car")
+        assert [one["content"] for one in doubt["in_doubt"]] == [
+            "The user sold the car.",
+            "The user's car is red.",
+        ]
+        assert doubt["note"] == "several different memories match"
+        ids = [one["id"] for one in doubt["in_doubt"]]
+        assert len((await told(client, "forget", ids=ids))["memories"]) == 2
+        assert "names nothing to forget" in await failed(
+            client, "forget", about='"I said that I like green tea"'
+        )
+        assert "Give ids or a uri" in await failed(client, "forget", about="my car", ids=ids)
+        assert (await told(client, "recall", query="forget car Rome"))["memories"] == []
+
+    run(test, tree.address)
+
+
 def test_a_recall_of_a_project_has_the_general_memories_too(tree: Daemon) -> None:
     """A recall with a project looks at its memories and at those of no project."""
 

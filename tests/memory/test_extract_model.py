@@ -264,6 +264,16 @@ def test_the_model_names_what_is_replaced(asked: Asked) -> None:
     assert "## Earlier\n\n- The user drinks coffee" in asked.client.get(PREFERENCES).content
 
 
+def test_a_replaced_memory_is_near_in_words_or_meaning(asked: Asked) -> None:
+    """An entry without words of the new memory is replaced if its meaning is near."""
+    asked.client.remember("The user drinks coffee in the morning.", "preferences")
+    (made,) = asked.extract(
+        noted(note("preferences", "After waking up the user has green tea now.", 0, replaces=1)),
+        "After waking up I have green tea now.",
+    )
+    assert (made.outcome.name, made.met) == ("REPLACED", "The user drinks coffee in the morning.")
+
+
 @pytest.mark.parametrize("replaces", [1, 2, 3, -1, "1", None])
 def test_a_replacement_that_does_not_fit_only_adds(asked: Asked, replaces: Any) -> None:
     """An entry of another file, of another topic, or a number that is none, is not replaced."""

@@ -15,7 +15,15 @@ import pytest
 
 from tests.memory.extract_helpers import PREFERENCES, PROFILE, ROOT, files, session, texts
 from tests.nodes.reader_helpers import serving
-from vikingd.client import AsyncClient, Client, ClientError, Draft, ExtractSource, InvalidField
+from vikingd.client import (
+    AsyncClient,
+    Client,
+    ClientError,
+    Draft,
+    ExtractSource,
+    InvalidField,
+    SearchSession,
+)
 from vikingd.client.client_errors import PermissionDenied, QuotaExceeded, ReadOnly
 from vikingd.client.messages import MessageClient
 from vikingd.pb import memories_pb2, retrieval_pb2
@@ -73,13 +81,15 @@ def test_a_dry_run_writes_nothing(typed: Client) -> None:
     assert typed.verify().ok
 
 
-def test_nothing_to_read_writes_nothing(typed: Client) -> None:
-    """A session without new messages, or without a statement, gives no memory."""
+def test_nothing_to_read_gives_no_memory(typed: Client) -> None:
+    """A session without new messages gives no memory; a question is no fact, but a turn."""
     assert typed.extract(session()).source is ExtractSource.NONE
     assert typed.extract(SAID, first=2).source is ExtractSource.NONE
+    assert files(typed) == {}
     result = typed.extract(session("What time is it?"))
     assert (result.source, len(result)) == (ExtractSource.RULES, 0)
-    assert files(typed) == {}
+    assert result.episode is not None
+    assert set(files(typed)) == {result.episode.uri}
 
 
 def test_the_fields_are_checked(client: MessageClient, typed: Client) -> None:
@@ -91,8 +101,14 @@ def test_the_fields_are_checked(client: MessageClient, typed: Client) -> None:
     assert faulty(typed, SAID, project="a/b") == "scope.project"
     many = session(*["I love tea."] * 1001)
     assert faulty(typed, many) == "session.messages"
+    early = session("I love tea.", "I love salt.")
+    early.add("user", "Hm.", -62_130_000_000_000_000)
+    assert faulty(typed, early) == "session.messages[2].time"
+    assert faulty(typed, SearchSession(id="a/b")) == "session.id"
     stub = client._stubs.memories
     both = memories_pb2.MemoryScope(with_global=True, project="lamp")
+    late = retrieval_pb2.SessionMessage(role="user", content="x")
+    late.time.seconds = 1 << 40
     for request, field in (
         (memories_pb2.ExtractRequest(scope=both), "scope"),
         (
@@ -102,6 +118,10 @@ def test_the_fields_are_checked(client: MessageClient, typed: Client) -> None:
                 )
             ),
             "session.messages[0].role",
+        ),
+        (
+            memories_pb2.ExtractRequest(session=retrieval_pb2.SearchSession(messages=[late])),
+            "session.messages[0].time",
         ),
     ):
         with pytest.raises(Exception, match=field.replace("[", r"\[")):
@@ -113,11 +133,15 @@ def test_a_project_and_the_day_of_its_journal(typed: Client) -> None:
     """A project's memories stay in the project; a change is noted on the day of the zone."""
     lamp = "viking://projects/lamp/memories"
     typed.extract(session("I live in Paris."), project="lamp", time=NOW)
-    done = typed.extract(
-        session("I moved to Lyon."), project="lamp", time=NOW, time_zone="Asia/Tokyo"
-    )
+    said = session("I moved to Lyon.")
+    done = typed.extract(said, project="lamp", time=NOW, time_zone="Asia/Tokyo")
     assert done.memories[0].uri == f"{lamp}/profile.md"
-    assert set(files(typed)) == {f"{lamp}/profile.md", f"{lamp}/journal/2026-03-11.md"}
+    assert done.episode is not None
+    assert done.episode.uri == f"{lamp}/journal/2026-03-11/session-{said.id}.md"
+    assert {uri for uri in files(typed) if "/session-" not in uri} == {
+        f"{lamp}/profile.md",
+        f"{lamp}/journal/2026-03-11.md",
+    }
 
 
 def test_a_named_call_counts_once(typed: Client) -> None:
@@ -275,10 +299,13 @@ def test_vikingctl_extract(
     SAID.save(file)
     code, out, err = ctl("extract", "--session", str(file), "--dry-run")
     assert (code, err) == (0, "")
-    assert "would write 2 memories, refused 0; rules" in out
+    assert "would write 2 memories and 2 turns, refused 0; rules" in out
+    assert f"session-{SAID.id}.md" in out.replace("\n", "")
     assert files(typed) == {}
     code, out, _ = ctl("extract", "--session", str(file), "--time", "2026-03-01", "--json")
     assert code == 0
+    episode = json.loads(out)["episode"]
+    assert [turn.get("message", 0) for turn in episode["turns"]] == [0, 1]
     told = json.loads(out)["memories"]
     assert [(one["kind"], one["text"], one["evidence"]) for one in told] == [
         ("MEMORY_KIND_PROFILE", "The user lives in Paris.", [0]),
@@ -292,6 +319,28 @@ def test_vikingctl_extract(
         one in out
         for one in ("profile", "replaced", "The user lives in Lyon.", "before: The user lives in")
     )
+
+
+def test_vikingctl_extract_shows_what_is_forgotten(typed: Client, ctl: Ctl, tmp_path: Path) -> None:
+    """The command shows what is gone, the doubts, and the command that forgets these."""
+    texts = ("The user lives in Rome.", "The user's car is red.", "The user sold the car.")
+    home, red, sold = (typed.remember(text, "profile", exact=True).id for text in texts)
+    file = tmp_path / "session.json"
+    session("Forget that I live in Rome.", "Please forget my car.").save(file)
+    code, out, _ = ctl("extract", "--session", str(file), "--dry-run")
+    assert code == 0
+    plain = " ".join(out.split())
+    assert f"{home} would forget The user lives in Rome." in plain
+    assert "in doubt, nothing was forgotten: Please forget my car." in plain
+    assert "several different memories match (message 1)" in plain
+    assert f"vikingctl forget {sold} {red}" in plain
+    assert "would forget 1" in plain
+    code, out, _ = ctl("extract", "--session", str(file), "--json")
+    told = json.loads(out)
+    assert [one["id"] for one in told["forgotten"]] == [str(home)]
+    [doubt] = told["toForget"]
+    assert (doubt["request"], doubt["message"]) == ("Please forget my car.", 1)
+    assert [one["id"] for one in doubt["memories"]] == [str(sold), str(red)]
 
 
 @pytest.mark.parametrize(

@@ -186,10 +186,10 @@ def test_a_short_text_that_is_cut_anew_keeps_what_is_known_of_it(client: Message
 
 
 def test_what_is_said_again_is_reinforced(client: MessageClient) -> None:
-    """Case, white space and punctuation do not matter; the newer wording keeps the old id."""
+    """Form does not matter, nor the first letter's case; the newer wording keeps the old id."""
     wordings = [
         "Likes green tea.",
-        "likes  GREEN tea",
+        "likes  green tea",
         "**Likes green tea**!",
         "「Likes green tea」",
     ]
@@ -220,7 +220,7 @@ def test_what_is_no_journal_may_be_said_in_any_year(client: MessageClient, year:
 def test_an_older_time_replaces_no_newer_wording(client: MessageClient) -> None:
     """A repetition with an older time is counted, but changes neither wording nor time."""
     first = client.remember("Likes tea.", uri=NOTES, time=NOW)
-    older = client.remember("LIKES TEA", uri=NOTES, time=NOW - timedelta(days=9))
+    older = client.remember("likes tea!", uri=NOTES, time=NOW - timedelta(days=9))
     assert (older.outcome, older.id, older.reinforcement) == (REINFORCED, first.id, 1)
     assert said(client) == [("Likes tea.", 1)]
     (passage,) = client.get(NOTES).context.passages
@@ -249,9 +249,9 @@ def test_what_stands_in_no_list_can_be_said_again(client: MessageClient, hand: s
     """A repeated paragraph becomes an entry; a repeated heading stays and the reply is degraded."""
     client.put([Draft(NOTES, content=hand)])
     client.reinforce(*known(client), by=2)
-    reply = client.remember("LIKES TEA!", uri=NOTES)
+    reply = client.remember("likes tea!", uri=NOTES)
     assert (reply.outcome, reply.reinforcement) == (REINFORCED, 3)
-    wording = "Likes tea" if hand.startswith("#") else "LIKES TEA!"
+    wording = "Likes tea" if hand.startswith("#") else "likes tea!"
     assert (wording, 3) in said(client)
     assert bool(reply.degraded) == hand.startswith("#")
     assert wording in recalled(client, "tea")

@@ -90,7 +90,7 @@ def test_a_reader_recalls_and_refuses_to_remember(tmp_path: Path) -> None:
 
 # Random sequences of calls
 
-WORDINGS = ("Alpha tea.", "alpha TEA", "Beta tea", "Beta tea!", "γ 茶", "delta\ntea", "Epsilon tea")
+WORDINGS = ("Alpha tea.", "alpha tea", "Beta tea", "Beta tea!", "γ 茶", "delta\ntea", "Epsilon tea")
 NAMES = [f"{USER}/{name}.md" for name in "pqr"]
 AWAY = "viking://resources/away.md"
 

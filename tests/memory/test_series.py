@@ -165,11 +165,11 @@ def test_a_repeat_is_found_in_each_file(client: MessageClient) -> None:
     assert last.uri == THIRD
     for number, uri in ((3, NOTES), (MOST_ENTRIES + 3, SECOND)):
         before = known(client, uri)
-        reply = client.remember(f"ITEM {number}.", uri=NOTES)
+        reply = client.remember(f"Item {number}.", uri=NOTES)
         assert (reply.outcome, reply.uri, reply.id) == (REINFORCED, uri, list(before)[3])
         assert list(known(client, uri)) == list(before)
-        assert known(client, uri)[reply.id] == (f"ITEM {number}.", 1)
-    again = client.remember("THE LAST", uri=NOTES)
+        assert known(client, uri)[reply.id] == (f"Item {number}.", 1)
+    again = client.remember("The last!", uri=NOTES)
     assert (again.id, again.uri) == (last.id, THIRD)
 
 

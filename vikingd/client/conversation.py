@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Iterable
 from concurrent.futures import Future
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-from vikingd.domain.search_query import SessionMessage
+from vikingd.client.values import When, micros_of, moment
+from vikingd.domain.search_query import SESSION_ID, SearchSession, SessionMessage, id_of
+from vikingd.pb import retrieval_pb2
 from vikingd.system.regular_files import read_regular
 
 _LARGEST = 64 << 20  # bytes of a file
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 ROLES = ("user", "assistant", "system", "tool")
 
@@ -42,6 +48,7 @@ class Session:
 
     Attributes:
         summary: the summary of the earlier part, which is not among the messages.
+        id: the name of the session, under which its turns are kept.
         committed: the number of messages that commits have read, the dropped ones included.
         commits: the commits in progress, for `client.commit`.
     """
@@ -52,6 +59,7 @@ class Session:
         messages: Iterable[SessionMessage] = (),
         *,
         keep: int | None = None,
+        id: str = "",  # noqa: A002
     ) -> None:
         """Begin a session.
 
@@ -59,41 +67,51 @@ class Session:
             summary: the summary of the conversation before the messages.
             messages: the messages in their order.
             keep: keep this many of the last messages; None: keep all.
+            id: the name of the session, 1 to 64 letters, digits, "-" and "_"; "": a new name.
 
         Raises:
-            ValueError: `keep` is below 1, or a message has no content or an unknown role.
+            ValueError: `keep` is below 1, the id has another form, or a message has no content or
+                an unknown role.
         """
         if keep is not None and keep < 1:
             raise ValueError(f"keep must be at least 1, not {keep}")
+        if id and not SESSION_ID.fullmatch(id):
+            raise ValueError(f'id is {id[:64]!r}, not 1 to 64 letters, digits, "-" and "_"')
         self.summary = summary
+        self.id = id or uuid.uuid4().hex[:16]
         self._keep = keep
         self._messages: list[SessionMessage] = []
         self._dropped = 0
         self.committed = 0
         self.commits = Commits()
         for message in messages:
-            self.add(message.role, message.content)
+            self._add(message)
 
     @property
     def messages(self) -> tuple[SessionMessage, ...]:
         """Return the messages in their order."""
         return tuple(self._messages)
 
-    def add(self, role: str, content: str) -> None:
+    def add(self, role: str, content: str, time: When | None = None) -> None:
         """Add a message.
 
         Args:
             role: one of ROLES.
             content: the text of the message, not empty.
+            time: the time at which it was said; None: now.
 
         Raises:
-            ValueError: the role is unknown, or the content is empty.
+            ValueError: the role is unknown, the content is empty, or `time` is no time.
         """
-        if role not in ROLES:
-            raise ValueError(f"role is {role!r}, not one of {', '.join(ROLES)}")
-        if not content.strip():
+        said = micros_of(datetime.now(UTC) if time is None else time)
+        self._add(SessionMessage(role, content, said))
+
+    def _add(self, message: SessionMessage) -> None:
+        if message.role not in ROLES:
+            raise ValueError(f"role is {message.role!r}, not one of {', '.join(ROLES)}")
+        if not message.content.strip():
             raise ValueError("content is empty")
-        self._messages.append(SessionMessage(role, content))
+        self._messages.append(message)
         if self._keep is not None and len(self._messages) > self._keep:
             self._dropped += len(self._messages) - self._keep
             del self._messages[: -self._keep]
@@ -132,7 +150,9 @@ class Session:
             raise ValueError(f"{name}: {error}") from None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write `{"summary": ..., "messages": [{"role": ..., "content": ...}]}`.
+        """Write `{"id": ..., "summary": ..., "messages": [{"role": ..., "content": ...}]}`.
+
+        A message has a `"time"` if it is known.
 
         `"committed"` is the number of these messages that commits have read, unless it is 0. The
         new file replaces the old one at once; a concurrent reader never sees a part of it.
@@ -140,8 +160,8 @@ class Session:
         Raises:
             OSError: the file cannot be written.
         """
-        messages = [{"role": one.role, "content": one.content} for one in self._messages]
-        value: dict[str, Any] = {"summary": self.summary, "messages": messages}
+        messages = [_saved(one) for one in self._messages]
+        value: dict[str, Any] = {"id": self.id, "summary": self.summary, "messages": messages}
         if committed := max(self.committed - self._dropped, 0):
             value["committed"] = committed
         text = json.dumps(value, ensure_ascii=False, indent=2)
@@ -155,17 +175,21 @@ class Session:
 
     @classmethod
     def _from_json(cls, value: Any, keep: int | None) -> Session:
-        _check_keys(value, {"summary", "messages", "committed"}, "a session")
+        _check_keys(value, {"id", "summary", "messages", "committed"}, "a session")
         summary, messages = value.get("summary", ""), value.get("messages", [])
         _check(isinstance(summary, str), "summary is no string")
         _check(isinstance(messages, list), "messages is no list")
-        session = cls(summary, keep=keep)
+        _check(isinstance(value.get("id", ""), str), "id is no string")
+        session = cls(summary, keep=keep, id=value.get("id", ""))
         for i, message in enumerate(messages):
             try:
-                _check_keys(message, {"role", "content"}, "a message")
+                _check_keys(message, {"role", "content", "time"}, "a message")
                 for key in ("role", "content"):
                     _check(isinstance(message.get(key), str), f"{key} is no string, or not there")
-                session.add(message["role"], message["content"])
+                said = SessionMessage(message["role"], message["content"], _time(message))
+                if not i and "id" not in value:  # each load of such a file gives the same one
+                    session.id = id_of(said)
+                session._add(said)
             except ValueError as error:
                 raise ValueError(f"messages[{i}]: {error}") from None
         committed = value.get("committed", 0)
@@ -175,6 +199,37 @@ class Session:
         )
         session.committed = committed
         return session
+
+
+def session_message(
+    session: Session | SearchSession, messages: Iterable[SessionMessage]
+) -> retrieval_pb2.SearchSession:
+    """Return a session with some of its messages."""
+    return retrieval_pb2.SearchSession(
+        summary=session.summary,
+        messages=[
+            retrieval_pb2.SessionMessage(
+                role=message.role, content=message.content, time=moment(message.time)
+            )
+            for message in messages
+        ],
+        id=session.id,
+    )
+
+
+def _saved(message: SessionMessage) -> dict[str, str]:
+    """Return a message as a file has it."""
+    saved = {"role": message.role, "content": message.content}
+    if message.time is not None:
+        saved["time"] = (_EPOCH + timedelta(microseconds=message.time)).isoformat()
+    return saved
+
+
+def _time(message: Any) -> int | None:
+    """Return the time of a message in a file; None without one."""
+    time = message.get("time")
+    _check(time is None or isinstance(time, str), "time is no string")
+    return None if time is None else micros_of(time)
 
 
 def _check_keys(value: Any, known: set[str], what: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from vikingd.client.conversation import Session, session_message
 from vikingd.client.methods import If, method
 from vikingd.client.results import Rows, Timings
 from vikingd.client.values import (
@@ -20,7 +21,6 @@ from vikingd.client.values import (
     flat,
     many_of,
     moment,
-    session_message,
     set_fusion,
     vector_bytes,
 )
@@ -34,7 +34,6 @@ from vikingd.memory.model import SalienceParts
 from vikingd.pb import memories_pb2
 
 if TYPE_CHECKING:
-    from vikingd.client.conversation import Session
     from vikingd.client.values import Vector
 
 _NAMED = If("with a request_id", lambda request: bool(request.request_id))
@@ -126,8 +125,8 @@ class RememberResult:
         id: the id of the memory.
         uri: the URI of its file.
         reinforcement: its reinforcement counter now.
-        met: the wording that was reinforced; if added, the nearest one in its file; "": none.
-        similarity: the similarity to `met`: 1 for equal wordings, else the cosine.
+        met: the wording before, of a memory that was reinforced; "" for a new one.
+        similarity: 1 if the memory was reinforced, 0 for a new one.
         revision: the memory is visible from this revision on.
         degraded: the failed or missing parts of the call, each with its cause.
     """
@@ -151,7 +150,8 @@ class ExtractedMemory:
         text: the text.
         section: the heading above it; "": none.
         evidence: the messages that say it, as indices from 0 into the session.
-        outcome: ADDED, REINFORCED if it was said before, REPLACED if it took an older one's place.
+        outcome: ADDED, REINFORCED if it was said before, REPLACED if it took an older one's place,
+            ENDED if the user ended it.
         id: the id of the memory; 0 for a new one of a dry run.
         uri: the URI of its file.
         met: the older wording that was said again or replaced; "": none.
@@ -178,6 +178,54 @@ class RefusedMemory:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetProposal:
+    """A request of the user to forget that is in doubt; nothing was forgotten.
+
+    Attributes:
+        request: the request in the user's words.
+        message: the index of its message.
+        memories: the memories that it may mean, the most likely first; `forget` takes their ids.
+        reason: the reason for the doubt, for people.
+    """
+
+    request: str
+    message: int
+    memories: tuple[Memory, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class UntakenSentence:
+    """A sentence of the user that became no memory of its own, its message, and the reason."""
+
+    text: str
+    message: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class EpisodeTurn:
+    """A turn of an episode: the index of its message, and the id of the memory; 0: a dry run."""
+
+    message: int
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """The conversation itself.
+
+    Attributes:
+        uri: the URI of its first file.
+        turns: the turns that were written; a long one has several. Those that stood there already
+            are not among them.
+    """
+
+    uri: str
+    turns: tuple[EpisodeTurn, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ExtractResult:
     """The memories of a conversation.
 
@@ -188,6 +236,11 @@ class ExtractResult:
         reason: the reason for the source, and the parts that were left out, for people.
         revision: the memories are visible from this revision on.
         degraded: the failed or missing parts of the call, each with its cause.
+        forgotten: the memories that the user asked to forget, and that are gone.
+        to_forget: the requests to forget that are in doubt.
+        episode: the conversation as it was written, if no model took the memories; else None.
+        not_taken: sentences of the user that became no memory, if no model took the memories.
+        not_taken_left_out: the number of further such sentences.
     """
 
     memories: tuple[ExtractedMemory, ...]
@@ -196,6 +249,11 @@ class ExtractResult:
     reason: str
     revision: int
     degraded: Degraded = ()
+    forgotten: tuple[Memory, ...] = ()
+    to_forget: tuple[ForgetProposal, ...] = ()
+    episode: Episode | None = None
+    not_taken: tuple[UntakenSentence, ...] = ()
+    not_taken_left_out: int = 0
 
     def __iter__(self) -> Iterator[ExtractedMemory]:
         return iter(self.memories)
@@ -345,7 +403,7 @@ def remember(
         uri: the file, in place of project and type.
         time: the time when it was said; None: now.
         time_zone: the time zone of the caller, for the day of a journal; "": UTC.
-        exact: compare wordings only, not their meaning.
+        exact: reinforce an equal wording only, not equal words.
         pinned: True: `forget` takes the memory by its id alone; False: as any other; None: a known
             memory stays as it is.
         request_id: a name for this call; repetitions with this name count once. None: a new name.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -16,7 +16,7 @@ from vikingd.client.client_errors import (
     Unreachable,
 )
 from vikingd.client.conversation import Session
-from vikingd.client.memory_calls import ExtractResult
+from vikingd.client.memory_calls import Episode, ExtractResult
 from vikingd.client.steps import Call, Steps
 from vikingd.domain.extract import ExtractSource
 from vikingd.domain.search_query import SearchSession
@@ -89,28 +89,47 @@ class Commit:
             refused=tuple(refusal for one in results for refusal in one.refused),
             reason="; ".join(dict.fromkeys(one.reason for one in results)),
             degraded=tuple(dict.fromkeys(note for one in results for note in one.degraded)),
+            forgotten=tuple(memory for one in results for memory in one.forgotten),
+            to_forget=tuple(request for one in results for request in one.to_forget),
+            episode=_joined([one.episode for one in results if one.episode is not None]),
+            not_taken=tuple(sentence for one in results for sentence in one.not_taken),
+            not_taken_left_out=sum(one.not_taken_left_out for one in results),
         )
 
     def _pieces(self) -> Iterator[Piece]:
         if (unsure := self._session.commits.unsure) is not None:
             yield unsure
-        end = self._dropped + len(self._messages)
-        while (start := max(self._session.committed, self._dropped)) < end:
+        session, end = self._session, self._dropped + len(self._messages)
+        while (start := max(session.committed, self._dropped)) < end:
             stop = min(start + _NEW_MESSAGES, end)
             begin = max(start - _CONTEXT, self._dropped)
             some = self._messages[begin - self._dropped : stop - self._dropped]
             arguments = {"first": start - begin, "request_id": str(uuid.uuid4()), **self._options}
-            yield Piece(SearchSession(self._summary, some), arguments, begin, stop)
+            yield Piece(SearchSession(self._summary, some, session.id), arguments, begin, stop)
 
 
 def _moved(result: ExtractResult, by: int) -> ExtractResult:
-    """Return a result whose evidence counts all messages of the session."""
+    """Return a result whose evidence, turns and sentences count all messages of the session."""
 
     def moved(one: Any) -> Any:
         return replace(one, evidence=tuple(by + i for i in one.evidence))
 
+    episode = result.episode
+    if episode is not None:
+        turns = tuple(replace(turn, message=by + turn.message) for turn in episode.turns)
+        episode = replace(episode, turns=turns)
     return replace(
         result,
         memories=tuple(map(moved, result.memories)),
         refused=tuple(map(moved, result.refused)),
+        to_forget=tuple(replace(one, message=by + one.message) for one in result.to_forget),
+        episode=episode,
+        not_taken=tuple(replace(one, message=by + one.message) for one in result.not_taken),
     )
+
+
+def _joined(episodes: Sequence[Episode]) -> Episode | None:
+    """Return the episodes of several calls as one."""
+    if not episodes:
+        return None
+    return replace(episodes[0], turns=tuple(turn for one in episodes for turn in one.turns))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from vikingd.client.conversation import Session, session_message
 from vikingd.client.methods import method
 from vikingd.client.results import (
     BuiltContext,
@@ -26,7 +27,6 @@ from vikingd.client.values import (
     each,
     many_of,
     one_of,
-    session_message,
     set_fusion,
     struct,
     vector_bytes,
@@ -39,7 +39,6 @@ from vikingd.domain.search_query import SearchMode, SearchSession
 from vikingd.pb import retrieval_pb2
 
 if TYPE_CHECKING:
-    from vikingd.client.conversation import Session
     from vikingd.client.values import Vector
 
 _SENT_MESSAGES = 20  # the planner reads the last five; a long session must fit into a request

@@ -22,9 +22,6 @@ from vikingd.pb import memories_pb2, retrieval_pb2
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from vikingd.client.conversation import Session
-    from vikingd.domain.search_query import SearchSession, SessionMessage
-
     class Array(Protocol):
         """An array of numpy, whose type is no Buffer before Python 3.12."""
 
@@ -197,19 +194,6 @@ def timestamp(micros: int) -> timestamp_pb2.Timestamp:
     """Return the Timestamp of a time in microseconds since the epoch."""
     seconds, rest = divmod(micros, 1_000_000)
     return timestamp_pb2.Timestamp(seconds=seconds, nanos=rest * 1000)
-
-
-def session_message(
-    session: Session | SearchSession, messages: Iterable[SessionMessage]
-) -> retrieval_pb2.SearchSession:
-    """Return a session with some of its messages."""
-    return retrieval_pb2.SearchSession(
-        summary=session.summary,
-        messages=[
-            retrieval_pb2.SessionMessage(role=message.role, content=message.content)
-            for message in messages
-        ],
-    )
 
 
 def one_of(kind: type[E], value: E | str | int, name: str) -> Any:

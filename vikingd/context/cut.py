@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import regex
 
-from vikingd.domain.text import SENTENCE_END, WIDE_CHARS, lazy
+from vikingd.domain.sentences import sentence_ends
+from vikingd.domain.text import WIDE_CHARS, lazy
 
 LEFT_OUT = "…"
 """The mark of a part of the source that is left out."""
@@ -18,7 +19,6 @@ _LINE = re.compile(r"[^\n]*\n?")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _CODE_LINE = re.compile(r"(?: {4}| {0,3}\t)[ \t]*\S")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]\s|[>#|]|\d+[.)]\s)")
-_NUMBER = re.compile(r"^[ \t]*\d+\.\s+", re.MULTILINE)  # of an item
 _TERMINATED = re.compile(r"[.!?。！？；…][\"'”’)\]』」）]*\Z")
 _CLOSING = "[、。，．：；？！”’』」）》】〉…ー々\u3099\u309a\ufe00-\ufe0f\U000e0100-\U000e01ef]"
 _WORD = lazy(rf"(?:[“‘『「（《【〈]*[{WIDE_CHARS}]|[^\s{WIDE_CHARS}]+){_CLOSING}*")
@@ -86,7 +86,7 @@ def sentences(text: str) -> Iterator[tuple[int, int]]:
     Fenced or indented code has no sentences. A text without final punctuation is no sentence.
     """
     for start, end in _shape(text).prose:
-        for stop in [m.end() for m in SENTENCE_END.finditer(text, start, end)] + [end]:
+        for stop in _sentence_ends(text, start, end):
             sentence = text[start:stop]
             bare = sentence.strip()
             if _TERMINATED.search(bare):
@@ -153,14 +153,12 @@ def cut(text: str, fits: Callable[[str, str], bool]) -> tuple[str, str]:
 
 def _good_ends(text: str, shape: _Shape) -> set[int]:
     """Return the ends of sentences, items, paragraphs and code lines; in fences of lines only."""
-    found = {m.end() for m in SENTENCE_END.finditer(text)} | {end for _, end in shape.prose}
-    found -= {m.end() for m in _NUMBER.finditer(text)}
-    ends = set(shape.lines)
-    fences = iter([*shape.fences, _Fence(len(text) + 1, 0, len(text) + 1, "")])
-    fence = next(fences)
-    for end in sorted(found):
-        while fence.end <= end:
-            fence = next(fences)
-        if end <= fence.start:
-            ends.add(end)
-    return ends
+    fences = (at for fence in shape.fences for at in (fence.start, fence.end))
+    bounds = [0, *fences, len(text)]
+    outside = zip(bounds[::2], bounds[1::2], strict=True)
+    ends = (end for part in outside for end in _sentence_ends(text, *part))
+    return {*ends, *shape.lines, *(end for _, end in shape.prose)}
+
+
+def _sentence_ends(text: str, start: int, end: int) -> list[int]:
+    return [start + place for place in sentence_ends(text[start:end])]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from vikingd.context.cut import LEFT_OUT, cut, sentences
 from vikingd.domain import pace
 from vikingd.domain.prompt import DropReason
+from vikingd.domain.spoken_text import sign_end
 from vikingd.domain.text import approximate_tokens, one_line
 
 MIN_REPEATED = 8
@@ -240,8 +241,12 @@ def _without(covered: Sequence[tuple[int, int]], start: int, end: int) -> list[t
 
 
 def _long_sentences(text: str) -> Iterator[tuple[int, int, str]]:
-    """Yield (start, end, key) of each sentence of at least MIN_REPEATED tokens."""
-    for start, end in sentences(text):
+    """Yield (start, end, key) of each sentence of at least MIN_REPEATED tokens.
+
+    The speaker and the marks of a turn are no part of its sentences, so that they stay.
+    """
+    for begin, end in sentences(text):
+        start = sign_end(text, begin)
         if end - start >= MIN_REPEATED:
             key = one_line(text[start:end])
             if approximate_tokens(key) >= MIN_REPEATED:

@@ -37,8 +37,8 @@ def extract(
             "--session",
             parser=_conversation,
             metavar="FILE",
-            help='The conversation: {"summary": "...", "messages": [{"role": "user", '
-            '"content": "..."}]}; - reads stdin.',
+            help='The conversation: {"id": "...", "summary": "...", "messages": [{"role": "user", '
+            '"content": "...", "time": "..."}]}; - reads stdin.',
         ),
     ],
     first: Annotated[
@@ -68,13 +68,23 @@ def extract(
         shown.append(_memories(reply.memories))
     if reply.refused:
         shown.append(_refused(reply.refused))
+    if reply.forgotten:
+        shown.append(_forgotten(reply.forgotten, "would forget" if dry_run else "forgot"))
+    shown += map(_to_forget, reply.to_forget)
+    if reply.not_taken:
+        shown.append(_not_taken(reply.not_taken))
     done = "would write" if dry_run else "wrote"
     source = render.value_name(memories_pb2.ExtractSource, reply.source)
+    turns = f" and {len(reply.episode.turns)} turns" if reply.HasField("episode") else ""
     line = Text(
-        f"{done} {len(reply.memories)} memories, refused {len(reply.refused)}; {source}, "
+        f"{done} {len(reply.memories)} memories{turns}, refused {len(reply.refused)}; {source}, "
         f"revision {reply.revision}",
         "dim",
     )
+    if reply.forgotten:
+        line.append(f"; {'would forget' if dry_run else 'forgot'} {len(reply.forgotten)}", "dim")
+    if reply.episode.turns:
+        line.append(f"\nthe conversation: {reply.episode.uri}")
     line.append(f"\n{reply.reason}")
     line.append_text(render.degraded_lines(reply.degraded))
     session.show(reply, *shown, footer=line)
@@ -102,6 +112,37 @@ def _refused(refused: Iterable[memories_pb2.RefusedMemory]) -> Table:
     for one in refused:
         text = Text(render.snippet(one.text)).append(f"\n{one.reason}", "dim")
         table.add_row(_kind(one.kind), "refused", _evidence(one.evidence), text)
+    return table
+
+
+def _forgotten(memories: Iterable[memories_pb2.Memory], done: str) -> Table:
+    table = render.results_table("id", "outcome", "memory", right=1)
+    for one in memories:
+        table.add_row(str(one.id), done, _placed(one))
+    return table
+
+
+def _to_forget(proposal: memories_pb2.ForgetProposal) -> Text:
+    """Return a request in doubt, the memories that it may mean, and the command that forgets."""
+    text = Text(f"in doubt, nothing was forgotten: {render.snippet(proposal.request)}", "yellow")
+    text.append(f"\n{proposal.reason} (message {proposal.message})", "dim")
+    for one in proposal.memories:
+        text.append(f"\n{one.id or ''} ").append_text(_placed(one))
+    if ids := " ".join(str(one.id) for one in proposal.memories if one.id):
+        text.append(f"\nvikingctl forget {ids}")
+    return text
+
+
+def _placed(memory: memories_pb2.Memory) -> Text:
+    place = f"{memory.uri}{f' > {memory.section}' if memory.section else ''}"
+    return Text(render.snippet(memory.content)).append(f"\n{place}", "dim")
+
+
+def _not_taken(sentences: Iterable[memories_pb2.UntakenSentence]) -> Table:
+    table = render.results_table("outcome", "message", "sentence")
+    for one in sentences:
+        text = Text(render.snippet(one.text)).append(f"\n{one.reason}", "dim")
+        table.add_row("not taken", str(one.message), text)
     return table
 
 

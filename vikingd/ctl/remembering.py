@@ -137,7 +137,7 @@ def remember(
     ] = None,
     time_zone: Zone = "",
     exact: Annotated[
-        bool, typer.Option("--exact", help="Compare wordings only, not their meaning.")
+        bool, typer.Option("--exact", help="Reinforce an equal wording only, not equal words.")
     ] = False,
     pinned: Annotated[
         bool | None,
@@ -169,8 +169,6 @@ def remember(
         line.append(
             f"\nsaid {reply.reinforcement + 1} times; it met {render.snippet(reply.met)}", "dim"
         )
-    elif reply.met:
-        line.append(f"\nnear ({reply.similarity:.2f}): {render.snippet(reply.met)}", "dim")
     session.show(reply, line, render.degraded_lines(reply.degraded) if reply.degraded else None)
 
 

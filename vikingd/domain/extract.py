@@ -72,13 +72,33 @@ class Ending:
     message: int
 
 
+class Meant(IntEnum):
+    """The way in which a request to forget names what is meant."""
+
+    BEFORE = 1  # "forget that": the statement before it
+    STATEMENT = 2  # "that I live in Lyon"
+    TOPIC = 3  # "my sister's birthday"
+    ALL_OF = 4  # "everything about travel"
+    EVERYTHING = 5  # all that is known about the user
+
+
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
-    """A request of the user to forget; `topic` is "" for "forget that", said after a statement."""
+    """A request of the user to forget.
+
+    Attributes:
+        topic: the statement or the name; "" for BEFORE and EVERYTHING.
+        sentence: the request in the user's words.
+        message: the index of its message.
+        meant: the way in which it names what is meant.
+        sure: False for words that may be no request, which only propose.
+    """
 
     topic: str
     sentence: str
     message: int
+    meant: Meant = Meant.TOPIC
+    sure: bool = True
 
 
 @dataclass(frozen=True, slots=True)

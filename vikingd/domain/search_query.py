@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -31,6 +33,15 @@ class SessionMessage:
     role: str
     content: str
     time: int | None = None
+
+
+SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""The form of the id of a session."""
+
+
+def id_of(begun: SessionMessage) -> str:
+    """Return an id for a session without one, given its first message."""
+    return hashlib.sha256(f"{begun.role}\0{begun.content}".encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def split_memories(store: WritableStore) -> None:
     if not store.get_meta(WHOLE):
         return
     split = 0
-    for uri in store.files_between(*_RANGE):
+    for uri, _ in store.files_between(*_RANGE):
         if context_type(uri) is not ContextType.MEMORY:
             continue
         try:

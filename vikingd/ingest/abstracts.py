@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
-from vikingd.domain.text import SENTENCE_END, approximate_tokens, one_line
+from vikingd.domain.sentences import sentence_ends
+from vikingd.domain.text import approximate_tokens, one_line
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter, stated
 from vikingd.ingest.kinds import Kind, comment_mark, kind_of
@@ -18,6 +19,7 @@ MAX_TITLE_BYTES = 1024
 
 _MAX_STATED = 1024  # characters of an abstract that the front matter states
 _BEGINNING = 8192
+_AHEAD = 32  # characters behind a sentence that tell whether it ends
 _PROSE_TOKENS = 8  # A shorter text is a label, a badge or a greeting.
 
 _LINK = re.compile(r"\S*://\S*")
@@ -46,9 +48,11 @@ def stated_abstract(content: str, name: str) -> str:
     """Return `description`, `abstract` or `summary` of a Markdown file's front matter, or ""."""
     if kind_of(name) is not Kind.MARKDOWN:
         return ""
-    return shorten(
-        stated(front_matter(content)[0], "description", "abstract", "summary"), _MAX_STATED
-    )
+    return shorten(_stated(content), _MAX_STATED)
+
+
+def _stated(content: str) -> str:
+    return stated(front_matter(content)[0], "description", "abstract", "summary")
 
 
 def derive_abstract(content: str, name: str) -> str:
@@ -57,9 +61,25 @@ def derive_abstract(content: str, name: str) -> str:
     For Markdown this is the first prose outside of lists and quotations, else all paragraphs. For
     source code it is the docstring or comment at the beginning.
     """
+    return shorten(_first_paragraph(content, name))
+
+
+def is_derived(abstract: str, content: str, name: str) -> bool:
+    """Return True if an abstract is the one of a content, even if an older version shortened it.
+
+    Versions differ in where sentences end.
+    """
+    if abstract == (stated_abstract(content, name) or derive_abstract(content, name)):
+        return True
+    is_markdown = kind_of(name) is Kind.MARKDOWN
+    whole = (_stated(content) if is_markdown else "") or _first_paragraph(content, name)
+    return len(abstract) > MAX_ABSTRACT // 4 and whole.startswith(abstract.removesuffix("…"))
+
+
+def _first_paragraph(content: str, name: str) -> str:
     kind = kind_of(name)
     if kind is Kind.CODE:
-        return shorten(next(_comment_paragraphs(content[:_BEGINNING], comment_mark(name)), ""))
+        return next(_comment_paragraphs(content[:_BEGINNING], comment_mark(name)), "")
     if kind is Kind.MARKDOWN:
         start = front_matter(content)[1]
         beginning = content[start : start + _BEGINNING]
@@ -75,21 +95,19 @@ def _first_prose(paragraphs: Iterable[tuple[str, bool]]) -> str:
     passed_over = []
     for text, may_be in paragraphs:
         if may_be and _is_prose(text):
-            return shorten(text)
+            return text
         passed_over.append(text)
-    return shorten(" ".join(passed_over))
+    return " ".join(passed_over)
 
 
 def shorten(text: str, limit: int = MAX_ABSTRACT) -> str:
     """Return the text, cut after a sentence or else a word, to at most `limit` characters."""
     if len(text) <= limit:
         return text
-    ends = (
-        text[: end.end()].rstrip() for end in SENTENCE_END.finditer(text, limit // 4, limit + 1)
-    )
-    whole_sentences = [kept for kept in ends if len(kept) <= limit]
-    if whole_sentences:
-        return whole_sentences[-1]
+    ends = sentence_ends(text[: limit + _AHEAD])[:-1]  # The last one is only that of the slice.
+    starts = (text[:end].rstrip() for end in reversed(ends) if end > limit // 4)
+    if whole_sentences := next((kept for kept in starts if len(kept) <= limit), ""):
+        return whole_sentences
     kept, space, _ = text[: limit - 1].rpartition(" ")
     return (kept if len(kept) > limit // 2 and space else text[: limit - 1]).rstrip() + "…"
 

@@ -11,6 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -285,6 +286,16 @@ def _with_memories(draft: Draft, memories: Sequence[tuple[str, Entry]]) -> Draft
         of_text = states[_fingerprint(draft.content[passages[i].start : passages[i].end])]
         if of_text:
             passages[i] = replace(passages[i], entry=of_text.popleft(), continues=False)
+    # An older version may have cut long memories elsewhere; their first passages are others then.
+    left = [states[fingerprint].popleft() for fingerprint, _ in memories if states[fingerprint]]
+    long = [
+        i
+        for i, (one, following) in enumerate(pairwise(passages))
+        if one.entry is None and following.continues and not one.continues
+    ]
+    if len(left) == len(long):
+        for i, entry in zip(long, left, strict=True):
+            passages[i] = replace(passages[i], entry=entry)
     return replace(draft, passages=tuple(passages))
 
 

@@ -5,20 +5,15 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import reduce
+from typing import TypeAlias
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Passage
-from vikingd.domain.text import (
-    HAN_CHARS,
-    HANGUL_CHARS,
-    KANA_CHARS,
-    SENTENCE_END,
-    common_section,
-    lazy,
-)
+from vikingd.domain.sentences import sentence_ends
+from vikingd.domain.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, common_section, lazy
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.kinds import Kind, kind_of
@@ -43,11 +38,29 @@ _PLAIN_ITEM = re.compile(
     r"(?:\A|(?<=[\r\n])|(?<=\ufeff))(?:(?P<item>(?:[-+*]|\d{1,9}[.)])[ \t]++(?=[^\r\n]))"
     r"|(?=#{1,6}[ \t])|(?<=\n\n)(?=\S)|(?<=\n\r\n)(?=\S))"
 )
-_CLAUSE_END = re.compile(r"[，、：]|\s+")
+_CLAUSE_END = re.compile(r"[，、：；]|\s+")
 
-# Places to cut a long piece: behind a match of a pattern, coarser patterns first.
-_SENTENCEWISE = (_BLANK_LINES, SENTENCE_END, _LINE_END, _CLAUSE_END)
-_LINEWISE = (_BLANK_LINES, _BEFORE_UNINDENTED, _LINE_END, _CLAUSE_END)
+Ends: TypeAlias = Callable[[str, int, int], Iterable[int]]
+"""Returns the places in content[start:end] behind which it can be cut."""
+
+
+def _behind(pattern: re.Pattern[str]) -> Ends:
+    return lambda content, start, end: (m.end() for m in pattern.finditer(content, start, end))
+
+
+def _sentence_ends(content: str, start: int, end: int) -> Iterable[int]:
+    return (start + place for place in sentence_ends(content[start:end]))
+
+
+_PARAGRAPHS = _behind(_BLANK_LINES)
+# Places to cut a long piece, coarser ones first.
+_SENTENCEWISE = (_PARAGRAPHS, _sentence_ends, _behind(_LINE_END), _behind(_CLAUSE_END))
+_LINEWISE = (
+    _PARAGRAPHS,
+    _behind(_BEFORE_UNINDENTED),
+    _behind(_LINE_END),
+    _behind(_CLAUSE_END),
+)
 
 _CJK = lazy(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
 MEANING = re.compile(r"[^\s!-/:-@\[-`{-~]")  # neither white space nor ASCII punctuation
@@ -142,7 +155,7 @@ def _blocks(content: str, kind: Kind, tokens: TokenCount, entries: bool) -> Iter
         return _code_blocks(whole, content)
     if kind is Kind.MARKDOWN and entries:
         return _plain_items(whole, content)
-    return _parts(whole, content, _BLANK_LINES)
+    return _parts(whole, content, _PARAGRAPHS)
 
 
 def _plain_items(whole: Block, content: str) -> Iterator[Block]:
@@ -157,28 +170,26 @@ def _plain_items(whole: Block, content: str) -> Iterator[Block]:
 
 
 def _plain_part(block: Block, content: str) -> Iterable[Block]:
-    return [block] if block.item >= 0 else _parts(block, content, _BLANK_LINES)
+    return [block] if block.item >= 0 else _parts(block, content, _PARAGRAPHS)
 
 
-def _parts(block: Block, content: str, pattern: re.Pattern[str]) -> Iterator[Block]:
-    """Yield the parts of a block, cut behind each match."""
+def _parts(block: Block, content: str, ends: Ends) -> Iterator[Block]:
+    """Yield the parts of a block, cut at each place."""
     start = block.start
-    for match in pattern.finditer(content, block.start, block.end):
-        yield block._replace(start=start, end=match.end())
-        start = match.end()
+    for end in ends(content, block.start, block.end):
+        yield block._replace(start=start, end=end)
+        start = end
     if start < block.end:
         yield block._replace(start=start)
 
 
-def _cut(
-    block: Block, tokens: TokenCount, patterns: tuple[re.Pattern[str], ...]
-) -> Iterator[Block]:
+def _cut(block: Block, tokens: TokenCount, ends: tuple[Ends, ...]) -> Iterator[Block]:
     """Yield the block if it has at most MAX_TOKENS, else its pieces, as large as possible."""
     if tokens.count(block.start, block.end) <= MAX_TOKENS:
         yield block
-    elif patterns:
-        for part in _parts(block, tokens.content, patterns[0]):
-            yield from _cut(part, tokens, patterns[1:])
+    elif ends:
+        for part in _parts(block, tokens.content, ends[0]):
+            yield from _cut(part, tokens, ends[1:])
     else:
         start = block.start
         while start < block.end:
@@ -193,7 +204,7 @@ def _code_blocks(whole: Block, content: str) -> Iterator[Block]:
     The section of a block is its first line that is no comment and no decorator.
     """
     start = whole.start
-    for part in _parts(whole, content, _BLANK_LINES):
+    for part in _parts(whole, content, _PARAGRAPHS):
         begins_next = part.end == whole.end or content[part.end] not in " \t)]}"
         if begins_next:
             lines = content[start : min(part.end, start + 4096)].splitlines()

@@ -10,6 +10,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft, Passage, Prepared, Text
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.pinned_text import without_pin
+from vikingd.domain.spoken_text import without_speaker
 from vikingd.domain.text import script_of, text_to_index
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES, derive_abstract, stated_abstract
 from vikingd.ingest.limits import check_metadata, check_text
@@ -120,7 +121,8 @@ def _pieces(draft: Draft, passages: Sequence[Passage]) -> Iterator[Text]:
     for ordinal, p in enumerate(passages, start=1):
         section = p.section if draft.passages is not None else p.section[:room]
         passage = draft.content[p.start : p.end]
-        text = text_to_index(title, section, without_pin(passage) if is_memory else passage)
+        said = without_speaker(without_pin(passage)) if is_memory else passage
+        text = text_to_index(title, section, said)
         script = script_of(text)
         yield Text(
             ordinal, p.section, p.start, p.end, text, script, p.vector, is_memory and p.continues

@@ -178,7 +178,7 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
             used=dict.fromkeys(used),
         )
         max_tokens -= sum(map(tokens, recalled.questions))
-        memories = [_memory(memory) for memory in recalled]
+        memories = [shown_memory(memory) for memory in recalled]
         taken = fill(memories, max_tokens)
         is_cut = any(memory.truncated for memory in recalled)
         if memories and not taken:
@@ -199,7 +199,8 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
     return recall
 
 
-def _memory(memory: Memory) -> tool_answers.RecalledMemory:
+def shown_memory(memory: Memory) -> tool_answers.RecalledMemory:
+    """Return a memory as it is shown."""
     return tool_answers.RecalledMemory(
         id=memory.id,
         content=memory.content,

@@ -265,17 +265,25 @@ class FoundLines(Answer):
 class Remembered(Answer):
     """The outcome of a remember."""
 
-    outcome: str = Field(description="added, or reinforced: it was said before.")
-    id: int = Field(description="For forget.")
-    uri: str = Field(description="The file of the memory.")
-    near: str = Field(default="", description="The wording before, or one that may mean the same.")
+    outcome: str = Field(
+        description="added, reinforced: it was said before, or not_stored: it asks to forget."
+    )
+    id: int = Field(default=0, description="For forget.")
+    uri: str = Field(default="", description="The file of the memory.")
+    to_forget: list[RecalledMemory] = Field(
+        default=[], description="Of a request to forget: what it means. Pass the ids to forget."
+    )
+    near: str = Field(default="", description="The wording before.")
     note: str = Note
 
     def __str__(self) -> str:
+        if self.outcome == "not_stored":
+            head = "Nothing was stored: the text asks to forget."
+            head += " It means these memories; forget takes their ids:" if self.to_forget else ""
+            return lines(head, *map(str, self.to_forget), self.note)
         head = f"{self.outcome}: memory {self.id} in {named(self.uri)}"
         if self.near:
-            before = self.outcome == "reinforced"
-            head += ". It was said before as:" if before else ". Near to it is:"
+            head += ". It was said before as:"
         return lines(head, quoted(self.near), self.note)
 
 
@@ -299,11 +307,17 @@ class Forgotten(Answer):
 
     uris: list[str] = Field(default=[], description="The removed file.")
     memories: list[str] = Field(default=[], description="The removed memories.")
+    in_doubt: list[RecalledMemory] = Field(
+        default=[], description="Not removed: what the words may mean. Ask, then pass the ids."
+    )
+    note: str = Note
 
     def __str__(self) -> str:
         removed = (f"removed {named(uri)}" for uri in self.uris)
         head = f"forgot {len(self.memories)} memories:" if self.memories else ""
-        return lines(*removed, head, *map(quoted, self.memories))
+        doubt = "in doubt, not removed; ask the user, then pass the ids:" if self.in_doubt else ""
+        shown = (*map(quoted, self.memories), doubt, *map(str, self.in_doubt))
+        return lines(*removed, head, *shown, self.note)
 
 
 def sure_of(confidence: Confidence | None) -> str:

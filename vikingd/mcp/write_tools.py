@@ -7,9 +7,13 @@ from typing import Annotated
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
 
-from vikingd.client import AsyncClient, Document, RevisionDiffers
+from vikingd.client import AsyncClient, Document, ExtractResult, Memory, RevisionDiffers
+from vikingd.domain.errors import shortened
+from vikingd.domain.search_query import SearchSession, SessionMessage
 from vikingd.mcp.arguments import MAX_INTEGER, MAX_URI, WHOLE, MemoryType, Project
+from vikingd.mcp.retrieval_tools import shown_memory
 from vikingd.mcp.tool_answers import Forgotten, Remembered, Written, note_of
+from vikingd.memory import forget_requests
 
 _SHOWN = 200  # characters of a forgotten memory
 
@@ -33,7 +37,15 @@ async def remember(
         bool, Field(description="Keep it until it is forgotten by its id: what must never be lost.")
     ] = False,
 ) -> Remembered:
-    """Store a memory, or reinforce one that is said again."""
+    """Store a memory, or reinforce one that is said again; a request to forget is not stored."""
+    if forget_requests.read([SessionMessage("user", text)], 0):
+        asked = await client.extract(_said(text), project=project, dry_run=True)
+        meant = {one.id: one for one in (*asked.forgotten, *_in_doubt(asked))}
+        return Remembered(
+            outcome="not_stored",
+            to_forget=[shown_memory(one) for one in meant.values()],
+            note=_why(asked),
+        )
     result = await client.remember(
         text, memory_type, project=project, section=section, pinned=pinned or None
     )
@@ -125,6 +137,31 @@ def _differs(uri: str, expected: int, error: RevisionDiffers) -> str:
     )
 
 
+def _said(text: str) -> SearchSession:
+    return SearchSession(messages=(SessionMessage("user", text),))
+
+
+def _in_doubt(asked: ExtractResult) -> list[Memory]:
+    return [memory for one in asked.to_forget for memory in one.memories if memory.id]
+
+
+def _why(asked: ExtractResult) -> str:
+    return "; ".join(dict.fromkeys(one.reason for one in asked.to_forget))
+
+
+def _request(about: str) -> str:
+    """Return words as a request to forget, and nothing else."""
+    ways = ("{}", "Forget {}", "Forget what I said about {}", "忘掉关于{}的事")
+    for text in (way.format(about) for way in ways):
+        messages = [SessionMessage("user", text)]
+        if forget_requests.read(messages, 0) and forget_requests.are_all(messages, 0):
+            return text
+    raise ToolError(
+        f'about: {shortened(about, _SHOWN)!r} names nothing to forget. Give a topic, such as "my '
+        'sister\'s birthday", or a statement, such as "that I live in Lyon".'
+    )
+
+
 async def forget(
     client: AsyncClient,
     ids: Annotated[
@@ -139,10 +176,28 @@ async def forget(
         Field(ge=0, le=MAX_INTEGER, description="With uri: the revision of the file, from read."),
         WHOLE,
     ] = 0,
+    about: Annotated[
+        str,
+        Field(
+            max_length=400,
+            description=(
+                "In place of ids: what to forget, in the user's words. Removes what is meant "
+                "without doubt, and else names what may be meant."
+            ),
+        ),
+    ] = "",
+    project: Project = "",
 ) -> Forgotten:
     """Remove memories, or one file that has the expected revision."""
-    if bool(ids) == bool(uri):
-        raise ToolError("Give ids or a uri, one of them.")
+    if bool(ids) + bool(uri) + bool(about) != 1:
+        raise ToolError("Give ids or a uri, or about, one of them.")
+    if about:
+        done = await client.extract(_said(_request(about)), project=project)
+        return Forgotten(
+            memories=[memory.content[:_SHOWN] for memory in done.forgotten],
+            in_doubt=[shown_memory(one) for one in _in_doubt(done)],
+            note=_why(done),
+        )
     if ids:
         gone = await client.forget(*dict.fromkeys(ids))
         return Forgotten(memories=[memory.content[:_SHOWN] for memory in gone.forgotten])

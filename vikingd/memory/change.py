@@ -8,6 +8,8 @@ from dataclasses import replace
 from vikingd.domain.answers import Degradation, DegradationReason
 from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Prepared
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.extract import Ending
+from vikingd.domain.pinned_text import is_pinned, with_pin
 from vikingd.domain.rights import LOCAL, Caller
 from vikingd.domain.text import approximate_tokens, one_line
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
@@ -22,9 +24,10 @@ from vikingd.memory.model import (
     is_earlier,
     laid_out,
 )
-from vikingd.memory.relations import relation_of
+from vikingd.memory.relations import Relation, relations_of
 from vikingd.memory.remember import Near, Outcome, Remembering, draft_of
 from vikingd.memory.series import Compared, Key, Known, Series, is_full
+from vikingd.memory.third_person import HAN
 
 _MAX_WORDING = 140  # tokens of each wording in the journal's note on a change
 
@@ -56,7 +59,9 @@ class Changing(Remembering):
 
     Args:
         replaces: the id of an entry that the text may replace too; 0: none.
-        may_replace: decides whether it does, by the vectors of both (b"" for none) and its wording.
+
+    Attributes:
+        may_replace: the wording that this entry must have to be replaced; "": it stays.
     """
 
     def __init__(
@@ -69,18 +74,16 @@ class Changing(Remembering):
         now: int,
         caller: Caller = LOCAL,
         replaces: int = 0,
-        may_replace: Callable[[bytes, bytes, str], bool] = lambda _new, _old, _said: False,
     ) -> None:
         super().__init__(uri, title, text, section, time, now, caller)
-        self._relation = relation_of(text)
-        self._replaces = replaces
-        self._may_replace = may_replace
+        self._relations = relations_of(text)
+        self._relation = next(iter(self._relations), None)
+        self._replaces, self.may_replace = replaces, ""
 
     def __call__(self, series: Series, new_id: Callable[[], int]) -> Sequence[Rewritten]:
         """Return the changes of the series as it is now.
 
         Raises:
-            FileChanged: an entry of the same wording is gone since the comparison.
             NoPlace: the file has no place for the text.
         """
         try:
@@ -88,10 +91,10 @@ class Changing(Remembering):
         except InvalidField as error:
             raise NoPlace(self, f"{self.uri} {error.description}") from None
 
-    def indexed_text(self, series: Series, known: Mapping[Key, Known]) -> str | None:
-        """Return the text to embed, see Remembering; raise NoPlace if the file has no place."""
+    def prepare(self, series: Series, known: Mapping[Key, Known]) -> None:
+        """Compare the text, see Remembering; raise NoPlace if the file has no place."""
         try:
-            return super().indexed_text(series, known)
+            super().prepare(series, known)
         except InvalidField as error:
             raise NoPlace(self, f"{self.uri} {error.description}") from None
 
@@ -100,47 +103,35 @@ class Changing(Remembering):
         contradicted = self._contradicted(files)
         if contradicted:
             return self._replaced(files, contradicted, new_id)
-        return self._unless_changed(files, new_id)
+        return self._remembered(files, new_id)
 
-    def _unless_changed(self, files: Compared, new_id: Callable[[], int]) -> Sequence[Rewritten]:
-        done = self._remembered(files, new_id)
-        if self.outcome is None:
-            raise FileChanged
-        return done
-
-    def _nearest(self, files: Compared) -> tuple[Near | None, Near | None]:
-        met, nearest = super()._nearest(files)
+    def _repeated(self, files: Compared) -> Near | None:
+        met = super()._repeated(files)
         if met is not None or self._relation is None:
-            return met, nearest
+            return met
         for uri, known in files.files:
             for one, relation in known.relations:
                 if relation == self._relation and is_earlier(one.section) == self._is_earlier:
-                    near = Near(uri, one, entries.said(one.passage))
-                    return near, near
-        return None, nearest
+                    return Near(uri, one, entries.said(one.passage))
+        return None
 
     def _contradicted(self, files: Compared) -> list[tuple[str, StoredEntry]]:
         """Return the present entries that the text contradicts with their files, in order."""
         found: dict[int, tuple[str, StoredEntry]] = {}
         for uri, known in files.files:
             related = {one.entry.id: relation for one, relation in known.relations}
-            if self._relation is not None:
-                key, value = self._relation
-                for one, other in known.relations:
-                    if other.key == key and other.value != value and not is_earlier(one.section):
-                        found[one.entry.id] = uri, one
+            for one, other in known.relations:
+                contradicts = any(mine.contradicts(other) for mine in self._relations)
+                if contradicts and not is_earlier(one.section):
+                    found[one.entry.id] = uri, one
             named = known.find(self._replaces)
-            # Of two relations the values decide.
+            # Of two relations the values decide, but one habit may take the place of another.
             if (
                 named is not None
                 and named.ordinal
                 and not is_earlier(named.section)
-                and (self._relation is None or named.entry.id not in related)
-                and self._may_replace(
-                    self._vector.astype("<f4").tobytes(),
-                    named.vector,
-                    entries.said(named.passage),
-                )
+                and _may_decide(self._relation, related.get(named.entry.id))
+                and entries.said(named.passage) == self.may_replace
             ):
                 found[named.entry.id] = uri, named
         order = {uri: number for number, (uri, _) in enumerate(files.files)}
@@ -156,7 +147,7 @@ class Changing(Remembering):
         first, place = older[0]
         said = entries.said(place.passage)
         is_past = self.time < max(one.entry.time or 0 for _, one in older)
-        again, _ = self._nearest(files)
+        again = self._repeated(files)
         if again is not None and (is_past or not again.stored.ordinal):
             return self._remembered(files, new_id)
         if again is not None:
@@ -173,7 +164,7 @@ class Changing(Remembering):
         uri, _ = self._place(files)
         work.of(uri).add(self.text, EARLIER, self.title, entry)
         self.outcome = Outcome(Remembered.ADDED, entry, said, uri=uri)
-        return work.changes(self, entry.id, "", b"")
+        return work.changes(self)
 
     def _moved(
         self,
@@ -204,15 +195,67 @@ class Changing(Remembering):
         except InvalidField as error:
             if error.field != "text":
                 raise
-            done = self._unless_changed(files, new_id)
+            done = self._remembered(files, new_id)
             assert self.outcome is not None
             detail = "the older wording stays in the file, since it is no entry of a list"
             note = Degradation(DegradationReason.WORDING_KEPT, detail)
             self.outcome = replace(self.outcome, degraded=(*self.outcome.degraded, note))
             return done
         self.outcome = Outcome(Remembered.REPLACED, entry, said, uri=uri)
-        vector = self._vector.astype("<f4").tobytes()
-        return work.changes(self, entry.id, self._embedded, vector)
+        return work.changes(self)
+
+
+def _may_decide(new: Relation | None, old: Relation | None) -> bool:
+    """Return True if more than their relations decides whether one text replaces another."""
+    return new is None or old is None or (new.is_habit and old.is_habit)
+
+
+class Ended(Remembering):
+    """Moves the entries that the user ended below the heading "Earlier", with the user's sentence.
+
+    They are the present entries that state the relation, with the value if the ending has one. They
+    keep their ids, times and counters. An entry that was said later than the ending stays.
+    """
+
+    def __init__(
+        self, uri: str, title: str, ending: Ending, time: int, now: int, caller: Caller = LOCAL
+    ) -> None:
+        super().__init__(uri, title, ending.sentence, "", time, now, caller)
+        self.ending = ending
+        self._ends = Relation(ending.key, ending.value, holds=False)
+
+    def __call__(self, series: Series, _: Callable[[], int]) -> Sequence[Rewritten]:
+        """Return the changes of the series as it is now; nothing without such an entry."""
+        self.outcome = None
+        files = self._compared(series)
+        work = _Works(files)
+        ended: list[tuple[str, StoredEntry]] = []
+        for uri, known in files.files:
+            for one, relation in known.relations:
+                if is_earlier(one.section) or not self._ends.contradicts(relation):
+                    continue
+                fresh = files.fresh(uri, one)[1]
+                if (fresh.entry.time or 0) <= self.time:
+                    ended.append((uri, fresh))
+        for uri, one in ended:
+            text = ended_text(entries.said(one.passage), self.ending.sentence)
+            try:
+                work.of(uri).end(one, with_pin(text, is_pinned(one.passage)), self.title)
+            except InvalidField:
+                continue  # It is no entry of a list, or the file has no place.
+            if self.outcome is None:
+                self.text = text
+                met = entries.said(one.passage)
+                self.outcome = Outcome(Remembered.ENDED, one.entry, met, uri=uri)
+        return [] if self.outcome is None else work.changes(self)
+
+
+def ended_text(said: str, sentence: str) -> str:
+    """Return the text of an entry with the sentence that ended it."""
+    sentence = _cut(sentence)
+    if HAN.search(said):
+        return f"{said}（已结束：“{sentence}”）"
+    return f'{said} (Ended: "{sentence.replace(chr(34), chr(39))}")'
 
 
 class Noting(Remembering):
@@ -234,16 +277,17 @@ class Noting(Remembering):
         now: int,
         caller: Caller = LOCAL,
     ) -> None:
-        super().__init__(uri, title, changed.text, "", time, now, caller)
+        super().__init__(uri, title, changed.text, "", time, now, caller, exact=True)
         self._memory = changed
         self.skipped = ""
 
     def __call__(self, series: Series, new_id: Callable[[], int]) -> Sequence[Rewritten]:
         """Return the changes of the journal as it is now."""
         outcome, self.skipped = self._memory.outcome, ""
-        if outcome is None or outcome.did is not Remembered.REPLACED:
+        if outcome is None or outcome.did not in (Remembered.REPLACED, Remembered.ENDED):
             return []
-        self.text = note_of(self._memory.text, outcome.met)
+        is_ended = outcome.did is Remembered.ENDED
+        self.text = self._memory.text if is_ended else note_of(self._memory.text, outcome.met)
         self._last = None
         try:
             return super().__call__(series, new_id)
@@ -280,14 +324,10 @@ class _Works:
             self._works[uri] = _Rewriting(self._files.series.read(uri))
         return self._works[uri]
 
-    def changes(
-        self, text: Changing, new: int, embedded: str, vector: bytes
-    ) -> Sequence[Rewritten]:
-        """Return the files for a write; the entry `new` gets the vector if it is of its text."""
+    def changes(self, text: Remembering) -> Sequence[Rewritten]:
+        """Return the files for a write."""
         return [
-            Rewritten(
-                work.prepared(Draft(uri, title=text.title, time=text.time), new, embedded, vector)
-            )
+            Rewritten(work.prepared(Draft(uri, title=text.title, time=text.time)))
             for uri, work in self._works.items()
         ]
 
@@ -317,8 +357,23 @@ class _Rewriting:
         starts = entries.moved([one.start for one in self._stored], edits)
         self._stored = [one.moved(start) for one, start in zip(self._stored, starts, strict=True)]
 
-    def prepared(self, made: Draft, new: int, embedded: str, vector: bytes) -> Prepared:
-        """Return the file for a write, see `_Works.changes`; `made` is a new one."""
+    def end(self, older: StoredEntry, text: str, title: str) -> None:
+        """Move an entry below "Earlier" with a text; raise InvalidField if it has no place."""
+        before = self._content, list(self._stored)
+        try:
+            entries.replaced(self._content, *self._span(older), text)  # Prose of a person stays.
+            self.remove(older)
+            self.add(text, EARLIER, title, older.entry)
+        except InvalidField:
+            self._content, self._stored = before
+            raise
+
+    def _span(self, one: StoredEntry) -> tuple[int, int]:
+        here = next(other for other in self._stored if other.entry.id == one.entry.id)
+        return here.start, here.end
+
+    def prepared(self, made: Draft) -> Prepared:
+        """Return the file for a write; `made` is a new one."""
         if len(self._content.encode()) > MAX_CONTENT_BYTES:
             raise InvalidField(
                 "text", f"has no place: the file would have more than {MAX_CONTENT_BYTES:,} bytes"
@@ -326,14 +381,7 @@ class _Rewriting:
         cut, kept = laid_out(self._stored)
         file = self._file
         draft = draft_of(file, self._content) if file else replace(made, content=self._content)
-        done = prepare(replace(draft, passages=cut))
-        texts = tuple(
-            replace(text, vector=vector)
-            if text.ordinal in kept and kept[text.ordinal].id == new and text.text == embedded
-            else text
-            for text in done.texts
-        )
-        return replace(done, entries=kept, texts=texts)
+        return replace(prepare(replace(draft, passages=cut)), entries=kept)
 
     def _take(self, written: Written, entry: Entry) -> None:
         grown = len(written.content) - len(self._content)

@@ -21,6 +21,7 @@ from vikingd.domain.answers import size_of
 from vikingd.domain.contexts import Entry, Passage
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.pinned_text import without_pin
+from vikingd.domain.spoken_text import without_clock
 from vikingd.domain.text import SECTION_SEPARATOR, approximate_tokens, one_line
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter
@@ -62,8 +63,8 @@ def clean(text: str) -> str:
 
 
 def said(passage: str) -> str:
-    """Return the text of an entry as it is shown: clean, and without the mark of a pin."""
-    return without_pin(clean(passage))
+    """Return the text of an entry as it is shown: clean, without the mark of a pin and a clock."""
+    return without_clock(without_pin(clean(passage)))
 
 
 def check_text(text: str) -> str:

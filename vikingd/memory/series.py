@@ -11,21 +11,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import itemgetter
 from threading import Lock
 from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from vikingd.domain.vector_products import products
 from vikingd.memory import entries
 from vikingd.memory.model import MemoryFile, Rewritten, StoredEntry, is_earlier
 from vikingd.memory.numbered_files import MOST_CHARACTERS, MOST_ENTRIES, file_of, number_of
 from vikingd.memory.relations import Relation, relation_of
-from vikingd.memory.same import normalized
-
-F32 = npt.NDArray[np.float32]
+from vikingd.memory.same import Wording, differs, wording_of
 
 MOST_KEPT = 48 << 20
 """Bytes of the files that a process keeps for comparisons, about."""
@@ -77,31 +70,29 @@ class Known:
 
     def __init__(self, file: MemoryFile) -> None:
         self.file, self.entries = file, file.entries
-        self.waiting = sum(1 for one in file.entries if one.ordinal and not one.vector)
-        texts = sum(sys.getsizeof(one.passage) + len(one.vector) for one in file.entries)
-        self.size = 2 * texts + sys.getsizeof(file.content) + _PER_ENTRY * len(file.entries)
-        self._wordings: dict[tuple[str, bool], StoredEntry] = {}
+        texts = sum(2 * sys.getsizeof(one.passage) + len(one.vector) for one in file.entries)
+        self.size = texts + sys.getsizeof(file.content) + _PER_ENTRY * len(file.entries)
+        self._equal: dict[tuple[str, bool], StoredEntry] = {}
+        self._alike: dict[tuple[int, bool], list[StoredEntry]] = {}
         for one in file.entries:
-            wording = normalized(entries.said(one.passage))
-            self._wordings.setdefault((wording, is_earlier(one.section)), one)
+            text, words = wording_of(entries.said(one.passage))
+            is_past = is_earlier(one.section)
+            self._equal.setdefault((text, is_past), one)
+            if words:
+                self._alike.setdefault((words, is_past), []).append(one)
 
-    def equal(self, wording: str, *, earlier: bool) -> StoredEntry | None:
-        """Return the first entry of a normalized wording."""
-        return self._wordings.get((wording, earlier))
+    def equal(self, wording: Wording, *, earlier: bool) -> StoredEntry | None:
+        """Return the first entry of a wording."""
+        return self._equal.get((wording.text, earlier))
+
+    def alike(self, text: str, wording: Wording, *, earlier: bool) -> StoredEntry | None:
+        """Return the first entry that the words do not tell apart from a text."""
+        found = self._alike.get((wording.words, earlier), ())
+        return next((one for one in found if not differs(text, entries.said(one.passage))), None)
 
     def find(self, entry_id: int) -> StoredEntry | None:
         """Return an entry by its id."""
         return next((one for one in self.entries if one.entry.id == entry_id), None)
-
-    def above(
-        self, vector: F32, cosine: float, *, earlier: bool
-    ) -> list[tuple[float, StoredEntry]]:
-        """Return the entries with at least this cosine to a vector, with their cosines."""
-        rows, vectors = self._vectors[earlier]
-        if not rows or vectors.shape[1] != len(vector):
-            return []
-        cosines = np.minimum(products(vectors, vector), 1.0).tolist()
-        return [pair for pair in zip(cosines, rows, strict=True) if pair[0] >= cosine]
 
     @cached_property
     def relations(self) -> tuple[tuple[StoredEntry, Relation], ...]:
@@ -112,22 +103,6 @@ class Known:
             if one.ordinal and not one.spans
         )
         return tuple((one, relation) for one, relation in found if relation is not None)
-
-    @cached_property
-    def _vectors(self) -> tuple[tuple[list[StoredEntry], F32], tuple[list[StoredEntry], F32]]:
-        """The present entries with a vector and these vectors, then the earlier ones."""
-        return self._with_vectors(earlier=False), self._with_vectors(earlier=True)
-
-    def _with_vectors(self, *, earlier: bool) -> tuple[list[StoredEntry], F32]:
-        rows = [
-            one
-            for one in self.entries
-            if one.ordinal and one.vector and is_earlier(one.section) == earlier
-        ]
-        size = len(rows[0].vector) if rows else 0
-        rows = [one for one in rows if len(one.vector) == size]
-        joined = bytearray().join(one.vector for one in rows)
-        return rows, np.frombuffer(joined, "<f4").reshape(len(rows), -1 if rows else 0)
 
 
 class KnownFiles:
@@ -192,23 +167,19 @@ class Compared:
         assert file is not None
         return file, next(one for one in file.entries if one.entry.id == stored.entry.id)
 
-    def equal(self, wording: str, *, earlier: bool) -> tuple[str, StoredEntry] | None:
-        """Return the first entry of a normalized wording, with its file."""
+    def repeated(self, text: str, *, earlier: bool, exact: bool) -> tuple[str, StoredEntry] | None:
+        """Return the entry that a text repeats, with its file: an equal wording before others.
+
+        With `exact` only an equal wording counts.
+        """
+        wording = wording_of(text)
         for uri, known in self.files:
             if (one := known.equal(wording, earlier=earlier)) is not None:
                 return uri, one
+        for uri, known in self.files if wording.words and not exact else ():
+            if (one := known.alike(text, wording, earlier=earlier)) is not None:
+                return uri, one
         return None
-
-    def above(
-        self, vector: F32, cosine: float, *, earlier: bool
-    ) -> list[tuple[float, str, StoredEntry]]:
-        """Return the entries with at least this cosine, the nearest one first."""
-        found = [
-            (near, uri, one)
-            for uri, known in self.files
-            for near, one in known.above(vector, cosine, earlier=earlier)
-        ]
-        return sorted(found, key=itemgetter(0), reverse=True)
 
     def entries(self) -> Iterator[tuple[str, StoredEntry]]:
         """Yield all entries with their files."""

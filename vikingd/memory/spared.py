@@ -56,6 +56,16 @@ _HEALTH = lazy(
 )
 
 
+def kept_unless_named(one: StoredEntry, named: str) -> str:
+    """Return the reason why a request in words does not forget a memory; "" for none.
+
+    A memory of health goes only if the request `named` health, too.
+    """
+    if is_pinned(one.passage):
+        return "it is pinned"
+    return "" if _HEALTH.search(named) else _of_health(one)
+
+
 def spared(one: StoredEntry) -> str:
     """Return the reason why only its id forgets a memory, for people; "" for none."""
     if is_pinned(one.passage):
@@ -65,6 +75,10 @@ def spared(one: StoredEntry) -> str:
     for heading in one.section.split(SECTION_SEPARATOR):
         if kind := _KINDS.get(heading.strip().casefold()):
             return f"it is below a heading of {kind}"
+    return _of_health(one)
+
+
+def _of_health(one: StoredEntry) -> str:
     named = re.sub(r"[_-]", " ", f"{memory_type_of(one.uri)} {one.section}")
     if word := _HEALTH.search(named) or _HEALTH.search(one.passage):
         return f"it speaks of health: {word[0]!r}"

@@ -1,25 +1,31 @@
-"""Rules for what a user says outright of itself, in English and Chinese.
+"""What a user says outright of itself, in English and Chinese.
 
-A rule reads one clause of a message of the user, from its beginning. It takes no question, no
-hypothesis, no quotation, no statement of another person, and nothing from a text that the user
-wants translated or rewritten. It rather misses a statement than take one that was not made.
+A sentence becomes a fact only if the forms understand all of it, see `relations`. It is no
+question, no hypothesis, no quotation and no statement of another person. Any other sentence is
+untaken.
 
-A memory is a note in the third person that keeps the words of the user, see `third_person`. So
-saying the same again gives the same text.
+A memory is a note in the third person that keeps the words of the user, so that saying the same
+again gives the same text.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 from vikingd.domain import pace
-from vikingd.domain.extract import MAX_MEMORIES, MemoryKind, Proposal
+from vikingd.domain.extract import MAX_MEMORIES, Ending, MemoryKind, Proposal, Untaken
 from vikingd.domain.search_query import SessionMessage
-from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, one_line
+from vikingd.domain.sentences import sentences
+from vikingd.domain.text import lazy, one_line
+from vikingd.memory.forms import DATE, ENDED, HOLDS, PAST, in_both
 from vikingd.memory.own_words import LEFT_OUT, own_words
-from vikingd.memory.statement_rules import RULES
-from vikingd.memory.third_person import third_person
+from vikingd.memory.relations import DENIES, ENDS, Understood, understood
+from vikingd.memory.said_dates import Marked, marked
+from vikingd.memory.third_person import HAN, of_others, third_person
 
 MAX_READ = 8_000
 """Characters of a message that are read."""
@@ -30,203 +36,259 @@ MAX_SENTENCE = 1_000
 MAX_CLAUSE = 400
 """Characters of a clause that may become a memory."""
 
+_MAX_CLAUSES = 4
+_MICROSECONDS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class SaidAt:
+    """The time at which messages without a time of their own were said, in microseconds."""
+
+    time: int
+    time_zone: str = "UTC"
+
+    def of(self, message: SessionMessage) -> datetime:
+        """Return the time at which a message was said, in the time zone."""
+        time = self.time if message.time is None else message.time
+        try:
+            return datetime.fromtimestamp(time / _MICROSECONDS, ZoneInfo(self.time_zone))
+        except (ValueError, OverflowError, OSError):
+            return datetime.fromtimestamp(0, UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """What the user says: facts, ends of facts, and the sentences that are neither."""
+
+    proposals: tuple[Proposal, ...]
+    endings: tuple[Ending, ...]
+    untaken: tuple[Untaken, ...]
+
+
 _BULLET = lazy(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)、])[ \t]+")
 
-# From here on the rest of a message is a text to work on, not a statement of its author.
-_FOREIGN = lazy(
-    r"\b(?:translate|proofread|rephrase|paraphrase|rewrite|summari[sz]e|pretend|imagine|suppose|"
-    r"role-?play|hypothetically|act as|write (?:me )?an? \w+|example sentences?)\b"
-    r"|^(?:user|assistant|system|human|ai|tool|用户|助手|系统)\s*[:：]"
-    r"|^-+ ?(?:original|forwarded) message|^from: |\bwrote:|翻译|翻譯|润色|改写|假装|想象|扮演|"
-    r"例句|"
-    r"造句|写一[个篇首封段]",
-    re.IGNORECASE,
+_MEANING = lazy(r"\w")
+_OWN = lazy(r"\b(?:i|i'm|i've|me|my|we|our)\b|[我咱]", re.IGNORECASE)
+_FOREIGN, _OTHERS, _UNREAL, _JEST, _ASKS = map(
+    in_both, ("FOREIGN", "OTHERS", "UNREAL", "JEST", "ASKS")
 )
-_OTHERS = (
-    r"\b(?:said|says|saying|told|tells|wrote|writes|asked|asks|claims?|claimed|replied|answered|"
-    r"quote|"
-    r"according to|reads?|mentioned)\b|(?<![小传学])说(?![明法服])|告诉|告訴|写道|问道|表示|声称|"
-    r"转述"
+_FILLER, _TRAILER, _PARTICLES, _REMEMBER, _WISHES = map(
+    in_both, ("FILLER", "TRAILER", "PARTICLES", "REMEMBER", "WISHES")
 )
-_REPORTED = lazy(_OTHERS, re.IGNORECASE)
-_INTRODUCED = lazy(
-    rf"(?:{_OTHERS}|\b(?:email|mail|message|letter|log|output|transcript|quote|text|"
-    r"following|below|story|poem|sentence)\b|邮件|消息|短信|日志|输出|以下|下面|内容|原文|"
-    r"句子).*[:：]\s*$",
-    re.IGNORECASE,
+_SPLIT, _ASIDE, _HE, _SUBJECT, _COMPANY, _UNTURNED, _INTRODUCED = map(
+    in_both, ("SPLIT", "ASIDE", "HE", "SUBJECT", "COMPANY", "UNTURNED", "INTRODUCED")
 )
-_ATTRIBUTED = lazy(
-    r"[,，]\s*(?:\w+\s+){0,3}(?:said|says|told|wrote|claims?|claimed)\b|[,，][^,，]{0,8}(?<!小)说$",
-    re.IGNORECASE,
-)
-_UNREAL = lazy(
-    r"\b(?:if|unless|whether|would|could|might|maybe|perhaps|suppose|assuming|imagine|wish|"
-    r"let's say|what if|in case|as if|were to|used to|kidding|joking)\b"
-    r"|如果|假如|要是|假设|倘若|假若|的话|万一|也许|可能|或许|开玩笑|以前|曾经|差点|本来|\bhaha|"
-    r"\blol\b|哈哈",
-    re.IGNORECASE,
-)
-_ASKS = lazy(
-    r"[?？]\W*$|[吗嗎呢么]\W*$|什么|哪[里儿个]|谁|怎么|是不是|有没有|多少|为什么|会不会"
-    r"|^(?:do|does|did|am|is|are|can|could|should|shall|will|would|what|where|who|why|how|when)\b",
-    re.IGNORECASE,
-)
-_NEXT = lazy(
-    r",?\s+(?:and|but|so)\s+(?:also\s+)?(?=(?:i|we|my|call me|no|please|always|never|don't)\b)"
-    r"|[,;]\s+(?=(?:i|my|call me)\b)"
-    r"|[，；、,;]\s*(?:而且|并且|同时|但是?|也)?(?=我|请?记住|请?叫我|请|先|是一[名位]|打算|计划|"
-    r"不要)",
-    re.IGNORECASE,
-)
-_FILLER = lazy(
-    r"(?:(?:hi|hello|hey|ok|okay|well|so|now|also|and|but|btw|by the way|oh|yes|no|yeah|sure|"
-    r"hm+|ah|good|great|nice|right|exactly|perfect|lovely|excellent|sorry|before we (?:start|"
-    r"begin)|"
-    r"one (?:more )?(?:thing|rule|request)|as you know|thanks|"
-    r"thank you|fyi|just so you know|for the record|actually|anyway|please note(?: that)?|"
-    r"note(?: that)?|in general|honestly|personally)(?: (?:there|all|everyone|again|so much))?"
-    r"(?:\s*[,:.!]+\s*|\s+)|(?:你好|您好|嗨|好的?|嗯|哦|对了?|行|顺便说一下|另外|还有|而且|其实|"
-    r"谢谢|那么?|"
-    r"一般来说|(?:先)?(?:说好|说个|定个|有个|一个)?(?:规矩|要求|习惯)(?=[:：]))[,，。！!:：]*\s*)+",
-    re.IGNORECASE,
-)
-
-_REMEMBER = lazy(
-    r"(?:(?:please|always|you (?:should|must)|(?:can|could|would) you(?: please)?)[, ]+)*"
-    r"(?:remember|don'?t forget|do not forget|keep in mind|note down)"
-    r"(?:(?:\s*[:,]\s*|\s+)(?:that\s+|(?P<to>to\s+)|(?=(?:i|i'm|my|we|our)\b))|"
-    r"\s*[:]\s*)(?P<what>.+)"
-    r"|(?:请|請|麻烦你?|你要|一定要|帮我)*(?:记住|記住|记下来?|别忘了|不要忘记|牢记)"
-    r"[,，:：]?\s*(?P<zh_what>.+)",
-    re.IGNORECASE | re.DOTALL,
-)
-_EMPTY = lazy(
-    r"(?:it|that|this|these|those|them|so|you|your|yours|him|her|what|how|where|when|why|which|who|"
-    r"to (?:say|ask|bother|see|hear|know)|the (?:idea|way|plan|look|answer|result|first|second|"
-    r"third|"
-    r"last|other|new|one|suggestion|sound|fact)|here|there|both|all of|neither|one|"
-    r"[0-9]+)\b|[这那它他她你]",
-    re.IGNORECASE,
-)
-
 _PROFILE, _PREFERENCES, _ENTITIES = (
     MemoryKind.PROFILE,
     MemoryKind.PREFERENCES,
     MemoryKind.ENTITIES,
 )
-_OF_SELF = lazy(r"(?:i|i'm|i've|my|we|our)\b|我", re.IGNORECASE)
-_HAN = lazy(f"[{CJK_CHARS}]")
-_END = " \t\r\n.!。！,，;；:：~…"
 
 
-def proposals(messages: Sequence[SessionMessage], first: int) -> tuple[Proposal, ...]:
-    """Return what the user says outright in messages[first:], each text once, in order.
+def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statements:
+    """Return what the user says outright in messages[first:], each fact once, in order.
 
-    The newest statements count if there are more than MAX_MEMORIES.
+    The newest facts count if there are more than MAX_MEMORIES.
     """
-    found: dict[str, Proposal] = {}
+    facts: dict[str, Proposal] = {}
+    ended: list[Ending] = []
+    untaken: list[Untaken] = []
     for index in range(first, len(messages)):
         message = messages[index]
         pace.step()
         if message.role != "user":
             continue
-        for kind, text in statements(message.content[:MAX_READ]):
-            known = found.pop(text.casefold(), None)
-            evidence = (*(known.evidence if known else ()), index)
-            found[text.casefold()] = Proposal(kind, text, tuple(dict.fromkeys(evidence)))
-    return tuple(found.values())[-MAX_MEMORIES:]
+        for one in _sentences(message.content[:MAX_READ], said.of(message)):
+            for kind, note in one.facts:
+                known = facts.pop(note.casefold(), None)
+                evidence = (*(known.evidence if known else ()), index)
+                facts[note.casefold()] = Proposal(kind, note, tuple(dict.fromkeys(evidence)))
+            ended += [Ending(*end, one.sentence, index) for end in one.ended]
+            if one.reason:
+                untaken.append(Untaken(one.sentence, index, one.reason))
+    return Statements(tuple(facts.values())[-MAX_MEMORIES:], tuple(ended), tuple(untaken))
 
 
-def statements(content: str) -> Iterator[tuple[MemoryKind, str]]:
-    """Yield kind and text of each statement in a message of the user."""
-    for line in own_words(content).splitlines():
+@dataclass(frozen=True, slots=True)
+class _Sentence:
+    """A sentence with its facts and the ends of facts, or the reason why it has none."""
+
+    sentence: str
+    facts: tuple[tuple[MemoryKind, str], ...] = ()
+    ended: tuple[tuple[MemoryKind, str, str], ...] = ()
+    reason: str = ""
+
+
+def _sentences(content: str, now: datetime) -> Iterator[_Sentence]:
+    """Yield the sentences of a message that are the user's own words."""
+    own = own_words(content)
+    in_jest = _JEST.search(own) is not None
+    for line in own.splitlines():
         bullet = _BULLET.match(line)
         body = line[bullet.end() :] if bullet else line
-        for sentence in _sentences(body):
+        for sentence in sentences(body):
             if found := _FOREIGN.search(sentence):
                 before = sentence[: found.start()]
-                if not _of_remembering(sentence) or not before.strip():
+                if not _REMEMBER.match(_unfilled(sentence)) or not before.strip():
                     return
-            if len(sentence) <= MAX_SENTENCE:
-                yield from _of_sentence(sentence)
-        if _INTRODUCED.search(body[-MAX_SENTENCE:]):
+            if _MEANING.search(_unfilled(sentence)):
+                yield _read(sentence, now, in_jest=in_jest)
+        end = body[-MAX_SENTENCE:].rstrip()
+        if end.endswith((":", "：")) and (_INTRODUCED.search(end) or _OTHERS.search(end)):
             return
 
 
-def _of_remembering(sentence: str) -> bool:
-    return _REMEMBER.match(_unfilled(sentence)) is not None
-
-
-def _sentences(line: str) -> Iterator[str]:
-    at = 0
-    for end in SENTENCE_END.finditer(line):
-        if sentence := line[at : end.end()].strip():
-            yield sentence
-        at = end.end()
-    if sentence := line[at:].strip():
-        yield sentence
-
-
-def _of_sentence(sentence: str) -> Iterator[tuple[MemoryKind, str]]:
+def _read(sentence: str, now: datetime, *, in_jest: bool) -> _Sentence:
+    if len(sentence) > MAX_SENTENCE:
+        return _Sentence(sentence, reason="it is long")
+    if LEFT_OUT in sentence:
+        return _Sentence(sentence, reason="it quotes another text")
     if _ASKS.search(sentence):
-        return
-    if found := _REMEMBER.fullmatch(_unfilled(sentence)):
-        if (told := _told(found)) is not None:
-            yield told
-        return
-    if _UNREAL.search(sentence) or _ATTRIBUTED.search(sentence):
-        return
-    at = 0
-    for end in [*(found.span() for found in _NEXT.finditer(sentence)), (len(sentence),) * 2]:
-        clause, before = sentence[at : end[0]], sentence[:at]
-        at = end[1]
-        if _REPORTED.search(before) or _is_open(before):
-            return
-        if (said := _of_clause(_unfilled(clause))) is not None:
-            yield said
+        return _Sentence(sentence, reason="it asks")
+    if in_jest:
+        return _Sentence(sentence, reason="it is said in jest")
+    said = _unfilled(sentence)
+    if (found := _REMEMBER.fullmatch(said)) is not None:
+        return _told(sentence, found, now)
+    plain = _without_trailer(said)
+    if _UNREAL.search(plain):
+        return _Sentence(sentence, reason="it is no fact, but a possibility")
+    if _OTHERS.search(plain):
+        return _Sentence(sentence, reason="it tells what somebody says")
+    for text in dict.fromkeys((_trimmed(said), plain)):
+        if (parts := _parsed(text, now)) is not None:
+            return _taken(sentence, parts)
+    # What ends is understood without the reason behind it.
+    for split in _ASIDE.finditer(plain) if DENIES.search(plain) else ():
+        parts = _parsed(plain[: split.start()], now)
+        if parts is not None and all(
+            one.state in (ENDED, PAST) or "quits" in one.how for one in parts
+        ):
+            gone = [one._replace(state=PAST) for one in parts]
+            return _taken(sentence, gone)
+    return _Sentence(sentence, reason="not all of it is understood")
 
 
-def _is_open(text: str) -> bool:
-    """Return True if a quotation begins in the text and does not end there."""
-    opened, closed = (sum(map(text.count, marks)) for marks in ("“「『«", "”」』»"))
-    return opened > closed or text.count('"') % 2 == 1
+def dated(text: str, message: SessionMessage, said: SaidAt) -> str:
+    """Return a note about what a message says with dates for phrases such as "next Tuesday"."""
+    days = marked(text, said.of(message), weekdays=False)
+    return days.shown(days.plain)
 
 
-def _told(found: re.Match[str]) -> tuple[MemoryKind, str] | None:
-    """Return the memory that the user asks for; None if it is empty or too long."""
-    what = _trimmed(found["what"] or found["zh_what"])
+def _taken(sentence: str, parts: Sequence[Understood]) -> _Sentence:
+    """Return the facts and ends that the clauses of a sentence state."""
+    facts, ended = [], []
+    for one in parts:
+        if "idle" in one.how:
+            continue
+        is_fact = one.state == HOLDS or (
+            one.state != PAST and not one.how.isdisjoint(("fact", "contrary"))
+        )
+        if is_fact:
+            facts.append((one.kind, _shown(one.note)))
+        else:
+            ended += [(one.kind, relation.key, relation.value) for relation in one.relations]
+    return _Sentence(sentence, tuple(facts), tuple(ended))
+
+
+def _told(sentence: str, found: re.Match[str], now: datetime) -> _Sentence:
+    """Return the memory that the user asks for, which is kept if it is not understood, too."""
+    what = _without_trailer(_trimmed(found["what"] or found["zh_what"]))
     if not 2 <= len(what) <= MAX_CLAUSE:
-        return None
-    if (said := _of_clause(what)) is not None:
-        return said
-    kind = _PROFILE if _OF_SELF.match(what) else _ENTITIES
-    if found["to"] or re.match(r"(?:always|never|use|don't|do not)\b|要|不要|总是|别", what, re.I):
+        return _Sentence(sentence, reason="what to remember is empty or long")
+    if (parts := _parsed(what, now)) is not None:
+        return _taken(sentence, parts)
+    days = marked(what, now, weekdays=False)
+    note = days.shown(of_others(third_person(days.plain)))
+    if _UNTURNED.search(note):
+        return _Sentence(sentence, reason="it is not clear of whom it speaks")
+    kind = _PROFILE if _SUBJECT.match(what) else _ENTITIES
+    if found["to"] or _WISHES.match(what):
         kind = _PREFERENCES
-    return kind, _shown(third_person(what))
+    return _Sentence(sentence, ((kind, _shown(note)),))
 
 
-def _of_clause(clause: str) -> tuple[MemoryKind, str] | None:
-    clause = _trimmed(clause)
-    if len(clause) > MAX_CLAUSE:
+def _parsed(text: str, now: datetime) -> list[Understood] | None:
+    """Return what the clauses of a sentence state; None unless all of them are understood."""
+    if len(text) > MAX_CLAUSE:
         return None
-    if LEFT_OUT in clause:
-        return None
-    for kind, pattern, noted in RULES:
-        if found := pattern.fullmatch(clause):
-            thing = _trimmed(found["object"])
-            return None if _EMPTY.match(thing) else (kind, _shown(noted(clause)))
+    days = marked(text, now)
+    return _clauses(days.plain, days, None, _MAX_CLAUSES if _OWN.search(text) else 1)
+
+
+def _clauses(
+    text: str, days: Marked, before: Understood | None, most: int
+) -> list[Understood] | None:
+    if (whole := _clause(text, days, before)) is not None:
+        return [whole]
+    for split in _SPLIT.finditer(text) if most > 1 else ():
+        head = _clause(text[: split.start()], days, before)
+        if head is None:
+            continue
+        if (rest := _clauses(text[split.end() :], days, head, most - 1)) is not None:
+            return [head, *rest]
     return None
 
 
+def _clause(text: str, days: Marked, before: Understood | None) -> Understood | None:
+    """Return what a clause states; one without a subject has that of the clause before."""
+    text = _PARTICLES.sub("", _unfilled(_trimmed(text)))
+    tried = [_with_company(text)]
+    if before is not None and not _SUBJECT.match(text):
+        who, is_chinese = before.subject, HAN.search(text) is not None
+        if (he := _HE.match(text)) is not None:
+            if not who:
+                return None
+            space = "" if is_chinese else " is " if he["short"] else " "
+            tried = [f"{who}{space}{text[he.end() :]}"]
+        elif is_chinese:
+            tried = [f"{who or '我'}{text}", *tried]
+        elif not who:
+            tried = [f"I {text}", f"I am {text}", *tried]
+    elif HAN.search(text) and re.match(DATE, text):
+        tried.insert(0, f"我{text}")
+    for clause in tried:
+        said = understood(clause, past=days.are_past(clause))
+        if said is None:
+            continue
+        if "idle" in said.how:
+            return None if before is None and "request" in said.how else said
+        note = days.shown(said.note)
+        if "day" in said.how and HAN.search(clause) and not _SUBJECT.search(clause):
+            note = f"用户{note}"
+        if "wish" in said.how or not _UNTURNED.search(note):
+            return said._replace(note=note)
+    wish = (
+        understood(days.raw(text)) if days.phrases else None
+    )  # A weekday may be one of each week.
+    return wish if wish is not None and "wish" in wish.how else None
+
+
+def _with_company(text: str) -> str:
+    """Return "my wife and I live in Lyon" as what the user says of itself."""
+    found = _COMPANY.match(text)
+    return f"{'我' if HAN.search(text) else 'I'}{text[found.end() :]}" if found else text
+
+
 def _unfilled(text: str) -> str:
-    filler = _FILLER.match(text := text.strip())
-    return text[filler.end() :] if filler else text
+    text = text.strip()
+    while (filler := _FILLER.match(text)) is not None:
+        text = text[filler.end() :]
+    return text
+
+
+def _without_trailer(text: str) -> str:
+    text = text.strip(ENDS)
+    while (found := _TRAILER.search(text)) is not None and found.start():
+        text = text[: found.start()].strip(ENDS)
+    return text
 
 
 def _trimmed(text: str) -> str:
-    return one_line(text).strip(_END)
+    return one_line(text).strip(ENDS)
 
 
 def _shown(text: str) -> str:
     """Return the text as a sentence."""
-    return f"{text[:1].upper()}{text[1:]}{'。' if _HAN.search(text[-1:]) else '.'}"
+    text = text.strip(ENDS)
+    return f"{text[:1].upper()}{text[1:]}{'。' if HAN.search(text) else '.'}"

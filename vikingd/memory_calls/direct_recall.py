@@ -7,7 +7,7 @@ trigger word alone decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from time import perf_counter
@@ -21,13 +21,18 @@ from vikingd.domain.answers import MESSAGE_BYTES, NAMED, NO_CONFIDENCE, ReplyBud
 from vikingd.domain.contexts import Entry
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.rights import Right
+from vikingd.domain.search_query import SESSION_ID
 from vikingd.engine import Engine
+from vikingd.ingest.prepare import MIN_TIME
 from vikingd.memory.model import Memory, RecallQuery, RecallResult
 from vikingd.memory.named_days import Days, days_of
 from vikingd.memory.numbered_files import number_of
 from vikingd.memory.routes import Routes, candidates
 
-_JOURNAL = re.compile(r"(.*/journal/([0-9]{4}-[0-9]{2}-[0-9]{2}))(?:/[0-9]+)?\.md", re.DOTALL)
+_JOURNAL = re.compile(
+    rf"(.*/journal/([0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}})(/session-{SESSION_ID.pattern})?)(?:/[0-9]+)?\.md",
+    re.DOTALL,
+)
 _HEADING = re.compile(r"#{1,6}(?:[ \t].*)?")
 
 
@@ -164,7 +169,7 @@ class DirectRecall:
             if not budget.take(MESSAGE_BYTES + size_of(memory.content)):
                 left_out = len(files) - len(memories)
                 return memories, (
-                    f"{spoken}; {left_out} of {len(files)} days left out: the reply has no room "
+                    f"{spoken}; {left_out} of {len(files)} files left out: the reply has no room "
                     "for more, see limits.max_reply_bytes"
                 )
             if query.skip_oversize and memory.truncated:
@@ -176,22 +181,30 @@ class DirectRecall:
             if memory.truncated:
                 passed = len(files) - len(memories)
                 break
-        end = f"; {passed} of {len(files)} days left out for the budget" if passed else ""
+        end = f"; {passed} of {len(files)} files left out for the budget" if passed else ""
         return memories, spoken + end
 
     def _journal(self, days: Days) -> list[str]:
-        """Return the journal's files of some days, newest first, then in the order of the scope."""
+        """Return the journal's files of some days, newest first, then in the order of the scope.
+
+        Of a day its own files come first, then those of its sessions by their times.
+        """
         store, caller, found = self._engine.store, self._query.scope.caller, list[str]()
         for root in self._query.scope.roots():
             there = {
-                uri
+                uri: time
                 for first, last in days.spans
-                for uri in store.files_between(
-                    f"{root}/journal/{first}.md", f"{root}/journal/{last}/:"
+                for uri, time in store.files_between(
+                    f"{root}/journal/{first}.md",
+                    f"{root}/journal/{last}0",  # "0" follows "/"
                 )
                 if _day_of(uri) and caller.may(Right.READ, uri)
             }
-            found.extend(sorted(there, key=lambda uri: (_number_of(uri), uri)))
+
+            def place(uri: str, times: Mapping[str, int] = there) -> tuple[int, int, str]:
+                return times[uri] if _is_session(uri) else MIN_TIME, _number_of(uri), uri
+
+            found.extend(sorted(there, key=place))
         return sorted(found, key=lambda uri: _day_of(uri) or date.min, reverse=True)
 
     def _whole(self, uri: str, budget: int) -> Memory | None:
@@ -265,8 +278,14 @@ def _day_of(uri: str) -> date | None:
         return None
 
 
+def _is_session(uri: str) -> bool:
+    """Return True for a journal's file with the turns of a session."""
+    named = _JOURNAL.fullmatch(uri)
+    return named is not None and named[3] is not None
+
+
 def _number_of(uri: str) -> int:
-    """Return the number of a journal's file among those of its day; 0 for any other file."""
+    """Return the number of a journal's file among those of its series; 0 for any other file."""
     named = _JOURNAL.fullmatch(uri)
     return number_of(f"{named[1]}.md", uri) if named else 0
 

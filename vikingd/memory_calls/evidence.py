@@ -16,7 +16,8 @@ from typing import NamedTuple
 from vikingd.domain import pace
 from vikingd.domain.extract import MemoryKind, Proposal
 from vikingd.domain.search_query import SessionMessage
-from vikingd.domain.text import CJK_CHARS, SENTENCE_END, lazy, normalized
+from vikingd.domain.sentences import sentences
+from vikingd.domain.text import CJK_CHARS, lazy, normalized
 from vikingd.index.lexicon.tokens import terms
 from vikingd.memory.own_words import LEFT_OUT, own_words
 from vikingd.memory.statements import MAX_READ
@@ -76,7 +77,7 @@ _NEGATED = lazy(
 )
 _AFFIRMED = lazy(r"[不没無无非](?:\w{1,2}不|不\w|能不)|不得不")  # denied twice
 _OF_USER = lazy(r"The user (?!and\b)|用户(?!的|和|与)", re.IGNORECASE)
-_PERSON = (
+PERSON = (
     r"(?:wife|husband|partner|girlfriend|boyfriend|fianc\w+|son|daughter|child|kids?|children|baby|"
     r"mother|father|mom|mum|dad|parents?|brother|sister|grand\w+|aunt|uncle|cousin|niece|nephew|"
     r"friend|boss|manager|colleague|coworker|teacher|doctor|neighbou?r|landlord|flatmate|roommate|"
@@ -85,7 +86,7 @@ _PERSON = (
 _OTHER = lazy(
     rf"(?i:and |but |because |since |so |also |well,? |no,? |yes,? )*(?:(?i:he|she|they|it|his|"
     rf"her|their)\b"
-    rf"|(?i:(?:my|our|the|a|one of my)) (?:\w+ )?(?i:{_PERSON})\b"
+    rf"|(?i:(?:my|our|the|a|one of my)) (?:\w+ )?(?i:{PERSON})\b"
     r"|(?!I\b|We\b|My\b|Our\b)[A-Z][a-z]+ (?:is|has|was|wants|likes|loves|hates|prefers|lives|"
     r"works|said)\b)"
     r"|(?:[他她它]|我(?:的|家的?|们)?(?:\w{0,2})(?:妻子|老婆|太太|爱人|丈夫|老公|男朋友|女朋友|"
@@ -307,11 +308,8 @@ def _is_of_another(clause: str) -> bool:
 def _sentences(texts: Iterable[str]) -> Iterable[str]:
     for text in texts:
         for line in text.splitlines():
-            at = 0
-            for end in SENTENCE_END.finditer(line):
-                yield line[at : end.end()].strip()
-                at = end.end()
-            yield line[at:].strip()
+            for statement in line.split("；"):
+                yield from sentences(statement)
 
 
 def _words(text: str) -> set[str]:

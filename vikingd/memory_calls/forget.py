@@ -100,7 +100,7 @@ def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> Chosen:
     caller = query.scope.caller
     if query.ids:
         memories = [
-            _memory(stored)
+            memory_of(stored)
             for stored in engine.store.memories(query.ids)
             if uris.context_type(stored.uri) is ContextType.MEMORY  # a move may have changed that
         ]
@@ -112,7 +112,7 @@ def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> Chosen:
         for stored in engine.store.memories_below(part)
         if caller.may(Right.WRITE, stored.uri)
     ]
-    memories = [_memory(stored) for stored in found]
+    memories = [memory_of(stored) for stored in found]
     if query.below_salience is not None:
         memories = _rated(memories, query.now, salience)
         memories = [m for m in memories if m.score < query.below_salience]
@@ -135,7 +135,8 @@ def forgetting(query: ForgetQuery, memories: Sequence[Memory]) -> Forgetting:
     return Forgetting(wanted, unchanged=not query.ids)
 
 
-def _memory(stored: StoredEntry) -> Memory:
+def memory_of(stored: StoredEntry) -> Memory:
+    """Return a stored entry as a memory of a reply."""
     return Memory(
         stored.uri,
         entries.said(stored.passage),

@@ -1,99 +1,77 @@
-"""Extract: memories that a conversation says, compared with what is known and written together."""
+"""Extract: memories that a conversation says, compared with what is known and written together.
+
+A call reads the messages, proposes memories, gives each its file, compares it with what stands
+there, writes all of them in one transaction, and replies.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-import numpy as np
-from viking_kernels.arrays import F32, is_file
-
 from vikingd.answer.deadline import Deadline, Threads
-from vikingd.answer.query_vector import embed_in_share
-from vikingd.domain import uri as uris
-from vikingd.domain.answers import Degradation, DegradationReason, Degraded
-from vikingd.domain.errors import EmbedderFailed, InvalidField
+from vikingd.domain.answers import Degradation, DegradationReason
+from vikingd.domain.errors import InvalidField
 from vikingd.domain.extract import (
-    MAX_MEMORIES,
-    OF_AGENT,
+    Ending,
     Extracted,
     ExtractSource,
     MemoryKind,
     Proposal,
     Refusal,
+    Untaken,
 )
 from vikingd.domain.rights import Right
-from vikingd.domain.search_query import SearchSession, SessionMessage
 from vikingd.domain.store_changes import Committed, Once
-from vikingd.domain.vector_products import product
 from vikingd.engine import Engine
-from vikingd.memory import entries, places, statements
-from vikingd.memory.change import Changing, FileChanged, NoPlace, Noting
-from vikingd.memory.model import (
-    MemoryScope,
-    Remembered,
-    Rewritten,
-    StoredEntry,
-    is_earlier,
-)
+from vikingd.memory import entries, episodes, forget_requests, places, statements
+from vikingd.memory.change import Changing, Ended, FileChanged, NoPlace, Noting
+from vikingd.memory.model import Remembered, Rewritten
 from vikingd.memory.routes import Routes
 from vikingd.memory.series import Rewrite, Series
-from vikingd.memory_calls import evidence
+from vikingd.memory_calls.extract_calls import ExtractFiles, ExtractQuery, ExtractResult
+from vikingd.memory_calls.forget_in_talk import DROPPED, Forgets, decide, remaining
+from vikingd.memory_calls.proposer import Proposer
 from vikingd.memory_calls.rememberer import Rememberer
 from vikingd.models.extract.extractor import Extractor
-from vikingd.models.extract.memory_proposals import Known
 
 _T = TypeVar("_T")
-
-_MODEL_SHARE = 0.7  # of the time left, for the model
-_MOST_KNOWN = 60  # older memories that the model is shown
-_COMPARED = 4  # messages of a memory whose meaning is compared
-_ASKED_CHARS = 2_000  # of a text that is embedded
-
-TYPES = {kind: kind.name.lower() for kind in MemoryKind} | {MemoryKind.EVENTS: places.JOURNAL}
-"""The types of memories by kind, see Remember."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractQuery:
-    """A checked extraction; ExtractRequest in the proto documents each field.
-
-    `time` and `now` are in microseconds.
-    """
-
-    session: SearchSession
-    first: int
-    scope: MemoryScope
-    time: int
-    time_zone: str
-    now: int
-    dry_run: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractResult:
-    """The memories of a conversation with their outcomes, and the refused proposals."""
-
-    source: ExtractSource
-    reason: str
-    memories: tuple[tuple[Proposal, Changing], ...]
-    refused: tuple[Refusal, ...]
-    degraded: Degraded
 
 
 @dataclass(slots=True)
 class _Work:
     """The writes of one call."""
 
+    query: ExtractQuery
+    files: ExtractFiles
+    found: Extracted
+    refused: list[Refusal]
+    said: statements.Statements
+    endings: list[Ended] = field(default_factory=list)
     memories: list[tuple[Proposal, Changing]] = field(default_factory=list)
-    refused: list[Refusal] = field(default_factory=list)
-    degraded: dict[Degradation, None] = field(default_factory=dict)
     notes: list[Noting] = field(default_factory=list)
+    episode: list[episodes.Recording] = field(default_factory=list)
+    reasons: list[str] = field(default_factory=list)
+    degraded: dict[Degradation, None] = field(default_factory=dict)
+    forgets: Forgets = field(default_factory=Forgets)
 
     def refuse(self, proposal: Proposal, reason: str) -> None:
         """Refuse a proposal."""
         self.refused.append(Refusal(proposal.kind, proposal.text, proposal.evidence, reason))
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing to write."""
+        return not (self.memories or self.episode or self.endings or self.forgets.requests)
+
+    @property
+    def changes(self) -> list[Changing | Ended]:
+        """The memories and the ends of facts, in the order in which they were said."""
+        found: list[tuple[int, Changing | Ended]] = []
+        found += ((one.ending.message, one) for one in self.endings)
+        found += ((max(proposal.evidence, default=0), one) for proposal, one in self.memories)
+        return [one for _, one in sorted(found, key=lambda change: change[0])]
 
 
 class _DryRun(Exception):
@@ -101,7 +79,7 @@ class _DryRun(Exception):
 
 
 class MemoryExtractor:
-    """Answers Extract."""
+    """Answers Extract; without a model it keeps the conversation too, if `episodes` is set."""
 
     def __init__(
         self,
@@ -110,12 +88,15 @@ class MemoryExtractor:
         routes: Routes,
         rememberer: Rememberer,
         extractor: Extractor,
+        *,
+        episodes: bool,
     ) -> None:
         self._engine = engine
-        self._extractor = extractor
+        self._keeps_episodes = episodes
         self._threads = threads
         self._routes = routes
         self._rememberer = rememberer
+        self._proposer = Proposer(engine, threads, extractor)
 
     def check(self, query: ExtractQuery) -> None:
         """Check that the caller may write memories about the user.
@@ -123,7 +104,8 @@ class MemoryExtractor:
         Raises:
             PermissionDenied: it may not.
         """
-        query.scope.caller.check(Right.WRITE, self._file(query, MemoryKind.PROFILE))
+        files = ExtractFiles(self._engine, self._routes, query)
+        query.scope.caller.check(Right.WRITE, files.of(MemoryKind.PROFILE, query.time))
 
     async def answer(
         self,
@@ -141,164 +123,80 @@ class MemoryExtractor:
         Raises:
             InvalidField: a file cannot hold a memory.
         """
-        found = await self._proposed(query, deadline)
-        work = _Work(refused=list(found.refused))
-        for proposal in found.proposals:
-            self._place(query, proposal, work)
+        work = await self._read(query, deadline)
+        for number, proposal in enumerate(work.found.proposals):
+            if number in work.forgets.dropped:
+                work.refuse(proposal, DROPPED)
+            else:
+                self._place(proposal, work)
+        for ending in work.said.endings:
+            self._place_ending(ending, work)
+        if self._keeps_episodes and work.found.source is ExtractSource.RULES:
+            await self._place_turns(work, deadline)
 
-        def result() -> ExtractResult:
-            notes = dict.fromkeys(
-                note for _, one in work.memories if one.outcome for note in one.outcome.degraded
-            )
-            degraded = tuple(work.degraded | notes)
-            if found.failed:
-                failed = Degradation(DegradationReason.PLANNER, found.reason)
-                degraded = (failed, *degraded)
-            skipped = dict.fromkeys(note.skipped for note in work.notes if note.skipped)
-            reason = "; ".join((found.reason, *(f"a change is not noted: {s}" for s in skipped)))
-            if not self._may_note(query) and any(
-                one.outcome and one.outcome.did is Remembered.REPLACED for _, one in work.memories
-            ):
-                reason += "; changes are not noted: the caller may not write the journal"
-            return ExtractResult(
-                found.source, reason, tuple(work.memories), tuple(work.refused), degraded
-            )
+        def told(done: Committed) -> _T:
+            return reply(_result(work), self._revision(work, done))
 
-        if not work.memories:
-            return reply(result(), self._engine.snapshot.revision)
-        named = once(lambda done: reply(result(), done.revision))
-        while True:
+        named = once(told)
+        while not work.is_empty:
             try:
-                for _, one in work.memories:
-                    notes = await self._rememberer.compare(one, deadline)
-                    work.degraded.update(dict.fromkeys(notes))
+                await self._compare(work, deadline)
                 deadline.left()
-                done = await self._rememberer.written(self._rewrites(query, work), named)
+                done = await self._rememberer.written(_rewrites(work), named)
             except FileChanged:
                 continue
             except NoPlace as failed:
                 ((proposal, _),) = (pair for pair in work.memories if pair[1] is failed.memory)
                 work.memories.remove((proposal, failed.memory))
                 work.refuse(proposal, str(failed))
-                if not work.memories:
-                    return reply(result(), self._engine.snapshot.revision)
                 continue
             except _DryRun:
-                return reply(result(), self._engine.snapshot.revision)
-            return parse(done.reply) if done.reply else reply(result(), done.revision)
+                break
+            return parse(done.reply) if done.reply else told(done)
+        return reply(_result(work), self._engine.snapshot.revision)
 
-    async def _proposed(self, query: ExtractQuery, deadline: Deadline) -> Extracted:
-        """Return the proposals of the model whose evidence says them, or those of the rules."""
-
-        def said(messages: Sequence[SessionMessage], first: int) -> Awaitable[tuple[Proposal, ...]]:
-            return self._threads.prepare(deadline, statements.proposals, messages, first)
-
-        left = deadline.left()
-        known = await self._known(query, deadline) if self._extractor.has_model else ()
-        found = await self._extractor.propose(
-            query.session, query.first, known, None if left is None else left * _MODEL_SHARE, said
-        )
-        if found.source is not ExtractSource.MODEL:
-            return found
-        proposals, refused = [], []
-        messages = query.session.messages
-        check = evidence.Evidence(messages, query.first)
-        vectors: dict[int, F32 | None] = {}
-        for one in found.proposals:
-            why = await self._threads.prepare(deadline, check.refusal, one)
-            if not why and not await self._means(one, messages, vectors, deadline):
-                why = "its evidence means something else"
-            if why:
-                refused.append(Refusal(one.kind, one.text, one.evidence, why))
-            else:
-                proposals.append(one)
-        there = [
-            replace(one, evidence=tuple(i for i in one.evidence if i < len(messages)))
-            for one in (*refused, *found.refused)[:MAX_MEMORIES]
-        ]
-        return replace(found, proposals=tuple(proposals), refused=tuple(there))
-
-    async def _known(self, query: ExtractQuery, deadline: Deadline) -> tuple[Known, ...]:
-        """Return the present memories that the model is shown: those nearest to the messages."""
-        found: list[tuple[str, StoredEntry, MemoryKind]] = []
-        for kind in MemoryKind:
-            uri = self._file(query, kind)
-            if kind is MemoryKind.EVENTS or not query.scope.caller.may(Right.READ, uri):
-                continue
-            series, known = await self._rememberer.series(uri, deadline)
-            found += [
-                (at, one, kind)
-                for at, key in series.files
-                if query.scope.caller.may(Right.READ, at)
-                for one in (known[key].entries if key in known else ())
-                if one.ordinal and not is_earlier(one.section)
-            ]
-        if len(found) > _MOST_KNOWN:
-            said = "\n".join(message.content for message in query.session.messages[query.first :])[
-                -_ASKED_CHARS:
-            ]
-            vector = await self._vector(said, deadline)
-            found.sort(key=lambda one: _cosine(vector, one[1].vector), reverse=True)
-        return tuple(
-            Known(one.entry.id, kind, uri, entries.said(one.passage))
-            for uri, one, kind in found[:_MOST_KNOWN]
-        )
-
-    async def _vector(self, text: str, deadline: Deadline) -> F32 | None:
-        """Return the vector of a text; None if there is none."""
-        embedding = self._engine.embedding
-        if embedding.query_embedder is None or embedding.model not in evidence.MEANS:
-            return None
-        try:
-            return await embed_in_share(
-                self._threads, deadline, embedding.embed_document, text[:_ASKED_CHARS]
+    async def _read(self, query: ExtractQuery, deadline: Deadline) -> _Work:
+        """Read the messages by the rules, and ask for proposals."""
+        files = ExtractFiles(self._engine, self._routes, query)
+        messages, first = query.session.messages, query.first
+        at = statements.SaidAt(query.time, query.time_zone)
+        notes: dict[Degradation, None] = {}
+        requests = await self._threads.prepare(deadline, forget_requests.read, messages, first)
+        other = forget_requests.left(messages, requests)
+        said = await self._threads.prepare(deadline, statements.read, other, first, at)
+        if requests and forget_requests.are_all(messages, first):
+            reason = "the messages only ask to forget"
+            found = Extracted(ExtractSource.RULES, reason, said.proposals)
+        else:
+            found = await self._proposer.propose(query, said.proposals, files, notes, deadline)
+        if found.source is ExtractSource.MODEL:
+            dated = tuple(
+                replace(one, text=statements.dated(one.text, messages[max(one.evidence)], at))
+                for one in found.proposals
             )
-        except EmbedderFailed:
-            return None  # the words were compared, and the comparison with the file tells of it
+            found = replace(found, proposals=dated)
+        forgets = await self._threads.read(
+            deadline, decide, self._engine, query, requests, found.proposals
+        )
+        return _Work(
+            query, files, found, list(found.refused), said, degraded=notes, forgets=forgets
+        )
 
-    async def _means(
-        self,
-        proposal: Proposal,
-        messages: Sequence[SessionMessage],
-        vectors: dict[int, F32 | None],
-        deadline: Deadline,
-    ) -> bool:
-        """Return False if the meaning of a memory is far from that of its first few messages.
+    def _revision(self, work: _Work, done: Committed) -> int:
+        """Return the revision of the writes. A transaction that changes nothing has none."""
+        is_changed = (
+            any(one.outcome for one in work.changes)
+            or work.forgets.forgotten()
+            or any(one.written for one in work.episode)
+        )
+        return done.revision if is_changed else self._engine.snapshot.revision
 
-        `vectors` keeps the vectors of the messages.
-        """
-        vector = await self._vector(proposal.text, deadline)
-        if vector is None:
-            return True
-        least = evidence.MEANS[self._engine.embedding.model]
-        for i in proposal.evidence[:_COMPARED]:
-            if i not in vectors:
-                vectors[i] = await self._vector(messages[i].content, deadline)
-            other = vectors[i]
-            if other is None or product(vector, other) >= least:
-                return True
-        return False
-
-    def _may_replace(self, text: str) -> Callable[[bytes, bytes, str], bool]:
-        least = evidence.CONTRADICTS.get(self._engine.embedding.model)
-
-        def decide(new: bytes, old: bytes, said: str) -> bool:
-            if evidence.shares_words(text, said):
-                return True
-            if least is None or not new or len(new) != len(old):
-                return False
-            return product(np.frombuffer(new, "<f4"), np.frombuffer(old, "<f4")) >= least
-
-        return decide
-
-    def _place(self, query: ExtractQuery, proposal: Proposal, work: _Work) -> None:
+    def _place(self, proposal: Proposal, work: _Work) -> None:
         """Give a proposal its file, or refuse it."""
-        uri = self._file(query, proposal.kind)
-        if not query.scope.caller.may(Right.WRITE, uri):
-            work.refuse(proposal, f"the caller may not write {uri}")
-            return
-        if not self._can_be_file(uri):
-            work.refuse(proposal, f"{uri} cannot be a file in the tree as it is")
+        query, time = work.query, work.query.time_of(proposal.evidence)
+        uri = work.files.of(proposal.kind, time)
+        if reason := work.files.refusal(uri):
+            work.refuse(proposal, reason)
             return
         try:
             text = entries.check_short(proposal.text)
@@ -306,66 +204,114 @@ class MemoryExtractor:
         except InvalidField as error:
             work.refuse(proposal, f"the {error.field} {error.description}")
             return
-        title = places.title_of(uri)
         made = Changing(
             uri,
-            title,
+            places.title_of(uri),
             text,
             section,
-            query.time,
+            time,
             query.now,
             query.scope.caller,
             proposal.replaces,
-            self._may_replace(text),
         )
         work.memories.append((proposal, made))
 
-    def _file(self, query: ExtractQuery, kind: MemoryKind) -> str:
-        return self._file_of(query, TYPES[kind], of_agent=kind in OF_AGENT)
+    def _place_ending(self, ending: Ending, work: _Work) -> None:
+        """Give the end of a fact its file; without one it is told as not taken."""
+        query, time = work.query, work.query.time_of([ending.message])
+        uri = work.files.of(ending.kind, time)
+        if not work.files.refusal(uri):
+            title = places.title_of(uri)
+            work.endings.append(Ended(uri, title, ending, time, query.now, query.scope.caller))
 
-    def _file_of(self, query: ExtractQuery, memory_type: str, *, of_agent: bool = False) -> str:
-        snapshot = self._engine.snapshot
-        return places.file_for(
-            memory_type,
-            query.scope,
-            self._routes,
-            lambda uri: snapshot.find(uri) is not None,
-            lambda: places.day_of(query.time, query.time_zone),
-            of_agent=of_agent,
-        )
+    async def _place_turns(self, work: _Work, deadline: Deadline) -> None:
+        """Give the turns of the conversation their files, or leave them out with a reason."""
+        query, files = work.query, work.files
+        kept = remaining(query.session, query.first, work.forgets)
+        given = (kept, query.first, query.time, query.time_zone)
+        said = await self._threads.prepare(deadline, episodes.read, *given)
+        for day, turns in said.days():
+            uri = episodes.file_beside(files.journal_of(day), said.name)
+            if reason := files.refusal(uri):
+                work.reasons.append(f"turns are left out: {reason}")
+            else:
+                caller = query.scope.caller
+                work.episode.append(episodes.Recording(uri, day, turns, query.now, caller))
+        if said.left_out:
+            work.reasons.append(f"left out of the episode: {', '.join(said.left_out)}")
 
-    def _may_note(self, query: ExtractQuery) -> bool:
-        """Return True if the caller may write notes on changes into the journal."""
-        journal = self._file_of(query, places.JOURNAL)
-        return query.scope.caller.may(Right.WRITE, journal) and self._can_be_file(journal)
-
-    def _can_be_file(self, uri: str) -> bool:
-        """Return True unless a URI is a directory, or one above it is a file."""
-        snapshot = self._engine.snapshot
-        row, above = snapshot.find(uri), snapshot.find(uris.parent(uri))
-        return (row is None or is_file(row)) and (above is None or not is_file(above))
-
-    def _rewrites(self, query: ExtractQuery, work: _Work) -> list[tuple[str, Rewrite]]:
-        """Return the writes in their order; a dry run ends by undoing them."""
-        found: list[tuple[str, Rewrite]] = []
-        work.notes.clear()
-        journal, may_note = self._file_of(query, places.JOURNAL), self._may_note(query)
-        for _, one in work.memories:
-            found.append((one.uri, one))
-            if may_note and one.uri != journal:
-                title = places.title_of(journal)
-                note = Noting(journal, title, one, query.time, query.now, query.scope.caller)
-                work.notes.append(note)
-                found.append((journal, note))
-        if query.dry_run:
-            found.append((journal, _undo))
-        return found
+    async def _compare(self, work: _Work, deadline: Deadline) -> None:
+        """Compare each memory with its file, so that little is left to do in the transaction."""
+        for proposal, one in work.memories:
+            known = await self._rememberer.prepare(one, deadline)
+            if proposal.replaces:
+                one.may_replace = await self._proposer.replaced(
+                    proposal, one.title, known, work.degraded, deadline
+                )
+        for turns in work.episode:
+            series, known = await self._rememberer.series(turns.uri, deadline)
+            await self._threads.prepare(deadline, turns.compare, series, known)
 
 
-def _cosine(vector: F32 | None, other: bytes) -> float:
-    if vector is None or len(other) != vector.nbytes:
-        return -1.0
-    return product(vector, np.frombuffer(other, "<f4"))
+def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
+    """Return the writes in their order; a dry run ends by undoing them."""
+    found: list[tuple[str, Rewrite]] = []
+    work.notes.clear()
+    query = work.query
+    for one in work.changes:
+        found.append((one.uri, one))
+        journal = work.files.journal_at(one.time)
+        if one.uri != journal and not work.files.refusal(journal):
+            title = places.title_of(journal)
+            note = Noting(journal, title, one, one.time, query.now, query.scope.caller)
+            work.notes.append(note)
+            found.append((journal, note))
+    found += ((turns.uri, turns) for turns in work.episode)
+    found += work.forgets.rewrites()
+    if query.dry_run:
+        found.append((work.files.journal_at(query.time), _undo))
+    return found
+
+
+def _result(work: _Work) -> ExtractResult:
+    """Return the result for the reply."""
+    found, outcomes = work.found, [(one, one.outcome) for one in work.changes if one.outcome]
+    by_rules = found.source is ExtractSource.RULES
+    notes = dict.fromkeys(note for _, outcome in outcomes for note in outcome.degraded)
+    degraded = tuple(work.degraded | notes)
+    if found.failed:
+        degraded = (Degradation(DegradationReason.PLANNER, found.reason), *degraded)
+    skipped = dict.fromkeys(note.skipped for note in work.notes if note.skipped)
+    reasons = [found.reason, *(f"a change is not noted: {why}" for why in skipped)]
+    noted = (Remembered.REPLACED, Remembered.ENDED)
+    changed = [one.time for one, outcome in outcomes if outcome.did in noted]
+    if any(work.files.refusal(work.files.journal_at(time)) for time in changed):
+        reasons.append("changes are not noted: the caller may not write the journal")
+    reasons += work.reasons
+    reasons += (f"turns are left out: {one.skipped}" for one in work.episode if one.skipped)
+    return ExtractResult(
+        found.source,
+        "; ".join(reasons),
+        tuple(work.memories),
+        tuple(work.refused),
+        degraded,
+        tuple(work.episode),
+        work.forgets.forgotten(),
+        work.forgets.to_forget(work.memories, found.proposals),
+        tuple(one for one in work.endings if one.outcome),
+        (*work.said.untaken, *_without_end(work)) if by_rules else (),
+    )
+
+
+def _without_end(work: _Work) -> list[Untaken]:
+    """Return the sentences that end nothing that is known."""
+    done = {(one.ending.message, one.ending.sentence) for one in work.endings if one.outcome}
+    left = dict.fromkeys((one.message, one.sentence) for one in work.said.endings)
+    return [
+        Untaken(sentence, message, "nothing known ends with it")
+        for message, sentence in left
+        if (message, sentence) not in done
+    ]
 
 
 def _undo(_series: Series, _new_id: Callable[[], int]) -> Sequence[Rewritten]:

@@ -500,8 +500,8 @@ class PutRequest(_message.Message):
     PARTIAL_SUCCESS_FIELD_NUMBER: _builtins.int
     wait_for_vectors: _builtins.bool
     """Wait until the contexts are found by meaning too, within the deadline of the call. The write
-    itself holds even if the deadline passes. False: answer as soon as they are on disk and found by
-    their text.
+    itself holds even if the deadline passes; with partial_success the error counts the refused contexts
+    and names the first ones. False: answer as soon as they are on disk and found by their text.
     """
     partial_success: _builtins.bool
     """True: a context that is invalid, is missing despite its update_mask, or has another revision than

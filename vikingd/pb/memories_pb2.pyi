@@ -596,7 +596,7 @@ class RememberRequest(_message.Message):
     time_zone: _builtins.str
     """The time zone of the caller, for the day of a journal. Empty: UTC."""
     exact: _builtins.bool
-    """Compare wordings only, not their meaning: no embedding is made for the answer."""
+    """Reinforce a memory of an equal wording only, not one of equal words."""
     request_id: _builtins.str
     """A name for this call, up to 64 printable ASCII characters, such as a UUID. A call of one user (or of
     one key without a user) with the same name and the same fields counts once: its repetitions get the
@@ -662,18 +662,14 @@ class RememberResponse(_message.Message):
     reinforcement: _builtins.int
     """Its reinforcement counter now."""
     met: _builtins.str
-    """The wording of the entry that was reinforced. For a new entry: the nearest wording in its file that
-    may mean the same. Empty: none.
-    """
+    """The wording before, of the entry that was reinforced. Empty for a new entry."""
     similarity: _builtins.float
-    """The similarity to that wording. 1: equal except for case, punctuation and white space; else the
-    cosine.
-    """
+    """1 if the entry was reinforced, 0 for a new one."""
     revision: _builtins.int
     """The memory is visible from this revision on."""
     @_builtins.property
     def degraded(self) -> _containers.RepeatedCompositeFieldContainer[_retrieval_pb2.Degradation]:
-        """The failed or missing parts of the call, such as the comparison by meaning, each with its cause."""
+        """The failed or missing parts of the call, such as a wording that stays, each with its cause."""
 
     def __init__(
         self,
@@ -1118,7 +1114,7 @@ class EpisodeTurn(_message.Message):
     message: _builtins.int
     """The index of its message."""
     id: _builtins.int
-    """The id of the memory."""
+    """The id of the memory; 0 with dry_run."""
     def __init__(
         self,
         *,
@@ -1135,7 +1131,7 @@ Global___EpisodeTurn: _TypeAlias = EpisodeTurn  # noqa: Y015
 
 @_typing.final
 class Episode(_message.Message):
-    """The conversation itself, turn by turn."""
+    """The conversation itself, turn by turn: below the journal of each day it has one file of the session."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

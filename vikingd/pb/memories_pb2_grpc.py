@@ -82,7 +82,8 @@ class MemoriesServicer(object):
 
     def Extract(self, request, context):
         """Takes memories from a conversation and writes them, all or none, as Remember does. Each has
-        messages that say it; a proposal that its messages do not say is refused.
+        messages that say it; a proposal that its messages do not say is refused. If no model takes them,
+        the turns of the user and the assistant are memories too: see Episode.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

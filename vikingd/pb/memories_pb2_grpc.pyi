@@ -39,7 +39,8 @@ class MemoriesStub:
     """Writes one memory, or reinforces it if it was said before."""
     Extract: _grpc.UnaryUnaryMultiCallable[_memories_pb2.ExtractRequest, _memories_pb2.ExtractResponse]
     """Takes memories from a conversation and writes them, all or none, as Remember does. Each has
-    messages that say it; a proposal that its messages do not say is refused.
+    messages that say it; a proposal that its messages do not say is refused. If no model takes them,
+    the turns of the user and the assistant are memories too: see Episode.
     """
     Reinforce: _grpc.UnaryUnaryMultiCallable[_memories_pb2.ReinforceRequest, _memories_pb2.ReinforceResponse]
     """Reinforces memories."""
@@ -57,7 +58,8 @@ class MemoriesAsyncStub(MemoriesStub):
     """Writes one memory, or reinforces it if it was said before."""
     Extract: _aio.UnaryUnaryMultiCallable[_memories_pb2.ExtractRequest, _memories_pb2.ExtractResponse]  # type: ignore[assignment]
     """Takes memories from a conversation and writes them, all or none, as Remember does. Each has
-    messages that say it; a proposal that its messages do not say is refused.
+    messages that say it; a proposal that its messages do not say is refused. If no model takes them,
+    the turns of the user and the assistant are memories too: see Episode.
     """
     Reinforce: _aio.UnaryUnaryMultiCallable[_memories_pb2.ReinforceRequest, _memories_pb2.ReinforceResponse]  # type: ignore[assignment]
     """Reinforces memories."""
@@ -90,7 +92,8 @@ class MemoriesServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_memories_pb2.ExtractResponse, _abc.Awaitable[_memories_pb2.ExtractResponse]]:
         """Takes memories from a conversation and writes them, all or none, as Remember does. Each has
-        messages that say it; a proposal that its messages do not say is refused.
+        messages that say it; a proposal that its messages do not say is refused. If no model takes them,
+        the turns of the user and the assistant are memories too: see Episode.
         """
 
     @_abc_1.abstractmethod

@@ -210,9 +210,9 @@ class _DegradationReasonEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Deg
     DEGRADATION_REASON_READER: _DegradationReason.ValueType  # 6
     """The process is a reader: accesses are not counted."""
     DEGRADATION_REASON_NOT_CALIBRATED: _DegradationReason.ValueType  # 7
-    """The model has no known cosine threshold for texts with the same meaning: wordings were compared."""
+    """Not sent any more: since vectors do not tell that a memory is said again."""
     DEGRADATION_REASON_VECTORS_PENDING: _DegradationReason.ValueType  # 8
-    """Some entries have no vector yet: their wordings were compared."""
+    """Not sent any more, for the same reason."""
     DEGRADATION_REASON_WORDING_KEPT: _DegradationReason.ValueType  # 9
     """The older wording stays in the file, because it is no entry of a list."""
 
@@ -234,9 +234,9 @@ DEGRADATION_REASON_CONCURRENT_WRITE: DegradationReason.ValueType  # 5
 DEGRADATION_REASON_READER: DegradationReason.ValueType  # 6
 """The process is a reader: accesses are not counted."""
 DEGRADATION_REASON_NOT_CALIBRATED: DegradationReason.ValueType  # 7
-"""The model has no known cosine threshold for texts with the same meaning: wordings were compared."""
+"""Not sent any more: since vectors do not tell that a memory is said again."""
 DEGRADATION_REASON_VECTORS_PENDING: DegradationReason.ValueType  # 8
-"""Some entries have no vector yet: their wordings were compared."""
+"""Not sent any more, for the same reason."""
 DEGRADATION_REASON_WORDING_KEPT: DegradationReason.ValueType  # 9
 """The older wording stays in the file, because it is no entry of a list."""
 Global___DegradationReason: _TypeAlias = DegradationReason  # noqa: Y015

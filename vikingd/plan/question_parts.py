@@ -13,6 +13,7 @@ from itertools import chain, pairwise
 from typing import NamedTuple
 
 from vikingd.domain.find_query import FindQuery
+from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import CJK_CHARS, lazy
 from vikingd.index.lexicon.tokens import query_terms, terms
 
@@ -29,7 +30,9 @@ _CODE = re.compile(r"```|`[^`\n]*`|[{};]\s*$|\)\s*\{|==|=>|->|::|\w\(\)", re.MUL
 _QUOTED = lazy(
     r"\"[^\"\n]*\"|“[^”\n]*”|「[^」\n]*」|『[^』\n]*』|《[^》\n]*》|\([^()\n]*\)|（[^（）\n]*）"
 )
-_END = lazy(r"[.!?][\"'”’)\]]*\s+|[。！？；][”’』」）]*\s*|\n\s*")
+_END = lazy(r"；\s*|\n\s*")
+"""The ends of what is asked, besides those of sentences."""
+
 _ASKS = lazy(r"[?？][\"'”’』」)）\s]*\Z")
 _NEXT = lazy(
     r"\s*(?:(?:and\s+)?(?:also|additionally|in\s+addition|besides|plus|by\s+the\s+way|moreover"
@@ -151,6 +154,7 @@ def _sentences(text: str) -> Iterator[_Sentence]:
     """Yield the sentences of a request, and the questions that one sentence joins."""
     plain = _QUOTED.sub(lambda quoted: "·" * len(quoted[0]), text)
     ends = {found.end() for found in chain(_END.finditer(plain), _JOINT.finditer(plain))}
+    ends.update(sentence_ends(plain))
     joined = {found.end() for found in _JOINT.finditer(plain)}
     for start, end in pairwise(sorted({0, len(text), *ends})):
         part = plain[start:end]

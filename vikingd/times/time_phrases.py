@@ -11,7 +11,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 
+from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import lazy, normalized
 from vikingd.times import chinese_times, english_times
 from vikingd.times.calendar_spans import Calendar, Days, month_of, shifted
@@ -32,11 +34,7 @@ _TITLES = lazy(
     r"\"[^\"]{0,99}\"|“[^”]{0,99}”|‘[^’]{0,99}’(?!\w)|«[^»]{0,99}»|`[^`]{0,99}`"
     r"|《[^》]{0,99}》|〈[^〉]{0,99}〉|「[^」]{0,99}」|『[^』]{0,99}』"
 )
-# A full stop ends a sentence before a space, but not in a date or a title: Dec. 3, 26.11., Mr.
-_SENTENCES = lazy(
-    r"(?:[^.!?。！？\n]|[.!?](?=\w|[.!?]|\s*\d)|(?<=\d)\.(?=\s)|(?<=\b[md]r)\.|(?<=\bmrs)\.)+"
-    r"[.!?。！？]*"
-)
+_LINE_END = lazy(r"\n\s*")
 # A statement about what was said asks with the question after it.
 _ASKS = lazy(
     r"[?？]\W*$|[吗呢]\W*$"
@@ -128,11 +126,14 @@ _TOKENS = lazy(r"\w+")
 _RULES = (*_NUMERIC, *english_times.RULES, *chinese_times.RULES)
 
 
-def spans(question: str, now: datetime) -> tuple[Span, ...]:
+def spans(question: str, now: datetime, *, ahead: bool | None = None) -> tuple[Span, ...]:
     """Return the phrases of time in a question, in the order of the text.
 
     A date without a year, and a weekday alone, is the nearest one in the past, or to come where the
     sentence speaks of what is to come. A phrase outside the calendar is left out.
+
+    Args:
+        ahead: the text speaks of what is to come; None: its words decide.
     """
     plain = normalized(question).casefold()
     if plain.isascii():  # a look at its words is quicker than the pattern
@@ -145,8 +146,8 @@ def spans(question: str, now: datetime) -> tuple[Span, ...]:
     folded = _folded(question)
     cased = question not in (question.lower(), question.upper())
     found: list[Span] = []
-    for start, end in _asking(folded):
-        sentence = _Sentence(start, question[start:end], folded[start:end], cased)
+    for start, end in _asking(question, folded):
+        sentence = _Sentence(start, question[start:end], folded[start:end], cased, ahead)
         found += _joined(sentence, list(_phrases(sentence, now)), now.date())
     return tuple(found)
 
@@ -154,13 +155,16 @@ def spans(question: str, now: datetime) -> tuple[Span, ...]:
 class _Sentence:
     """A sentence of a question, as it is written and folded, and what is common to its phrases."""
 
-    def __init__(self, start: int, written: str, folded: str, cased: bool) -> None:
+    def __init__(
+        self, start: int, written: str, folded: str, cased: bool, ahead: bool | None
+    ) -> None:
         self.start = start  # in the question
         self.written = written
         self.folded = folded
         self.cased = cased  # Capitals tell names from other words.
         self.opening = len(folded) - len(folded.lstrip())
-        self.ahead = bool(_AHEAD.search(folded)) and not _BEHIND.search(folded)
+        will = bool(_AHEAD.search(folded)) and not _BEHIND.search(folded)
+        self.ahead = will if ahead is None else ahead
         self.usual = bool(_USUAL.search(folded))
         self.inborn = "先天" in folded
 
@@ -190,9 +194,11 @@ def _same_length(character: str) -> str:
     return folded if len(folded) == 1 else character
 
 
-def _asking(folded: str) -> list[tuple[int, int]]:
+def _asking(question: str, folded: str) -> list[tuple[int, int]]:
     """Return the places of the sentences that ask; of all sentences if none does."""
-    places = [match.span() for match in _SENTENCES.finditer(folded)]
+    written = _TITLES.sub(lambda match: "\0" * len(match[0]), question)  # Capitals tell ends.
+    lines = (found.end() for found in _LINE_END.finditer(folded))
+    places = list(pairwise(sorted({0, *lines, *sentence_ends(written)})))
     asking = [(start, end) for start, end in places if _ASKS.search(folded[start:end])]
     return asking or places
 

@@ -13,7 +13,7 @@ from vikingd.browse.line_search import find_lines
 from vikingd.browse.path_search import find_paths
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import ReplyBudget
-from vikingd.domain.errors import InvalidField
+from vikingd.domain.errors import DeadlinePassed, InvalidField
 from vikingd.domain.rights import Right
 from vikingd.engine import Engine
 from vikingd.pb import contexts_pb2
@@ -47,7 +47,12 @@ class ContextsService:
         done = await self._writes.result(store.put(prepared, partial=request.partial_success))
         revision = done.revision
         if request.wait_for_vectors:
-            embedded = await wait_for_vectors(self._engine, self._threads, done.text_ids, deadline)
+            try:
+                embedded = await wait_for_vectors(
+                    self._engine, self._threads, done.text_ids, deadline
+                )
+            except DeadlinePassed as late:
+                raise DeadlinePassed(f"{late}{common_messages.refusals_told(done)}") from None
             revision = max(revision, embedded)
         return common_messages.put_response(done, revision)
 

@@ -9,10 +9,11 @@ from vikingd.domain.answers import Stage
 from vikingd.domain.store_changes import Committed
 from vikingd.engine import Engine
 from vikingd.memory.model import RecallResult
+from vikingd.memory_calls.extract_calls import ExtractResult
 from vikingd.memory_calls.forget import Forgetter
-from vikingd.memory_calls.memory_extractor import ExtractResult, MemoryExtractor
+from vikingd.memory_calls.memory_extractor import MemoryExtractor
 from vikingd.memory_calls.recaller import Recaller
-from vikingd.memory_calls.rememberer import RememberCall, Rememberer
+from vikingd.memory_calls.rememberer import Rememberer
 from vikingd.models.extract.extractor import Extractor
 from vikingd.pb import memories_pb2
 from vikingd.telemetry.metrics import Metrics
@@ -46,9 +47,14 @@ class MemoriesService:
         self._writes = FutureBridge()
         vectors = QueryVectors(engine, threads)
         self._recaller = Recaller(engine, vectors, self._routes, most_bytes)
-        self._rememberer = Rememberer(engine, threads, defaults.same_meaning)
+        self._rememberer = Rememberer(engine, threads)
         self._extractor = MemoryExtractor(
-            engine, threads, self._routes, self._rememberer, extractor
+            engine,
+            threads,
+            self._routes,
+            self._rememberer,
+            extractor,
+            episodes=defaults.episodes,
         )
         self._forgetter = Forgetter(engine, messages.salience_of(defaults))
 
@@ -77,16 +83,20 @@ class MemoriesService:
         else:
             remembered = messages.remembering(*given)
         self._engine.check_writable()
-        call = RememberCall(remembered, request.exact, names_file=bool(request.uri))
 
         def reply(done: Committed) -> memories_pb2.RememberResponse | None:
             if remembered.outcome is None:
                 return None
-            return messages.remember_response(remembered.outcome, done.revision, call.degraded)
+            return messages.remember_response(remembered.outcome, done.revision)
 
         once = messages.once(request, reply, deadline.caller)
         return await self._rememberer.answer(
-            call, once, deadline, reply, memories_pb2.RememberResponse.FromString
+            remembered,
+            once,
+            deadline,
+            reply,
+            memories_pb2.RememberResponse.FromString,
+            names_file=bool(request.uri),
         )
 
     async def Extract(

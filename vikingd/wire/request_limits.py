@@ -142,6 +142,7 @@ TABLE: Final[Mapping[str, Most]] = {
     "RetrieveRequest.include": _CHOICES,
     "RetrieveRequest.optional_clauses": Most(MAX_CLAUSES, _UTF8 * MAX_PATH),
     "SearchRequest.context_types": _CHOICES,
+    "SearchSession.id": _NAME,
     "SearchSession.messages": Most(MAX_MESSAGES),
     "SearchSession.summary": _MESSAGE_ALONE,
     "SessionMessage.content": _MESSAGE_ALONE,

@@ -182,7 +182,8 @@ class Rule:
         if self.name == "Remember" and reply is not None:
             found = [reply.uri]
         if self.name == "Extract" and reply is not None:
-            found = list(dict.fromkeys(memory.uri for memory in reply.memories))
+            turns = [reply.episode.uri] if reply.episode.turns else []
+            found = list(dict.fromkeys([*(memory.uri for memory in reply.memories), *turns]))
         if self.is_of_access:
             found += [getattr(request, name) for name in self._named]
             found += [reply.key.id] if self.name == "CreateKey" and reply is not None else []

@@ -110,15 +110,15 @@ class ContextReads(DatabaseReads):
                     found[uri, ordinal] = (section, start, end, text)
         return found
 
-    def files_between(self, low: str, high: str) -> list[str]:
-        """Return the URIs of the files in [low, high], in descending order."""
+    def files_between(self, low: str, high: str) -> list[tuple[str, int]]:
+        """Return the URIs of the files in [low, high] with their times, in descending order."""
         with self._snapshot() as db:
             rows = db.execute(
-                "SELECT uri FROM contexts WHERE tenant = 'default' AND uri >= ? AND uri <= ? "
+                "SELECT uri, time FROM contexts WHERE tenant = 'default' AND uri >= ? AND uri <= ? "
                 "AND is_directory = 0 ORDER BY uri DESC",
                 (low, high),
             )
-            return [uri for (uri,) in rows]
+            return [(uri, time) for uri, time in rows]
 
     def children(
         self,

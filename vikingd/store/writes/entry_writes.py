@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from vikingd.domain.checksums import ENTRY, checksum
-from vikingd.domain.contexts import ContextType, Draft, Entry, Prepared
+from vikingd.domain.contexts import ContextType, Draft, Entry, Prepared, Text
 from vikingd.domain.store_changes import Upsert
 from vikingd.domain.text import without_layout
 from vikingd.domain.uri import context_type
@@ -118,10 +118,13 @@ def _assign(
         for low, high in stored.spans[1:]
     }
     taken = {entry.id for entry in context.entries.values()}
-    loose: dict[str, list[Entry]] = defaultdict(list)  # by their text
+    # By their first passage, and whole: another version may have cut a long memory elsewhere.
+    loose: dict[str, deque[Entry]] = defaultdict(deque)
     for stored in before:
-        if stored.ordinal not in staying and stored.entry.id not in taken:
-            loose[without_layout(stored.head)].append(stored.entry)
+        if stored.ordinal not in staying:
+            for said in {stored.head, stored.passage}:
+                loose[without_layout(said)].append(stored.entry)
+    whole = _long_memories(context)
     ended: list[int] = []
     written: list[tuple[int, Entry]] = []
     memories = [text for text in upsert.texts if text.ordinal or len(upsert.texts) == 1]
@@ -139,14 +142,30 @@ def _assign(
             ended.append(text.text_id)
         continues = text.ordinal in continuing and given is None
         if known is None and not (continues and without_layout(passage) in rests):
-            of_text = loose[without_layout(passage)]
-            known = of_text.pop(0) if of_text else None
+            for said in (passage, whole.get(text.ordinal, "")):
+                of_text = loose[without_layout(said)]
+                while known is None and of_text:
+                    one = of_text.popleft()
+                    known = None if one.id in taken else one
+            taken |= {known.id} if known else set()
         if known is None and continues:
             written.append((text.text_id, Entry.of_rest(text.text_id, *times)))
             continue
         written.append((text.text_id, _merge(given, known, *times)))
     # The rest of `stored_at` is the abstract of a file that has passages now.
     return ended + [staying[ordinal].text_id for ordinal in stored_at], written
+
+
+def _long_memories(context: Prepared) -> dict[int, str]:
+    """Return the memories of several passages, by the ordinal of the first one."""
+    whole: dict[int, str] = {}
+    first: Text | None = None
+    for text in context.texts:
+        if not text.continues:
+            first = text
+        elif first is not None:
+            whole[first.ordinal] = context.draft.content[first.start : text.end]
+    return whole
 
 
 def are_known(given: Mapping[int, Entry], stored: Sequence[StoredEntry]) -> bool:

@@ -21,6 +21,7 @@ from vikingd.wire.status_errors import shown
 
 _NOT_TOLD = "the embedder has a fault, which an operator sees"
 
+_TOLD = 10  # refused contexts in an error
 PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
 
 
@@ -109,6 +110,15 @@ def put_response(done: Committed, revision: int) -> contexts_pb2.PutResponse:
         field, message = shown(one.field), shown(one.message)
         reply.refusals.add(index=one.index, reason=one.reason, field=field, message=message)
     return reply
+
+
+def refusals_told(done: Committed) -> str:
+    """Return the first refused contexts of a Put for an error, which has no reply; "" for none."""
+    reasons = "; ".join(
+        f"contexts[{one.index}]{'.' if one.field else ''}{one.field}: {one.message}"
+        for one in done.refusals[:_TOLD]
+    )
+    return f"; {len(done.refusals):,} contexts were refused: {reasons}" if reasons else ""
 
 
 class Page:

@@ -8,8 +8,8 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.extract import MAX_MEMORIES
 from vikingd.domain.rights import Caller
 from vikingd.memory import places
-from vikingd.memory.model import Remembered
-from vikingd.memory_calls.memory_extractor import ExtractQuery, ExtractResult
+from vikingd.memory.model import EARLIER, Remembered
+from vikingd.memory_calls.extract_calls import ExtractQuery, ExtractResult
 from vikingd.pb import memories_pb2
 from vikingd.wire.messages import decode
 from vikingd.wire.messages import memory_messages as memories
@@ -35,6 +35,12 @@ def query_of(request: memories_pb2.ExtractRequest, caller: Caller) -> ExtractQue
     said = now if given is None else given
     zone = memories.time_zone(request.time_zone)
     places.day_of(said, zone)  # each memory may go to the journal of its day
+    for i, message in enumerate(session.messages):
+        if message.time is not None:
+            try:
+                places.day_of(message.time, zone)
+            except InvalidField as error:
+                raise error.below(f"session.messages[{i}]") from None
     scope = memories.one_scope(request.scope, caller)
     return ExtractQuery(session, request.first, scope, said, zone, now, request.dry_run)
 
@@ -65,6 +71,23 @@ def response_of(
             uri=outcome.uri,
             met=outcome.met,
         )
+    for end in result.ended:
+        assert end.outcome is not None
+        reply.memories.add(
+            kind=memories_pb2.MemoryKind.ValueType(end.ending.kind),
+            text=end.text,
+            section=EARLIER,
+            evidence=[end.ending.message],
+            outcome=memories_pb2.RememberOutcome.REMEMBER_OUTCOME_ENDED,
+            id=end.outcome.entry.id,
+            uri=end.outcome.uri,
+            met=end.outcome.met,
+        )
+    for untaken in result.not_taken[:MAX_MEMORIES]:
+        reply.not_taken.add(
+            text=untaken.sentence[:_SHOWN], message=untaken.message, reason=untaken.reason
+        )
+    reply.not_taken_left_out = max(len(result.not_taken) - MAX_MEMORIES, 0)
     for refusal in result.refused[:MAX_MEMORIES]:
         reply.refused.add(
             kind=memories_pb2.MemoryKind.ValueType(refusal.kind or 0),
@@ -72,4 +95,19 @@ def response_of(
             evidence=refusal.evidence,
             reason=refusal.reason,
         )
+    for recording in result.episode:
+        reply.episode.uri = reply.episode.uri or recording.uri
+        for message, id_ in recording.written:
+            reply.episode.turns.add(message=message, id=0 if dry_run else id_)
+    reply.forgotten.extend(map(memories.memory_message, result.forgotten))
+    for one in result.to_forget[:MAX_MEMORIES]:
+        doubt = reply.to_forget.add(
+            request=one.request.sentence[:_SHOWN],
+            message=one.request.message,
+            reason=one.reason,
+        )
+        for memory in one.memories:
+            found = memories.memory_message(memory)
+            found.id = 0 if found.id in new else found.id
+            doubt.memories.append(found)
     return reply

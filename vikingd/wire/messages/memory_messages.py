@@ -16,7 +16,7 @@ from vikingd.config_sections import Recall as Defaults
 from vikingd.context import tokenizers
 from vikingd.domain import pace
 from vikingd.domain import uri as uris
-from vikingd.domain.answers import MESSAGE_BYTES, Degraded, ReplyBudget, Stage
+from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.prompt import RecallPath
@@ -96,7 +96,7 @@ def recall_query(
 def recall_response(result: RecallResult, stages: Sequence[Stage]) -> memories_pb2.RecallResponse:
     """Return the reply."""
     reply = memories_pb2.RecallResponse(
-        results=[_memory(memory) for memory in result.memories],
+        results=[memory_message(memory) for memory in result.memories],
         total_tokens=result.total_tokens,
         budget_remaining=result.budget - result.total_tokens,
         path=memories_pb2.RecallPath.ValueType(result.path or 0),
@@ -140,12 +140,11 @@ def remembering(
         uri = file_of(kind, scope, engine, routes, lambda: places.day_of(said, zone))
     caller.check(Right.WRITE, uri)
     pinned = request.pinned if request.HasField("pinned") else None
-    return Remembering(uri, places.title_of(uri), text, section, said, now, caller, pinned)
+    title, exact = places.title_of(uri), request.exact
+    return Remembering(uri, title, text, section, said, now, caller, pinned, exact=exact)
 
 
-def remember_response(
-    outcome: Outcome, revision: int, degraded: Degraded
-) -> memories_pb2.RememberResponse:
+def remember_response(outcome: Outcome, revision: int) -> memories_pb2.RememberResponse:
     """Return the reply."""
     return memories_pb2.RememberResponse(
         outcome=memories_pb2.RememberOutcome.ValueType(outcome.did),
@@ -153,9 +152,9 @@ def remember_response(
         uri=outcome.uri,
         reinforcement=outcome.entry.reinforcement,
         met=outcome.met,
-        similarity=outcome.similarity,
+        similarity=float(bool(outcome.met)),
         revision=revision,
-        degraded=encode_degraded((*degraded, *outcome.degraded)),
+        degraded=encode_degraded(outcome.degraded),
     )
 
 
@@ -233,14 +232,14 @@ def forget_response(choice: Chosen, revision: int, most_bytes: int) -> memories_
     reply, budget = memories_pb2.ForgetResponse(revision=revision), ReplyBudget(most_bytes)
     for memory in choice.memories:
         pace.step()
-        message = _memory(memory)
+        message = memory_message(memory)
         if not budget.take(MESSAGE_BYTES + message.ByteSize()):
             reply.left_out = len(choice.memories) - len(reply.forgotten)
             break
         reply.forgotten.append(message)
     for one in choice.spared:
         pace.step()
-        spared = memories_pb2.SparedMemory(memory=_memory(one.memory), reason=one.reason)
+        spared = memories_pb2.SparedMemory(memory=memory_message(one.memory), reason=one.reason)
         if not budget.take(MESSAGE_BYTES + spared.ByteSize()):
             reply.spared_left_out = len(choice.spared) - len(reply.spared)
             break
@@ -316,7 +315,8 @@ def file_of(
     )
 
 
-def _memory(memory: Memory) -> memories_pb2.Memory:
+def memory_message(memory: Memory) -> memories_pb2.Memory:
+    """Return a memory of a reply."""
     entry = memory.entry
     message = memories_pb2.Memory(
         id=entry.id,

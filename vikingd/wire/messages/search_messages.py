@@ -10,7 +10,7 @@ from vikingd.answer.search_answer import SearchHits
 from vikingd.domain import pace
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of, too_large
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.search_query import SearchQuery, SearchSession, SessionMessage
+from vikingd.domain.search_query import SESSION_ID, SearchQuery, SearchSession, SessionMessage
 from vikingd.pb import retrieval_pb2
 from vikingd.wire.messages import common_messages, decode, find_reply
 from vikingd.wire.messages.encoded_results import Encoded, EncodedResults
@@ -144,7 +144,19 @@ def session_of(session: retrieval_pb2.SearchSession) -> SearchSession:
             )
         if not message.content.strip():
             raise InvalidField(f"session.messages[{i}].content", "is empty")
+    if session.id and not SESSION_ID.fullmatch(session.id):
+        raise InvalidField(
+            "session.id", f'is {session.id[:64]!r}, not 1 to 64 letters, digits, "-" and "_"'
+        )
     return SearchSession(
         session.summary,
-        tuple(SessionMessage(message.role, message.content) for message in session.messages),
+        tuple(
+            SessionMessage(
+                message.role,
+                message.content,
+                decode.given(message, "time", decode.microseconds, f"session.messages[{i}]."),
+            )
+            for i, message in enumerate(session.messages)
+        ),
+        session.id,
     )

@@ -1,0 +1,161 @@
+"""Requests to forget, read from the user's own words, in English and Chinese.
+
+A request is an order to the agent: "forget that I live in Lyon", 把我的地址忘了吧. These are none:
+quotations and pasted texts, the forgetting of people ("I forgot my keys", 我忘了带钥匙), "don't
+forget", hypotheses, questions about the agent, and "forget it" for a task. Each sentence is read by
+itself. A request that is only likely is not `sure`, so that it never deletes anything.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from types import ModuleType
+
+from vikingd.domain import pace
+from vikingd.domain.extract import ForgetRequest, Meant
+from vikingd.domain.search_query import SessionMessage
+from vikingd.domain.sentences import sentences as cut
+from vikingd.domain.text import CJK_CHARS, lazy
+from vikingd.memory import chinese_requests, english_requests
+from vikingd.memory.own_words import LEFT_OUT, parts
+
+MAX_READ = 8_000
+"""Characters of a message that are read."""
+
+MAX_SENTENCE = 400
+"""Characters of a sentence that is read."""
+
+MAX_REQUESTS = 32
+"""Requests of one call, the newest ones."""
+
+_HAN = lazy(f"[{CJK_CHARS}]")
+_QUESTION = lazy(r"^[^,，;；]*[?？]\W*$|^[^,，;；]*[吗嗎呢]\W*$")
+_FILLER = lazy(
+    r"(?:\W|\b(?:ok|okay|hm+|no|wait|oh|sorry|yes|well|actually|thanks)\b|[嗯哦啊等不对]){0,8}",
+    re.IGNORECASE,
+)
+# From such a sentence on, a request may be a part of the text that is written.
+_COMPOSES = lazy(
+    r"\b(?:write|draft|compose|translate|proofread|rephrase|rewrite|reply|"
+    r"answer)\b.*\b(?:e-?mails?|mails?|"
+    r"letters?|messages?|reply|texts?|posts?|poems?|stor(?:y|ies)|songs?|lyrics|sentences?|"
+    r"reviews?|scripts?|"
+    r"dialogues?|prompts?)\b|写一?[封个篇首段条]|翻译|润色|改写|回复|草拟|造句",
+    re.IGNORECASE,
+)
+_FIRST_PERSON = lazy(r"\b(?:i|i'm|im|i've|my|mine|me|we|our)\b|我", re.IGNORECASE)
+
+
+def read(messages: Sequence[SessionMessage], first: int) -> tuple[ForgetRequest, ...]:
+    """Return the requests to forget in the user's messages of messages[first:], in order."""
+    found: list[ForgetRequest] = []
+    for index in range(first, len(messages)):
+        pace.step()
+        if messages[index].role == "user":
+            found += _of_message(messages[index].content, index)
+    return tuple(found[-MAX_REQUESTS:])
+
+
+def before(messages: Sequence[SessionMessage], request: ForgetRequest) -> tuple[str, ...]:
+    """Return the statements that "forget that" may mean, in order.
+
+    They are the text before it in its sentence, else the sentence before it in its message, else
+    those of the user's message before it.
+    """
+    own = sentences(messages[request.message].content)
+    at = own.index(request.sentence) if request.sentence in own else 0
+    last = _last(request.sentence)
+    if last is not None and _may_state(last[1]):
+        return (last[1],)
+    while at and (_is_request(own[at - 1]) or _FILLER.fullmatch(own[at - 1])):
+        at -= 1
+    if at:
+        return (own[at - 1],) if _may_state(own[at - 1]) else ()
+    if request.sure:
+        for index in range(request.message - 1, -1, -1):
+            if messages[index].role == "user":
+                return tuple(one for one in sentences(messages[index].content) if _may_state(one))
+    return ()
+
+
+def are_all(messages: Sequence[SessionMessage], first: int) -> bool:
+    """Return True if messages[first:] are of the user and say nothing but requests to forget."""
+    own = [sentences(one.content) for one in messages[first:] if one.role == "user"]
+    said = [sentence for of_one in own for sentence in of_one if re.search(r"\w", sentence)]
+    return len(own) == len(messages) - first and bool(said) and all(map(_is_request, said))
+
+
+def sentences(content: str) -> list[str]:
+    """Return the sentences of a user's own words."""
+    own = "".join(p.text if p.is_own else LEFT_OUT for p in parts(content[:MAX_READ]))
+    return [one for line in own.replace("’", "'").splitlines() for one in cut(line)]
+
+
+def left(
+    messages: Sequence[SessionMessage], requests: Sequence[ForgetRequest]
+) -> tuple[SessionMessage, ...]:
+    """Return the messages without the sentences of requests."""
+    found = list(messages)
+    for request in requests:
+        message, asked = found[request.message], plain(request.sentence)
+        content = without(message.content, partial(_is_plain, asked))
+        found[request.message] = replace(message, content=content)
+    return tuple(found)
+
+
+def without(content: str, goes: Callable[[str], bool]) -> str:
+    """Return a message without the sentences that go; "" if no word is left."""
+    lines = []
+    for line in content.splitlines():
+        kept = [one for one in cut(line) if not goes(one)]
+        lines.append(line if len(kept) == len(cut(line)) else " ".join(kept))
+    text = "\n".join(lines)
+    return text if re.search(r"\w", text) else ""
+
+
+def plain(sentence: str) -> str:
+    """Return the form in which sentences are compared: words in lower case."""
+    return re.sub(r"[\W_]+", " ", sentence).casefold().strip()
+
+
+def _is_plain(form: str, sentence: str) -> bool:
+    return plain(sentence) == form
+
+
+def _of_message(content: str, index: int) -> Iterator[ForgetRequest]:
+    own, composes = sentences(content), False
+    for at, sentence in enumerate(own):
+        if len(sentence) > MAX_SENTENCE or LEFT_OUT in sentence:
+            continue
+        if _COMPOSES.search(sentence):
+            composes = True
+            continue
+        if last := _last(sentence):
+            if not (at and _is_request(own[at - 1])):  # else it says that request again
+                yield ForgetRequest("", sentence, index, Meant.BEFORE, sure=last[0])
+        elif asked := _forms(sentence).request(sentence):
+            is_sure = asked.is_sure and not composes
+            yield ForgetRequest(asked.topic, sentence, index, asked.meant, sure=is_sure)
+
+
+def _forms(sentence: str) -> ModuleType:
+    return chinese_requests if _HAN.search(sentence) else english_requests
+
+
+def _last(sentence: str) -> tuple[bool, str] | None:
+    found: tuple[bool, str] | None = _forms(sentence).before(sentence)
+    return found
+
+
+def _is_request(sentence: str) -> bool:
+    return _last(sentence) is not None or _forms(sentence).request(sentence) is not None
+
+
+def _may_state(sentence: str) -> bool:
+    """Return True for a sentence that may say something of the user."""
+    return bool(_FIRST_PERSON.search(sentence)) and not (
+        _QUESTION.search(sentence) or _is_request(sentence) or LEFT_OUT in sentence
+    )

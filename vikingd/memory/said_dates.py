@@ -1,0 +1,176 @@
+"""Phrases of time in what was said, as dates: "next Tuesday" becomes "on Tuesday, 2026-12-01".
+
+A phrase is relative to the time at which it was said, so a note with it is false a week later.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from itertools import pairwise
+
+from vikingd.domain.sentences import sentence_ends
+from vikingd.domain.text import lazy
+from vikingd.memory.forms import DATE
+from vikingd.memory.third_person import HAN
+from vikingd.times.time_phrases import Span, spans
+
+_MARKS = "".join(chr(0xE000 + i) for i in range(16))
+_MARKED = lazy(
+    rf"(?:\b(?P<before>on|in|at|by|from|until|since|for|over|during) )?(?P<mark>{DATE})",
+    re.IGNORECASE,
+)
+_PAST = lazy(
+    r"(?!need\b|bed\b|red\b|wed\b|med\b)\b\w{2,}ed\b|\b(?:ran|met|won|bought|sold|lost|gave|got|quit|began|broke"
+    r"|went|came|took|made|wrote|left|grew|became|was|had)\b|[了过]",
+    re.IGNORECASE,
+)
+_WEEKDAY = lazy(
+    r"(?:on )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:周|星期|礼拜)[一二三四五六日天]",
+    re.IGNORECASE,
+)
+_WEEKS_LATER = lazy(r"in (?!the\b).*\bweeks?|.*(?:周|星期|礼拜)(?:以后|之后|后)", re.IGNORECASE)
+_PART = lazy(r"\b(?:morning|afternoon|evening)\b|早上|上午|中午|下午|傍晚|晚上|晚", re.IGNORECASE)
+_UNDATED = lazy(r".['’]s\b|(?<=minute)s|(?<=hour)s|[钟时]")
+_MONTH_WORDS = lazy(
+    r"\d[-/.]\d|\d[年月]|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE
+)
+_RELATIVE = lazy(
+    r"\b(?:next|last|this|ago|in|today|week|month|days?|years?)\b|day\b|[上下这本去明今后前]|[天周]",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Marked:
+    """A clause with a character for each phrase of time, see `forms.DATE`.
+
+    Attributes:
+        plain: the clause with these characters.
+        phrases: the phrases by number.
+        today: the day on which it was said.
+    """
+
+    plain: str
+    phrases: tuple[Span, ...]
+    today: date
+
+    def are_past(self, text: str) -> bool:
+        """Return True if all days of a part of the clause have begun."""
+        return all(one.first <= self.today for mark, one in self._of(text) if mark)
+
+    def shown(self, text: str) -> str:
+        """Return a part of the clause with a date for each phrase that is relative."""
+        if not self.phrases:
+            return text
+        write = self._chinese if HAN.search(text) else self._english
+        return _MARKED.sub(write, text)
+
+    def raw(self, text: str) -> str:
+        """Return a part of the clause as it was said."""
+        return re.sub(DATE, lambda found: self.phrases[_MARKS.index(found[0])].words, text)
+
+    def _of(self, text: str) -> list[tuple[str, Span]]:
+        return [(mark, self.phrases[_MARKS.index(mark)]) for mark in re.findall(DATE, text)]
+
+    def _english(self, found: re.Match[str]) -> str:
+        span = self.phrases[_MARKS.index(found["mark"])]
+        before = (found["before"] or "").lower()
+        if _is_date(span.words):
+            year = "" if re.search(r"\d{4}", span.words) else f" {span.first.year}"
+            return f"{before} {span.words.rstrip('.')}{year}".strip()
+        first, last = span.first, span.last
+        if first == last:
+            lead = before if before in ("by", "until", "since", "from") else "on"
+            part = _PART.search(span.words)
+            return f"{lead} {first:%A}, {first}" + (f" in the {part[0].lower()}" if part else "")
+        if _is_month(first, last):
+            return f"{before or 'in'} {first:%B} {first.year}"
+        if _is_year(first, last):
+            return f"{before or 'in'} {first.year}"
+        return f"from {first} to {last}"
+
+    def _chinese(self, found: re.Match[str]) -> str:
+        span = self.phrases[_MARKS.index(found["mark"])]
+        first, last = span.first, span.last
+        before = found["before"] or ""
+        if first == last:
+            day = f"{first.year}年{first.month}月{first.day}日"
+            if not _is_date(span.words):
+                day += f"（周{'一二三四五六日'[first.weekday()]}）"
+            part = _PART.search(span.words)
+            return before + day + (part[0] + "上" * (part[0] == "晚") if part else "")
+        if _is_month(first, last):
+            return f"{before}{first.year}年{first.month}月"
+        if _is_year(first, last):
+            return f"{before}{first.year}年"
+        return f"{before}{first.year}年{first.month}月{first.day}日至{last.month}月{last.day}日"
+
+
+def marked(clause: str, now: datetime, *, weekdays: bool = True) -> Marked:
+    """Return a clause, said now, with its phrases of time marked.
+
+    Args:
+        weekdays: mark a weekday without a week, too, which may be a day of each week.
+    """
+    found = spans(clause, now, ahead=_PAST.search(clause) is None)[: len(_MARKS)]
+    if not weekdays:
+        found = tuple(one for one in found if not _WEEKDAY.fullmatch(one.words))
+    found = tuple(_exact(one, now.date()) for one in found)
+    pieces, at = [], 0
+    for mark, span in zip(_MARKS, found, strict=False):
+        pieces += [clause[at : span.start], mark]
+        at = span.end
+    return Marked("".join([*pieces, clause[at:]]), tuple(found), now.date())
+
+
+def with_dates(text: str, now: datetime) -> str:
+    """Return a text, said now, with the date behind each phrase: "last night [2026-11-06]"."""
+    pieces, at = list[str](), 0
+    for start, end in pairwise([0, *sentence_ends(text)]):
+        for span in marked(text[start:end], now, weekdays=False).phrases:
+            if not _is_date(span.words) and not _UNDATED.match(text, start + span.end - 1):
+                space = "" if HAN.match(text, start + span.end - 1) else " "
+                pieces += [text[at : start + span.end], f"{space}[{_days(span)}]"]
+                at = start + span.end
+    return "".join([*pieces, text[at:]])
+
+
+def _days(span: Span) -> str:
+    first, last = span.first, span.last
+    if first == last:
+        return f"{first}"
+    if _is_month(first, last):
+        return f"{first:%Y-%m}"
+    return f"{first:%Y}" if _is_year(first, last) else f"{first} to {last}"
+
+
+def _exact(span: Span, today: date) -> Span:
+    """Return the day "in two weeks", which in a question is a week."""
+    if (span.last - span.first).days != 6 or not _WEEKS_LATER.fullmatch(span.words):
+        return span
+    day = span.first + timedelta(days=today.weekday())
+    return replace(span, first=day, last=day)
+
+
+def _is_date(words: str) -> bool:
+    """Return True if the words name a day or a month of the calendar, such as 3 July."""
+    return _MONTH_WORDS.search(words) is not None and not _RELATIVE.search(words)
+
+
+def _is_month(first: date, last: date) -> bool:
+    return (
+        first.day == 1
+        and (last + timedelta(days=1)).day == 1
+        and (first.year, first.month) == (last.year, last.month)
+    )
+
+
+def _is_year(first: date, last: date) -> bool:
+    return (first.month, first.day, last.month, last.day) == (
+        1,
+        1,
+        12,
+        31,
+    ) and first.year == last.year

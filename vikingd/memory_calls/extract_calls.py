@@ -1,0 +1,128 @@
+"""The query and the result of Extract, and the files that its memories go to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from viking_kernels.arrays import is_file
+
+from vikingd.domain import uri as uris
+from vikingd.domain.answers import Degraded
+from vikingd.domain.extract import (
+    OF_AGENT,
+    ExtractSource,
+    ForgetRequest,
+    MemoryKind,
+    Proposal,
+    Refusal,
+    Untaken,
+)
+from vikingd.domain.rights import Right
+from vikingd.domain.search_query import SearchSession
+from vikingd.engine import Engine
+from vikingd.memory import places
+from vikingd.memory.change import Changing, Ended
+from vikingd.memory.episodes import Recording
+from vikingd.memory.model import Memory, MemoryScope
+from vikingd.memory.routes import Routes
+
+TYPES = {kind: kind.name.lower() for kind in MemoryKind} | {MemoryKind.EVENTS: places.JOURNAL}
+"""The types of memories by kind, see Remember."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractQuery:
+    """A checked extraction; ExtractRequest in the proto documents each field.
+
+    `time` and `now` are in microseconds.
+    """
+
+    session: SearchSession
+    first: int
+    scope: MemoryScope
+    time: int
+    time_zone: str
+    now: int
+    dry_run: bool
+
+    def time_of(self, messages: Iterable[int]) -> int:
+        """Return the time at which the last of some messages was said."""
+        all_of = self.session.messages
+        times = [all_of[i].time for i in messages if i < len(all_of)]
+        return max((time for time in times if time is not None), default=self.time)
+
+
+@dataclass(frozen=True, slots=True)
+class ToForget:
+    """A request to forget that is in doubt, with the memories that it may mean and the reason."""
+
+    request: ForgetRequest
+    memories: tuple[Memory, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExtractResult:
+    """The memories of a conversation with their outcomes, and the refused proposals.
+
+    `episode` has the turns by their files, in order. `ended` has the facts that ended, and
+    `not_taken` the sentences of the user that became no memory.
+    """
+
+    source: ExtractSource
+    reason: str
+    memories: tuple[tuple[Proposal, Changing], ...]
+    refused: tuple[Refusal, ...]
+    degraded: Degraded
+    episode: tuple[Recording, ...] = ()
+    forgotten: tuple[Memory, ...] = ()
+    to_forget: tuple[ToForget, ...] = ()
+    ended: tuple[Ended, ...] = ()
+    not_taken: tuple[Untaken, ...] = ()
+
+
+class ExtractFiles:
+    """The files for the memories of one call, as the newest snapshot has them."""
+
+    def __init__(self, engine: Engine, routes: Routes, query: ExtractQuery) -> None:
+        self._engine = engine
+        self._routes = routes
+        self._query = query
+
+    def of(self, kind: MemoryKind, time: int) -> str:
+        """Return the file for a memory of a kind that was said at a time in microseconds."""
+        if kind is MemoryKind.EVENTS:
+            return self.journal_at(time)
+        return self._of_type(TYPES[kind], of_agent=kind in OF_AGENT)
+
+    def journal_at(self, time: int) -> str:
+        """Return the journal of the day of a time in microseconds."""
+        return self.journal_of(places.day_of(time, self._query.time_zone))
+
+    def journal_of(self, day: str) -> str:
+        """Return the journal of a day."""
+        return self._of_type(places.JOURNAL, day)
+
+    def refusal(self, uri: str) -> str:
+        """Return the reason why no memory can be written to a file, for people; "" for none."""
+        if not self._query.scope.caller.may(Right.WRITE, uri):
+            return f"the caller may not write {uri}"
+        find, above = self._engine.snapshot.find, uris.parent(uri)
+        row = find(uri)
+        while (node := find(above)) is None and above != uris.ROOT:
+            above = uris.parent(above)
+        if (row is not None and not is_file(row)) or (node is not None and is_file(node)):
+            return f"{uri} cannot be a file in the tree as it is"
+        return ""
+
+    def _of_type(self, memory_type: str, day: str = "", *, of_agent: bool = False) -> str:
+        snapshot, query = self._engine.snapshot, self._query
+        return places.file_for(
+            memory_type,
+            query.scope,
+            self._routes,
+            lambda uri: snapshot.find(uri) is not None,
+            lambda: day,
+            of_agent=of_agent,
+        )

@@ -1,0 +1,404 @@
+"""Requests to forget in a conversation: the memories that they mean, and what is left in doubt.
+
+Without doubt are one memory, several that state the same, and all below a heading that the request
+names wholly. They go in the transaction of the call, and so do the turns of episodes that say them.
+All else is proposed, and nothing of it is deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+
+from vikingd.domain import pace
+from vikingd.domain.extract import ForgetRequest, Meant, Proposal
+from vikingd.domain.pinned_text import is_pinned
+from vikingd.domain.rights import Right
+from vikingd.domain.search_query import SearchSession, SessionMessage, id_of
+from vikingd.domain.sentences import sentences
+from vikingd.domain.spoken_text import QUOTED, SAID, SPEAKERS, without_speaker
+from vikingd.engine import Engine
+from vikingd.memory import entries, forget_requests, places
+from vikingd.memory.change import Changing
+from vikingd.memory.model import Memory, StoredEntry, is_earlier, memory_type_of
+from vikingd.memory.remember import Forgetting
+from vikingd.memory.series import Rewrite
+from vikingd.memory.spared import kept_unless_named
+from vikingd.memory_calls.extract_calls import ExtractQuery, ToForget
+from vikingd.memory_calls.forget import memory_of
+from vikingd.memory_calls.forget_words import Fit, Text, Topic, groups, notes, says
+
+MOST = 20
+"""Memories of a proposal, at most."""
+
+DROPPED = "the user asks to forget it"
+"""The reason for a proposal that a later request takes back."""
+
+_CHANGE = re.compile(r"(?P<now>.+?) ?[(（](?:Before: |之前：)(?P<before>.+)[)）]", re.DOTALL)
+_EPISODE = re.compile(rf"/{places.JOURNAL}/\d{{4}}-\d\d-\d\d/(?!\d+\.md$)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A memory that a request may mean: a stored one, or a proposal of this call by its number."""
+
+    text: Text
+    stored: StoredEntry | None = None
+    proposal: int = -1
+
+    @property
+    def is_earlier(self) -> bool:
+        return self.stored is not None and is_earlier(self.stored.section)
+
+    @property
+    def newest(self) -> int:
+        return (self.stored.entry.time or 0) if self.stored else 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class _Doubt:
+    """A request in doubt."""
+
+    request: ForgetRequest
+    found: tuple[_Candidate, ...]
+    reason: str
+
+
+@dataclass(slots=True)
+class Forgets:
+    """The decisions on the requests of one call.
+
+    Attributes:
+        requests: the requests.
+        gone: the stored memories that go, by id.
+        dropped: the numbers of proposals of the call that are not written.
+        taken_back: what is forgotten without doubt, as texts.
+    """
+
+    requests: tuple[ForgetRequest, ...] = ()
+    gone: dict[int, StoredEntry] = field(default_factory=dict)
+    dropped: set[int] = field(default_factory=set)
+    taken_back: list[tuple[ForgetRequest, Text]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)  # sentences that "forget that" means
+    doubts: list[_Doubt] = field(default_factory=list)
+    _done: list[Forgetting] = field(default_factory=list)
+
+    def rewrites(self) -> list[tuple[str, Rewrite]]:
+        """Return the writes that forget, by file; they follow those that remember."""
+        self._done.clear()
+        found: list[tuple[str, Rewrite]] = []
+        stored = sorted(self.gone.values(), key=lambda one: one.uri)
+        for uri, of_file in groupby(stored, lambda one: one.uri):
+            wanted = {one.entry.id: one.entry for one in of_file}
+            self._done.append(Forgetting(wanted, unchanged=True, spares=_pinned))
+            found.append((uri, self._done[-1]))
+        return found
+
+    def forgotten(self) -> tuple[Memory, ...]:
+        """Return the memories that the writes removed."""
+        gone = {i for one in self._done for i in one.gone}
+        return tuple(memory_of(one) for i, one in self.gone.items() if i in gone)
+
+    def to_forget(
+        self, written: Sequence[tuple[Proposal, Changing]], proposals: Sequence[Proposal]
+    ) -> tuple[ToForget, ...]:
+        """Return the requests in doubt, with the ids that the writes gave.
+
+        Args:
+            written: the memories of the call, with their outcomes.
+            proposals: the proposals that were compared.
+        """
+        outcomes = {id(proposal): one for proposal, one in written}
+        found = []
+        for doubt in self.doubts:
+            memories = []
+            for one in doubt.found[:MOST]:
+                if one.stored is not None:
+                    memories.append(memory_of(one.stored))
+                elif (made := outcomes.get(id(proposals[one.proposal]))) and made.outcome:
+                    at = made.outcome
+                    memories.append(
+                        Memory(at.uri, made.text, 0.0, 0, at.entry, section=made.section)
+                    )
+            found.append(ToForget(doubt.request, tuple(memories), doubt.reason))
+        gone = {i for one in self._done for i in one.gone}
+        if late := [one for i, one in self.gone.items() if i not in gone and self._done]:
+            said = self.taken_back[0][0]
+            found.append(ToForget(said, tuple(map(memory_of, late)), "it changed meanwhile"))
+        return tuple(found)
+
+
+def _pinned(one: StoredEntry) -> str:
+    return "it is pinned" if is_pinned(one.passage) else ""
+
+
+def decide(
+    engine: Engine,
+    query: ExtractQuery,
+    requests: tuple[ForgetRequest, ...],
+    proposals: Sequence[Proposal],
+) -> Forgets:
+    """Decide on requests to forget; it reads the store.
+
+    Args:
+        engine: the engine.
+        query: the call.
+        requests: the requests in its messages.
+        proposals: the memories that the call would write.
+    """
+    made = Forgets(requests)
+    if requests:
+        _Deciding(engine, query, proposals, made).decide()
+    return made
+
+
+class _Deciding:
+    def __init__(
+        self, engine: Engine, query: ExtractQuery, proposals: Sequence[Proposal], made: Forgets
+    ) -> None:
+        self._query, self._made, self._proposals = query, made, proposals
+        self._messages = query.session.messages
+        caller = query.scope.caller
+        below = [
+            one for at in sorted(query.scope.parts()) for one in engine.store.memories_below(at)
+        ]
+        self._facts: list[_Candidate] = []
+        self._turns: list[StoredEntry] = []
+        self._changes: list[StoredEntry] = []
+        self._unwritable: list[_Candidate] = []
+        for one in below:
+            pace.step()
+            said, kind = entries.said(one.passage), memory_type_of(one.uri)
+            made_of = _Candidate(Text(said, one.section, kind), one)
+            if not caller.may(Right.WRITE, one.uri):
+                self._unwritable.append(made_of)
+            elif _EPISODE.search(one.uri):
+                self._turns.append(one)
+            elif kind == places.JOURNAL and _CHANGE.fullmatch(said):
+                self._changes.append(one)
+            else:
+                self._facts.append(made_of)
+
+    def decide(self) -> None:
+        """Decide on each request, in order."""
+        for request in self._made.requests:
+            pace.step()
+            self._decide(request)
+        self._made.doubts = [one for one in map(self._left, self._made.doubts) if one is not None]
+
+    def _left(self, doubt: _Doubt) -> _Doubt | None:
+        """Return a doubt without what another request has forgotten; None if nothing is left."""
+        left = tuple(one for one in doubt.found if not self._is_gone(one))
+        return None if doubt.found and not left else replace(doubt, found=left)
+
+    def _is_gone(self, one: _Candidate) -> bool:
+        if one.stored is None:
+            return one.proposal in self._made.dropped
+        return one.stored.entry.id in self._made.gone
+
+    def _known(self, request: ForgetRequest) -> list[_Candidate]:
+        """Return the stored facts, and those that this call says before the request."""
+        found = list(self._facts)
+        for number, one in enumerate(self._proposals):
+            if self._is_before(one, request):
+                found.append(
+                    _Candidate(Text(one.text, one.section, one.kind.name.lower()), None, number)
+                )
+        return found
+
+    def _is_before(self, proposal: Proposal, request: ForgetRequest) -> bool:
+        last = max(proposal.evidence, default=0)
+        if last != request.message:
+            return last < request.message
+        if request.meant in (Meant.STATEMENT, Meant.BEFORE):
+            return True
+        before, _, _ = self._messages[last].content.partition(request.sentence)
+        return proposal.text in notes(before)
+
+    def _decide(self, request: ForgetRequest) -> None:
+        known = self._known(request)
+        if request.meant is Meant.EVERYTHING:
+            self._doubt(request, known, "it means all memories: forget them by their ids")
+            return
+        if request.meant is Meant.BEFORE:
+            self._before(request, known)
+            return
+        topic = Topic(request)
+        if request.meant is Meant.ALL_OF:
+            under = [one for one in known if topic.names(one.text)]
+            if under:
+                self._done_or_doubt(request, under, is_one=True)
+                return
+        fits = [(topic.fit(one.text, earlier=one.is_earlier), one) for one in known]
+        whole = [one for fit, one in fits if fit is Fit.WHOLE]
+        more = [one for fit, one in fits if fit is Fit.MORE]
+        weak = [one for fit, one in fits if fit is Fit.WEAK]
+        if whole:
+            is_one = request.meant is Meant.STATEMENT or groups([one.text for one in whole]) == 1
+            self._done_or_doubt(request, whole, is_one=is_one)
+            if more and is_one:
+                self._doubt(request, more, "they say it, and more")
+        elif more:
+            self._done_or_doubt(request, more, is_one=groups([one.text for one in more]) == 1)
+        elif turns := self._turns_that(topic):
+            self._of_turns(request, turns)
+        elif weak:
+            self._doubt(request, weak, "no memory matches it wholly")
+        elif request.sure:
+            hidden = any(topic.fit(one.text) is Fit.WHOLE for one in self._unwritable)
+            self._doubt(
+                request,
+                [],
+                "the caller may not write the memory that matches"
+                if hidden
+                else "nothing known matches",
+            )
+
+    def _before(self, request: ForgetRequest, known: Sequence[_Candidate]) -> None:
+        """Decide on a request that means the statement before it."""
+        said = forget_requests.before(self._messages, request)
+        hits = [(one, [c for c in known if says(one, c.text)]) for one in said]
+        hits = [pair for pair in hits if pair[1]]
+        if request.topic:
+            topic = Topic(replace(request, meant=Meant.TOPIC))
+            named = [(one, [c for c in of if topic.fit(c.text) is Fit.WHOLE]) for one, of in hits]
+            hits = [pair for pair in named if pair[1]] or hits
+        if not hits:
+            turns = [turn for turn in self._turns if any(_holds(turn, one) for one in said)]
+            if request.topic:
+                self._decide(replace(request, meant=Meant.TOPIC))
+            elif turns and len(said) == 1:
+                self._of_turns(request, turns)
+            elif said and request.sure:
+                self._made.said += said if len(said) == 1 else ()
+                self._doubt(request, [], "nothing known matches")
+            return
+        found = list({id(c): c for _, of in hits for c in of}.values())
+        is_one = len(hits) == 1
+        if is_one and request.sure:
+            self._made.said.append(hits[0][0])
+        self._done_or_doubt(request, found, is_one=is_one)
+
+    def _done_or_doubt(
+        self, request: ForgetRequest, found: Sequence[_Candidate], *, is_one: bool
+    ) -> None:
+        if not is_one:
+            self._doubt(request, found, "several different memories match")
+            return
+        if not request.sure:
+            self._doubt(request, found, "it may be no request to forget")
+            return
+        said = self._query.time_of((request.message,))
+        named = " ".join((request.sentence, request.topic, *self._made.said))
+        for one in found:
+            reason = ""
+            if one.stored is not None:
+                reason = kept_unless_named(one.stored, named)
+                if not reason and (one.stored.entry.time or 0) > said:
+                    reason = "it was said later than the request"
+            if reason:
+                self._doubt(request, [one], reason)
+            elif one.stored is None:
+                self._made.dropped.add(one.proposal)
+                self._made.taken_back.append((request, one.text))
+            else:
+                self._made.gone[one.stored.entry.id] = one.stored
+                self._made.taken_back.append((request, one.text))
+        self._forget_turns(request, named, [one.text for one in found if self._is_gone(one)])
+
+    def _forget_turns(self, request: ForgetRequest, named: str, gone: Sequence[Text]) -> None:
+        """Forget the turns and the notes on changes that say what is forgotten."""
+        topic = Topic(request) if request.topic else None
+        for one in self._changes:
+            pair = _CHANGE.fullmatch(entries.said(one.passage))
+            assert pair
+            both = Text(pair["now"]), Text(pair["before"])
+            if any(text.says_same(part) for text in gone for part in both):
+                self._made.gone[one.entry.id] = one
+        for one in self._turns:
+            pace.step()
+            if gone and _says(one, gone, topic):
+                if reason := kept_unless_named(one, named):
+                    self._doubt(request, [_Candidate(Text(one.passage), one)], reason)
+                else:
+                    self._made.gone[one.entry.id] = one
+
+    def _turns_that(self, topic: Topic) -> list[StoredEntry]:
+        """Return the turns that say what a request means, if no memory does."""
+        return [one for one in self._turns if topic.is_specific and _says(one, (), topic)]
+
+    def _of_turns(self, request: ForgetRequest, turns: Sequence[StoredEntry]) -> None:
+        """Decide on a request that only turns fit: those of the user count, if there are any."""
+        own = [one for one in turns if not one.passage.startswith(SPEAKERS["assistant"])] or turns
+        texts = {forget_requests.plain(without_speaker(one.passage)) for one in own}
+        found = [_Candidate(Text(one.passage, one.section, places.JOURNAL), one) for one in turns]
+        self._done_or_doubt(request, found, is_one=len(texts) == 1)
+
+    def _doubt(self, request: ForgetRequest, found: Sequence[_Candidate], reason: str) -> None:
+        ranked = sorted(found, key=lambda one: one.newest, reverse=True)
+        for one in self._made.doubts:
+            if one.request == request and one.reason == reason:
+                self._made.doubts.remove(one)
+                ranked = [*one.found, *ranked]
+                break
+        self._made.doubts.append(_Doubt(request, tuple(ranked), reason))
+
+
+def _holds(turn: StoredEntry, sentence: str) -> bool:
+    return forget_requests.plain(sentence) in forget_requests.plain(turn.passage)
+
+
+def _says(turn: StoredEntry, gone: Sequence[Text], topic: Topic | None) -> bool:
+    """Return True if a turn says what is forgotten, as the user or as the agent says it."""
+    of_agent = turn.passage.startswith(SPEAKERS["assistant"])
+    for sentence in _spoken(turn):
+        if any(says(sentence, text, of_agent=of_agent) for text in gone):
+            return True
+        if topic is not None and topic.is_specific and topic.fit(Text(sentence)) >= Fit.MORE:
+            return True
+    return False
+
+
+def _spoken(turn: StoredEntry) -> list[str]:
+    """Return the sentences of a turn, without those that its speaker quotes."""
+    lines = without_speaker(entries.said(turn.passage)).splitlines()
+    own = (line.removeprefix(SAID) for line in lines if not line.startswith(QUOTED))
+    return [sentence for line in own for sentence in sentences(line)]
+
+
+def remaining(session: SearchSession, first: int, forgets: Forgets) -> SearchSession:
+    """Return a session as an episode may keep it; a message that goes wholly has no content.
+
+    The sentences that say what is forgotten are left out, and so are the requests, which may repeat
+    it. The name stays.
+    """
+    if not forgets.requests:
+        return session
+    messages = tuple(
+        replace(one, content=_without(one, i, forgets)) if i >= first else one
+        for i, one in enumerate(session.messages)
+    )
+    return replace(session, messages=messages, id=session.id or id_of(session.messages[0]))
+
+
+def _without(message: SessionMessage, index: int, forgets: Forgets) -> str:
+    asked = {
+        forget_requests.plain(one.sentence)
+        for one in forgets.requests
+        if one.message == index and (one.sure or one.topic)
+    } | {forget_requests.plain(one) for one in forgets.said}
+    gone = [text for request, text in forgets.taken_back if index <= request.message]
+    done = [one for one, _ in forgets.taken_back if one.topic and index <= one.message]
+    topics = [Topic(one) for one in dict.fromkeys(done)]
+
+    def goes(sentence: str) -> bool:
+        of_agent = message.role != "user"
+        return (
+            forget_requests.plain(sentence) in asked
+            or any(says(sentence, text, of_agent=of_agent) for text in gone)
+            or any(topic.is_in(sentence) for topic in topics)
+        )
+
+    return forget_requests.without(message.content, goes)
