@@ -182,7 +182,8 @@ def test_what_was_said_is_recalled(house: Client) -> None:
     assert recalled.confidence.strength is Strength.STRONG
     found = house.find(SAID, target_uri="viking://user/memories")
     assert found.confidence is not None
-    assert recalled.confidence.in_scope == found.confidence.in_scope
+    # The features are those of the best memories instead of the best files: here the same texts.
+    assert recalled.confidence.in_scope == pytest.approx(found.confidence.in_scope, abs=1e-6)
 
 
 def test_a_floor_of_one_leaves_out_all_that_is_searched(house: Client) -> None:

@@ -7,8 +7,10 @@ import math
 import numpy as np
 from hypothesis import example, given
 from viking_kernels import find as kernel
-from viking_kernels.answer_features import FIRST, features
+from viking_kernels.answer_features import FIRST, cosines, features, known_share
 from viking_kernels.arrays import FINAL
+from viking_kernels.bm25 import ranges_of
+from viking_kernels.scope import tail_directories
 
 from tests.kernels import naive
 from tests.kernels.trees import LARGE, asked, build, room, shapes, terms_of
@@ -29,13 +31,18 @@ def test_known_terms_and_cosines_are_the_plain_ones(shape):
         alive = np.flatnonzero(snapshot.tree.texts.tombstoned > scope.revision)
         rows = np.array([-1, *alive[world.rng.random(len(alive)) < 0.3]], np.int32)
         given_terms = terms_of(snapshot, query)
-        known, *cosines = features(snapshot.tree, snapshot.vectors, raw, scope, given_terms, rows)
-        assert known == naive.known_share(top, query.terms)
-        held = {t.id: t for file in naive.files_below(world.root) for t in file.texts}
-        held |= {t.id: t for t in naive.texts_below(world.root)}
+        found = features(snapshot.tree, snapshot.vectors, raw, scope, given_terms, rows)
+        held = {t.id: t for t in naive.texts_below(world.root)}
         texts = [held[snapshot.text_id.item(row)] for row in rows.tolist() if row >= 0]
-        wanted = naive.cosines(texts, query, usual)
-        np.testing.assert_allclose(cosines, wanted, atol=2e-6)
+        wanted = naive.features(top, texts, query, usual)
+        assert found[0] == wanted[0]
+        np.testing.assert_allclose(found, wanted, atol=2e-6)
+        inside = tail_directories(snapshot.tree.directories, scope)
+        ranges = ranges_of(given_terms, scope)
+        share = known_share(snapshot.tree.texts, scope, inside, given_terms, ranges)
+        assert share == naive.known_share(top, query.terms)
+        near = cosines(rows, raw, snapshot.vectors, scope.revision)
+        np.testing.assert_allclose(near, naive.cosines(texts, query, usual), atol=2e-6)
     world.close()
 
 

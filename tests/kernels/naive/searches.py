@@ -6,8 +6,8 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tests.kernels.naive.dense import raw_cosine, scope_centroids
-from tests.kernels.naive.lexical import rescale_to_floor, score_scope, score_titles
+from tests.kernels.naive.dense import cosines, raw_cosine, scope_centroids
+from tests.kernels.naive.lexical import known_share, rescale_to_floor, score_scope, score_titles
 from tests.kernels.naive.scores import (
     code_of,
     dense_score,
@@ -202,6 +202,13 @@ def weighted_top(
             one = weighted_sum(text, query, mean, lexical[text.id], weights)
             found.append((text.id, *one))
     return sorted((one for one in found if one[1] > 0), key=lambda one: -one[1])[:k]
+
+
+def features(
+    top: Directory, texts: Iterable[Text], query: Query, usual: F64
+) -> tuple[float, float, float]:
+    """Return the share of known terms, and the cosines with some texts and the usual vector."""
+    return known_share(top, query.terms), *cosines(texts, query, usual)
 
 
 def rank_in_files(
