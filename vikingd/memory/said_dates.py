@@ -28,6 +28,7 @@ _WEEKDAY = lazy(
     r"(?:on )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:周|星期|礼拜)[一二三四五六日天]",
     re.IGNORECASE,
 )
+_HOURS = lazy(r".*\b(?:hour|minute)s?\b.*|.*(?:小时|分钟).*", re.IGNORECASE)
 _WEEKS_LATER = lazy(r"in (?!the\b).*\bweeks?|.*(?:周|星期|礼拜)(?:以后|之后|后)", re.IGNORECASE)
 _PART = lazy(r"\b(?:morning|afternoon|evening)\b|早上|上午|中午|下午|傍晚|晚上|晚", re.IGNORECASE)
 _MONTH_WORDS = lazy(
@@ -112,8 +113,8 @@ def marked(clause: str, now: datetime, *, weekdays: bool = True) -> Marked:
         weekdays: mark a weekday without a week, too, which may be a day of each week.
     """
     found = spans(clause, now, ahead=_PAST.search(clause) is None)[: len(_MARKS)]
-    if not weekdays:
-        found = tuple(one for one in found if not _WEEKDAY.fullmatch(one.words))
+    left_out = _HOURS if weekdays else _WEEKDAY
+    found = tuple(one for one in found if not left_out.fullmatch(one.words))
     found = tuple(_exact(one, now.date()) for one in found)
     pieces, at = [], 0
     for mark, span in zip(_MARKS, found, strict=False):
