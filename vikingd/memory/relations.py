@@ -170,7 +170,8 @@ def _said(form: Form, found: re.Match[str], clause: str, words: Language) -> Und
     if form.note:
         note = form.note.format(**groups).removesuffix("了")
     elif "wish" in form.how:
-        note = _ME.sub(_user, _POLITE.sub("", clause))
+        note = _ME.sub(_user, of_others(clause) if HAN.search(clause) else clause)
+        note = _POLITE.sub("", note)
     elif _FIRST.match(clause):
         note = third_person(clause, regular=True)
     else:

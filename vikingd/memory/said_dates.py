@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from itertools import pairwise
 
 from vikingd.domain.text import lazy
 from vikingd.memory.forms import DATE
@@ -115,7 +116,7 @@ def marked(clause: str, now: datetime, *, weekdays: bool = True) -> Marked:
     found = spans(clause, now, ahead=_PAST.search(clause) is None)[: len(_MARKS)]
     left_out = _HOURS if weekdays else _WEEKDAY
     found = tuple(one for one in found if not left_out.fullmatch(one.words))
-    found = tuple(_exact(one, now.date()) for one in found)
+    found = _in_order([_exact(one, now.date()) for one in found])
     pieces, at = [], 0
     for mark, span in zip(_MARKS, found, strict=False):
         pieces += [clause[at : span.start], mark]
@@ -129,6 +130,16 @@ def _exact(span: Span, today: date) -> Span:
         return span
     day = span.first + timedelta(days=today.weekday())
     return replace(span, first=day, last=day)
+
+
+def _in_order(found: list[Span]) -> tuple[Span, ...]:
+    """Return a weekday behind a later day as the next one: "next Wednesday, back on Friday"."""
+    for i, (before, one) in enumerate(pairwise(found), start=1):
+        weeks = (before.first - one.first).days // 7 + 1
+        if one.first < before.first and _WEEKDAY.fullmatch(one.words):
+            week = timedelta(days=7 * weeks)
+            found[i] = replace(one, first=one.first + week, last=one.last + week)
+    return tuple(found)
 
 
 def _is_date(words: str) -> bool:
