@@ -28,13 +28,24 @@ from viking_kernels.arrays import (
     Vectors,
 )
 from viking_kernels.bounds import bound_scores
-from viking_kernels.dense import cosine_upper_bound, parts_of_code, prepare
+from viking_kernels.dense import PREFETCH_VECTORS, cosine_upper_bound, parts_of_code, prepare
 from viking_kernels.flat import is_allowed, is_inside
+from viking_kernels.hierarchy import NEIGHBOUR_WEIGHT
 from viking_kernels.node_scores import script_mismatch, text_score
 from viking_kernels.scope import place, tail_directories
-from viking_kernels.select import keep_best, lowest, mask_above, push_smallest, sort_rising
+from viking_kernels.select import (
+    best_rows,
+    keep_best,
+    lowest,
+    mask_above,
+    push_smallest,
+    sort_rising,
+)
 from viking_kernels.simd import prefetch
 from viking_kernels.simd_scores import GROUP
+
+FILE_WEIGHT = 0.25
+"""The share b of the file in the score of a passage."""
 
 _AHEAD = 8  # rows by which codes are fetched ahead
 _ROUNDING = 1e-6  # of scores in fp32
@@ -51,6 +62,7 @@ class WeightedPlan(NamedTuple):
     allowed: U8  # [files of the scope], 0 if a filter forbids the file; [0] allows all
     has_words: bool = False  # scratch.lexical has the scores by words
     keeps_words: bool = False  # scratch.lexical keeps them; else it is zeros again
+    other_script: float = 1.0  # factor of the scores of texts in another script, in a ranking
 
 
 @njit
@@ -108,13 +120,14 @@ def weighted_top(
 
 @njit
 def _score_words(inside: U8, terms: Terms, ranges: I64, search: Search) -> None:
+    """Fill scratch.lexical."""
     scope = search.scope
     search.scratch.dir_lexical[: scope.dir_high - scope.dir_low + inside.shape[0]] = 0
     bm25.score_scope(search, inside, terms, ranges)
 
 
 @njit
-def score_windows(
+def rank_in_files(
     tree: Tree,
     vectors: Vectors,
     stats: SubtreeStats,
@@ -124,10 +137,15 @@ def score_windows(
     plan: WeightedPlan,
     scratch: Scratch,
 ) -> tuple[I32, F64]:
-    """Return texts with their neighbours, and the scores of all by `weighted_top`.
+    """Return texts and the passages beside them, ranked with their neighbours and their file.
 
-    The neighbours of a passage are the living passages of its file right before and after it. They
-    stand in the first column of a window, too. An abstract has no neighbours and is none.
+        final = (1 - b) * smoothed + b * best of the file                     b = FILE_WEIGHT
+
+    `smoothed` is the mean of a text's own score and those of its neighbours, which weigh
+    NEIGHBOUR_WEIGHT each. The neighbours of a passage are the living passages of its file right
+    before and after it. An abstract has no neighbours and is none. The score of a file is the best
+    own score of its texts in the list, its abstract included. An abstract is in the result if its
+    file has no passage.
 
     Args:
         tree, vectors, stats, raw, scope, terms, scratch: as in `weighted_top`.
@@ -135,10 +153,9 @@ def score_windows(
             scope.
 
     Returns:
-        (windows [m, 3] with a text by rising row, then the passages before and after it, -1 none;
-        scores [m, 3] of these, -1 none).
+        (rows [m], final scores [m]), best first, ties by row.
     """
-    rows = plan.near
+    rows, texts = plan.near, tree.texts
     search = Search(tree, vectors, stats, prepare(raw), scope, scratch, np.inf)
     inside = tail_directories(tree.directories, scope)
     ranges = bm25.ranges_of(terms, scope)
@@ -157,27 +174,69 @@ def score_windows(
             around[count] = after
             count += 1
     sort_rising(around[:count])
-    windows = np.full((count, 3), -1, np.int32)
-    scores = np.full((count, 3), -1.0, np.float64)
+    own = np.empty(count, np.float64)
     size = 0
     for i in range(count):
         if size == 0 or around[i] != around[size - 1]:
             around[size] = around[i]
-            scores[size, 0], _, _ = _score(np.int64(around[i]), plan, search)
             size += 1
     for i in range(size):
-        windows[i, 0] = around[i]
-        windows[i, 1], windows[i, 2] = _beside(np.int64(around[i]), search)
-        for k in range(1, 3):
-            if windows[i, k] >= 0:
-                at = bm25.lower_bound(around, 0, size, np.int64(windows[i, k]))
-                if at < size and around[at] == windows[i, k]:  # scored already
-                    scores[i, k] = scores[at, 0]
-                else:
-                    scores[i, k], _, _ = _score(np.int64(windows[i, k]), plan, search)
-    if not plan.keeps_words:
-        bm25.forget(terms, ranges, scope, scratch.lexical)
-    return windows[:size], scores[:size]
+        ahead = np.int64(around[min(i + PREFETCH_VECTORS, size - 1)])
+        if ahead < scope.base_texts:
+            prefetch(vectors.base_raw, ahead)
+        own[i] = _own_score(np.int64(around[i]), plan, search)
+    group_of = scratch.best  # of each file; which is free here
+    best = np.zeros(size, np.float64)
+    for i in range(size):
+        group_of[_place_of_file(around[i], texts, scope)] = -1
+    groups = 0
+    for i in range(size):
+        at = _place_of_file(around[i], texts, scope)
+        if group_of[at] < 0:
+            group_of[at] = groups
+            groups += 1
+        best[group_of[at]] = max(best[group_of[at]], own[i])
+    finals = np.empty(size, np.float64)
+    listed = np.empty(size, np.int32)
+    count = 0
+    for i in range(size):
+        row = np.int64(around[i])
+        next_row = min(row + 1, texts.file.shape[0] - 1)
+        is_alone = next_row == row or texts.file[next_row] != texts.file[row]
+        if texts.ordinal[row] <= 0 and not is_alone:
+            continue
+        before, after = _beside(row, search)
+        total, weight = own[i], 1.0
+        for other in (before, after):
+            if other >= 0:
+                at = bm25.lower_bound(around, 0, size, other)
+                is_known = at < size and around[at] == other
+                score = own[at] if is_known else _own_score(other, plan, search)
+                total += NEIGHBOUR_WEIGHT * score
+                weight += NEIGHBOUR_WEIGHT
+        of_file = best[group_of[_place_of_file(around[i], texts, scope)]]
+        finals[count] = (1.0 - FILE_WEIGHT) * (total / weight) + FILE_WEIGHT * of_file
+        listed[count] = around[i]
+        count += 1
+    bm25.forget(terms, ranges, scope, scratch.lexical)
+    order = best_rows(finals[:count], count, -1.0)
+    return listed[order], finals[order]
+
+
+@inlined
+def _place_of_file(row: int, texts: Texts, scope: Scope) -> int:
+    """Return the position of a text's file in the scope."""
+    file = np.int64(texts.file[row])
+    return place(file, scope.file_low, scope.file_high, scope.base_files)
+
+
+@called
+def _own_score(row: int, plan: WeightedPlan, search: Search) -> float:
+    """Return the score of a text; in another script than the query's it is times `other_script`."""
+    score, _, _ = _score(row, plan, search)
+    if script_mismatch(np.int64(search.tree.texts.script[row]), search.query.script):
+        score *= plan.other_script
+    return score
 
 
 @called

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 from viking_kernels import scope as scopes
-from viking_kernels.weighted_search import WeightedPlan, score_windows, weighted_top
+from viking_kernels.weighted_search import FILE_WEIGHT, WeightedPlan, rank_in_files, weighted_top
 
 from tests.kernels import naive
 from tests.kernels.trees import LARGE, asked, build, room, shapes, terms_of
@@ -72,8 +72,8 @@ def test_the_best_of_a_tree_are_the_plain_ones(shape, k, filtered, weights):
 @examples(40)
 @given(shapes, st.sampled_from([(1.0, 0.0), (0.0, 1.0), (0.5, 0.5)]))
 @example(LARGE, (0.5, 0.5))
-def test_windows_are_the_plain_ones(shape, weights):
-    """The windows of some texts of a scope and their scores equal those of the plain twin."""
+def test_rankings_in_files_are_the_plain_ones(shape, weights):
+    """The ranking of some texts and those beside them equals that of the plain twin."""
     world = build(shape)
     top, query = world.random_directory(), world.query()
     snapshot, scope, centroids = world.scope_of(top)
@@ -88,24 +88,21 @@ def test_windows_are_the_plain_ones(shape, weights):
     near = np.array([row_of[text] for text in chosen], np.int32)
     given_scope = snapshot.tree, snapshot.vectors, snapshot.stats, compared, scope
     terms, every = terms_of(snapshot, query), np.zeros(0, np.uint8)
-    plan = WeightedPlan(*weights, 1, near, every)
-    windows, scores = score_windows(*given_scope, terms, plan, scratch)
+    plan = WeightedPlan(*weights, 1, near, every, other_script=0.75)
+    rows, finals = rank_in_files(*given_scope, terms, plan, scratch)
     assert not scratch.lexical.any()
     keeps = WeightedPlan(*weights, 1, NOWHERE, every, keeps_words=True)
     weighted_top(*given_scope, terms, keeps, scratch)
-    again = score_windows(*given_scope, terms, plan._replace(has_words=True), scratch)
+    again = rank_in_files(*given_scope, terms, plan._replace(has_words=True), scratch)
     assert not scratch.lexical.any()
-    np.testing.assert_array_equal(again[0], windows)
-    np.testing.assert_array_equal(again[1], scores)
+    np.testing.assert_array_equal(again[0], rows)
+    np.testing.assert_array_equal(again[1], finals)
     means = centroids.raw.astype(np.float64)
-    wanted = naive.score_windows(top, query, means, weights, set(chosen))
-    assert windows[:, 0].tolist() == sorted(row_of[text] for text in wanted)
-    for window, of_window in zip(windows.tolist(), scores.tolist(), strict=True):
-        plain = wanted[ids[window[0]]]
-        assert [ids[row] if row >= 0 else None for row in window] == [
-            one and one[0] for one in plain
-        ]
-        np.testing.assert_allclose(of_window, [one[1] if one else -1 for one in plain], atol=2e-5)
+    wanted = naive.rank_in_files(top, query, means, weights, set(chosen), 0.75, FILE_WEIGHT)
+    assert sorted(rows.tolist()) == sorted(row_of[text] for text in wanted)
+    plain = [wanted[ids[row]] for row in rows.tolist()]
+    np.testing.assert_allclose(finals, plain, atol=2e-5)
+    assert rows.tolist() == [r for _, r in sorted(zip((-finals).tolist(), rows.tolist()))]  # noqa: B905
     world.close()
 
 

@@ -242,7 +242,7 @@ def _retrieve(snapshot: Snapshot) -> None:
     found, _ = flat.keyword_top(tree.texts, counts, scope, inside, terms, _NOTHING, 1)
     plan = weighted_search.WeightedPlan(1.0, 0.0, 1, _NO_ROWS, _NOTHING)
     weighted_search.weighted_top(tree, vectors, stats, raw, scope, terms, plan, scratch)
-    weighted_search.score_windows(tree, vectors, stats, raw, scope, terms, plan, scratch)
+    weighted_search.rank_in_files(tree, vectors, stats, raw, scope, terms, plan, scratch)
     rrf(found, np.array([len(found)]), np.ones(1), 60.0)
     rank(np.ones(1), np.ones((1, 3), np.int64), np.ones(5), 1)
     prepare(raw)

@@ -39,12 +39,6 @@ CJK_CHARS = f"々〇{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}"
 WIDE_CHARS = f"{HAN_CHARS}{KANA_CHARS}\u3000-\u303f\uff00-\uff65"
 """Chinese and Japanese characters and punctuation; two of them have no space between them."""
 
-# The pattern begins with one set of characters, so that the search can skip to the next of them.
-SENTENCE_END = lazy(
-    r"[.!?。！？；](?:(?<=[.!?])(?<![.!?]{2})[.!?]*+[\"'”’)\]]*+\s++"
-    r"|(?<=[。！？；])[。！？；]*+[”’』」）]*+\s*+)"
-)
-
 SECTION_SEPARATOR = " > "
 """Separator of the headings above a passage."""
 

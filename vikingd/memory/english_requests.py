@@ -202,7 +202,8 @@ _CUT = lazy(
     r"\s*(?:[;—–]|\s-\s|\(|\b(?:because|since (?:it|i|that|we)|as (?:i|it|that|we)|but)\b|"
     r"(?:,|\band)\s+(?=(?:it|it's|that|this|these|i|i'm|i've|i'd|we|he|she|they|thanks?|please|ok|"
     r"because|since|which|but|so|use|now|instead|not|just|would|will|can|could|do|don't|never|"
-    r"remember|keep|from|there|that's|let's|write|tell|show|give)\b)).*\Z",
+    r"remember|keep|from|there|that's|let's|write|tell|show|give)\b"
+    r"|(?:the|my|our|his|her|their) (?:[\w'-]+ ){1,2}(?:is|are|was|were|has|have|had|will)\b)).*\Z",
     re.IGNORECASE | re.DOTALL,
 )
 _STOP = re.compile(r"[,;:.!?…—–-]")

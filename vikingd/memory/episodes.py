@@ -30,6 +30,7 @@ from vikingd.memory.model import MemoryFile, Rewritten, is_earlier, laid_out
 from vikingd.memory.numbered_files import MOST_CHARACTERS, MOST_ENTRIES, file_of, number_of
 from vikingd.memory.own_words import Part, is_private, parts
 from vikingd.memory.remember import draft_of
+from vikingd.memory.said_dates import with_dates
 from vikingd.memory.series import Key, Known, Series, is_full
 from vikingd.memory.statements import MAX_READ
 
@@ -83,7 +84,7 @@ def read(session: SearchSession, first: int, time: int, zone: str) -> Episode:
         else:
             at = time if message.time is None else message.time
             local = datetime.fromtimestamp(at // 1_000_000, UTC).astimezone(ZoneInfo(zone))
-            texts = _texts(message.role, message.content[:MAX_READ], f"{local:%H:%M}")
+            texts = _texts(message.role, message.content[:MAX_READ], local)
             turns.append(Turn(i, at, local.date().isoformat(), texts))
     left_out = {"of system and tools": others, "private": private, "replies to these": replies}
     reasons = tuple(f"{count} {of}" for of, count in left_out.items() if count)
@@ -212,13 +213,21 @@ def _made(uri: str, title: str, file: MemoryFile | None, lines: Sequence[_Line])
     return _Made(prepared, len(before) + 1, lines[: len(places)])
 
 
-def _texts(role: str, content: str, clock: str) -> list[str]:
-    """Return the entries of a turn: its lines, each with its mark, behind the speaker."""
-    said = parts(content) if role == "user" else [Part(without_invisible(content), True)]
+def _texts(role: str, content: str, local: datetime) -> list[str]:
+    """Return the entries of a turn: its lines, each with its mark, behind the speaker.
+
+    The user's phrases of time get their dates.
+    """
+    said = [Part(without_invisible(content), True)]
+    if role == "user":
+        said = [
+            part._replace(text=with_dates(part.text, local)) if part.is_own else part
+            for part in parts(content)
+        ]
     pieces = list(_pieces(list(_lines(said))))
     texts = []
     for number, piece in enumerate(pieces, start=1):
-        text = beginning(role, clock, number, len(pieces))
+        text = beginning(role, f"{local:%H:%M}", number, len(pieces))
         for i, (mark, line) in enumerate(piece):
             text += f" {line}" if not i and mark == SAID else f"\n{mark} {line}".rstrip()
         texts.append(text)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import pairwise
 
+from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import lazy
 from vikingd.memory.forms import DATE
 from vikingd.memory.third_person import HAN
@@ -32,6 +33,7 @@ _WEEKDAY = lazy(
 _HOURS = lazy(r".*\b(?:hour|minute)s?\b.*|.*(?:小时|分钟).*", re.IGNORECASE)
 _WEEKS_LATER = lazy(r"in (?!the\b).*\bweeks?|.*(?:周|星期|礼拜)(?:以后|之后|后)", re.IGNORECASE)
 _PART = lazy(r"\b(?:morning|afternoon|evening)\b|早上|上午|中午|下午|傍晚|晚上|晚", re.IGNORECASE)
+_UNDATED = lazy(r".['’]s\b|(?<=minute)s|(?<=hour)s|[钟时]")
 _MONTH_WORDS = lazy(
     r"\d[-/.]\d|\d[年月]|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)", re.IGNORECASE
 )
@@ -113,6 +115,7 @@ def marked(clause: str, now: datetime, *, weekdays: bool = True) -> Marked:
     Args:
         weekdays: mark a weekday without a week, too, which may be a day of each week.
     """
+    clause = re.sub(DATE, " ", clause)
     found = spans(clause, now, ahead=_PAST.search(clause) is None)[: len(_MARKS)]
     left_out = _HOURS if weekdays else _WEEKDAY
     found = tuple(one for one in found if not left_out.fullmatch(one.words))
@@ -122,6 +125,27 @@ def marked(clause: str, now: datetime, *, weekdays: bool = True) -> Marked:
         pieces += [clause[at : span.start], mark]
         at = span.end
     return Marked("".join([*pieces, clause[at:]]), tuple(found), now.date())
+
+
+def with_dates(text: str, now: datetime) -> str:
+    """Return a text, said now, with the date behind each phrase: "last night [2026-11-06]"."""
+    pieces, at = list[str](), 0
+    for start, end in pairwise([0, *sentence_ends(text)]):
+        for span in marked(text[start:end], now, weekdays=False).phrases:
+            if not _is_date(span.words) and not _UNDATED.match(text, start + span.end - 1):
+                space = "" if HAN.match(text, start + span.end - 1) else " "
+                pieces += [text[at : start + span.end], f"{space}[{_days(span)}]"]
+                at = start + span.end
+    return "".join([*pieces, text[at:]])
+
+
+def _days(span: Span) -> str:
+    first, last = span.first, span.last
+    if first == last:
+        return f"{first}"
+    if _is_month(first, last):
+        return f"{first:%Y-%m}"
+    return f"{first:%Y}" if _is_year(first, last) else f"{first} to {last}"
 
 
 def _exact(span: Span, today: date) -> Span:

@@ -85,6 +85,7 @@ _ATTRIBUTES = (
     (r"birthday|date of birth|birth ?date|生日", r"\bbirthday\b|\bborn\b|生日|出生"),
 )
 """The names of what everybody has, and the words by which a memory states it."""
+_VALUE = lazy(r"[0-9@一二三四五六七八九十百千万]")
 _ZH_NAMES = ("名字", "姓名")
 _WEAK_NAMES = {
     **dict.fromkeys(("address", "home", "town", "city"), "home"),
@@ -145,6 +146,11 @@ class Text:
     def words(self) -> tuple[str, ...]:
         """The words in order."""
         return words(self.text)
+
+    @cached_property
+    def terms(self) -> frozenset[str]:
+        """The terms of the text and of its headings."""
+        return frozenset((*terms(self.text), *terms(self.section)))
 
     @cached_property
     def relation(self) -> Relation | None:
@@ -279,7 +285,8 @@ class Topic:
 
     def _held(self, text: Text) -> float:
         """Return the share of the topic's words that a memory has, with its headings."""
-        if self._attribute and re.search(self._attribute, simplified(text.text), re.I):
+        plain = simplified(text.text)
+        if self._attribute and re.search(self._attribute, plain, re.I) and _VALUE.search(plain):
             return 1.0
         if self._han:
             there = f"{simplified(text.text)} {simplified(text.section)}".casefold()
@@ -291,8 +298,7 @@ class Topic:
                 if _has(part.casefold(), there) or (part in _ZH_NAMES and "叫" in there)
             )
             return held / sum(map(len, self._parts))
-        there_terms = {*terms(text.text), *terms(text.section)}
-        held = len(self._terms & there_terms)
+        held = len(self._terms & text.terms)
         if not held or (held < len(self._terms) and held < 2):
             return 0.0
         return held / len(self._terms)

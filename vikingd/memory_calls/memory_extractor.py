@@ -269,8 +269,7 @@ def _rewrites(work: _Work) -> list[tuple[str, Rewrite]]:
     found += ((turns.uri, turns) for turns in work.episode)
     found += work.forgets.rewrites()
     if query.dry_run:
-        any_file = work.files.of(MemoryKind.PROFILE, query.time)
-        found.append((found[-1][0] if found else any_file, _undo))
+        found.append((work.files.journal_at(query.time), _undo))
     return found
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple
 from functools import lru_cache
-from itertools import groupby, zip_longest
+from itertools import groupby, pairwise, zip_longest
 from time import perf_counter
 from typing import NamedTuple
 
@@ -293,7 +293,8 @@ class MemorySearch:
         if not self._query.newest_first or self._read.dated is not None or len(taken) < 2:
             return memories
         times = [memory.entry.time for memory in memories]
-        if sum(time is not None for time in times) < 2:
+        known = [time for time in times if time is not None]
+        if all(time >= later for time, later in pairwise(known)):
             return memories
         vectors = np.zeros((len(taken), self._snapshot.dimension), np.float32)
         for i, (memory, row) in enumerate(taken):
@@ -331,9 +332,9 @@ class MemorySearch:
                 if text_id in known
                 and not (self._files and name_of(snapshot, found.item(i))[0] in self._files)
             ]
+            memories = [known[text_ids[i]].id for i in at]
             # Passages of one memory, and of files that were read, take places of the list.
-            others = {known[text_ids[i]].id for i in at}
-            if len(others) >= self._query.top_k or len(found) < depth or depth >= MOST_DEPTH:
+            if len(set(memories)) >= self._query.top_k or len(found) < depth or depth >= MOST_DEPTH:
                 break
             depth = min(DEEPER * depth, MOST_DEPTH)
         changed = 0
@@ -346,7 +347,7 @@ class MemorySearch:
             with suppress(RevisionNotReached, StoreAway):
                 self._engine.wait_for_revision(revision, _PATIENCE)
         # The other texts are abstracts, which are not memories.
-        at = best_texts(at, [known[text_ids[i]].id for i in at])
+        at = best_texts(at, memories)
         long = self._engine.store.long_memories([text_ids[i] for i in at])
         found, semantic = found[at], semantic[at]
         if most is not None:

@@ -253,13 +253,22 @@ def _named_day(match: Match, calendar: Calendar) -> Days:
     return one(shifted(calendar.today, "day", _DAY_WORDS[match["word"]]))
 
 
-CUE = (
-    rf"\b(?:q[1-4]|h[12]|(?:{_any((*_HOURS, *_WHOLE.split('|'), 'day', 'fortnight'))})s?"
-    rf"|{_any((*_WEEKDAYS, *_MONTHS))}|yesterday|tomorrow|to(?:day|night)|night|evening|morning"
-    rf"|afternoon|half|spring|summer|autumn|winter|fall"
-    rf"|{_any({name.split()[0] for name in _HOLIDAYS})})\b"
+_SINGLE = (*_HOURS, *_WHOLE.split("|"), "day", "fortnight")
+_OTHERS = """
+q1 q2 q3 q4 h1 h2 yesterday tomorrow today tonight night evening morning afternoon half spring
+summer autumn winter fall
+"""
+CUES = frozenset(
+    (
+        *_SINGLE,
+        *(f"{unit}s" for unit in _SINGLE),
+        *_WEEKDAYS,
+        *_MONTHS,
+        *_OTHERS.split(),
+        *(name.split()[0].partition("'")[0] for name in _HOLIDAYS),
+    )
 )
-"""A pattern that every phrase but numbers and dates in digits matches."""
+"""The words of which every phrase but numbers and dates in digits has one."""
 
 PROPER = frozenset((*_WEEKDAYS, *_MONTHS, *(name.split()[0] for name in _HOLIDAYS)))
 """The words that have a capital anywhere in a sentence."""

@@ -204,29 +204,40 @@ def weighted_top(
     return sorted((one for one in found if one[1] > 0), key=lambda one: -one[1])[:k]
 
 
-def score_windows(
-    top: Directory, query: Query, mean: F64, weights: tuple[float, float], chosen: Collection[int]
-) -> dict[int, list[tuple[int, float] | None]]:
-    """Return (id, score) of each chosen text and of those beside it, by the id of the first.
+def rank_in_files(
+    top: Directory,
+    query: Query,
+    mean: F64,
+    weights: tuple[float, float],
+    chosen: Collection[int],
+    other_script: float,
+    share: float,
+) -> dict[int, float]:
+    """Return the final score of each chosen text and of those beside it, by id.
 
-    Those beside are the passages of its file before and after it, None for a missing one. They are
-    chosen, too.
+    Those beside are the passages of its file before and after it. `share` is that of the file.
     """
     lexical, _ = score_scope(top, query.terms)
-    found: dict[int, list[tuple[int, float] | None]] = {}
+    finals: dict[int, float] = {}
     for file in files_below(top):
-        windows: dict[int, tuple[Text | None, ...]] = {t.id: (t, None, None) for t in file.texts}
-        passages = file.texts[1:]  # The first one is the abstract.
-        for i, text in enumerate(passages):
-            before = passages[i - 1] if i else None
-            windows[text.id] = text, before, passages[i + 1] if i + 1 < len(passages) else None
-        near = {one.id for text in chosen if text in windows for one in windows[text] if one}
-        for text in near:
-            found[text] = [
-                one and (one.id, weighted_sum(one, query, mean, lexical[one.id], weights)[0])
-                for one in windows[text]
-            ]
-    return found
+        scores = {}
+        for text in file.texts:
+            score, _, _ = weighted_sum(text, query, mean, lexical[text.id], weights)
+            is_other = script_mismatch(text.script, query.script)
+            scores[text.id] = score * other_script if is_other else score
+        if not file.texts:
+            continue
+        abstract, *passages = [text.id for text in file.texts]
+        beside: dict[int, list[int]] = {abstract: []}
+        for i, text_id in enumerate(passages):
+            beside[text_id] = passages[max(0, i - 1) : i] + passages[i + 1 : i + 2]
+        listed = {one for text in chosen if text in beside for one in (text, *beside[text])}
+        best = max((scores[text] for text in listed), default=0.0)
+        for text_id in listed - ({abstract} if passages else set()):
+            near = [scores[one] for one in beside[text_id]]
+            smoothed = (scores[text_id] + 0.2 * sum(near)) / (1 + 0.2 * len(near))
+            finals[text_id] = (1 - share) * smoothed + share * best
+    return finals
 
 
 def rrf(

@@ -53,9 +53,9 @@ class MemoryReads(DatabaseReads):
                 "SELECT text_id, id, reinforcement, access_count, time, created_at FROM entries "
                 "WHERE text_id IN (SELECT value FROM each_id(?))",
                 (json.dumps(text_ids),),
-            )
-            found = {text_id: Entry(*entry) for text_id, *entry in rows}
-            if rest := [text_id for text_id, entry in found.items() if entry.is_rest]:
+            ).fetchall()
+            found = {row[0]: Entry(*row[1:]) for row in rows}
+            if rest := [row[0] for row in rows if row[1] < 0]:
                 # Rows are in order, so the last one of each text is the nearest memory before it.
                 of_heads = db.execute(_HEADS, (json.dumps(rest),))
                 found.update({text_id: Entry(*entry) for text_id, *entry in of_heads})
