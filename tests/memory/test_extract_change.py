@@ -369,3 +369,79 @@ def test_random_files_keep_all_else(eol: str, files: int) -> None:
             else:
                 assert text == one.passage
     assert moved > files / 5
+
+
+def test_an_end_moves_the_entry_with_its_reason(client: Client) -> None:
+    """The entry keeps its id and counters; the journal has the same; said again, it is new."""
+    say(client, "I work at Acme. I live in Oslo.", at=NOW - timedelta(days=9))
+    (job, *_), _ = entries(client)
+    client.reinforce(job, by=5)
+    state = next(p.memory for p in client.get(PROFILE).passages if p.memory and p.memory.id == job)
+    result = client.extract(session("I quit my job at Acme."), time=NOW)
+    ended = 'The user works at Acme. (Ended: "I quit my job at Acme.")'
+    assert texts(result) == [("PROFILE", "ENDED", ended)]
+    (memory,) = result
+    assert (memory.id, memory.met, memory.section) == (job, "The user works at Acme.", "Earlier")
+    assert [(section, text) for _, section, text in entries(client)] == [
+        ("Profile", "The user lives in Oslo."),
+        ("Earlier", ended),
+    ]
+    assert client.get(PROFILE).passages[-1].memory == state
+    assert ended in client.get(DAY).content
+    assert relation_of(ended) is None
+    later = NOW + timedelta(days=9)
+    assert say(client, "I work at Acme.", at=later)[0][1] == "ADDED"
+    assert client.verify().ok
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["I quit my job at Globex.", "I no longer live in Rome.", "My name is not Bob.", "我不姓王。"],
+)
+def test_what_ends_nothing_is_not_taken(client: Client, said: str) -> None:
+    """The end of another value changes no file and is told with its reason."""
+    say(client, "I work at Acme. I live in Oslo. My name is Ana. 我姓汪。")
+    before = client.get(PROFILE).content
+    result = client.extract(session(said), time=NOW)
+    assert texts(result) == []
+    assert [(one.text, one.message, one.reason) for one in result.not_taken] == [
+        (said, 0, "nothing known ends with it")
+    ]
+    assert client.get(PROFILE).content == before
+
+
+def test_an_end_without_a_value_ends_any(client: Client) -> None:
+    """ "I quit my job" ends each present job, but none that was said later."""
+    say(client, "I work at Acme.", at=NOW)
+    assert say(client, "I quit my job.", at=NOW - timedelta(days=1)) == []
+    assert [outcome for _, outcome, _ in say(client, "I quit my job.")] == ["ENDED"]
+
+
+def test_an_end_keeps_the_pin_and_what_a_person_wrote(client: Client) -> None:
+    """A pinned entry stays pinned; prose is not touched."""
+    client.put([Draft(PROFILE, content="# Me\n\n- 📌 Lives in Oslo.\n")])
+    now = datetime.now(UTC)
+    assert say(client, "I no longer live in Oslo.", at=now)[0][1] == "ENDED"
+    assert client.get(PROFILE).content == (
+        '# Me\n\n## Earlier\n\n- 📌 Lives in Oslo. (Ended: "I no longer live in Oslo.")\n'
+    )
+    written = "# Me\n\nI live in Oslo.\n\nI love it.\n"
+    client.put([Draft(PROFILE, content=written)])
+    say(client, "I no longer live in Oslo.", at=now)
+    assert "I love it." in client.get(PROFILE).content
+
+
+def test_ends_and_facts_count_in_the_order_in_which_they_were_said(client: Client) -> None:
+    """An end before a fact of the same conversation leaves the fact, and the reverse ends it."""
+    say(client, "I no longer live in Oslo.", "I live in Oslo.")
+    assert [section for _, section, _ in entries(client)] == ["Profile"]
+    say(client, "I live in Rome.", "I no longer live in Rome.")
+    assert {section for _, section, _ in entries(client)} == {"Earlier"}
+
+
+def test_a_dry_run_ends_nothing(client: Client) -> None:
+    """It tells what would end."""
+    say(client, "I live in Oslo.")
+    result = client.extract(session("I no longer live in Oslo."), time=NOW, dry_run=True)
+    assert [one.outcome.name for one in result] == ["ENDED"]
+    assert [section for _, section, _ in entries(client)] == ["Profile"]

@@ -2,7 +2,7 @@
 
 `statements.jsonl` has a case in each line: the messages in `said`, on the `days`, and words that
 the present and the earlier memories must or must not have afterwards. `unread` says why the grammar
-takes none of a message, so that what stood there stays.
+takes none of the last message, so that what stood there stays.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import pytest
 from tests.memory.extract_helpers import session
 from tests.nodes.reader_helpers import serving
 from vikingd.client import Client
+from vikingd.memory.model import is_earlier
 
 CASES = [
     json.loads(line)
@@ -62,13 +63,13 @@ def test_what_is_present_and_what_is_history(client: Client, case: dict[str, Any
     ]
     stored = [memory for memory in client.memories() if memory.kind != "journal"]
     journal = [memory.text for memory in client.memories() if memory.kind == "journal"]
-    earlier = [one.text.casefold() for one in stored if one.section == "Earlier"]
+    earlier = [one.text.casefold() for one in stored if is_earlier(one.section)]
     changes = [
         text
         for text in journal
         if "Before:" in text or "Ended:" in text or "已结束" in text or "之前：" in text
     ]
-    present = [one.text for one in stored if one.section != "Earlier"]
+    present = [one.text for one in stored if not is_earlier(one.section)]
     present += [text for text in journal if text not in changes]
     shown = "\n".join(present).casefold()
     if case.get("unread"):

@@ -7,7 +7,7 @@ the same forms: a note is turned into the first person first.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -48,7 +48,7 @@ class Relation(NamedTuple):
         """Return True if both cannot be at the same time."""
         for one, favourite in ((self, other), (other, self)):
             is_favourite = favourite.key.startswith("favorite")
-            if is_favourite and one.key in (f"like {favourite.value}", f"like{favourite.value}"):
+            if is_favourite and one.key == f"like {favourite.value}":
                 return favourite.holds and not one.holds
         if self.key != other.key or not (self.holds or other.holds):
             return False
@@ -117,7 +117,8 @@ def understood(clause: str, *, loose: bool = False, past: bool = True) -> Unders
     plain = words.rewritten("short", clause)
     denies = DENIES.search(plain) is not None
     if denies and (end := words.ended(plain)) is not None:
-        return Understood(end[0].kind, "", _ended(end[0].keys, end[1], words), PAST, frozenset())
+        relations = _related(end[0].keys, {"v": end[1]}, words)
+        return Understood(end[0].kind, "", relations, PAST, frozenset())
     for state, positive in words.negations(plain) if denies else ():
         said = _positive(positive, clause, words, loose=loose, past=past)
         if said is None or not said.relations or not said.how.isdisjoint(("contrary", "pair")):
@@ -125,10 +126,14 @@ def understood(clause: str, *, loose: bool = False, past: bool = True) -> Unders
         key, value, _ = said.relations[0]
         note = third_person(words.rewritten("more", clause), regular=True)
         return said._replace(relations=(Relation(key, value, False),), state=state, note=note)
-    for one, text in ((plain, clause), (plain.removesuffix("了"), clause.removesuffix("了"))):
-        if (said := _positive(one, text, words, loose=loose, past=past)) is not None:
-            who = _WHO.match(plain)
-            return said._replace(subject=who[0]) if who else said
+    said = _positive(plain, clause, words, loose=loose, past=past)
+    if said is None and plain.endswith("了"):
+        said = _positive(plain[:-1], clause[:-1], words, loose=loose, past=past)
+        if said is not None and said.relations and said.relations[0].is_habit:
+            return None  # What was done is no habit.
+    if said is not None:
+        who = _WHO.match(plain)
+        return said._replace(subject=who[0]) if who else said
     return _of_other(clause, plain, words, loose=loose, past=past)
 
 
@@ -140,8 +145,7 @@ def _positive(
     bare = words.rewritten("when", plain).strip(ENDS)
     if bare != plain:
         bare = words.rewritten("short", bare)
-    texts = (bare, bare.removesuffix("了"), plain)
-    for text in dict.fromkeys(texts if has_days else (plain, *texts)):
+    for text in dict.fromkeys((bare, plain) if has_days else (plain, bare)):
         for form, found in words.matches(text, loose=loose):
             is_since = "since" in form.how and past and text != plain
             if has_days and not (is_since or ("day" in form.how and text == plain)):
@@ -159,15 +163,15 @@ def _said(form: Form, found: re.Match[str], clause: str, words: Language) -> Und
         better, worse = (_folded(groups[name], words) for name in "ab")
         relations = (Relation(" or ".join(sorted((better, worse))), better),)
     elif form.key:
-        key = _key(form.key.format(**groups), words)
-        value = "" if "{v}" in form.key else _folded(groups["v"], words)
-        relations = (Relation(key, value, "contrary" not in form.how),)
+        (one,) = _related((form.key,), groups, words)
+        relations = (one._replace(holds="contrary" not in form.how),)
         if "quits" in form.how:
-            relations += _ended(words.given_up, groups["v"], words)
+            relations += _related(words.given_up, groups, words)
     if form.note:
         note = form.note.format(**groups).removesuffix("了")
     elif "wish" in form.how:
-        note = _ME.sub(_user, _POLITE.sub("", clause))
+        note = _ME.sub(_user, of_others(clause) if HAN.search(clause) else clause)
+        note = _POLITE.sub("", note)
     elif _FIRST.match(clause):
         note = third_person(clause, regular=True)
     else:
@@ -193,30 +197,29 @@ def _of_other(
     )
     if said is None or said.subject or not (said.relations or "day" in said.how):
         return None
-    key = _key(who, words)
+    key = _folded(who, words)
     relations = tuple(one._replace(key=f"{key}: {one.key}") for one in said.relations)
+    if "since" in said.how:
+        clause = words.rewritten("when", clause).strip(ENDS)
     kind = MemoryKind.EVENTS if said.kind is MemoryKind.EVENTS else MemoryKind.ENTITIES
     return said._replace(kind=kind, note=of_others(clause), relations=relations, subject=who)
 
 
-def _ended(keys: Iterable[str], value: str, words: Language) -> tuple[Relation, ...]:
+def _related(
+    keys: Iterable[str], groups: Mapping[str, str], words: Language
+) -> tuple[Relation, ...]:
+    """Return the relations of keys that do not hold; keys and values have one spelling."""
+    folded = {name: _folded(text, words) for name, text in groups.items()}
     return tuple(
         Relation(
-            _key(key.format(v=value), words),
-            "" if "{v}" in key else _folded(value, words),
-            holds=False,
+            _HABIT.sub(r"\1", key.format(**folded)), "" if "{v}" in key else folded["v"], False
         )
         for key in keys
     )
 
 
-def _key(text: str, words: Language) -> str:
-    """Return a key in its one spelling."""
-    return _HABIT.sub(r"\1", _folded(text, words))
-
-
 def _folded(text: str, words: Language) -> str:
-    text = same.normalized(words.rewritten("when", text.strip(ENDS))).strip(ENDS)
+    text = same.normalized(words.rewritten("when", text.strip(ENDS))).casefold().strip(ENDS)
     return words.rewritten("spelling", text).strip("“”\"' 了")
 
 

@@ -30,6 +30,7 @@ _WEEKDAY = lazy(
     r"(?:on )?(?:mon|tues|wednes|thurs|fri|satur|sun)day|(?:周|星期|礼拜)[一二三四五六日天]",
     re.IGNORECASE,
 )
+_HOURS = lazy(r".*\b(?:hour|minute)s?\b.*|.*(?:小时|分钟).*", re.IGNORECASE)
 _WEEKS_LATER = lazy(r"in (?!the\b).*\bweeks?|.*(?:周|星期|礼拜)(?:以后|之后|后)", re.IGNORECASE)
 _PART = lazy(r"\b(?:morning|afternoon|evening)\b|早上|上午|中午|下午|傍晚|晚上|晚", re.IGNORECASE)
 _UNDATED = lazy(r".['’]s\b|(?<=minute)s|(?<=hour)s|[钟时]")
@@ -114,10 +115,11 @@ def marked(clause: str, now: datetime, *, weekdays: bool = True) -> Marked:
     Args:
         weekdays: mark a weekday without a week, too, which may be a day of each week.
     """
+    clause = re.sub(DATE, " ", clause)
     found = spans(clause, now, ahead=_PAST.search(clause) is None)[: len(_MARKS)]
-    if not weekdays:
-        found = tuple(one for one in found if not _WEEKDAY.fullmatch(one.words))
-    found = tuple(_exact(one, now.date()) for one in found)
+    left_out = _HOURS if weekdays else _WEEKDAY
+    found = tuple(one for one in found if not left_out.fullmatch(one.words))
+    found = _in_order([_exact(one, now.date()) for one in found])
     pieces, at = [], 0
     for mark, span in zip(_MARKS, found, strict=False):
         pieces += [clause[at : span.start], mark]
@@ -152,6 +154,16 @@ def _exact(span: Span, today: date) -> Span:
         return span
     day = span.first + timedelta(days=today.weekday())
     return replace(span, first=day, last=day)
+
+
+def _in_order(found: list[Span]) -> tuple[Span, ...]:
+    """Return a weekday behind a later day as the next one: "next Wednesday, back on Friday"."""
+    for i, (before, one) in enumerate(pairwise(found), start=1):
+        weeks = (before.first - one.first).days // 7 + 1
+        if one.first < before.first and _WEEKDAY.fullmatch(one.words):
+            week = timedelta(days=7 * weeks)
+            found[i] = replace(one, first=one.first + week, last=one.last + week)
+    return tuple(found)
 
 
 def _is_date(words: str) -> bool:
