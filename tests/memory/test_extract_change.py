@@ -411,7 +411,7 @@ def test_what_ends_nothing_is_not_taken(client: Client, said: str) -> None:
 
 
 def test_an_end_without_a_value_ends_any(client: Client) -> None:
-    """ "I quit my job" ends each present job, but none that was said later."""
+    """The words "I quit my job" end each present job, but none that was said later."""
     say(client, "I work at Acme.", at=NOW)
     assert say(client, "I quit my job.", at=NOW - timedelta(days=1)) == []
     assert [outcome for _, outcome, _ in say(client, "I quit my job.")] == ["ENDED"]
