@@ -23,6 +23,7 @@ from typing import Any
 
 from benchmarks.daemon import say, serving, temporary_store
 from benchmarks.extracted import (
+    CONVERSATIONS,
     INVENTIONS,
     Attack,
     Score,
@@ -149,6 +150,13 @@ def main() -> int:
     parser.add_argument("--rules", action="store_true", help="extract by rules alone")
     parser.add_argument("--scripted", action="store_true", help="extract with a scripted model")
     parser.add_argument("--hostile", action="store_true", help="extract from attacks")
+    parser.add_argument(
+        "--conversations",
+        type=Path,
+        metavar="FILE",
+        default=CONVERSATIONS,
+        help="labelled conversations in place of conversations.jsonl",
+    )
     parser.add_argument("--base-url", default="", help="the endpoint of a real model")
     parser.add_argument("--model", default="", help="the name of the real model")
     parser.add_argument("--key-env", default="OPENAI_API_KEY", help="the variable with its key")
@@ -171,7 +179,7 @@ def main() -> int:
     planner = arguments.model and planner_section(
         arguments.base_url, arguments.model, arguments.key_env, arguments.timeout
     )
-    talks = read_talks()
+    talks = read_talks(arguments.conversations)
     figures: list[Score | Refused | Attacked | Beside] = []
     if arguments.rules or not chosen:
         figures += _printed_scores(RULES, extracted(talks, ""))
@@ -284,9 +292,10 @@ def scripted(talks: Sequence[Talk], seed: int) -> list[Score | Refused]:
 
 def _count(counts: list[int], returned: Sequence[Taken], reply: Any) -> None:
     """Add the returned memories, and those of them that were refused."""
-    kept = {_folded(one.text) for one in reply.memories} if reply.source.name == "MODEL" else set()
+    by_model = reply.source.name == "MODEL"
+    refused = {_folded(one.text) for one in reply.refused}
     counts[0] += len(returned)
-    counts[1] += sum(_folded(one.text) not in kept for one in returned)
+    counts[1] += sum(not by_model or _folded(one.text) in refused for one in returned)
 
 
 def _folded(text: str) -> str:
