@@ -174,8 +174,8 @@ QUICK: dict[str, str] = {
     'vikingctl find "tea" -o uri | xargs -n1 vikingctl get': SAME,
     "vikingd config": "{} --config /dev/null",
     "cat > session.json <<'END'\n"
-    '{"id": "monday", "messages": [{"role": "user", "content": "I moved to Lyon. I prefer oolong to '
-    'coffee.",\n  "time": "2026-03-02T09:30:00Z"}]}\n'
+    '{"id": "monday", "messages": [{"role": "user", "content": "I moved to Lyon. I prefer oolong '
+    'to coffee.",\n  "time": "2026-03-02T09:30:00Z"}]}\n'
     "END": SAME,
     "openssl x509 -noout -subject -nameopt RFC2253": (
         "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -subj /CN=Ana "
