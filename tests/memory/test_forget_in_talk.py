@@ -137,6 +137,25 @@ def test_what_is_not_meant_stays(client: Client, memories: list[str], said: str)
     assert known(client) == before
 
 
+@pytest.mark.parametrize(
+    ("memory", "said"),
+    [
+        ("The user likes the lasagne recipe.", ("I like soup.", "Forget that recipe.")),
+        ("The user lives in Leeds.", ("I live in Leeds.", "Forget that recipe.")),
+        ("The user plays chess with Anna.", ("Ben plays chess with Anna.", "Forget that chess.")),
+        ("The user plays chess with Anna.", ("My aunt plays chess with Anna.", "Forget that.")),
+        ("用户的护照明年到期。", ("请移除我的护照号码",)),
+        ("用户喜欢红烧肉。", ("冰箱里的红烧肉别留着",)),
+    ],
+)
+def test_what_was_said_of_something_else_stays(
+    client: Client, memory: str, said: tuple[str, ...]
+) -> None:
+    """Neither "that" with a noun nor what was said of others deletes another memory."""
+    know(client, memory)
+    assert ask(client, *said).forgotten == ()
+
+
 def test_a_pinned_memory_is_proposed(client: Client) -> None:
     """A pinned memory goes by its id alone."""
     [tea] = know(client, "The user likes tea.", kind="preferences", pinned=True)

@@ -181,10 +181,8 @@ def _ordered(found: re.Match[str], text: str, sentence: str) -> Asked | None:
     ends = found["end"]
     ordered = bool(found["please"] or found["may"] or found["can"])
     is_soft = "吧" in ends or ordered
-    is_all = name == "ba" and re.search("「|统统|通通|全部", found[0]) and "忘" not in found[0]
-    if found["you"] and not (
-        ordered or (is_all and "了" not in ends) or ("吧" in ends and verb and "忘" not in verb)
-    ):
+    is_all = name == "ba" and re.fullmatch("[^忘了]*(?:「|统统|通通|全部)[^忘了]*", found[0])
+    if found["you"] and not (ordered or is_all or ("吧" in ends and verb and "忘" not in verb)):
         return None  # a reproach: "you forgot ..."
     if name == "keep" and not (found["again"] or "着" in found[0] or "了" in ends):
         return None

@@ -360,14 +360,13 @@ def says(sentence: str, text: Text, *, of_agent: bool = False) -> bool:
 
 def says_in_all(sentence: str, text: Text) -> bool:
     """Return True if a user says a memory, or has all words of one, three at least."""
-    if says(sentence, text):
-        return True
     said, told = _folded(sentence), _folded(text.text) - _USER - _LOOSE - _NAMING
-    people = {
-        term for one in re.finditer(rf"\b{PERSON}\b", sentence, re.I) for term in terms(one[0])
-    }
-    is_same = people <= told and not _OF_PERSON.match(text.text)
-    return is_same and 2 < len(told & said) == len(told) and _denies(sentence) is _denies(text.text)
+    named = re.finditer(rf"\b{PERSON}\b", sentence, re.I)
+    people = set(terms(" ".join(one[0] for one in named)))
+    is_own = _I.match(sentence) or sentence.startswith("The ")
+    if not is_own or not people <= told or _OF_PERSON.match(text.text) or len(told) < 3:
+        return says(sentence, text)
+    return says(sentence, text) or (told <= said and _denies(sentence) is _denies(text.text))
 
 
 def _denies(text: str) -> bool:
