@@ -77,7 +77,10 @@ def proposed(result: ExtractResult) -> set[int]:
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line["id"])
 def test_a_labelled_request(client: Client, line: dict[str, Any]) -> None:
-    """A request is done, proposed or nothing, as people judged; nothing else is deleted."""
+    """A request is done, proposed or nothing, as people judged; nothing else is deleted.
+
+    Of a line that is missed, only the latter holds.
+    """
     ids = [
         client.remember(one["text"], one["type"], section=one["section"], exact=True).id
         for one in line["memories"]
@@ -85,6 +88,9 @@ def test_a_labelled_request(client: Client, line: dict[str, Any]) -> None:
     said = [(one["role"], one["content"]) for one in line["messages"]]
     result = ask(client, *said)
     meant = {ids[number] for number in line["forget"]}
+    if "missed" in line:
+        assert set(ids) - meant <= set(known(client))
+        return
     done = "done" if result.forgotten else "proposed" if proposed(result) else "nothing"
     assert done in line.get("accept", [line["outcome"]])
     left = known(client)
@@ -129,6 +135,25 @@ def test_what_is_not_meant_stays(client: Client, memories: list[str], said: str)
     before = known(client)
     assert ask(client, said).forgotten == ()
     assert known(client) == before
+
+
+@pytest.mark.parametrize(
+    ("memory", "said"),
+    [
+        ("The user likes the lasagne recipe.", ("I like soup.", "Forget that recipe.")),
+        ("The user lives in Leeds.", ("I live in Leeds.", "Forget that recipe.")),
+        ("The user plays chess with Anna.", ("Ben plays chess with Anna.", "Forget that chess.")),
+        ("The user plays chess with Anna.", ("My aunt plays chess with Anna.", "Forget that.")),
+        ("用户的护照明年到期。", ("请移除我的护照号码",)),
+        ("用户喜欢红烧肉。", ("冰箱里的红烧肉别留着",)),
+    ],
+)
+def test_what_was_said_of_something_else_stays(
+    client: Client, memory: str, said: tuple[str, ...]
+) -> None:
+    """Neither "that" with a noun nor what was said of others deletes another memory."""
+    know(client, memory)
+    assert ask(client, *said).forgotten == ()
 
 
 def test_a_pinned_memory_is_proposed(client: Client) -> None:

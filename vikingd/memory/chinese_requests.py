@@ -48,8 +48,8 @@ _BEHIND = lazy(
     r"(?P<topic>(?:(?:我|关于|有关|那|这|之前|刚才|刚刚|以前|所有|上次).+?|.+?(?:的事情?|"
     r"[那这]件事|"
     r"[那这]一?(?:条|栏|类|个?标题|个?分类).{0,8}?)|.{2,12}?(?=赶紧|马上|立刻|给我|帮我|"
-    r"麻烦)))[，,、]?"
-    rf"(?P<marks>(?:你|您|请|麻烦|赶紧|马上|立刻|给我|帮我|可以|就|都|全|还是|也|全部|一并|"
+    r"麻烦|(?:不用|别|不要|不必)再?记[着得])|[^，,]{2,12}?[那这]个))[，,、]?"
+    rf"(?P<marks>(?:你|您|请|麻烦|{_MAY}|赶紧|马上|立刻|给我|帮我|可以|就|都|全|还是|也|全部|一并|"
     rf"{_FROM})*)"
     rf"(?:(?:{_FORGETS}|{_DELETES})|(?P<not>(?:不用|别|不要|不必|不需要)再?(?:记得|记住|记着|"
     rf"记|保留))){_END}",
@@ -65,7 +65,8 @@ _LAST = (
 _BEFORE = lazy(
     rf"(?:我?{_ASKS})?[你您]?{_CAN}*(?:(?:把|将){_LAST}(?:都|全|给|{_FROM})*(?:{_FORGETS}|"
     rf"{_DELETES})|(?:{_FORGETS}|{_DELETES}){_LAST}|{_LAST}[，,]?[你您]?(?:就|可以|请|都|还是)*"
-    rf"(?:{_FORGETS}|{_DELETES}|(?:不用|别|不要)再?记(?=了|啦|吧|[，。！]|$)|不算|作废)|"
+    rf"(?:{_FORGETS}|{_DELETES}|(?:不用|别|不要)再?(?:记|留着?|存着?)(?=了|啦|吧|[，。！]|$)|不算|"
+    rf"作废)|"
     rf"(?:不要|别|不用)再(?:记得|记着|记住|记){_LAST}|"
     r"就?当我(?:刚才|刚刚)?(?:什么都|啥都)?没(?:有)?(?:说|讲|提)过?|我?收回(?:刚才|刚刚)?(?:的|"
     r"说的|那句)?话)"
@@ -136,9 +137,15 @@ _VERB = lazy(
 _NOUN = lazy(r"(?:生日|地址|住址|名字|电话|号码?|邮箱|密码|年龄|工资|月薪|收入|体重|身高|薪水)\Z")
 
 
+_HEADING = lazy(r"[“\"](\w{1,12})[”\"](?=[的]?(?:下|底下|里|[这那]|栏|标题|分类))")
+_UNKEPT = lazy(r"[请先你您]?(?:别|不要)记(?:下来?|录)[啊哦哈了]?[，,：:](?P<said>.*我.*)")
+
+
 def before(sentence: str) -> tuple[bool, str] | None:
     """Return (True if it is sure, the text before it) of 忘了刚才说的; None for no such request."""
     plain = simplified(sentence)
+    if found := _UNKEPT.fullmatch(plain):
+        return True, sentence[found.start("said") :]
     for at in (0, *(one.end() for one in _CLAUSE.finditer(plain))):
         text = plain[at + end_of(_LEAD, plain[at:]) :]
         if not at and _IDLE.fullmatch(text):
@@ -150,7 +157,8 @@ def before(sentence: str) -> tuple[bool, str] | None:
 
 def request(sentence: str) -> Asked | None:
     """Return what a sentence asks to forget; None for no request."""
-    text = simplified(sentence)
+    text = _HEADING.sub(r"「\1」", simplified(sentence))
+    sentence = _HEADING.sub(r"「\1」", sentence)
     if _UNREAL.search(text):
         return None
     starts = [0, *(one.end() for one in _CLAUSE.finditer(text))]
@@ -160,7 +168,7 @@ def request(sentence: str) -> Asked | None:
         if found and (made := _ordered(found, text, sentence)):
             return made
     for at in starts:
-        found = _BEHIND.fullmatch(text, at)
+        found = _BEHIND.fullmatch(text, at + end_of(_LEAD, text[at:]))
         if found and (made := _behind(found, sentence)):
             return made
     return None
@@ -173,7 +181,8 @@ def _ordered(found: re.Match[str], text: str, sentence: str) -> Asked | None:
     ends = found["end"]
     ordered = bool(found["please"] or found["may"] or found["can"])
     is_soft = "吧" in ends or ordered
-    if found["you"] and not (ordered or ("吧" in ends and verb and "忘" not in verb)):
+    is_all = name == "ba" and re.fullmatch("[^忘了]*(?:「|统统|通通|全部)[^忘了]*", found[0])
+    if found["you"] and not (ordered or is_all or ("吧" in ends and verb and "忘" not in verb)):
         return None  # a reproach: "you forgot ..."
     if name == "keep" and not (found["again"] or "着" in found[0] or "了" in ends):
         return None
@@ -197,7 +206,7 @@ def _ordered(found: re.Match[str], text: str, sentence: str) -> Asked | None:
     deletes = verb not in ("忘了", "忘记", "忘掉") if verb else "忘" not in found[0]
     is_else = deletes and not is_named and _EXTERNAL.match(simplified(made[0]))
     is_topic = made[1] in (Meant.TOPIC, Meant.ALL_OF)
-    is_mine = _MINE.fullmatch(simplified(topic)) or re.search("关于|有关|说", topic)
+    is_mine = _MINE.fullmatch(simplified(topic)) or re.search("关于|有关|说|「", topic)
     if deletes and is_topic and not (is_named or is_mine):
         return None
     if is_told and ("都" in found[0] or not re.search("[这那](?:件事|事|条)|说过?的", topic)):
@@ -208,7 +217,7 @@ def _ordered(found: re.Match[str], text: str, sentence: str) -> Asked | None:
 def _behind(found: re.Match[str], sentence: str) -> Asked | None:
     """Return a request whose verb is behind the topic."""
     end = found["end"]
-    marks = "请|麻烦|可以|就|你|全|都|我"
+    marks = "请|麻烦|可以|就|你|全|都|我|能"
     marked = found["not"] or re.search(marks, found["marks"]) or "吧" in end
     if not marked or re.search("我(?:都|已经|全|也)?$|[别不没]$", found["topic"]):
         return None
@@ -216,15 +225,17 @@ def _behind(found: re.Match[str], sentence: str) -> Asked | None:
         return None
     topic = sentence[slice(*found.span("topic"))]
     is_named = re.search(_NAMES_MEMORY, found[0]) is not None
-    made = _topic(topic, anything=is_named or "给我" in found["marks"])
-    is_sure = is_named or _BEGINS.match(simplified(topic)) is not None or "忘" in found[0]
-    return None if made is None else Asked(*made, is_sure)
+    is_kept = found["not"] is not None and re.search("[着得]$", found["not"]) is not None
+    is_known = is_named or is_kept or "给我" in found["marks"] or topic[-1:] in "个個"
+    made = _topic(topic, anything=is_known)
+    is_kept |= _BEGINS.match(simplified(topic)) is not None or "忘" in found[0]
+    return None if made is None else Asked(*made, is_named or is_kept)
 
 
 def _topic(topic: str, *, anything: bool = False) -> tuple[str, Meant] | None:
     topic = re.sub(r"[了吧啦啊哈]+\Z", "", topic.strip(" ，,。！!、：:"))
     plain = simplified(topic)
-    if not plain or _TASK.fullmatch(plain):
+    if plain in ("", "掉") or _TASK.fullmatch(plain):
         return None
     if _GENERIC.fullmatch(plain):
         is_all = re.search("一切|所有|全部", plain) and "我" in plain
@@ -260,4 +271,5 @@ def _topic(topic: str, *, anything: bool = False) -> tuple[str, Meant] | None:
 
 def _states(text: str) -> bool:
     """Return True for a Chinese topic that is a sentence, not a noun."""
-    return _VERB.match(text) is not None and not _NOUN.search(text)
+    is_asked = _ASKS_BACK.search(text) is not None
+    return _VERB.match(text) is not None and not (is_asked or _NOUN.search(text))

@@ -28,12 +28,12 @@ _MAY = r"(?:(?P<may>can|could|would|will) you |(?:would|do) you mind (?=\w+ing\b
 _FORGETS = r"(?:un-?remember|forget(?:ting)?|forgot|unlearn|disregard)(?: about)?"
 _DELETES = (
     r"(?:(?:delet|remov|eras|wip|purg|tak)(?:ed?|ing)|(?:clear|scrub|empty)(?:ed|ing)?|"
-    r"drop(?:ped|ping)?|get rid of)"
+    r"drop(?:ped|ping)?|scrap(?:ped|ping)?|get(?:ting)? rid of)"
 )
 _MEMORY = (
     r"(?:(?: out)?(?: of| from| in)? (?:your (?:long[- ]term )?(?:memory|memories|notes?|records?|"
     r"profile|files?|storage|journal|database|data|list|head)|(?:the|my|its) (?:memory|memories|"
-    r"profile))|(?: on| from) (?:file|record))"
+    r"profile))|(?: on| from) (?:file|record)| from memory)"
 )
 _UNREMEMBERS = (
     r"(?:do not|don't|dont|no need to|you (?:don't|do not|dont) (?:need|have) to|you needn't|"
@@ -119,7 +119,7 @@ _REPORTED = lazy(
     re.IGNORECASE,
 )
 _STATES = lazy(
-    r"(?:about )?(?:(?:the|that) (?:fact|thing|part|bit) )?(?:that )?"
+    r"(?:about )?(?:(?:the|that) (?:fact|thing|part|bit|note|entry|memory) )?(?:that )?"
     r"(?:(?:what )?i (?:ever |just |once )?(?:said|told you|mentioned|wrote|claimed)"
     r"(?: to you| before| earlier| yesterday)?,? (?:that )?)?(?P<that>(?:i|i'm|i'?ve|im|i'd|we|"
     r"we're|we've) .+|(?:my|our) .+? (?:is|are|was|were|has|have|had|likes?|loves?|hates?|lives?|"
@@ -127,7 +127,11 @@ _STATES = lazy(
     r"eats?|studies) .+)",
     re.IGNORECASE | re.DOTALL,
 )
-_NAMED_STATES = lazy(r"(?:the fact )?that (?P<that>[A-Z]\w+ [a-z]\w.*)", re.DOTALL)
+_NAMED_STATES = lazy(
+    r"(?:the (?:fact|note|entry|memory) )?that (?P<that>[A-Z]\w+ [a-z]\w.*)", re.DOTALL
+)
+_NOTED = lazy(r"(?:the|that|your) (?:note|entry|memory) that ", re.IGNORECASE)
+_THAT = lazy(r"(?:that|this) (?!\w+ing\b)(?:\w+ )?[a-z]{3,}", re.IGNORECASE)
 _OF = r"(?:about|on|regarding|concerning|of|under|in|with|for|from)"
 _JUST = lazy(r"what i(?:'ve)? just (?:said|told you|wrote|mentioned)\b", re.IGNORECASE)
 _SECTION = lazy(
@@ -205,7 +209,7 @@ _TAIL = lazy(
 _CUT = lazy(
     r"\s*(?:[;—–]|\s-\s|\(|\b(?:because|since (?:it|i|that|we)|as (?:i|it|that|we)|but)\b|"
     r"(?:,|\band)\s+(?=(?:it|it's|that|this|these|i|i'm|i've|i'd|we|he|she|they|thanks?|please|ok|"
-    r"because|since|which|but|so|use|now|instead|not|just|would|will|can|could|do|don't|never|"
+    r"because|since|which|but|so|use|now|instead|not|just|would|will|can|could|should\w*|do|don't|never|"
     r"remember|keep|from|there|that's|let's|write|tell|show|give)\b"
     r"|(?:the|my|our|his|her|their) (?:[\w'-]+ ){1,2}(?:is|are|was|were|has|have|had|will)\b)).*\Z",
     re.IGNORECASE | re.DOTALL,
@@ -320,7 +324,7 @@ def _topic(text: str, *, anything: bool, deletes: bool) -> tuple[str, Meant] | N
             if re.fullmatch(r"me|us|myself", found["what"], re.I):
                 return "", Meant.EVERYTHING
             return found["what"], Meant.ALL_OF if found["all"] else Meant.TOPIC
-    if not deletes or anything:
+    if not deletes or anything or _NOTED.match(text):
         if found := _NAMED_STATES.fullmatch(text):
             return found["that"], Meant.STATEMENT
         if found := _STATES.fullmatch(text):
@@ -328,6 +332,8 @@ def _topic(text: str, *, anything: bool, deletes: bool) -> tuple[str, Meant] | N
     if found := _ALL_MY.fullmatch(text):
         mine = re.match(r"(?:all|every|any)(?: of)? (?:my|our|your)\b", text, re.I)
         return (found["what"], Meant.ALL_OF) if anything or mine else None
+    if not anything and not _OWN.fullmatch(text) and _THAT.fullmatch(text):
+        return text, Meant.BEFORE
     if anything or (_OWN.fullmatch(text) and not (deletes and not _MINE.match(text))):
         return text, Meant.TOPIC
     return None

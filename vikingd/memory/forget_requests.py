@@ -20,6 +20,7 @@ from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.sentences import sentences as cut
 from vikingd.domain.text import CJK_CHARS, lazy
 from vikingd.memory import chinese_requests, english_requests
+from vikingd.memory.forget_forms import Asked
 from vikingd.memory.own_words import LEFT_OUT, parts
 
 MAX_READ = 8_000
@@ -34,7 +35,7 @@ MAX_REQUESTS = 32
 _HAN = lazy(f"[{CJK_CHARS}]")
 _QUESTION = lazy(r"^[^,，;；]*[?？]\W*$|^[^,，;；]*[吗嗎呢]\W*$")
 _FILLER = lazy(
-    r"(?:\W|\b(?:ok|okay|hm+|no|wait|oh|sorry|yes|well|actually|thanks)\b|[嗯哦啊等不对]){0,8}",
+    r"(?:\W|\b(?:ok|okay|hm+|no|wait|oh|sorry|yes|well|actually|thanks|god|perfect|great|fine|cool)\b|[嗯哦啊等不对]){0,8}",
     re.IGNORECASE,
 )
 # From such a sentence on, a request may be a part of the text that is written.
@@ -46,6 +47,7 @@ _COMPOSES = lazy(
     r"dialogues?|prompts?)\b|写一?[封个篇首段条]|翻译|润色|改写|回复|草拟|造句",
     re.IGNORECASE,
 )
+_ASKS_FACT = lazy(r"我[^，,。]{1,10}(?:哪[里儿]?|谁|什么|多少|几\w)[^，,。]{0,3}")
 _FIRST_PERSON = lazy(r"\b(?:i|i'm|im|i've|my|mine|me|we|our)\b|我", re.IGNORECASE)
 
 
@@ -77,7 +79,8 @@ def before(messages: Sequence[SessionMessage], request: ForgetRequest) -> tuple[
     if request.sure:
         for index in range(request.message - 1, -1, -1):
             if messages[index].role == "user":
-                return tuple(one for one in sentences(messages[index].content) if _may_state(one))
+                own = sentences(messages[index].content)
+                return tuple(one for one in own if _may_state(one, of_any=bool(request.topic)))
     return ()
 
 
@@ -133,7 +136,10 @@ def _of_message(content: str, index: int) -> Iterator[ForgetRequest]:
         if _COMPOSES.search(sentence):
             composes = True
             continue
-        if last := _last(sentence):
+        last = _last(sentence)
+        if last and last[1] and (asked := _in_front(last[1])):
+            yield ForgetRequest(asked.topic, sentence, index, asked.meant, sure=asked.is_sure)
+        elif last:
             if not (at and _is_request(own[at - 1])):  # else it says that request again
                 yield ForgetRequest("", sentence, index, Meant.BEFORE, sure=last[0])
         elif asked := _forms(sentence).request(sentence):
@@ -150,12 +156,20 @@ def _last(sentence: str) -> tuple[bool, str] | None:
     return found
 
 
+def _in_front(text: str) -> Asked | None:
+    """Return what a text before "forget that" names, if it is a request or asks for a fact."""
+    if _ASKS_FACT.fullmatch(text):
+        return Asked(text, Meant.TOPIC, True)
+    found: Asked | None = _forms(text).request(text)
+    return found
+
+
 def _is_request(sentence: str) -> bool:
     return _last(sentence) is not None or _forms(sentence).request(sentence) is not None
 
 
-def _may_state(sentence: str) -> bool:
+def _may_state(sentence: str, *, of_any: bool = False) -> bool:
     """Return True for a sentence that may say something of the user."""
-    return bool(_FIRST_PERSON.search(sentence)) and not (
+    return (of_any or bool(_FIRST_PERSON.search(sentence))) and not (
         _QUESTION.search(sentence) or _is_request(sentence) or LEFT_OUT in sentence
     )

@@ -28,7 +28,7 @@ from vikingd.memory.series import Rewrite
 from vikingd.memory.spared import kept_unless_named
 from vikingd.memory_calls.extract_calls import ExtractQuery, ToForget
 from vikingd.memory_calls.forget import memory_of
-from vikingd.memory_calls.forget_words import Fit, Text, Topic, groups, notes, says
+from vikingd.memory_calls.forget_words import Fit, Text, Topic, groups, notes, says, says_in_all
 
 MOST = 20
 """Memories of a proposal, at most."""
@@ -259,16 +259,18 @@ class _Deciding:
     def _before(self, request: ForgetRequest, known: Sequence[_Candidate]) -> None:
         """Decide on a request that means the statement before it."""
         said = forget_requests.before(self._messages, request)
-        hits = [(one, [c for c in known if says(one, c.text)]) for one in said]
+        hits = [(one, [c for c in known if says_in_all(one, c.text)]) for one in said]
         hits = [pair for pair in hits if pair[1]]
+        is_pointed = request.topic.startswith(("that ", "this "))
         if request.topic:
             topic = Topic(replace(request, meant=Meant.TOPIC))
             named = [(one, [c for c in of if topic.fit(c.text) is Fit.WHOLE]) for one, of in hits]
-            hits = [pair for pair in named if pair[1]] or hits
+            hits = [pair for pair in named if pair[1]] or ([] if is_pointed else hits)
         if not hits:
             turns = [turn for turn in self._turns if any(_holds(turn, one) for one in said)]
             if request.topic:
-                self._decide(replace(request, meant=Meant.TOPIC))
+                is_sure = request.sure and not is_pointed
+                self._decide(replace(request, meant=Meant.TOPIC, sure=is_sure))
             elif turns and len(said) == 1:
                 self._of_turns(request, turns)
             elif said and request.sure:

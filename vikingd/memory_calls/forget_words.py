@@ -47,6 +47,8 @@ _APPOSITION = lazy(
 )
 _OF_USER = lazy(r"(?:the )?user\b|用户", re.IGNORECASE)
 _POSSESSIVE = lazy(r"(?:(?:the )?user's|my|our)\b|(?:用户|我们?|咱们?)家?的", re.IGNORECASE)
+_NOT = lazy(r"\b(?:not|never|no|none|without|cannot)\b|n't\b|[不没沒无無非别別]", re.I)
+_THING_IS = lazy(r"(?:the )?user's [\w ]+? (?:weighs|earns|is [\w. ]+ (?:tall|old))\b", re.I)
 _OWN = lazy(
     r"(?:(?:what|where|when|how old|who|which \w+) )?(?:my|me|i|i'm|our|we)\b|我|咱", re.IGNORECASE
 )
@@ -63,11 +65,12 @@ _LOOSE = frozenset(
         "story being every all any one wrote just ever"
     )
 )
+_NAMING = frozenset(terms("called named name have has had"))
 _ZH_LOOSE = lazy(
     r"关于|有关|相关|(?:那|这)(?:一)?(?:个|条|件|些|段|栏)?(?:事情?|事儿|信息|记忆|记录)?|事情|"
     r"事儿|上的?事|的事|"
     r"信息|内容|情况|刚才|刚刚|上次|昨天|(?:跟|和|对)你说过?的?|说过?的|告诉过?你的?|"
-    r"[哪什][里儿么]?|多少|几岁|多大"
+    r"[是在]?[哪什][里儿么]?|多少|几岁|多大"
 )
 _ATTRIBUTES = (
     (r"age|how old.*|年龄|年纪|岁数|几岁|多大", r"\byears? old\b|\bage\b|岁|年龄"),
@@ -81,6 +84,7 @@ _ATTRIBUTES = (
         r"(?:tele|cell|mobile )?phone(?: number)?|手机号?码?|电话号?码?",
         r"\bphone\b|\bmobile\b|手机|电话",
     ),
+    (r"座机号?码?|固定电话|固话", r"座机|固定电话|固话"),
     (r"e-?mail(?: address)?|邮箱|邮件地址", r"\be-?mail\b|邮箱"),
     (r"birthday|date of birth|birth ?date|生日", r"\bbirthday\b|\bborn\b|生日|出生"),
 )
@@ -174,9 +178,11 @@ class Text:
 
     def says_same(self, other: Text) -> bool:
         """Return True if both state the same."""
+        is_same = self.words == other.words
         if self.relation is not None and other.relation is not None:
-            return self.relation == other.relation
-        return self.words == other.words
+            is_same = is_same and _denies(self.text) is _denies(other.text)
+            return is_same or self.relation == other.relation
+        return is_same
 
     def is_of_another(self, topic: str) -> bool:
         """Return True if it is about another person, whom the topic does not name."""
@@ -304,12 +310,17 @@ class Topic:
             )
             return held / sum(map(len, self._parts))
         held = len(self._terms & text.terms)
+        if held and held == len(self._terms) - 1:
+            [word] = self._terms - text.terms  # it may be misspelt: "nubmer"
+            held += len(word) > 5 and any(
+                word[0] == one[0] and sorted(word) == sorted(one) for one in text.terms
+            )
         if not held or (held < len(self._terms) and held < 2):
             return 0.0
         return held / len(self._terms)
 
     def _is_another(self, text: Text) -> bool:
-        if text.is_of_another(self._said):
+        if text.is_of_another(self._said) or (self._attribute and _THING_IS.match(text.text)):
             return True
         if self._han:
             last = self._parts[-1] if self._parts else ""
@@ -345,6 +356,21 @@ def says(sentence: str, text: Text, *, of_agent: bool = False) -> bool:
         for clause in _clauses(sentence, of_agent=of_agent)
         if text.words
     ) or any(Text(note).says_same(text) for note in (() if of_agent else notes(sentence)))
+
+
+def says_in_all(sentence: str, text: Text) -> bool:
+    """Return True if a user says a memory, or has all words of one, three at least."""
+    said, told = _folded(sentence), _folded(text.text) - _USER - _LOOSE - _NAMING
+    named = re.finditer(rf"\b{PERSON}\b", sentence, re.I)
+    people = set(terms(" ".join(one[0] for one in named)))
+    is_own = _I.match(sentence) or sentence.startswith("The ")
+    if not is_own or not people <= told or _OF_PERSON.match(text.text) or len(told) < 3:
+        return says(sentence, text)
+    return says(sentence, text) or (told <= said and _denies(sentence) is _denies(text.text))
+
+
+def _denies(text: str) -> bool:
+    return _NOT.search(text) is not None
 
 
 def _clauses(sentence: str, *, of_agent: bool) -> Iterator[Text]:
