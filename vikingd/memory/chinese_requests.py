@@ -138,14 +138,11 @@ _NOUN = lazy(r"(?:生日|地址|住址|名字|电话|号码?|邮箱|密码|年�
 
 
 _HEADING = lazy(r"[“\"](\w{1,12})[”\"](?=[的]?(?:下|底下|里|[这那]|栏|标题|分类))")
-_UNKEPT = lazy(r"[请先你您]?(?:别|不要)记(?:下来?|录)[啊哦哈了]?[，,：:](?P<said>.*我.*)")
 
 
 def before(sentence: str) -> tuple[bool, str] | None:
     """Return (True if it is sure, the text before it) of 忘了刚才说的; None for no such request."""
     plain = simplified(sentence)
-    if found := _UNKEPT.fullmatch(plain):
-        return True, sentence[found.start("said") :]
     for at in (0, *(one.end() for one in _CLAUSE.finditer(plain))):
         text = plain[at + end_of(_LEAD, plain[at:]) :]
         if not at and _IDLE.fullmatch(text):

@@ -123,7 +123,8 @@ _UNKEPT = lazy(
     r" (?:this|that|it|any of|what i|anything|these|those)\b"
     r"|\boff the record\b|\bbetween you and me\b|\bforget (?:that i|what i) (?:said|told|wrote)\b"
     r"|(?:不要|别|不用|不必|请勿|无需)(?:帮我)?(?:记住|记下来?|保存|存下来?|记录|存档)"
-    r"(?:这|那|它|我|下|以下|[。！!，,：:]|$)"
+    r"[啊哦哈呀嘛]?(?:这|那|它|我|下|以下|[。！!，,：:]|$)"
+    r"|(?:不要|别|不用|不必)记(?:[啊哦哈呀嘛]?[，,：:]|这个[，,：:])"
     r"|(?:接下来|下面|以下)[^。，,\n]{0,6}(?:别|不要|不用)(?:记|保存|存)"
     r"|不要?外传|只跟你说|保密",
     re.IGNORECASE,
