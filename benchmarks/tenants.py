@@ -187,7 +187,10 @@ class Load:
         started = time.perf_counter()
         async with self.stubs() as stubs:
             first: Any = await _answered(
-                stubs.access.CreateKey(access_pb2.CreateKeyRequest(operator=True))
+                # The first connection of a busy machine may take a second try.
+                stubs.access.CreateKey(
+                    access_pb2.CreateKeyRequest(operator=True), wait_for_ready=True
+                )
             )
 
             async def made(name: str) -> None:

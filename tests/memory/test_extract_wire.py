@@ -26,6 +26,7 @@ from vikingd.client import (
 )
 from vikingd.client.client_errors import PermissionDenied, QuotaExceeded, ReadOnly
 from vikingd.client.messages import MessageClient
+from vikingd.domain.spoken_text import without_speaker
 from vikingd.pb import memories_pb2, retrieval_pb2
 
 NOW = datetime(2026, 3, 10, 23, 30, tzinfo=UTC)
@@ -286,7 +287,17 @@ def test_what_was_acknowledged_is_there_after_a_kill(tmp_path: Path) -> None:
             client.extract(session("I moved to Lyon. I love tea."), time=NOW)
         daemon.kill()
     with serving(tmp_path, "--provider", "none") as daemon, Client(daemon.address) as client:
-        assert set(files(client)) == {PROFILE, PREFERENCES, f"{ROOT}/journal/2026-03-10.md"}
+        day = f"{ROOT}/journal/2026-03-10"
+        kept = files(client)
+        sessions = {uri for uri in kept if uri.startswith(f"{day}/session-")}
+        assert set(kept) - sessions == {PROFILE, PREFERENCES, f"{day}.md"}
+        turns = [one.text for one in client.memories() if one.uri in sessions]
+        assert len(sessions) == 2
+        assert len(turns) == 2
+        assert {without_speaker(turn) for turn in turns} == {
+            "I live in Paris.",
+            "I moved to Lyon. I love tea.",
+        }
         assert "## Earlier\n\n- The user lives in Paris." in client.get(PROFILE).content
         assert client.verify().ok
 
