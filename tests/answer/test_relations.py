@@ -275,6 +275,7 @@ def test_nodes_have_the_scores_that_a_find_gives_them(shape, alpha, sample):
     world.close()
 
 
+@pytest.mark.deep
 def test_a_hub_with_5000_links_is_found_at_once(tmp_path: Path) -> None:
     """A find shows the relations of a hub with 5000 links in under 0.1 seconds."""
     ends = [f"{TOP}/{i % 50}/{i}.md" for i in range(5000)]

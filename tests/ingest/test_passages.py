@@ -288,6 +288,7 @@ def test_headings_of_many_spaces_are_read_soon() -> None:
     assert [p.section for p in found if content[p.start : p.end] == "text"] == ["c"]
 
 
+@pytest.mark.deep
 def test_many_entries_are_cut_soon() -> None:
     """Long, deep and empty items give few passages, and many items stay apart."""
     assert len(split("- entry\n" * 30_000, "a.md", entries=True)) == 30_000

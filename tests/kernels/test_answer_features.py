@@ -17,7 +17,7 @@ from tests.kernels.trees import LARGE, asked, build, room, shapes, terms_of
 from tests.tiers import examples
 
 
-@examples(25)
+@examples(12)
 @given(shapes)
 @example(LARGE)
 def test_known_terms_and_cosines_are_the_plain_ones(shape):
@@ -46,7 +46,7 @@ def test_known_terms_and_cosines_are_the_plain_ones(shape):
     world.close()
 
 
-@examples(10)
+@examples(6)
 @given(shapes)
 @example(LARGE)
 def test_a_find_has_the_features_of_its_first_files(shape):

@@ -25,7 +25,7 @@ CASES = [
     json.loads(line)
     for line in Path(__file__).with_name("statements.jsonl").read_text("utf-8").splitlines()
 ]
-QUICK = 2
+QUICK = 1
 """Cases of each kind and language that run on every change."""
 
 

@@ -59,6 +59,7 @@ def test_a_history_that_cannot_be_read_is_damage(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.deep_after(1)
 @pytest.mark.parametrize("change", ["substr(value, 1, 40)", "x'00' || substr(value, 2)", "x''"])
 def test_a_changed_prior_is_computed_again(tmp_path: Path, change: str) -> None:
     """Answers do not change when the model's prior is cut or changed in the store."""
