@@ -1,4 +1,4 @@
-"""What the forms of requests to forget in all languages share."""
+"""The common parts of the forms of requests to forget, in all languages."""
 
 from __future__ import annotations
 

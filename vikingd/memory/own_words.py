@@ -166,7 +166,7 @@ def parts(content: str) -> list[Part]:
 
 
 class _Reading:
-    """A text of which parts are left out; `sizes` has the characters of each part."""
+    """A text without some of its parts; `sizes` has the number of characters of each such part."""
 
     def __init__(self, text: str) -> None:
         self.text = text

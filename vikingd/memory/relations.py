@@ -64,7 +64,7 @@ class Relation(NamedTuple):
 
 
 class Understood(NamedTuple):
-    """What a clause states.
+    """The statement of a clause.
 
     Attributes:
         note: the clause as a note, without a full stop.

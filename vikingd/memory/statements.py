@@ -1,4 +1,4 @@
-"""What a user says outright of itself, in English and Chinese.
+"""The statements of a user about itself, in English and Chinese.
 
 A sentence becomes a fact only if the forms understand all of it, see `relations`. It is no
 question, no hypothesis, no quotation and no statement of another person. Any other sentence is
@@ -58,7 +58,7 @@ class SaidAt:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """What the user says: facts, ends of facts, and the sentences that are neither."""
+    """The facts and ends of facts in the words of a user, and the sentences that are neither."""
 
     proposals: tuple[Proposal, ...]
     endings: tuple[Ending, ...]
