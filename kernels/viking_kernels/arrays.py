@@ -190,10 +190,11 @@ class Scope(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The query's n terms with the postings of the base and those of these terms in the tail.
+    """The n terms of a query, with all postings of the base and their postings of the tail.
 
-    The keys n to 2n - 1 are the same terms as words of titles. Their postings are those of the
-    file's first text, with the number of the title's terms instead of tf.
+    The keys 0 to n - 1 are words of texts, and n to 2n - 1 the same words in titles. A posting of a
+    title has the first text of its file, and the number of terms of the title in place of the term
+    frequency (tf).
     """
 
     key: U64  # [2n] hashes of the terms

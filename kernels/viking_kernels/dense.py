@@ -349,11 +349,11 @@ def only_language(slot: int, stats: SubtreeStats) -> int:
 
 @inlined
 def directory_coded(slot: int, query: PreparedQuery, stats: SubtreeStats) -> tuple[float, float]:
-    """Return (about `directory_dense`, its error bound) from the code of a base centroid.
+    """Return (an estimate of `directory_dense`, its error bound) from the code of a base centroid.
 
-    The first is below 0 if the code can't tell. That is so near the centroid of the scope, where
-    the difference is no longer than a residual, and if the subtree has changed since the base was
-    written.
+    A negative estimate means that the code cannot tell. Either the centroid is so near to that of
+    the scope that their difference is no longer than a residual, or the subtree has changed since
+    the base was written.
     """
     only = only_language(slot, stats)
     if only < 0 or stats.centroid_slot[slot, only] >= stats.base_centroid_codes.shape[0]:

@@ -110,7 +110,10 @@ class FutureBridge:
         self._woken = False
 
     async def result(self, future: Future[_T]) -> _T:
-        """Return the result of a future. A caller that goes away does not cancel it."""
+        """Wait for a future of another thread, and return its result or raise its error.
+
+        The wait has no time limit. A caller that is cancelled leaves the future running.
+        """
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Future[_T]] = loop.create_future()
 

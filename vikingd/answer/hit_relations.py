@@ -22,9 +22,10 @@ from vikingd.plan.find_plan import FindScope
 def relations(
     find: FindScope, scored: Scored, chosen: Sequence[Hit], scratch: Scratch
 ) -> Relations:
-    """Return the `MAX_RELATIONS` best relations in the scope of each hit, by score, then by URI.
+    """Return the best relations of each hit, at most MAX_RELATIONS, by score, then by URI.
 
-    The lexical scores in `scratch`, which it needs, are cleared then.
+    Both ends are in the scope of the find. `scratch` must still have the lexical scores of the
+    find; this function clears them, so call it last.
     """
     snapshot, scope = find.snapshot, find.scope
     found: Relations = {}

@@ -103,7 +103,9 @@ def find(
     alpha: Annotated[
         float | None,
         typer.Option(
-            min=0.0, max=1.0, help="Weight of the own score against the directory's; else adaptive."
+            min=0.0,
+            max=1.0,
+            help="Share of the own score beside the directory's; else chosen by the scope.",
         ),
     ] = None,
     method: Annotated[MethodName, typer.Option(help="The method of the search.")] = MethodName.AUTO,

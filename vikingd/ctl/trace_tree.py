@@ -126,7 +126,7 @@ def add_rerank(tree: Tree, rerank: retrieval_pb2.Rerank) -> None:
 
 
 def typed(query: retrieval_pb2.TypedQuery) -> str:
-    """Return a query of a plan with its type."""
+    """Return a planned query as a text: its context type, a colon and its words."""
     return f"{render.type_name(query.context_type) or 'everything'}: {query.query}"
 
 

@@ -28,7 +28,11 @@ class Levels(IntEnum):
 
 
 class Method(IntEnum):
-    """The method of a find."""
+    """The way in which a find scans its scope.
+
+    EXHAUSTIVE passes over directories by bounds, BEST_FIRST walks from the best directories until
+    the results settle, and EXACT scores all texts by their vectors. AUTO: the daemon chooses.
+    """
 
     AUTO = 0
     EXHAUSTIVE = 1

@@ -17,7 +17,7 @@ _BLOCK = re.compile(r"```|~~~|#{1,6}[ \t]|[>|]|[-+*][ \t]|[0-9]{1,9}[.)][ \t]")
 
 
 def is_pinned(text: str) -> bool:
-    """Return True if a text begins with the mark."""
+    """Return True if a text begins with PIN."""
     return text.startswith(PIN)
 
 

@@ -302,6 +302,9 @@ class Engine:
     def optimize(self, *, remove_empty_directories: bool = False) -> Optimized:
         """Compact the index now, and give the room of deleted contexts back to the disk.
 
+        Args:
+            remove_empty_directories: first remove the directories without files below them.
+
         Raises:
             ReadOnly: this is a reader.
             DiskFull: the disk has no room for a base.

@@ -37,10 +37,12 @@ class FileChanged(Exception):
 
 
 class NoPlace(Exception):
-    """The file of a memory has no place for the memory's text; the message gives the reason.
+    """The text of a memory cannot be put into its file, which may be too large.
+
+    The message gives the reason.
 
     Attributes:
-        memory: the writer of the text.
+        memory: the change that the text belongs to.
     """
 
     def __init__(self, memory: Changing, reason: str) -> None:

@@ -44,7 +44,7 @@ class ForgetQuery:
 
 
 class Spared(NamedTuple):
-    """A memory that meets the criteria and is not forgotten, with the reason, for people."""
+    """A memory that meets the criteria and is not forgotten, with the reason as a readable text."""
 
     memory: Memory
     reason: str

@@ -56,7 +56,7 @@ class Source(Protocol):
     """A store that is read at one revision."""
 
     def state(self) -> State:
-        """Return the state of the store."""
+        """Return the id, the epoch, the newest revision and the other values of the whole store."""
 
     def rows(self, table: str) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a table in its order."""

@@ -169,11 +169,11 @@ class _Sentence:
         self.inborn = "先天" in folded
 
     def before(self, place: int) -> str:
-        """Return the folded text just before a place."""
+        """Return the folded characters before an index, as many as can belong to a phrase."""
         return self.folded[max(0, place - _NEAR) : place]
 
     def after(self, place: int) -> str:
-        """Return the folded text just after a place."""
+        """Return the folded characters from an index on, as many as can belong to a phrase."""
         return self.folded[place : place + _NEAR]
 
     def span(self, start: int, end: int, days: Days) -> Span:

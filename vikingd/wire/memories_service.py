@@ -137,7 +137,7 @@ class MemoriesService:
         return messages.reinforce_response(done)
 
     async def Forget(self, request: memories_pb2.ForgetRequest, context: CallContext) -> bytes:
-        """Remove memories."""
+        """Remove memories by their ids or by criteria."""
         deadline = CallDeadline(context)
         run = self._queues.heavy_pieces(deadline)
         query = messages.forget_query(request, deadline.caller)

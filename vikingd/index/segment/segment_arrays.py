@@ -38,7 +38,7 @@ from vikingd.index.lexicon import tokens
 
 
 class Numbering(Enum):
-    """The items that the entries of an array belong to."""
+    """The items that an array has entries for: one for each directory, file, text and so on."""
 
     DIRECTORIES = auto()
     FILES = auto()
@@ -289,7 +289,7 @@ def widened(segment: Segment, dimension: int) -> Segment:
 
 
 def growing_of(segment: Segment) -> GrowingArrays:
-    """Return the growing arrays of a segment that nothing was appended to, without room."""
+    """Return growing arrays with the rows of a segment, and without spare capacity."""
     size = segment.sizes
     # The files of a directory follow one another. Its chain begins at the first of them.
     starts, ends = segment.dir_files[:-1], segment.dir_files[1:]

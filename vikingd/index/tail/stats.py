@@ -54,7 +54,7 @@ class ReusedRows:
 
 @dataclass(slots=True)
 class Delta:
-    """The items that a commit adds (sign 1) and ends (sign -1)."""
+    """The nodes, texts and vectors that a commit adds (sign 1) and removes (sign -1)."""
 
     nodes: list[tuple[int, int, int]] = field(default_factory=list)  # directory, sign, column
     texts: list[tuple[int, int]] = field(default_factory=list)  # row, sign

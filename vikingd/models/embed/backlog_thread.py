@@ -17,7 +17,7 @@ _STOP = 1.5  # seconds at most that a stop waits for the thread
 
 
 class Worker(Protocol):
-    """The work on the backlog of one store."""
+    """A worker that embeds the backlog of one store: its texts without a vector."""
 
     def turn(self, others_wait: Callable[[], bool]) -> float | None:
         """Work until no text waits, or for a short time if others wait.

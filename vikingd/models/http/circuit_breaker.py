@@ -15,7 +15,11 @@ MAX_ASKED = 600.0
 
 
 class BreakerOpen(Exception):
-    """A call that is not allowed; the message is the predicate of a sentence about the backend."""
+    """A call that the open breaker does not allow.
+
+    The message goes behind the name of the backend: "failed 5 times in a row (timeout); asked
+    again in 30 s".
+    """
 
 
 class Breaker:

@@ -85,7 +85,7 @@ class SqliteConnection(sqlite3.Connection):
         self.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", values.items())
 
     def last_ids(self) -> LastIds:
-        """Return the last ids.
+        """Return the last id that each table gave to a row.
 
         Raises:
             StoreDamaged: the last id of the entries is missing.

@@ -92,7 +92,13 @@ def remove_empty(work: Transaction, uris: Sequence[str]) -> Committed:
 def move(
     work: Transaction, source: str, destination: str, expected_revision: int | None = None
 ) -> Committed:
-    """Rename a subtree, and make the missing directories above its new URI."""
+    """Rename a subtree, and make the missing directories above its new URI.
+
+    Raises:
+        InvalidField: a URI is a root or above one, or the destination is below the source.
+        NotFound: there is no source.
+        AlreadyExists: there is something at the destination.
+    """
     if context_type(parent(source)) is ContextType.UNSPECIFIED:
         raise InvalidField("source_uri", f"{source} is a root or above one, and cannot be moved")
     if context_type(destination) is ContextType.UNSPECIFIED:
