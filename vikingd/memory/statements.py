@@ -70,6 +70,7 @@ class Statements:
 _BULLET = lazy(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)、])[ \t]+")
 
 _MEANING = lazy(r"\w")
+_THIRD = lazy(r"(?-i:[a-z])+s\b")
 _OWN = lazy(r"\b(?:i|i'm|i've|me|my|we|our)\b|[我咱]", re.IGNORECASE)
 _FOREIGN, _OTHERS, _UNREAL, _JEST, _ASKS = map(
     in_both, ("FOREIGN", "OTHERS", "UNREAL", "JEST", "ASKS")
@@ -80,11 +81,12 @@ _FILLER, _TRAILER, _PARTICLES, _REMEMBER, _WISHES = map(
 _SPLIT, _ASIDE, _HE, _SUBJECT, _COMPANY, _UNTURNED, _INTRODUCED = map(
     in_both, ("SPLIT", "ASIDE", "HE", "SUBJECT", "COMPANY", "UNTURNED", "INTRODUCED")
 )
-_CUT, _APART, _TURNS, _QUESTION, _BACK, _PLAYS, _CORRECTS, _LIMITS, _LAUGHS, _IF = map(
-    in_both, ("CUT", "APART", "TURNS", "QUESTION", "BACK", "PLAYS", "CORRECTS", "LIMITS", "LAUGHS", "IF")
+_CUT, _TURNS, _QUESTION, _BACK, _PLAYS, _CORRECTS, _LIMITS, _LAUGHS, _IF = map(
+    in_both, ("CUT", "TURNS", "QUESTION", "BACK", "PLAYS", "CORRECTS", "LIMITS", "LAUGHS", "IF")
 )
-_WHO, _MAN, _WOMAN, _THING, _ALIKE, _OWNED = map(
-    in_both, ("WHO", "MAN", "WOMAN", "THING", "ALIKE", "OWNED_FIRST")
+_WHO, _MAN, _WOMAN, _THING, _ALIKE, _OWNED, _KIN_CLAUSE, _STRANGER = map(
+    in_both,
+    ("WHO", "MAN", "WOMAN", "THING", "ALIKE", "OWNED_FIRST", "KIN_CLAUSE", "STRANGER"),
 )
 _PRONOUN_OF = ((_MAN, ("he", "他")), (_WOMAN, ("she", "她")), (_THING, ("it", "它")))
 _PROFILE, _PREFERENCES, _ENTITIES = (
@@ -206,6 +208,9 @@ def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence
     said = _unfilled(_as_written(sentence))
     if (found := _REMEMBER.fullmatch(said)) is not None:
         return _told(sentence, found, now)
+    family = _KIN_CLAUSE.search(said)
+    if family and _STRANGER.search(who + said[: family.start()]):
+        said = said[: family.start()]  # the family of somebody else
     plain = _without_trailer(said)
     reason = "not all of it is understood"
     if _UNREAL.search(plain):
@@ -237,9 +242,7 @@ def _beside_question(sentence: str, now: datetime) -> list[Understood]:
     return _apart(_trimmed(text), now)
 
 
-def _apart(
-    text: str, now: datetime, before: Understood | None = None
-) -> list[Understood]:
+def _apart(text: str, now: datetime, before: Understood | None = None) -> list[Understood]:
     """Return what some clauses of a sentence state, if the others cannot change it.
 
     A clause that is not understood may be left out if it stands alone, or adds to a fact before it:
@@ -257,7 +260,8 @@ def _apart(
                 break
         else:
             piece = text[(cuts[i - 1][0] if i else 0) : ends[i]]
-            if not _may_be_left_out(piece, is_behind=bool(parts)):
+            heads = text[ends[i] :].lstrip()[:1] in tuple(":：")  # what follows may be quoted
+            if not _may_be_left_out(piece, is_behind=bool(parts)) or (heads and not parts):
                 return []
             if _OTHERS.search(piece) or _UNREAL.search(piece):
                 break  # What follows may be supposed or reported, too.
@@ -282,15 +286,13 @@ def _may_begin(piece: str, said: Understood) -> bool:
 
 def _may_be_left_out(piece: str, *, is_behind: bool) -> bool:
     """Return True if a piece of a sentence cannot change the truth of the others."""
-    if not _MEANING.search(piece) or (_ASKS.search(piece) and not is_behind):
+    if not _MEANING.search(piece):
         return True
-    if _TURNS.search(piece) or _IF.search(piece):
+    if _TURNS.search(piece) or _IF.search(piece) or _LIMITS.match(piece):
         return False
-    if is_behind:
-        return not _LIMITS.match(piece)
-    if _OTHERS.search(piece) or _UNREAL.search(piece):
-        return False
-    return _APART.match(piece) is not None or not (piece.endswith((":", "：")) or _LIMITS.match(piece))
+    if is_behind or _ASKS.search(piece):
+        return True
+    return _OTHERS.search(piece) is None and _UNREAL.search(piece) is None
 
 
 def _as_written(text: str) -> str:
@@ -336,9 +338,7 @@ def _told(sentence: str, found: re.Match[str], now: datetime) -> _Sentence:
     return _Sentence(sentence, ((kind, _shown(note)),))
 
 
-def _parsed(
-    text: str, now: datetime, before: Understood | None = None
-) -> list[Understood] | None:
+def _parsed(text: str, now: datetime, before: Understood | None = None) -> list[Understood] | None:
     """Return what the clauses of a sentence state; None unless all of them are understood."""
     if len(text) > MAX_CLAUSE:
         return None
@@ -351,7 +351,7 @@ def _clauses(
 ) -> list[Understood] | None:
     if (whole := _clause(text, days, before)) is not None:
         return [whole]
-    for split in _SPLIT.finditer(text) if most > 1 else ():
+    for split in reversed(list(_SPLIT.finditer(text))) if most > 1 else ():
         head = _clause(text[: split.start()], days, before)
         if head is None:
             continue
@@ -377,6 +377,8 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
             tried = [f"{who or '我'}{text}", *tried]
         elif not who:
             tried = [f"I {text}", f"I am {text}", *tried]
+        elif _THIRD.match(text):
+            tried = [f"{who} {text}"]
     elif HAN.search(text) and re.match(DATE, text):
         tried.insert(0, f"我{text}")
     for clause in tried:
@@ -386,7 +388,7 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
         if "idle" in said.how:
             return None if before is None and "request" in said.how else said
         note = days.shown(said.note)
-        if "day" in said.how and HAN.search(clause) and not _SUBJECT.search(clause):
+        if "day" in said.how and HAN.search(clause) and "用户" not in note:
             note = f"用户{note}"
         if "wish" in said.how or not _UNTURNED.search(note):
             return said._replace(note=note)
