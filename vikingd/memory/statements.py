@@ -1,8 +1,9 @@
 """The statements of a user about itself, in English and Chinese.
 
-A sentence becomes a fact only if the forms understand all of it, see `relations`. It is no
-question, no hypothesis, no quotation and no statement of another person. Any other sentence is
-untaken.
+A clause becomes a fact only if the forms understand all of it, see `relations`. It is no question,
+no hypothesis, no quotation and no statement of another person. Of a sentence that is not understood
+whole the clauses are read alone, and what is left out must not be able to change them. All that is
+not understood is untaken.
 
 A memory is a note in the third person that keeps the words of the user, so that saying the same
 again gives the same text.
@@ -14,7 +15,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import takewhile
 from zoneinfo import ZoneInfo
 
 from vikingd.domain import pace
@@ -116,14 +116,7 @@ def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statem
             if is_played and (one.facts or one.ended):
                 one = _Sentence(one.sentence, reason="it is said in a play")
             if read and _BACK.match(one.sentence):
-                # The sentence takes back the one before, or what the message before says.
-                back = range(len(read) - 1, -1, -1)
-                for at in takewhile(lambda at: read[at][0] == read[-1][0], back):  # noqa: B023
-                    last = read[at][1]
-                    if last.facts or last.ended:
-                        read[at] = read[at][0], _Sentence(last.sentence, reason="it is taken back")
-                    if read[at][0] == index:
-                        break
+                _take_back(read, index)
             read.append((index, one))
         is_played = is_played or _PLAYS.search(message.content[:MAX_READ]) is not None
     facts: dict[str, Proposal] = {}
@@ -138,6 +131,15 @@ def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statem
         if one.reason:
             untaken.append(Untaken(one.sentence, index, one.reason))
     return Statements(tuple(facts.values())[-MAX_MEMORIES:], tuple(ended), tuple(untaken))
+
+
+def _take_back(read: list[tuple[int, _Sentence]], index: int) -> None:
+    """Drop the facts of the last sentence, or those of the message before the one at an index."""
+    message = read[-1][0]
+    for i in range(len(read) - 1 if message == index else 0, len(read)):
+        last = read[i][1]
+        if read[i][0] == message and (last.facts or last.ended):
+            read[i] = message, _Sentence(last.sentence, reason="it is taken back")
 
 
 @dataclass(frozen=True, slots=True)
