@@ -99,6 +99,7 @@ SAID = [
     ("阿岚是我大学同学。", ENTITIES, "阿岚是用户大学同学。"),
     ("我昨天跑完了厦门马拉松。", EVENTS, "用户2026年11月26日（周四）跑完了厦门马拉松。"),
     ("我下周一要去面试。", EVENTS, "用户2026年11月30日（周一）要去面试。"),
+    ("我住在三楼。", PROFILE, "用户住在三楼。"),
 ]  # fmt: skip
 
 NOT_SAID = [
@@ -138,7 +139,6 @@ NOT_SAID = [
     "I love this approach.",
     "I use this function in three places.",
     "I drink too much coffee.",
-    "I like hiking and she hates it.",
     "I speak from experience.",
     "I drive home.",
     "I own the repository.",
@@ -160,7 +160,6 @@ NOT_SAID = [
     "我会尽快处理。",
     "我学会了。",
     "我在上班。",
-    "我住在三楼。",
     "我搬到新电脑上了。",
     "我叫了外卖。",
     "我老板是个笨蛋。",

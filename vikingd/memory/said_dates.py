@@ -22,8 +22,8 @@ _MARKED = lazy(
     re.IGNORECASE,
 )
 _PAST = lazy(
-    r"(?!need\b|bed\b|red\b|wed\b|med\b)\b\w{2,}ed\b|\b(?:ran|met|won|bought|sold|lost|gave|got|quit|began|broke"
-    r"|went|came|took|made|wrote|left|grew|became|was|had)\b|[了过]",
+    r"(?!booked\b|reserved\b|scheduled\b|arranged\b|need\b|bed\b|red\b|wed\b|med\b)\b\w{2,}ed\b|\b(?:ran|met|won|bought|sold|lost|gave|got|quit|began|broke"
+    r"|went|came|took|made|wrote|left|grew|became|built|tore|learnt|was|had)\b|(?<![约订])了|过",
     re.IGNORECASE,
 )
 _WEEKDAY = lazy(
@@ -90,7 +90,7 @@ class Marked:
             return f"{before or 'in'} {first:%B} {first.year}"
         if _is_year(first, last):
             return f"{before or 'in'} {first.year}"
-        return f"from {first} to {last}"
+        return f"between {first} and {last}"
 
     def _chinese(self, found: re.Match[str]) -> str:
         span = self.phrases[_MARKS.index(found["mark"])]

@@ -1,8 +1,9 @@
 """The statements of a user about itself, in English and Chinese.
 
-A sentence becomes a fact only if the forms understand all of it, see `relations`. It is no
-question, no hypothesis, no quotation and no statement of another person. Any other sentence is
-untaken.
+A clause becomes a fact only if the forms understand all of it, see `relations`. It is no question,
+no hypothesis, no quotation and no statement of another person. Of a sentence that is not understood
+whole the clauses are read alone, and what is left out must not be able to change them. All that is
+not understood is untaken.
 
 A memory is a note in the third person that keeps the words of the user, so that saying the same
 again gives the same text.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -21,7 +22,7 @@ from vikingd.domain.extract import MAX_MEMORIES, Ending, MemoryKind, Proposal, U
 from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.sentences import sentences
 from vikingd.domain.text import lazy, one_line
-from vikingd.memory.forms import DATE, ENDED, HOLDS, PAST, in_both
+from vikingd.memory.forms import DATE, ENDED, HOLDS, PAST, in_both, language
 from vikingd.memory.own_words import LEFT_OUT, own_words
 from vikingd.memory.relations import DENIES, ENDS, Understood, understood
 from vikingd.memory.said_dates import Marked, marked
@@ -37,6 +38,7 @@ MAX_CLAUSE = 400
 """Characters of a clause that may become a memory."""
 
 _MAX_CLAUSES = 4
+_FEW = 12  # characters of a sentence that names nobody
 _MICROSECONDS = 1_000_000
 
 
@@ -68,6 +70,7 @@ class Statements:
 _BULLET = lazy(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)、])[ \t]+")
 
 _MEANING = lazy(r"\w")
+_THIRD = lazy(r"(?-i:[a-z])+s\b")
 _OWN = lazy(r"\b(?:i|i'm|i've|me|my|we|our)\b|[我咱]", re.IGNORECASE)
 _FOREIGN, _OTHERS, _UNREAL, _JEST, _ASKS = map(
     in_both, ("FOREIGN", "OTHERS", "UNREAL", "JEST", "ASKS")
@@ -78,6 +81,14 @@ _FILLER, _TRAILER, _PARTICLES, _REMEMBER, _WISHES = map(
 _SPLIT, _ASIDE, _HE, _SUBJECT, _COMPANY, _UNTURNED, _INTRODUCED = map(
     in_both, ("SPLIT", "ASIDE", "HE", "SUBJECT", "COMPANY", "UNTURNED", "INTRODUCED")
 )
+_CUT, _TURNS, _QUESTION, _BACK, _PLAYS, _CORRECTS, _LIMITS, _LAUGHS, _IF = map(
+    in_both, ("CUT", "TURNS", "QUESTION", "BACK", "PLAYS", "CORRECTS", "LIMITS", "LAUGHS", "IF")
+)
+_WHO, _MAN, _WOMAN, _THING, _ALIKE, _OWNED, _KIN_CLAUSE, _STRANGER = map(
+    in_both,
+    ("WHO", "MAN", "WOMAN", "THING", "ALIKE", "OWNED_FIRST", "KIN_CLAUSE", "STRANGER"),
+)
+_PRONOUN_OF = ((_MAN, ("he", "他")), (_WOMAN, ("she", "她")), (_THING, ("it", "它")))
 _PROFILE, _PREFERENCES, _ENTITIES = (
     MemoryKind.PROFILE,
     MemoryKind.PREFERENCES,
@@ -90,23 +101,45 @@ def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statem
 
     The newest facts count if there are more than MAX_MEMORIES.
     """
-    facts: dict[str, Proposal] = {}
-    ended: list[Ending] = []
-    untaken: list[Untaken] = []
+    read: list[tuple[int, _Sentence]] = []
+    is_played = any(
+        _PLAYS.search(one.content[:MAX_READ]) for one in messages[:first] if one.role == "user"
+    )
+    who = ""
     for index in range(first, len(messages)):
         message = messages[index]
         pace.step()
         if message.role != "user":
             continue
-        for one in _sentences(message.content[:MAX_READ], said.of(message)):
-            for kind, note in one.facts:
-                known = facts.pop(note.casefold(), None)
-                evidence = (*(known.evidence if known else ()), index)
-                facts[note.casefold()] = Proposal(kind, note, tuple(dict.fromkeys(evidence)))
-            ended += [Ending(*end, one.sentence, index) for end in one.ended]
-            if one.reason:
-                untaken.append(Untaken(one.sentence, index, one.reason))
+        for one in _sentences(message.content[:MAX_READ], said.of(message), who):
+            who = one.who
+            if is_played and (one.facts or one.ended):
+                one = _Sentence(one.sentence, reason="it is said in a play")
+            if read and _BACK.match(one.sentence):
+                _take_back(read, index)
+            read.append((index, one))
+        is_played = is_played or _PLAYS.search(message.content[:MAX_READ]) is not None
+    facts: dict[str, Proposal] = {}
+    ended: list[Ending] = []
+    untaken: list[Untaken] = []
+    for index, one in read:
+        for kind, note in one.facts:
+            known = facts.pop(note.casefold(), None)
+            evidence = (*(known.evidence if known else ()), index)
+            facts[note.casefold()] = Proposal(kind, note, tuple(dict.fromkeys(evidence)))
+        ended += [Ending(*end, one.sentence, index) for end in one.ended]
+        if one.reason:
+            untaken.append(Untaken(one.sentence, index, one.reason))
     return Statements(tuple(facts.values())[-MAX_MEMORIES:], tuple(ended), tuple(untaken))
+
+
+def _take_back(read: list[tuple[int, _Sentence]], index: int) -> None:
+    """Drop the facts of the last sentence, or those of the message before the one at an index."""
+    message = read[-1][0]
+    for i in range(len(read) - 1 if message == index else 0, len(read)):
+        last = read[i][1]
+        if read[i][0] == message and (last.facts or last.ended):
+            read[i] = message, _Sentence(last.sentence, reason="it is taken back")
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +150,11 @@ class _Sentence:
     facts: tuple[tuple[MemoryKind, str], ...] = ()
     ended: tuple[tuple[MemoryKind, str, str], ...] = ()
     reason: str = ""
+    who: str = ""
+    """The one of whom the sentence speaks besides the user, for "she" in the next one."""
 
 
-def _sentences(content: str, now: datetime) -> Iterator[_Sentence]:
+def _sentences(content: str, now: datetime, who: str) -> Iterator[_Sentence]:
     """Yield the sentences of a message that are the user's own words."""
     own = own_words(content)
     in_jest = _JEST.search(own) is not None
@@ -132,32 +167,62 @@ def _sentences(content: str, now: datetime) -> Iterator[_Sentence]:
                 if not _REMEMBER.match(_unfilled(sentence)) or not before.strip():
                     return
             if _MEANING.search(_unfilled(sentence)):
-                yield _read(sentence, now, in_jest=in_jest)
+                one = _read(sentence, now, who, in_jest=in_jest)
+                who = _who(sentence, who)
+                yield replace(one, who=who)
         end = body[-MAX_SENTENCE:].rstrip()
         if end.endswith((":", "：")) and (_INTRODUCED.search(end) or _OTHERS.search(end)):
             return
 
 
-def _read(sentence: str, now: datetime, *, in_jest: bool) -> _Sentence:
+def _who(sentence: str, before: str) -> str:
+    """Return the only one whom a sentence names; after a pronoun or a few words that of before."""
+    named = {found[0] for found in _WHO.finditer(sentence)}
+    if len(named) == 1 and not _ALIKE.search(sentence):
+        return named.pop()
+    goes_on = _HE.match(_unfilled(sentence)) or len(sentence) < _FEW
+    return before if goes_on and not named else ""
+
+
+def _antecedent(text: str, who: str) -> Understood | None:
+    """Return the one whom the pronoun at the beginning of a text means."""
+    found = _HE.match(text)
+    if found is None or not who:
+        return None
+    kinds = [said for kind, said in _PRONOUN_OF if kind.search(who)]
+    pronoun = found[0].lower().removesuffix(" ").removesuffix("'s")
+    if not any(pronoun in said for said in kinds):
+        return None
+    return Understood(_ENTITIES, "", (), HOLDS, frozenset(), who)
+
+
+def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence:
     if len(sentence) > MAX_SENTENCE:
         return _Sentence(sentence, reason="it is long")
     if LEFT_OUT in sentence:
         return _Sentence(sentence, reason="it quotes another text")
-    if _ASKS.search(sentence):
-        return _Sentence(sentence, reason="it asks")
     if in_jest:
         return _Sentence(sentence, reason="it is said in jest")
-    said = _unfilled(sentence)
+    if _CORRECTS.search(sentence):
+        return _Sentence(sentence, reason="it corrects itself")
+    if _ASKS.search(sentence):
+        return replace(_taken(sentence, _beside_question(sentence, now)), reason="it asks")
+    said = _unfilled(_as_written(sentence))
     if (found := _REMEMBER.fullmatch(said)) is not None:
         return _told(sentence, found, now)
+    family = _KIN_CLAUSE.search(said)
+    if family and _STRANGER.search(who + said[: family.start()]):
+        said = said[: family.start()]  # the family of somebody else
     plain = _without_trailer(said)
+    reason = "not all of it is understood"
     if _UNREAL.search(plain):
-        return _Sentence(sentence, reason="it is no fact, but a possibility")
-    if _OTHERS.search(plain):
-        return _Sentence(sentence, reason="it tells what somebody says")
-    for text in dict.fromkeys((_trimmed(said), plain)):
-        if (parts := _parsed(text, now)) is not None:
-            return _taken(sentence, parts)
+        reason = "it is no fact, but a possibility"
+    elif _OTHERS.search(plain):
+        reason = "it tells what somebody says"
+    else:
+        for text in dict.fromkeys((_trimmed(said), plain)):
+            if (parts := _parsed(text, now, _antecedent(text, who))) is not None:
+                return _taken(sentence, parts)
     # What ends is understood without the reason behind it.
     for split in _ASIDE.finditer(plain) if DENIES.search(plain) else ():
         parts = _parsed(plain[: split.start()], now)
@@ -166,7 +231,74 @@ def _read(sentence: str, now: datetime, *, in_jest: bool) -> _Sentence:
         ):
             gone = [one._replace(state=PAST) for one in parts]
             return _taken(sentence, gone)
-    return _Sentence(sentence, reason="not all of it is understood")
+    return replace(_taken(sentence, _apart(plain, now, _antecedent(plain, who))), reason=reason)
+
+
+def _beside_question(sentence: str, now: datetime) -> list[Understood]:
+    """Return what clauses beside a question state, as in "I'm vegan, what can I cook?"."""
+    text = _unfilled(_as_written(sentence))
+    if text.rstrip(ENDS).endswith(("?", "？")):
+        if (found := _QUESTION.search(text)) is None:
+            return []
+        text = text[: found.start()]
+    return _apart(_trimmed(text), now)
+
+
+def _apart(text: str, now: datetime, before: Understood | None = None) -> list[Understood]:
+    """Return what some clauses of a sentence state, if the others cannot change it.
+
+    A clause that is not understood may be left out if it stands alone, or adds to a fact before it:
+    it has none of the words that deny, restrict or suppose what stands beside it.
+    """
+    cuts = [found.span() for found in _CUT.finditer(text)]
+    starts, ends = [0, *(end for _, end in cuts)], [*(start for start, _ in cuts), len(text)]
+    parts, i = list[Understood](), 0
+    while i < len(starts):
+        for j in range(min(len(ends), i + _MAX_CLAUSES), i, -1):
+            said = _stated(text[starts[i] : ends[j - 1]], now, before)
+            if said is not None and (i == 0 or before or _may_begin(text[starts[i] :], said)):
+                parts.append(said)
+                before, i = said, j
+                break
+        else:
+            piece = text[(cuts[i - 1][0] if i else 0) : ends[i]]
+            heads = text[ends[i] :].lstrip()[:1] in tuple(":：")  # what follows may be quoted
+            if not _may_be_left_out(piece, is_behind=bool(parts)) or (heads and not parts):
+                return []
+            if _OTHERS.search(piece) or _UNREAL.search(piece):
+                break  # What follows may be supposed or reported, too.
+            before, i = None, i + 1
+    return parts
+
+
+def _stated(piece: str, now: datetime, before: Understood | None) -> Understood | None:
+    """Return what a piece of a sentence states outright."""
+    if not piece.strip() or len(piece) > MAX_CLAUSE:
+        return None
+    if any(one.search(piece) for one in (_ASKS, _UNREAL, _OTHERS, _LAUGHS)):
+        return None
+    days = marked(piece, now)
+    return _clause(days.plain, days, before)
+
+
+def _may_begin(piece: str, said: Understood) -> bool:
+    """Return True unless a piece behind another one may lack its subject, or is a wish."""
+    return "wish" not in said.how and (HAN.search(piece) is None or _OWNED.match(piece) is not None)
+
+
+def _may_be_left_out(piece: str, *, is_behind: bool) -> bool:
+    """Return True if a piece of a sentence cannot change the truth of the others."""
+    if not _MEANING.search(piece):
+        return True
+    if _TURNS.search(piece) or _IF.search(piece) or _LIMITS.match(piece):
+        return False
+    if is_behind or _ASKS.search(piece):
+        return True
+    return _OTHERS.search(piece) is None and _UNREAL.search(piece) is None
+
+
+def _as_written(text: str) -> str:
+    return language("english").rewritten("typed", text)
 
 
 def dated(text: str, message: SessionMessage, said: SaidAt) -> str:
@@ -208,12 +340,12 @@ def _told(sentence: str, found: re.Match[str], now: datetime) -> _Sentence:
     return _Sentence(sentence, ((kind, _shown(note)),))
 
 
-def _parsed(text: str, now: datetime) -> list[Understood] | None:
+def _parsed(text: str, now: datetime, before: Understood | None = None) -> list[Understood] | None:
     """Return what the clauses of a sentence state; None unless all of them are understood."""
     if len(text) > MAX_CLAUSE:
         return None
     days = marked(text, now)
-    return _clauses(days.plain, days, None, _MAX_CLAUSES if _OWN.search(text) else 1)
+    return _clauses(days.plain, days, before, _MAX_CLAUSES if before or _OWN.search(text) else 1)
 
 
 def _clauses(
@@ -221,7 +353,7 @@ def _clauses(
 ) -> list[Understood] | None:
     if (whole := _clause(text, days, before)) is not None:
         return [whole]
-    for split in _SPLIT.finditer(text) if most > 1 else ():
+    for split in reversed(list(_SPLIT.finditer(text))) if most > 1 else ():
         head = _clause(text[: split.start()], days, before)
         if head is None:
             continue
@@ -233,6 +365,8 @@ def _clauses(
 def _clause(text: str, days: Marked, before: Understood | None) -> Understood | None:
     """Return what a clause states; one without a subject has that of the clause before."""
     text = _PARTICLES.sub("", _unfilled(_trimmed(text)))
+    if _LAUGHS.search(text):
+        return None
     tried = [_with_company(text)]
     if before is not None and not _SUBJECT.match(text):
         who, is_chinese = before.subject, HAN.search(text) is not None
@@ -245,6 +379,8 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
             tried = [f"{who or '我'}{text}", *tried]
         elif not who:
             tried = [f"I {text}", f"I am {text}", *tried]
+        elif _THIRD.match(text):
+            tried = [f"{who} {text}"]
     elif HAN.search(text) and re.match(DATE, text):
         tried.insert(0, f"我{text}")
     for clause in tried:
@@ -254,7 +390,7 @@ def _clause(text: str, days: Marked, before: Understood | None) -> Understood | 
         if "idle" in said.how:
             return None if before is None and "request" in said.how else said
         note = days.shown(said.note)
-        if "day" in said.how and HAN.search(clause) and not _SUBJECT.search(clause):
+        if "day" in said.how and HAN.search(clause) and "用户" not in note:
             note = f"用户{note}"
         if "wish" in said.how or not _UNTURNED.search(note):
             return said._replace(note=note)

@@ -31,7 +31,7 @@ _SHORT = {"i'm": "is", "im": "is", "we're": "is", "i've": "has", "ive": "has", "
 _VERBS = {"am": "is", "are": "is", "have": "has", "do": "does", "don't": "doesn't", "go": "goes"}
 _AS_IT_IS = lazy(
     r"can|can't|cannot|will|won't|would|must|should|was|had|did|ran|met|won|bought|sold|lost|gave|"
-    r"got|quit|began|broke|went|came|took|made|wrote|left|grew|became|only|never|always|usually|"
+    r"got|quit|began|broke|went|came|took|made|wrote|left|grew|became|built|tore|learnt|only|never|always|usually|"
     r"normally|mostly|no"
 )
 _PAST = lazy(r"(?!need|feed|speed|embed|breed|bleed|proceed|succeed|exceed)\w{2,}ed")
