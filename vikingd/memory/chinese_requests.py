@@ -31,7 +31,7 @@ _ORDER = lazy(rf"(?:{_SOFT}|[你您]|{_FROM})*")
 _MARKS = lazy(rf"(?:{_SOFT}|[你您给]|{_FROM})*\Z")
 _VERB = lazy(
     r"(?P<forget>忘(?:了|掉|记|干净|光)?(?:掉|了)?)|"
-    r"(?P<delete>(?:删|清|抹|擦|划)(?:掉|除|去|空|了|一下|干净)?|去掉|移除|消除|销毁|[撤收](?:回|掉|销))了?|"
+    r"(?P<delete>(?:删|清|抹|擦|划)(?:掉|除|去|空|干净)?(?:了|一下)*|去掉|移除|消除|销毁|[撤收](?:回|掉|销))了?|"
     r"(?P<keep>(?:我?不(?:想|希望|需要)(?:让|要)?[你您]?|不要|别|不用|不必|无需|用不着|没必要|停止)(?:再|继续)?(?:帮我)?"
     r"(?:记得|记着|记住|记|保留|存着|留着|保存|存|留))"
 )
@@ -42,11 +42,11 @@ _END = lazy(
 _CLAUSE = lazy(r"[，,；;：:]\s*(?:所以|那(?!个|条)|然后|就)?")
 _LAST = lazy(
     r"(?:我?(?:刚才|刚刚|刚|上面|前面|之前)?我?(?:跟你)?说过?的(?:话|那句话?|这句话?|那些|内容|事)?|"
-    r"[这那](?:个|句话?|件?事情?|事儿?|条|些|段)?|(?:刚才|刚刚)[那这](?:句话?|个|条)|上一[句条]话?|"
+    r"[这那](?:个|句话?|件?事情?|事儿?|条(?:记忆|记录)?|些|段)?|(?:刚才|刚刚)[那这](?:句话?|个|条)|上一[句条]话?|"
     r"我?(?:刚才|刚刚)的话|它)"
 )
 _NEVER_SAID = lazy(
-    r"就?[当作只]+我?(?:刚才|刚刚|从来)*(?:什么都|啥都)?没(?:有)?(?:跟你)?(?:说|讲|提)过?"
+    r"[你您]?就?[当作只]+我?(?:刚才|刚刚|从来)*(?:什么都|啥都)?没(?:有)?(?:跟你)?(?:说|讲|提)过?"
 )
 _UNREAL = lazy(
     r"如果|要是|假如|万一|的话(?![吧忘删都全])|假设|怎么|如何|为什么|什么时候|会不会|是不是|例如|"
@@ -68,8 +68,11 @@ _THING = (
 _BEHIND = lazy(rf"{_THING}+\Z")
 _SAID = lazy(
     r"(?:(?:所有|一切|全部|任何)的?)?(?P<said>我?(?P<just>刚才|刚刚)?(?:之前|以前|上次|昨天)?我?"
-    r"(?:(?:(?:跟|和|对|给)你)?(?:说|提|讲)(?:过|起)?|告诉过?你)的?)?(?:所有|一切|全部|任何)?的?"
+    r"(?:(?:(?:跟|和|对|给)你)?(?:说|提|讲)(?:过|起)?|告诉过?你|你[记存知保][得着住了道]?(?=的))的?)?(?:所有|一切|全部|任何)?的?"
     r"(?:(?:关于|有关)|(?P<with>[跟和与])(?=.+(?:有关|相关)))?(?P<now>(?<!说的)(?:我?刚[才刚](?:的|那个|这个)*))?"
+)
+_PREDICATE = lazy(
+    r"(?:已经|早就|都|现在)?(?:作废|没用|过期|失效|是误会|[是不]+真的|是假的|误诊)了?\Z"
 )
 _SECTION = lazy(
     r"(?P<what>.+?)(?:的?[这那]一?(?:个)?(?:栏目?|标题|分类|类别?|板块|部分|节)|(?:栏目?|标题|"
@@ -107,6 +110,8 @@ def request(sentence: str) -> Asked | None:
         at = _LEAD.match(text, end).end()  # type: ignore[union-attr]
         until = starts[number + 1][0] if number + 1 < len(starts) else len(text)
         asked = _clause(text[at:until], text[:begin])
+        if asked and asked.topic not in text[:begin] and text[begin : begin + 1] in (":", "："):
+            return None
         if asked is not None:
             at = max(0, text.find(asked.topic, 0 if asked.topic in text[:begin] else at))
             front = sentence[:begin].strip(" ，,；;：:") if asked.meant is Meant.BEFORE else ""
@@ -207,11 +212,13 @@ def _asked(
 def _names(front: str) -> tuple[str, Meant] | None:
     """Return the topic that the last clause before an order names."""
     last = _CLAUSE.split(front)[-1]
-    last = last[_LEAD.match(last).end() :]  # type: ignore[union-attr]
+    last = _PREDICATE.sub("", last[_LEAD.match(last).end() :])  # type: ignore[union-attr]
     said = _SAID.match(last)
     is_named = (
         _BEHIND.search(last)
         or (said and said[0])
+        or last != front
+        and _PREDICATE.search(front)
         or re.fullmatch(r"我.*(?:哪|谁|什么|多少|几\w).*", last)
     )
     return _topic(last, is_named=True) if is_named and last else None

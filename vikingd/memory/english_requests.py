@@ -27,11 +27,11 @@ _YOU = frozenset(("you", "you'd", "you'll", "u", "ya"))
 _WISHES = frozenset(("i", "i'd", "i'm", "i've", "we", "we'd", "let's"))
 _VERB = lazy(
     r"\b(?:(?P<forget>(?:un-?remember|forget|unlearn|disregard)(?:ting|ing)?(?: about)?)|(?P<delete>"
-    r"(?:delet|remov|eras|wip|purg|strik)(?:e|ing)|(?:clear|scrub|drop|scrap|discard|scratch)"
-    r"(?:p?ing)?|get(?:ting)? rid of|let(?:ting)? go of|do(?:ing)? away with)|(?P<keep>"
-    r"(?:remember|keep|retain|record|know|memori[sz]|stor|sav)(?:ing|e)?|(?:hold|hang)(?:ing)? on "
-    r"?to)|(?P<take>i take back|(?:ignor|tak|los)(?:e|ing)|(?:get|cut|dump|ditch|pull|clean|throw|"
-    r"undo|retract|withdraw|omit|cross)(?:t?ing)?)|(?P<past>forgot|deleted|removed|erased|wiped))\b"
+    r"(?:delet|remov|eras|wip|purg)(?:e|ing)|scrub(?:bing)?|get(?:ting)? rid of|let(?:ting)? go of|"
+    r"do(?:ing)? away with)|(?P<keep>(?:remember|keep|retain|record|know|memori[sz]|stor|sav)"
+    r"(?:ing|e)?|(?:hold|hang)(?:ing)? on ?to)|(?P<take>i take back|(?:ignor|tak|los|strik)(?:e|ing)|"
+    r"(?:clear|drop|scrap|discard|scratch|get|cut|dump|ditch|pull|clean|throw|undo|retract|withdraw|"
+    r"omit|cross)(?:[pt]?ing)?)|(?P<past>forgot|deleted|removed|erased|wiped))\b"
     r"(?: (?:out|off|away|back|up|down)(?= (?:that|what|my|the|this|all)\b))?",
     re.IGNORECASE,
 )
@@ -75,9 +75,9 @@ _UNREAL = lazy(
     re.IGNORECASE,
 )
 _REPORTED = lazy(
-    r"\b(?:says?|said|saying|tells?|told|wr[io]tes?|ask(?:s|ed)|advi[sc]ed?|suggest\w*|according|"
+    r"\b(?:says?|saying|tells?|wr[io]tes?|asks|advi[sc]ed?|suggest\w*|according|"
     r"titled?|called|song|lyrics?|tests?|wants? to|try(?:ing)? to|going to|have to|need to|able to|"
-    r"can't|cannot|never|help me|translate|e?-?mails?|letters?)\b(?!.*\bi just\b)|[\"“”«»]",
+    r"can't|cannot|never|help me|translate|e?-?mails?|letters?)\b|(?<!i )(?<!just )(?<!have )\b(?:said|told|asked)\b|[\"“”«»]",
     re.IGNORECASE,
 )
 _MOVES_ON = lazy(
@@ -114,7 +114,7 @@ _HEAD = lazy(
     r"(?:(?P<all>(?:everything|all|anything|whatever)(?: the)?)|what|(?:the|that|this|those|these|"
     r"your|my|any|our)?)(?:^| ?)(?:things?|stuff|facts?|bits?|parts?|details?|info|information|"
     r"notes?|memor(?:y|ies)|entry|entries|story|records?)?(?:,? ?(?:(?:that|which) )?(?P<said>"
-    rf"{_SAID}))?,? (?P<of>about|on|regarding|concerning|of|under|in|with|for|from|where|saying|"
+    rf"{_SAID})(?: anything| something)?)?,? (?P<of>about|on|regarding|concerning|of|under|in|with|for|from|where|saying|"
     r"that) (?P<what>.+)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -149,6 +149,13 @@ _TOOLS = lazy(
     re.IGNORECASE,
 )
 _NONE = lazy(r"(?:to|us|him|her|them|you|your|how(?! (?:old|tall|much|many) i\b))\b", re.IGNORECASE)
+_FRONT = lazy(
+    r"\A(?:(?:oh|and|so|also|well|actually),? )+|(?:\Ai (?:should(?:n't| not|n't have| never)|wish i "
+    r"hadn't|regret)(?: have)? (?:told|telling|mention\w*|said|shared|given)(?: you)?(?: about)? )|"
+    r" (?:is|are|was|were)(?:n't| not| no longer)? (?:relevant|true|right|needed|important|wrong|old|"
+    r"outdated|a mistake|obsolete|private|correct|valid)\b.*",
+    re.IGNORECASE,
+)
 _SOMEBODY = in_both("WHO")
 
 
@@ -186,7 +193,8 @@ def _order(text: str, front: str, said: frozenset[str]) -> Asked | None:
     known = _POLITE | _NOT if kind == "keep" else _POLITE
     if not words <= known or re.search(r"[,;:.]", text[: verb.start()]):
         return _is_done(text)
-    told, to_you, is_named = words | said - {"no"}, words & _YOU, bool(_MEMORY.search(rest))
+    told = (words | said | (_words(rest) & {"please", "pls", "plz"})) - {"no"}
+    to_you, is_named = words & (_YOU | {"can", "could"}), bool(_MEMORY.search(rest))
     bends = kind == "past" or verb[0].lower().endswith("ing")
     if (
         words == {"you"}
@@ -220,7 +228,11 @@ def _object(
         found is None
         or front.rstrip().endswith(":")
         or (moves_on and not _OWN.match(text))
-        or (deletes and not is_named and (_TOOLS.fullmatch(text) or (kind == "take" and not is_said)))
+        or (
+            deletes
+            and not is_named
+            and (_TOOLS.fullmatch(text) or (kind == "take" and not is_said))
+        )
     ):
         return None
     is_idiom = moves_on or (bool(front) and not is_told) or (is_wish and not is_named)
@@ -231,8 +243,7 @@ def _object(
 def _last(text: str, front: str, *, is_named: bool, is_told: bool) -> Asked | None:
     """Return a request for the statement before, or for the topic in front of "forget it"."""
     is_plain = text.lower() == "it" and not is_named
-    front = re.sub(r"^(?:(?:oh|and|so|also|well|actually),? )+", "", front, flags=re.I)
-    front = front.rstrip(" ,;:.—–-?!")
+    front = _FRONT.sub("", front.rstrip(" ,;:.—–-?!"))
     if front and not re.match(r"(?:i|i'm|i've|we)\b", front, re.I) and (is_told or not is_plain):
         found = _topic(front, is_named=False, deletes=False, is_told=False)
         names = found and (
@@ -269,13 +280,14 @@ def _topic(text: str, *, is_named: bool, deletes: bool, is_told: bool) -> Asked 
     if (found := _SECTION.fullmatch(text)) and (is_named or re.match("the |my ", text, re.I)):
         return Asked(found["what"] or found["named"], Meant.ALL_OF, True)
     if found := _HEAD.fullmatch(text):
-        what, that = found["what"], _STATES.fullmatch(f"that {found['what']}")
+        what, that = found["what"], _STATES.fullmatch(found["what"])
         if _TASK.fullmatch(what):
             return None
         if re.fullmatch("me|us|myself", what, re.I):
             return Asked("", Meant.EVERYTHING, True)
         if found["said"] and re.search(r"\bjust\b", found["said"], re.I):
             return Asked(what, Meant.BEFORE, True)
+        that = that or _STATES.fullmatch(f"that {what}")
         if that and found["of"].lower() in ("that", "where", "saying"):
             return Asked(that["that"], Meant.STATEMENT, True)
         return Asked(what, Meant.ALL_OF if found["all"] else Meant.TOPIC, True)

@@ -43,7 +43,7 @@ _COMPOSES = lazy(
     r"answer)\b.*\b(?:e-?mails?|mails?|"
     r"letters?|messages?|reply|texts?|posts?|poems?|stor(?:y|ies)|songs?|lyrics|sentences?|"
     r"reviews?|scripts?|"
-    r"dialogues?|prompts?)\b|写一?[封个篇首段条]|翻译|润色|改写|回复|草拟|造句",
+    r"dialogues?|prompts?)\b|写一?[封个篇首段条句]|翻译|润色|改写|回复|草拟|造句",
     re.IGNORECASE,
 )
 _TOPICS = lazy(r"(?:,| and|, and|,? as well as|、|和|以及|还有) ?(?=(?:my |我的))")
@@ -135,9 +135,10 @@ def _of_message(content: str, index: int) -> Iterator[ForgetRequest]:
         if _COMPOSES.search(sentence):
             composes = True
         elif asked := _asked(sentence):
-            is_again = asked.meant is Meant.BEFORE and not (asked.topic or asked.front)
-            if is_again and at and _asked(own[at - 1]):
-                continue
+            if at and asked.meant is Meant.BEFORE and not (asked.topic or asked.front):
+                if _asked(own[at - 1]):
+                    continue  # It says that request again.
+                asked = _named(own[at - 1], sentence) or asked
             sure = asked.is_sure and not composes
             for topic in _TOPICS.split(asked.topic):
                 yield ForgetRequest(topic, sentence, index, asked.meant, sure)
@@ -148,6 +149,13 @@ def _asked(sentence: str) -> Asked | None:
     language = chinese_requests if _HAN.search(sentence) else english_requests
     found: Asked | None = language.request(sentence)
     return found
+
+
+def _named(before: str, sentence: str) -> Asked | None:
+    """Return the request with its topic in the sentence before: "I told you of my ex. Forget it."."""
+    joined = _asked(f"{before.rstrip('.。!！… ')}, {sentence}")
+    is_named = joined and joined.meant is not Meant.BEFORE and before[-1:] not in "?？"
+    return joined if is_named else None
 
 
 def _may_state(sentence: str, *, of_any: bool = False) -> bool:

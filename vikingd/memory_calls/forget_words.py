@@ -33,7 +33,7 @@ _ZH_SINCE = lazy(
 _PEOPLE = "|".join(language(one).named["PEOPLE"] for one in ("english", "chinese"))
 _PEOPLE = rf"(?:{_PEOPLE}|clients?|customers?|教练|医生|客户|保姆|阿嬷|姑姑|堂[哥姐弟妹])"
 _PERSON = lazy(
-    rf"\b(?!user)\w+(?='s\b)|(?<=user's )(?:[\w-]+ ){{0,2}}?{_PEOPLE}\b|(?<=用户)(?:家|们)?的?\w{{0,3}}?"
+    rf"\b(?!user)\w+(?='s\b)|(?:user's|\bmy|\bour) (?:[\w-]+ ){{0,2}}?{_PEOPLE}\b|(?<=用户)(?:家|们)?的?\w{{0,3}}?"
     rf"(?P<zh>{_PEOPLE})",
     re.IGNORECASE,
 )
