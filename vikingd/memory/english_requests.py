@@ -20,8 +20,8 @@ _POLITE = frozenset(re.findall(r"\S+", """
     it it'd it's just kind kindly last let let's like listen look love make may maybe might mind
     more must need nice no nope now of oh ok okay once one perhaps please pls plz possible prefer
     privacy ps rather really record right second should simply so sorry sure thank thanks that the
-    then there there's thing thought time to totally u ugh wait want was way we we'd well will
-    wonder wondering would ya yeah yes you you'd you'll"""))  # fmt: skip
+    then there there's thing things thought time to totally u ugh wait want was way we we'd well will
+    wonder wondering would two three things few quick ya yeah yes you you'd you'll"""))  # fmt: skip
 _NOT = frozenset(("don't", "dont", "not", "never", "needn't", "stop", "quit", "longer", "didn't"))
 _YOU = frozenset(("you", "you'd", "you'll", "u", "ya"))
 _WISHES = frozenset(("i", "i'd", "i'm", "i've", "we", "we'd", "let's"))
@@ -44,7 +44,7 @@ _MEMORY = lazy(
 _SAID = (
     r"(?:i|we|you)(?:'ve|'d| have| had)?(?: ever| just| once| already| also)? (?:said|told|gave|"
     r"mentioned|shared|wrote|sent|claimed|know|remember|have|stored|saved|noted|learned|keep)"
-    r"(?: (?:to|with) you| you| before| earlier| down| just now| there| yesterday)*"
+    r"(?: (?:to|with) you| you| before| earlier| down| just now| there| yesterday| today| last \w+| the other day)*"
 )
 _LAST = lazy(
     r"(?:that|this|it|them|those|that one|all (?:of )?(?:that|this)|(?:the|my) (?:last|previous) "
@@ -105,7 +105,7 @@ _OWN = lazy(
     re.IGNORECASE,
 )
 _STATES = lazy(
-    rf"(?:about )?(?:the fact )?(?:(?:what )?{_SAID},? )?(?P<named>that )?(?P<that>(?:i|i'm|i've|im|"
+    rf"(?:about )?(?:the fact )?(?:(?:what |that )?{_SAID},? )?(?P<named>that )?(?P<that>(?:i|i'm|i've|im|"
     r"i'd|we|we're|we've) .+|(?:my|our) .+? (?:is|are|was|were|has|had|\w+s) .+|"
     r"(?<=that )(?-i:[A-Z])\w+ [a-z]\w.*)",
     re.IGNORECASE | re.DOTALL,
@@ -145,10 +145,14 @@ _TASK = lazy(
 _TOOLS = lazy(
     rf"(?:{_DETERMINED})*(?:[\w'-]+ )?(?:accounts?|appointments?|meetings?|events?|alarms?|timers?|"
     r"reminders?|bookings?|orders?|subscriptions?|mails?|posts?|photos?|pictures?|videos?|calendar|"
-    r"tickets?|folders?|apps?|databases?|cookies|history|playlists?|comments?)",
+    r"tickets?|folders?|apps?|databases?|cookies|history|playlists?|comments?)(?: (?:on|in|at|from|for|with|of|to)\b.*)?",
     re.IGNORECASE,
 )
 _NONE = lazy(r"(?:to|us|him|her|them|you|your|how(?! (?:old|tall|much|many) i\b))\b", re.IGNORECASE)
+_VERBAL = lazy(
+    r"\b(?:is|are|was|were|has|have|had|do|does|did|will|can|got|went|\w+ed)\b|'s (?:a|the|not)\b",
+    re.I,
+)
 _FRONT = lazy(
     r"\A(?:(?:oh|and|so|also|well|actually),? )+|(?:\Ai (?:should(?:n't| not|n't have| never)|wish i "
     r"hadn't|regret)(?: have)? (?:told|telling|mention\w*|said|shared|given)(?: you)?(?: about)? )|"
@@ -199,7 +203,10 @@ def _order(text: str, front: str, said: frozenset[str]) -> Asked | None:
     if (
         words == {"you"}
         or ("will" in words and "please" not in told)
-        or (not told and _QUESTION.search(text))
+        or (
+            _QUESTION.search(re.split("[,;—–]", text)[0])
+            and not (to_you or is_named or "please" in told)
+        )
         or (bends and words.isdisjoint(("mind", "rather", "if", "stop", "quit", "longer")))
     ):
         return None
@@ -220,6 +227,8 @@ def _object(
     is_named = kind == "keep" or _MEMORY.search(text) is not None
     text = _TAIL.sub("", _MEMORY.sub("", text)).strip(" ,.;:!?")
     if _LAST.fullmatch(text):
+        if kind == "keep" and re.search(r"[:,].*\w", rest):
+            return None  # "Don't save this: ..." keeps its message out of memory.
         return _last(text, front, is_named=is_named, is_told=is_told)
     deletes, is_said = kind in ("delete", "take"), re.search(_SAID, text, re.I) is not None
     moves_on = not is_told and _MOVES_ON.search(rest) is not None
@@ -246,8 +255,13 @@ def _last(text: str, front: str, *, is_named: bool, is_told: bool) -> Asked | No
     front = _FRONT.sub("", front.rstrip(" ,;:.—–-?!"))
     if front and not re.match(r"(?:i|i'm|i've|we)\b", front, re.I) and (is_told or not is_plain):
         found = _topic(front, is_named=False, deletes=False, is_told=False)
-        names = found and (
-            found.meant is not Meant.STATEMENT or re.match("that |the ", front, re.I)
+        is_noun = (
+            _HEAD.fullmatch(front) or re.match("that i", front, re.I) or not _VERBAL.search(front)
+        )
+        names = (
+            found
+            and is_noun
+            and (found.meant is not Meant.STATEMENT or re.match("that |the ", front, re.I))
         )
         if found and found.is_sure and names:
             return found
