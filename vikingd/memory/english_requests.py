@@ -85,7 +85,7 @@ _MOVES_ON = lazy(
 )
 _QUESTION = lazy(r"(?<!\bok)(?<!okay)(?<!please)(?<!\byou)(?<!thanks)\s*\?\W*\Z", re.IGNORECASE)
 _CUT = lazy(
-    r"(?:[;—–?!(]|\s-\s|\b(?:because|since (?:it|i|that|we)|as (?:i|it|that|we)|but)\b|"
+    r"(?:[;:—–?!(]|\s-\s|\b(?:because|since (?:it|i|that|we)|as (?:i|it|that|we)|but)\b|"
     r",(?! (?:and )?my \w+\W*\Z)|\band (?=(?:i|i'm|i've|it|it's|we|he|she|they|that's|use|now|just|"
     r"instead|please|do|don't|start|keep|remember|write|tell|show|give|let's|never)\b)).*\Z",
     re.IGNORECASE | re.DOTALL,
@@ -227,7 +227,7 @@ def _object(
     is_named = kind == "keep" or _MEMORY.search(text) is not None
     text = _TAIL.sub("", _MEMORY.sub("", text)).strip(" ,.;:!?")
     if _LAST.fullmatch(text):
-        if kind == "keep" and re.search(r"[:,].*\w", rest):
+        if re.search(r"[:,].*\w" if kind == "keep" else r"\A[\w ]+:.*\w", rest):
             return None  # "Don't save this: ..." keeps its message out of memory.
         return _last(text, front, is_named=is_named, is_told=is_told)
     deletes, is_said = kind in ("delete", "take"), re.search(_SAID, text, re.I) is not None
