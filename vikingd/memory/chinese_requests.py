@@ -157,7 +157,7 @@ def _clause(clause: str, front: str) -> Asked | None:
         marks = _MARKS.search(left)
         assert marks
         topic = left[: marks.start()]
-        if topic[0] in "把将":
+        if topic[:1] in ("把", "将"):
             is_told = word in ("忘了", "忘掉了", "忘记了", "忘") and not is_soft
             doubt = is_told and (
                 "都" in marks[0] or not re.search("[这那](?:件事|事|条)|说过?的", topic)
@@ -172,7 +172,7 @@ def _clause(clause: str, front: str) -> Asked | None:
         ):
             return None
         is_kept = kind == "keep" and word[-1] in "着得"
-        is_known = is_named or is_kept or "给我" in marks[0] or topic[-1] == "个"
+        is_known = is_named or is_kept or "给我" in marks[0] or topic[-1:] == "个"
         is_sure = is_named or is_kept or kind == "forget" or _BEGINS.match(topic) is not None
         return _asked(topic, front, is_named=is_known, is_sure=is_sure)
     return None
