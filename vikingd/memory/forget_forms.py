@@ -1,10 +1,13 @@
-"""A request to forget as a language reads it, see forget_requests."""
+"""A request to forget as a language reads it, and the patterns of its words."""
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from vikingd.domain.extract import Meant
+from vikingd.domain.text import lazy
+from vikingd.memory.forms import language
 
 
 class Asked(NamedTuple):
@@ -20,3 +23,19 @@ class Asked(NamedTuple):
     meant: Meant
     is_sure: bool
     front: str = ""
+
+
+class Patterns:
+    """The named patterns of a file of forms, each an attribute; they ignore case."""
+
+    def __init__(self, name: str) -> None:
+        self._named = language(name).named
+
+    def words(self, name: str) -> frozenset[str]:
+        """Return the words of a list."""
+        return frozenset(self._named[name].split())
+
+    def __getattr__(self, name: str) -> re.Pattern[str]:
+        pattern = lazy(self._named[name], re.IGNORECASE | re.DOTALL)
+        setattr(self, name, pattern)
+        return pattern
