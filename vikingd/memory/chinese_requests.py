@@ -104,9 +104,10 @@ def _behind(
         return _last(front, is_sure=kind != "forget" or "掉" in word)
     if kind == "keep" and not (re.search("[再续着了得想]|保", word + ends)):
         return None
-    if kind == "forget" and "掉" not in word and not is_soft:
-        if _FORM.FORGOT.match(topic) or _FORM.ASKS.search(topic) or not _FORM.SURELY.search(topic):
-            return None
+    may_tell = kind == "forget" and "掉" not in word and not is_soft  # 忘了带钥匙
+    tells = _FORM.FORGOT.match(topic) or _FORM.ASKS.search(topic)
+    if may_tell and (tells or not _FORM.SURELY.search(topic)):
+        return None
     is_mine = _FORM.MINE.match(topic) is not None or re.search("关于|有关|说|「", topic) is not None
     if kind == "delete" and not (is_named or is_mine):
         return None
@@ -133,8 +134,7 @@ def _names(front: str) -> tuple[str, Meant] | None:
     is_named = not _FORM.VERB.search(last) and (
         _FORM.BEHIND.search(last)
         or (said and said[0])
-        or last != front
-        and _FORM.PREDICATE.search(front)
+        or (last != front and _FORM.PREDICATE.search(front))
         or re.fullmatch(r"我.*(?:哪|谁|什么|多少|几\w).*", last)
     )
     return _topic(last, is_named=True) if is_named and last else None

@@ -67,9 +67,9 @@ def _order(text: str, front: str, said: frozenset[str]) -> Asked | None:
         or (bends and words.isdisjoint(("mind", "rather", "if", "stop", "quit", "longer")))
     ):
         return None
-    if kind == "keep" and not (_FORM.STOPS.search(text) or is_named or to_you):
-        if re.match("remember|know", verb[0], re.I):
-            return None  # "Don't know my blood type."
+    is_bid = to_you or is_named or _FORM.STOPS.search(text)
+    if kind == "keep" and not is_bid and re.match("remember|know", verb[0], re.I):
+        return None  # "Don't know my blood type."
     is_wish = not (words.isdisjoint(_WISHES) or to_you)
     if is_wish and not (is_named or "let's" in words):
         return None

@@ -152,7 +152,7 @@ def _asked(sentence: str) -> Asked | None:
 
 
 def _named(before: str, sentence: str) -> Asked | None:
-    """Return the request with its topic in the sentence before: "I told you of my ex. Forget it."."""
+    """Return a request whose topic is in the sentence before: "My old address? Forget it."."""
     joined = _asked(f"{before.rstrip('.。!！… ')}, {sentence}")
     is_named = joined and joined.meant is not Meant.BEFORE and before[-1:] not in "?？"
     return joined if is_named else None

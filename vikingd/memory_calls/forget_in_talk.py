@@ -204,10 +204,10 @@ class _Deciding:
     def _named(self, request: ForgetRequest, known: Sequence[_Candidate]) -> None:
         """Decide on a request that names what it means."""
         topic = Topic(request)
-        if request.meant is Meant.ALL_OF:
-            if under := [one for one in known if topic.names(one.text)]:
-                self._done_or_doubt(request, under, is_one=True)
-                return
+        under = [one for one in known if topic.names(one.text)]
+        if under and request.meant is Meant.ALL_OF:
+            self._done_or_doubt(request, under, is_one=True)
+            return
         fits: dict[Fit, list[_Candidate]] = {fit: [] for fit in Fit}
         for one in known:
             earlier = one.stored is not None and is_earlier(one.stored.section)

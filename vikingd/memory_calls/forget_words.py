@@ -18,52 +18,25 @@ from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.text import CJK_CHARS, SECTION_SEPARATOR, lazy
 from vikingd.domain.traditional import simplified
 from vikingd.index.lexicon.tokens import terms
+from vikingd.memory.forget_forms import Patterns
 from vikingd.memory.forms import language
 from vikingd.memory.relations import Relation, relation_of
 from vikingd.memory.statements import SaidAt, read
 
 _HAN = lazy(f"[{CJK_CHARS}]")
+_FORM = Patterns("forget_words")
 _USER = frozenset(("user", "users"))
-_SINCE = lazy(r"(?:,? (?:since|for|ever since) [^.,]{1,40})[.!\s]*\Z", re.IGNORECASE)
-_ZH_USER = lazy(r"(?:用户|我们?|咱们?|自己)(?:家(?![人长乡庭里]))?的?")
-_ZH_EMPTY = lazy(r"[一两][只个条位名台辆套份]|[的了啊呢吧哦呀很真也都还就\W_]")
-_ZH_SINCE = lazy(
-    r"(?:已经|有|快)*[\d一二三四五六七八九十两几半]+多?(?:年|个月|个星期|周|天)多?了?\W*\Z"
-)
+_LOOSE, _NAMING = (frozenset(terms(" ".join(_FORM.words(one)))) for one in ("LOOSE", "NAMING"))
 _PEOPLE = "|".join(language(one).named["PEOPLE"] for one in ("english", "chinese"))
 _PEOPLE = rf"(?:{_PEOPLE}|clients?|customers?|教练|医生|客户|保姆|阿嬷|姑姑|堂[哥姐弟妹])"
 _PERSON = lazy(
-    rf"\b(?!user)\w+(?='s\b)|(?:user's|\bmy|\bour) (?:[\w-]+ ){{0,2}}?{_PEOPLE}\b|(?<=用户)(?:家|们)?的?\w{{0,3}}?"
-    rf"(?P<zh>{_PEOPLE})",
+    rf"\b(?!user)\w+(?='s\b)|(?:user's|\bmy|\bour) (?:[\w-]+ ){{0,2}}?{_PEOPLE}\b|"
+    rf"(?<=用户)(?:家|们)?的?\w{{0,3}}?(?P<zh>{_PEOPLE})",
     re.IGNORECASE,
 )
 _OF_PERSON = lazy(
     rf"(?:the )?user's (?:[\w-]+ ){{0,2}}?{_PEOPLE}\b|用户(?:家|们)?的?\w{{0,3}}?{_PEOPLE}的?",
     re.IGNORECASE,
-)
-_POSSESSIVE = lazy(r"(?:(?:the )?user's|my|our)\b|(?:用户|我们?|咱们?)家?的", re.IGNORECASE)
-_NOT = lazy(r"\b(?:not|never|no|none|without|cannot)\b|n't\b|[不没沒无無非别別]", re.I)
-_THING_IS = lazy(r"(?:the )?user's [\w ]+? (?:weighs|earns|is [\w. ]+ (?:tall|old))\b", re.I)
-_OWN = lazy(
-    r"(?:(?:what|where|when|how old|who|which \w+) )?(?:my|me|i|i'm|our|we)\b|我|咱", re.IGNORECASE
-)
-_OLD = lazy(
-    r"(?<!how )\b(?:old|former|previous|earlier|past|ex)\b|(?:以前|之前|原来|过去|从前|曾经)的?|"
-    r"旧的?|老(?=地址|住址|房|号码|公司|单位)",
-    re.IGNORECASE,
-)
-_LOOSE = frozenset(
-    terms(
-        "about thing things stuff info information detail details entry entries note notes memory "
-        "memories fact facts bit part said say told tell gave give sent shared mentioned whole "
-        "story being every all any one wrote just ever"
-    )
-)
-_NAMING = frozenset(terms("called named name have has had"))
-_ZH_LOOSE = lazy(
-    r"关于|有关|相关|[那这]一?[个条件些段栏]?(?:事情?|事儿|信息|记忆|记录)?|事情|事儿|上?的事|信息|内容|"
-    r"情况|刚才|刚刚|上次|昨天|(?:跟|和|对)你说过?的?|说过?的|告诉过?你的?|[是在]?[哪什][里儿么]?|"
-    r"多少|几岁|多大"
 )
 _ATTRIBUTES = (
     (r"age|how old.*|年龄|年纪|岁数|几岁|多大", r"\byears? old\b|\bage\b|岁|年龄"),
@@ -76,28 +49,11 @@ _ATTRIBUTES = (
     (r"birthday|bday|date of birth|生日", r"\bbirthday\b|\bborn\b|生日|出生"),
 )
 """The names of what everybody has, and the words by which a memory states it with a number."""
-_VALUE = lazy(r"[0-9@一二三四五六七八九十百千万]")
 _NEAR = (
     (r"address|home|town|city|地址|住址|住处|住的地方", "home"),
     (r"job|employer|company|工作|公司|单位", "work"),
 )
 """The names of what a relation says in another way; it is only proposed."""
-_CLAUSE = lazy(
-    r"\s*(?:[,;:，；：、。]|\s[-–—]\s|\b(?:and|but|because|so|although|which|does|is that|"
-    r"do you)\b|而且|但是?|所以|因为)\s*",
-    re.IGNORECASE,
-)
-_I = lazy(
-    r"(?:(?:actually|well|so|yes|no|btw|by the way|since|when|also|oh|hi|hey)[ ,]+)*(?:i|i'm|"
-    r"im|i've|i'd|we|we're|my|our)\b|\W*(?:其实|那|对了|另外)?(?:我|咱)",
-    re.IGNORECASE,
-)
-_YOU = lazy(r"(?:you|you're|you've|your)\b|\W*[你您]", re.IGNORECASE)
-_HE = lazy(
-    r"(?:he|she|they|it|his|her|their|its|this|that|the|a|an|these|those)\b|[他她它这那]|"
-    r"(?-i:[A-Z][a-z]+\b(?!'))",
-    re.IGNORECASE,
-)
 
 
 class Fit(IntEnum):
@@ -112,14 +68,16 @@ class Fit(IntEnum):
 def words(text: str) -> tuple[str, ...]:
     """Return the words of a statement in order, without the user and a duration at its end."""
     if _HAN.search(text):
-        plain = _ZH_USER.sub("", _ZH_SINCE.sub("", simplified(text).casefold()), count=1)
-        return tuple(_ZH_EMPTY.sub("", _ZH_USER.sub("", plain)))
-    plain = language("english").rewritten("when", _SINCE.sub("", text.replace("’", "'").strip()))
+        plain = _FORM.ZH_USER.sub("", _FORM.ZH_SINCE.sub("", simplified(text).casefold()), count=1)
+        return tuple(_FORM.ZH_EMPTY.sub("", _FORM.ZH_USER.sub("", plain)))
+    plain = language("english").rewritten(
+        "when", _FORM.SINCE.sub("", text.replace("’", "'").strip())
+    )
     return tuple(term for term in terms(plain) if term not in _USER)
 
 
 def _folded(text: str) -> frozenset[str]:
-    """Return the terms of a text; "allergy" and "allergic" are one, and so are name and "called"."""
+    """Return the terms of a text; "allergy" and "allergic" are one, and so are name and call."""
     plain = re.sub(r"\b(is|are|was) called\b", r"\1 named", text)
     return frozenset("allerg" if term == "allergi" else term for term in terms(plain))
 
@@ -156,7 +114,7 @@ class Text:
     @property
     def denies(self) -> bool:
         """True if it has a negation."""
-        return _NOT.search(self.text) is not None
+        return _FORM.NOT.search(self.text) is not None
 
     def says_same(self, other: Text) -> bool:
         """Return True if both state the same."""
@@ -184,14 +142,14 @@ class Topic:
     def __init__(self, request: ForgetRequest) -> None:
         self._said = request.topic
         plain = simplified(request.topic)
-        self._is_own = _OWN.match(plain) is not None
+        self._is_own = _FORM.OWN.match(plain) is not None
         states = request.meant is Meant.STATEMENT
         self._statements = [Text(one) for one in (self._said, *notes(self._said))] if states else []
-        self._is_old = not states and _OLD.search(plain) is not None
-        name = _OLD.sub(" ", plain) if self._is_old else plain
+        self._is_old = not states and _FORM.OLD.search(plain) is not None
+        name = _FORM.OLD.sub(" ", plain) if self._is_old else plain
         self._han = _HAN.search(name) is not None
-        plain = _ZH_USER.sub("", name, count=1)
-        self._parts = [p for p in re.split(r"[的和与跟、\W]+", _ZH_LOOSE.sub(" ", plain)) if p]
+        plain = _FORM.ZH_USER.sub("", name, count=1)
+        self._parts = [p for p in re.split(r"[的和与跟、\W]+", _FORM.ZH_LOOSE.sub(" ", plain)) if p]
         self._terms = _folded(name) - _USER - _LOOSE
         name = re.sub(r"^(?:my|our|the) ", "", plain.strip(), flags=re.I).strip("的 ")
         self._near = [key for names, key in _NEAR if re.fullmatch(names, name, re.I)]
@@ -224,9 +182,9 @@ class Topic:
             is_near = held >= 0.6 or (text.relation is not None and text.relation.key in self._near)
             return Fit.WEAK if is_near and not text.is_of_another(self._said) else Fit.NONE
         is_another = text.is_of_another(self._said) or (
-            self._attribute and _THING_IS.match(text.text)
+            self._attribute and _FORM.THING_IS.match(text.text)
         )
-        is_new = self._is_old and not (earlier or _OLD.search(simplified(text.text)))
+        is_new = self._is_old and not (earlier or _FORM.OLD.search(simplified(text.text)))
         return Fit.WEAK if (self._is_own and is_another) or is_new else Fit.WHOLE
 
     def names(self, text: Text) -> bool:
@@ -246,7 +204,7 @@ class Topic:
         begins = said.words in (text.words[:size], () if self._is_own else text.bare[:size])
         if said.relation is not None and text.relation is not None and not begins:
             return Fit.NONE
-        owns = [_POSSESSIVE.match(simplified(one.text)) is None for one in (said, text)]
+        owns = [_FORM.POSSESSIVE.match(simplified(one.text)) is None for one in (said, text)]
         if begins and (owns[0] == owns[1] or not self._is_own):
             return Fit.MORE
         is_held = (
@@ -259,7 +217,11 @@ class Topic:
     def _held(self, text: Text) -> float:
         """Return the share of the topic's words that a memory has, with its headings."""
         plain = simplified(f"{text.text}\n{text.section}")
-        if self._attribute and re.search(self._attribute, plain, re.I) and _VALUE.search(plain):
+        if (
+            self._attribute
+            and re.search(self._attribute, plain, re.I)
+            and _FORM.VALUE.search(plain)
+        ):
             return 1.0
         if self._han:
             there = plain.casefold() + ("名字姓名" if "叫" in plain else "")
@@ -277,7 +239,7 @@ class Topic:
 
 def _heading(name: str) -> tuple[str, ...]:
     if _HAN.search(name):
-        plain = re.sub(r"^[我的]+|[\W_]+", "", _ZH_LOOSE.sub("", simplified(name)))
+        plain = re.sub(r"^[我的]+|[\W_]+", "", _FORM.ZH_LOOSE.sub("", simplified(name)))
         return tuple(re.sub(r"(?:标题|栏目?|分类|部分|那一|这一|下面?|里面?)+$", "", plain))
     empty = _LOOSE.union(("head", "section", "categori"))
     return tuple(term for term in terms(name) if term not in empty)
@@ -308,7 +270,7 @@ def says(sentence: str, text: Text, *, of_agent: bool = False) -> bool:
 def says_in_all(sentence: str, text: Text) -> bool:
     """Return True if a user says a memory, or has all words of one, three at least."""
     said, told = _folded(sentence), _folded(text.text) - _USER - _LOOSE - _NAMING
-    is_own = _I.match(sentence) or sentence.startswith("The ")
+    is_own = _FORM.I.match(sentence) or sentence.startswith("The ")
     is_another = Text(sentence).is_of_another(text.text) or _OF_PERSON.match(text.text)
     if is_own and not is_another and len(told) > 2 and told <= said:
         return Text(sentence).denies is text.denies or says(sentence, text)
@@ -317,10 +279,10 @@ def says_in_all(sentence: str, text: Text) -> bool:
 
 def _clauses(sentence: str, *, of_agent: bool) -> Iterator[Text]:
     is_own = _HAN.search(sentence) is not None
-    for clause in (sentence, *_CLAUSE.split(sentence)):
-        if (_YOU if of_agent else _I).match(clause):
+    for clause in (sentence, *_FORM.CLAUSE.split(sentence)):
+        if (_FORM.YOU if of_agent else _FORM.I).match(clause):
             is_own = True
-        elif _HE.match(clause) or (_I if of_agent else _YOU).match(clause):
+        elif _FORM.HE.match(clause) or (_FORM.I if of_agent else _FORM.YOU).match(clause):
             is_own = False
         if clause and is_own:
             yield Text(re.sub(r"^\W+", "", clause))
