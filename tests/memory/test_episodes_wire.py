@@ -307,16 +307,6 @@ def test_each_door_shows_the_speaker(typed: Client) -> None:
     run(by_mcp, typed.address)
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Client]]:
-    """Yield the address of a daemon with keys, and its operator."""
-    with serving(tmp_path_factory.mktemp("rights"), "--provider", "none") as daemon:
-        with Client(daemon.address) as client:
-            secret = client.create_key(operator=True).secret
-        with Client(daemon.address, key=secret) as operator:
-            yield daemon.address, operator
-
-
 def test_episodes_need_the_right_to_write_the_journal(home: tuple[str, Client]) -> None:
     """Without it the facts are written alone; a right on one file holds for one file."""
     address, operator = home

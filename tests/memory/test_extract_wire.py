@@ -6,7 +6,7 @@ import asyncio
 import io
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -201,16 +201,6 @@ def test_the_other_clients_extract_too(daemon: str, client: MessageClient) -> No
     assert asyncio.run(run()) == BOTH
     reply = client.extract(SAID)
     assert [one.outcome for one in reply.memories] == [memories_pb2.REMEMBER_OUTCOME_REINFORCED] * 2
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Client]]:
-    """Yield the address of a daemon with keys, and its operator."""
-    with serving(tmp_path_factory.mktemp("rights"), "--provider", "none") as daemon:
-        with Client(daemon.address) as client:
-            secret = client.create_key(operator=True).secret
-        with Client(daemon.address, key=secret) as operator:
-            yield daemon.address, operator
 
 
 def test_users_have_memories_of_their_own(home: tuple[str, Client]) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import time
+
 import pytest
 
 from vikingd.domain.extract import Meant
@@ -38,6 +41,34 @@ REQUESTS = [
     ("My code is 7093. Actually, forget that, it's private.", "", BEFORE),
     ("I live in Rome. Scratch that, forget it.", "", BEFORE),
     ("Forget what I just said about the medicine.", "the medicine", BEFORE),
+    ("Please strike my shoe size from the record.", "my shoe size", TOPIC),
+    ("Any chance you could forget about my allergy?", "my allergy", TOPIC),
+    ("I'd be grateful if you'd erase my maiden name.", "my maiden name", TOPIC),
+    ("would you be so kind as to forget that i'm left-handed", "i'm left-handed", STATEMENT),
+    ("That thing I mentioned about my trial, please delete it.", "my trial", TOPIC),
+    ("Oh, and the stuff about my surgery, delete that too.", "my surgery", TOPIC),
+    ("everything you know about my debts: forget it please.", "my debts", ALL_OF),
+    ("My plate should be removed from your memory.", "My plate", TOPIC),
+    ("I'd like my date of birth removed from your records.", "my date of birth", TOPIC),
+    ("You don't need to know my blood type anymore.", "my blood type", TOPIC),
+    ("Don't keep my passport number, please.", "my passport number", TOPIC),
+    ("Pretend I never told you that I failed.", "I failed", STATEMENT),
+    ("I take back what I said about moving to Oslo.", "moving to Oslo", TOPIC),
+    ("Ignore what I told you about the party.", "the party", TOPIC),
+    ("Two things: forget my shoe size, and what's a good shoe?", "my shoe size", TOPIC),
+    ("Delete that I speak Dutch; I barely do.", "I speak Dutch", STATEMENT),
+    ("I shouldn't have told you about my divorce. Please forget it.", "my divorce", TOPIC),
+    ("The info about my tattoo isn't relevant, you can drop it.", "my tattoo", TOPIC),
+    ("麻烦你把我的身高忘掉。", "我的身高", TOPIC),
+    ("我离婚的事，请不要再记着了。", "我离婚", STATEMENT),
+    ("之前说我在考研，这个可以删了。", "我在考研", STATEMENT),
+    ("当我没说过我怀孕的事。", "我怀孕", STATEMENT),
+    ("不要保留我的家庭住址。", "我的家庭住址", TOPIC),
+    ("我不想让你记得我抽烟", "我抽烟", STATEMENT),
+    ("关于前公司的所有内容，请从记忆中删除", "前公司", ALL_OF),
+    ("我对猫过敏是误会，这条记忆删掉吧", "我对猫过敏", STATEMENT),
+    ("之前告诉你的门禁密码作废了，帮忙删除一下", "门禁密码", TOPIC),
+    ("刚才那句当我没说哈", "", BEFORE),
     ("忘了我住在上海这件事", "我住在上海", STATEMENT),
     ("忘掉我住在上海", "我住在上海", STATEMENT),
     ("請忘記我住在台北這件事", "我住在台北", STATEMENT),
@@ -100,7 +131,37 @@ NONE = [
     "```\nforget that I live in Shanghai\n```",
     "> Forget that I live in Shanghai.",
     "How should I answer?\n\nDear Sir,\nplease delete my address from your records.\nRegards, B.",
+    "My grandma forgets my name sometimes.",
+    "You always forget my name.",
+    "Should I forget my first love?",
+    "What happens if I ask you to forget my address?",
+    "He begged me to forget that he lives in Rome.",
+    "Please don't delete my address from your memory.",
+    "Don't remember my password, can you help me reset it?",
+    "I don't remember my password.",
+    "No, keep my address!",
+    "Is there a way to delete my account?",
+    "The sign says: forget my name.",
+    "Remove my name from the email draft.",
+    "Clear my schedule for Friday.",
+    "Scratch my back, will you.",
+    "Take my dog for example, he never listens.",
+    "Forget my name, forget my face,\nforget the house, forget the place,",
+    "Don't save this: my code is 4711.",
+    "I'd love to forget my exam results.",
+    "Please don't let me forget my passport.",
     "我忘了带钥匙",
+    "我奶奶把我的名字忘了",
+    "你把我的名字给忘了！",
+    "我都忘了我住几楼",
+    "我差点忘了我妈的生日",
+    "千万不能删我的生日",
+    "他把我的微信删了",
+    "我昨天把我的账号删了，后悔死了",
+    "老师让我们忘掉以前学的东西",
+    "怎么把微信里我的手机号删掉？",
+    "请帮我写一句：忘掉我的名字",
+    "给删了",
     "他忘了我的生日",
     "你忘了我的生日",
     "你忘了我住在上海吗？",
@@ -148,6 +209,30 @@ def test_a_doubtful_request_is_not_sure(said: str) -> None:
 def test_other_words_are_no_request(said: str) -> None:
     """Quotations, people who forget, "don't forget", hypotheses and questions are no requests."""
     assert read(said) == []
+
+
+def test_several_topics_are_several_requests() -> None:
+    """Topics that "my" divides are read each by itself."""
+    both = [("my height", TOPIC, True), ("my weight", TOPIC, True)]
+    assert read("Forget my height and my weight.") == both
+    assert [one for one, _, _ in read("请从你的记忆里删除我的车牌号和我的身份证号。")] == [
+        "我的车牌号",
+        "我的身份证号",
+    ]
+
+
+def test_any_words_are_read() -> None:
+    """Words in any order are read, without an error and in milliseconds."""
+    chance = random.Random(7)
+    english = "forget delete keep don't my that it I said about , : you please not from your memory"
+    chinese = "忘了 删掉 别记 把 我 你 的 那条 这个 ， ： 吧 给 都 请 不 当我没说 生日 关于 了 ？"
+    for words in (english.split(), chinese.split()):
+        for size in range(1, 60):
+            for _ in range(20):
+                read(("" if words[0] == "忘了" else " ").join(chance.choices(words, k=size)))
+    started = time.process_time()
+    read("forget " + "my a " * 75, "把" + "我的那条" * 90 + "忘了", "pretend " * 45)
+    assert time.process_time() - started < 1
 
 
 @pytest.mark.parametrize(

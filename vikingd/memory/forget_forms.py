@@ -1,4 +1,4 @@
-"""The common parts of the forms of requests to forget, in all languages."""
+"""A request to forget as a language reads it, and the patterns of its words."""
 
 from __future__ import annotations
 
@@ -6,30 +6,36 @@ import re
 from typing import NamedTuple
 
 from vikingd.domain.extract import Meant
+from vikingd.domain.text import lazy
+from vikingd.memory.forms import language
 
 
 class Asked(NamedTuple):
-    """A request to forget: its topic, the way it is meant, and True if it is sure."""
+    """A request in a sentence.
+
+    Attributes:
+        topic: the statement or the name; "" for the statement before and for everything.
+        is_sure: False for words that may be no request.
+        front: the words of the sentence in front of "forget that".
+    """
 
     topic: str
     meant: Meant
     is_sure: bool
+    front: str = ""
 
 
-_SIMPLIFIED = str.maketrans(
-    "記刪別說請煩關於這個過裡裏憶訊話剛講對沒還幫給經條準備將總錄檔無須許會誰麼為時門們聽問嗎戶慶歲"
-    "號碼電機薪資愛歡寵貓媽爺點鐘隨讓欄聯繫學專業車從倉員貸樓區習書師醫藥氣開關國語東西養張陳劉趙",
-    "记删别说请烦关于这个过里里忆讯话刚讲对没还帮给经条准备将总录档无须许会谁么为时门们听问吗户庆岁"
-    "号码电机薪资爱欢宠猫妈爷点钟随让栏联系学专业车从仓员贷楼区习书师医药气开关国语东西养张陈刘赵",
-)
+class Patterns:
+    """The named patterns of a file of forms, each an attribute; they ignore case."""
 
+    def __init__(self, name: str) -> None:
+        self._named = language(name).named
 
-def simplified(text: str) -> str:
-    """Return a text with the simplified forms of some characters, and of the same length."""
-    return text.translate(_SIMPLIFIED)
+    def words(self, name: str) -> frozenset[str]:
+        """Return the words of a list."""
+        return frozenset(self._named[name].split())
 
-
-def end_of(pattern: str, text: str) -> int:
-    """Return the end of a pattern at the beginning of a text; 0 without it."""
-    found = re.match(pattern, text, re.IGNORECASE)
-    return found.end() if found else 0
+    def __getattr__(self, name: str) -> re.Pattern[str]:
+        pattern = lazy(self._named[name], re.IGNORECASE | re.DOTALL)
+        setattr(self, name, pattern)
+        return pattern

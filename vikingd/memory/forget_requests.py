@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from types import ModuleType
 
 from vikingd.domain import pace
 from vikingd.domain.extract import ForgetRequest, Meant
@@ -44,10 +43,10 @@ _COMPOSES = lazy(
     r"answer)\b.*\b(?:e-?mails?|mails?|"
     r"letters?|messages?|reply|texts?|posts?|poems?|stor(?:y|ies)|songs?|lyrics|sentences?|"
     r"reviews?|scripts?|"
-    r"dialogues?|prompts?)\b|写一?[封个篇首段条]|翻译|润色|改写|回复|草拟|造句",
+    r"dialogues?|prompts?)\b|写一?[封个篇首段条句]|翻译|润色|改写|回复|草拟|造句",
     re.IGNORECASE,
 )
-_ASKS_FACT = lazy(r"我[^，,。]{1,10}(?:哪[里儿]?|谁|什么|多少|几\w)[^，,。]{0,3}")
+_TOPICS = lazy(r"(?:,| and|, and|,? as well as|、|和|以及|还有) ?(?=(?:my |我的))")
 _FIRST_PERSON = lazy(r"\b(?:i|i'm|im|i've|my|mine|me|we|our)\b|我", re.IGNORECASE)
 
 
@@ -69,10 +68,10 @@ def before(messages: Sequence[SessionMessage], request: ForgetRequest) -> tuple[
     """
     own = sentences(messages[request.message].content)
     at = own.index(request.sentence) if request.sentence in own else 0
-    last = _last(request.sentence)
-    if last is not None and _may_state(last[1]):
-        return (last[1],)
-    while at and (_is_request(own[at - 1]) or _FILLER.fullmatch(own[at - 1])):
+    asked = _asked(request.sentence)
+    if asked is not None and _may_state(asked.front):
+        return (asked.front,)
+    while at and (_asked(own[at - 1]) or _FILLER.fullmatch(own[at - 1])):
         at -= 1
     if at:
         return (own[at - 1],) if _may_state(own[at - 1]) else ()
@@ -88,7 +87,7 @@ def are_all(messages: Sequence[SessionMessage], first: int) -> bool:
     """Return True if messages[first:] are of the user and say nothing but requests to forget."""
     own = [sentences(one.content) for one in messages[first:] if one.role == "user"]
     said = [sentence for of_one in own for sentence in of_one if re.search(r"\w", sentence)]
-    return len(own) == len(messages) - first and bool(said) and all(map(_is_request, said))
+    return len(own) == len(messages) - first and bool(said) and all(map(_asked, said))
 
 
 def sentences(content: str) -> list[str]:
@@ -131,45 +130,36 @@ def _is_plain(form: str, sentence: str) -> bool:
 def _of_message(content: str, index: int) -> Iterator[ForgetRequest]:
     own, composes = sentences(content), False
     for at, sentence in enumerate(own):
-        if len(sentence) > MAX_SENTENCE or LEFT_OUT in sentence:
-            continue
+        if len(sentence) > MAX_SENTENCE or LEFT_OUT in sentence or sentence[-1:] in ",，":
+            continue  # A line that ends with a comma is one of a verse.
         if _COMPOSES.search(sentence):
             composes = True
-            continue
-        last = _last(sentence)
-        if last and last[1] and (asked := _in_front(last[1])):
-            yield ForgetRequest(asked.topic, sentence, index, asked.meant, sure=asked.is_sure)
-        elif last:
-            if not (at and _is_request(own[at - 1])):  # else it says that request again
-                yield ForgetRequest("", sentence, index, Meant.BEFORE, sure=last[0])
-        elif asked := _forms(sentence).request(sentence):
-            is_sure = asked.is_sure and not composes
-            yield ForgetRequest(asked.topic, sentence, index, asked.meant, sure=is_sure)
+        elif asked := _asked(sentence):
+            if at and asked.meant is Meant.BEFORE and not (asked.topic or asked.front):
+                if _asked(own[at - 1]):
+                    continue  # It says that request again.
+                asked = _named(own[at - 1], sentence) or asked
+            sure = asked.is_sure and not composes
+            for topic in _TOPICS.split(asked.topic):
+                yield ForgetRequest(topic, sentence, index, asked.meant, sure)
 
 
-def _forms(sentence: str) -> ModuleType:
-    return chinese_requests if _HAN.search(sentence) else english_requests
-
-
-def _last(sentence: str) -> tuple[bool, str] | None:
-    found: tuple[bool, str] | None = _forms(sentence).before(sentence)
+def _asked(sentence: str) -> Asked | None:
+    """Return what a sentence asks to forget; None for no request."""
+    language = chinese_requests if _HAN.search(sentence) else english_requests
+    found: Asked | None = language.request(sentence)
     return found
 
 
-def _in_front(text: str) -> Asked | None:
-    """Return what a text before "forget that" names, if it is a request or asks for a fact."""
-    if _ASKS_FACT.fullmatch(text):
-        return Asked(text, Meant.TOPIC, True)
-    found: Asked | None = _forms(text).request(text)
-    return found
-
-
-def _is_request(sentence: str) -> bool:
-    return _last(sentence) is not None or _forms(sentence).request(sentence) is not None
+def _named(before: str, sentence: str) -> Asked | None:
+    """Return a request whose topic is in the sentence before: "My old address? Forget it."."""
+    joined = _asked(f"{before.rstrip('.。!！… ')}, {sentence}")
+    is_named = joined and joined.meant is not Meant.BEFORE and before[-1:] not in "?？"
+    return joined if is_named else None
 
 
 def _may_state(sentence: str, *, of_any: bool = False) -> bool:
     """Return True for a sentence that may say something of the user."""
     return (of_any or bool(_FIRST_PERSON.search(sentence))) and not (
-        _QUESTION.search(sentence) or _is_request(sentence) or LEFT_OUT in sentence
+        _QUESTION.search(sentence) or _asked(sentence) or LEFT_OUT in sentence
     )

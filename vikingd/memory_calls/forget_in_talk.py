@@ -49,21 +49,8 @@ class _Candidate:
     proposal: int = -1
 
     @property
-    def is_earlier(self) -> bool:
-        return self.stored is not None and is_earlier(self.stored.section)
-
-    @property
     def newest(self) -> int:
         return (self.stored.entry.time or 0) if self.stored else 1 << 62
-
-
-@dataclass(frozen=True, slots=True)
-class _Doubt:
-    """A request in doubt."""
-
-    request: ForgetRequest
-    found: tuple[_Candidate, ...]
-    reason: str
 
 
 @dataclass(slots=True)
@@ -75,14 +62,16 @@ class Forgets:
         gone: the stored memories that go, by id.
         dropped: the numbers of proposals of the call that are not written.
         taken_back: what is forgotten without doubt, as texts.
+        said: the sentences that "forget that" means.
+        doubts: what may be meant, by request and reason.
     """
 
     requests: tuple[ForgetRequest, ...] = ()
     gone: dict[int, StoredEntry] = field(default_factory=dict)
     dropped: set[int] = field(default_factory=set)
     taken_back: list[tuple[ForgetRequest, Text]] = field(default_factory=list)
-    said: list[str] = field(default_factory=list)  # sentences that "forget that" means
-    doubts: list[_Doubt] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    doubts: dict[tuple[ForgetRequest, str], list[_Candidate]] = field(default_factory=dict)
     _done: list[Forgetting] = field(default_factory=list)
 
     def rewrites(self) -> list[tuple[str, Rewrite]]:
@@ -101,6 +90,12 @@ class Forgets:
         gone = {i for one in self._done for i in one.gone}
         return tuple(memory_of(one) for i, one in self.gone.items() if i in gone)
 
+    def is_gone(self, one: _Candidate) -> bool:
+        """Return True if a memory goes, or is not written."""
+        return (
+            one.proposal in self.dropped if one.stored is None else one.stored.entry.id in self.gone
+        )
+
     def to_forget(
         self, written: Sequence[tuple[Proposal, Changing]], proposals: Sequence[Proposal]
     ) -> tuple[ToForget, ...]:
@@ -112,17 +107,19 @@ class Forgets:
         """
         outcomes = {id(proposal): one for proposal, one in written}
         found = []
-        for doubt in self.doubts:
+        for (request, reason), meant in self.doubts.items():
+            left = [one for one in meant if not self.is_gone(one)]
             memories = []
-            for one in doubt.found[:MOST]:
+            for one in sorted(left, key=lambda one: one.newest, reverse=True)[:MOST]:
+                made = None if one.stored else outcomes.get(id(proposals[one.proposal]))
                 if one.stored is not None:
                     memories.append(memory_of(one.stored))
-                elif (made := outcomes.get(id(proposals[one.proposal]))) and made.outcome:
-                    at = made.outcome
+                elif made and (at := made.outcome):
                     memories.append(
                         Memory(at.uri, made.text, 0.0, 0, at.entry, section=made.section)
                     )
-            found.append(ToForget(doubt.request, tuple(memories), doubt.reason))
+            if left or not meant:
+                found.append(ToForget(request, tuple(memories), reason))
         gone = {i for one in self._done for i in one.gone}
         if late := [one for i, one in self.gone.items() if i not in gone and self._done]:
             said = self.taken_back[0][0]
@@ -140,7 +137,7 @@ def decide(
     requests: tuple[ForgetRequest, ...],
     proposals: Sequence[Proposal],
 ) -> Forgets:
-    """Decide on requests to forget; it reads the store.
+    """Decide on the requests in the messages of a call, in order; it reads the store.
 
     Args:
         engine: the engine.
@@ -150,7 +147,10 @@ def decide(
     """
     made = Forgets(requests)
     if requests:
-        _Deciding(engine, query, proposals, made).decide()
+        deciding = _Deciding(engine, query, proposals, made)
+        for request in requests:
+            pace.step()
+            deciding.decide(request)
     return made
 
 
@@ -160,101 +160,73 @@ class _Deciding:
     ) -> None:
         self._query, self._made, self._proposals = query, made, proposals
         self._messages = query.session.messages
-        caller = query.scope.caller
-        below = [
-            one for at in sorted(query.scope.parts()) for one in engine.store.memories_below(at)
-        ]
         self._facts: list[_Candidate] = []
         self._turns: list[StoredEntry] = []
         self._changes: list[StoredEntry] = []
         self._unwritable: list[_Candidate] = []
-        for one in below:
+        parts = sorted(query.scope.parts())
+        for one in (one for at in parts for one in engine.store.memories_below(at)):
             pace.step()
             said, kind = entries.said(one.passage), memory_type_of(one.uri)
-            made_of = _Candidate(Text(said, one.section, kind), one)
-            if not caller.may(Right.WRITE, one.uri):
-                self._unwritable.append(made_of)
+            candidate = _Candidate(Text(said, one.section, kind), one)
+            if not query.scope.caller.may(Right.WRITE, one.uri):
+                self._unwritable.append(candidate)
             elif _EPISODE.search(one.uri):
                 self._turns.append(one)
             elif kind == places.JOURNAL and _CHANGE.fullmatch(said):
                 self._changes.append(one)
             else:
-                self._facts.append(made_of)
+                self._facts.append(candidate)
 
-    def decide(self) -> None:
-        """Decide on each request, in order."""
-        for request in self._made.requests:
-            pace.step()
-            self._decide(request)
-        self._made.doubts = [one for one in map(self._left, self._made.doubts) if one is not None]
-
-    def _left(self, doubt: _Doubt) -> _Doubt | None:
-        """Return a doubt without what another request has forgotten; None if nothing is left."""
-        left = tuple(one for one in doubt.found if not self._is_gone(one))
-        return None if doubt.found and not left else replace(doubt, found=left)
-
-    def _is_gone(self, one: _Candidate) -> bool:
-        if one.stored is None:
-            return one.proposal in self._made.dropped
-        return one.stored.entry.id in self._made.gone
-
-    def _known(self, request: ForgetRequest) -> list[_Candidate]:
-        """Return the stored facts, and those that this call says before the request."""
-        found = list(self._facts)
+    def decide(self, request: ForgetRequest) -> None:
+        """Decide on a request."""
+        known = list(self._facts)
         for number, one in enumerate(self._proposals):
             if self._is_before(one, request):
-                found.append(
-                    _Candidate(Text(one.text, one.section, one.kind.name.lower()), None, number)
-                )
-        return found
+                text = Text(one.text, one.section, one.kind.name.lower())
+                known.append(_Candidate(text, None, number))
+        if request.meant is Meant.EVERYTHING:
+            self._doubt(request, known, "it means all memories: forget them by their ids")
+        elif request.meant is Meant.BEFORE:
+            self._before(request, known)
+        else:
+            self._named(request, known)
 
     def _is_before(self, proposal: Proposal, request: ForgetRequest) -> bool:
+        """Return True if a proposal is said before a request."""
         last = max(proposal.evidence, default=0)
         if last != request.message:
             return last < request.message
-        if request.meant in (Meant.STATEMENT, Meant.BEFORE):
-            return True
         before, _, _ = self._messages[last].content.partition(request.sentence)
-        return proposal.text in notes(before)
+        in_sentence = request.meant in (Meant.STATEMENT, Meant.BEFORE)
+        return in_sentence or proposal.text in notes(before)
 
-    def _decide(self, request: ForgetRequest) -> None:
-        known = self._known(request)
-        if request.meant is Meant.EVERYTHING:
-            self._doubt(request, known, "it means all memories: forget them by their ids")
-            return
-        if request.meant is Meant.BEFORE:
-            self._before(request, known)
-            return
+    def _named(self, request: ForgetRequest, known: Sequence[_Candidate]) -> None:
+        """Decide on a request that names what it means."""
         topic = Topic(request)
-        if request.meant is Meant.ALL_OF:
-            under = [one for one in known if topic.names(one.text)]
-            if under:
-                self._done_or_doubt(request, under, is_one=True)
-                return
-        fits = [(topic.fit(one.text, earlier=one.is_earlier), one) for one in known]
-        whole = [one for fit, one in fits if fit is Fit.WHOLE]
-        more = [one for fit, one in fits if fit is Fit.MORE]
-        weak = [one for fit, one in fits if fit is Fit.WEAK]
-        if whole:
-            is_one = request.meant is Meant.STATEMENT or groups([one.text for one in whole]) == 1
-            self._done_or_doubt(request, whole, is_one=is_one)
-            if more and is_one:
+        under = [one for one in known if topic.names(one.text)]
+        if under and request.meant is Meant.ALL_OF:
+            self._done_or_doubt(request, under, is_one=True)
+            return
+        fits: dict[Fit, list[_Candidate]] = {fit: [] for fit in Fit}
+        for one in known:
+            earlier = one.stored is not None and is_earlier(one.stored.section)
+            fits[topic.fit(one.text, earlier=earlier)].append(one)
+        whole, more, weak = fits[Fit.WHOLE], fits[Fit.MORE], fits[Fit.WEAK]
+        if best := whole or more:
+            is_one = groups([one.text for one in best]) == 1
+            is_one |= bool(whole) and request.meant is Meant.STATEMENT
+            self._done_or_doubt(request, best, is_one=is_one)
+            if whole and more and is_one:
                 self._doubt(request, more, "they say it, and more")
-        elif more:
-            self._done_or_doubt(request, more, is_one=groups([one.text for one in more]) == 1)
-        elif turns := self._turns_that(topic):
+        elif turns := [one for one in self._turns if topic.is_specific and _says(one, (), topic)]:
             self._of_turns(request, turns)
         elif weak:
             self._doubt(request, weak, "no memory matches it wholly")
         elif request.sure:
             hidden = any(topic.fit(one.text) is Fit.WHOLE for one in self._unwritable)
-            self._doubt(
-                request,
-                [],
-                "the caller may not write the memory that matches"
-                if hidden
-                else "nothing known matches",
-            )
+            may_not = "the caller may not write the memory that matches"
+            self._doubt(request, [], may_not if hidden else "nothing known matches")
 
     def _before(self, request: ForgetRequest, known: Sequence[_Candidate]) -> None:
         """Decide on a request that means the statement before it."""
@@ -266,70 +238,60 @@ class _Deciding:
             topic = Topic(replace(request, meant=Meant.TOPIC))
             named = [(one, [c for c in of if topic.fit(c.text) is Fit.WHOLE]) for one, of in hits]
             hits = [pair for pair in named if pair[1]] or ([] if is_pointed else hits)
-        if not hits:
-            turns = [turn for turn in self._turns if any(_holds(turn, one) for one in said)]
-            if request.topic:
-                is_sure = request.sure and not is_pointed
-                self._decide(replace(request, meant=Meant.TOPIC, sure=is_sure))
-            elif turns and len(said) == 1:
-                self._of_turns(request, turns)
-            elif said and request.sure:
-                self._made.said += said if len(said) == 1 else ()
-                self._doubt(request, [], "nothing known matches")
-            return
-        found = list({id(c): c for _, of in hits for c in of}.values())
-        is_one = len(hits) == 1
-        if is_one and request.sure:
-            self._made.said.append(hits[0][0])
-        self._done_or_doubt(request, found, is_one=is_one)
+        if hits:
+            if len(hits) == 1 and request.sure:
+                self._made.said.append(hits[0][0])
+            found = list({id(c): c for _, of in hits for c in of}.values())
+            self._done_or_doubt(request, found, is_one=len(hits) == 1)
+        elif request.topic:
+            is_sure = request.sure and not is_pointed
+            self._named(replace(request, meant=Meant.TOPIC, sure=is_sure), known)
+        elif len(said) == 1 and (turns := [one for one in self._turns if _holds(one, said[0])]):
+            self._of_turns(request, turns)
+        elif said and request.sure:
+            self._made.said += said if len(said) == 1 else ()
+            self._doubt(request, [], "nothing known matches")
 
     def _done_or_doubt(
         self, request: ForgetRequest, found: Sequence[_Candidate], *, is_one: bool
     ) -> None:
-        if not is_one:
-            self._doubt(request, found, "several different memories match")
-            return
-        if not request.sure:
-            self._doubt(request, found, "it may be no request to forget")
+        if not (is_one and request.sure):
+            unsure = "it may be no request to forget"
+            self._doubt(request, found, unsure if is_one else "several different memories match")
             return
         said = self._query.time_of((request.message,))
         named = " ".join((request.sentence, request.topic, *self._made.said))
         for one in found:
-            reason = ""
-            if one.stored is not None:
-                reason = kept_unless_named(one.stored, named)
-                if not reason and (one.stored.entry.time or 0) > said:
-                    reason = "it was said later than the request"
+            reason = kept_unless_named(one.stored, named) if one.stored else ""
+            if not reason and one.stored and (one.stored.entry.time or 0) > said:
+                reason = "it was said later than the request"
             if reason:
                 self._doubt(request, [one], reason)
-            elif one.stored is None:
+                continue
+            self._made.taken_back.append((request, one.text))
+            if one.stored is None:
                 self._made.dropped.add(one.proposal)
-                self._made.taken_back.append((request, one.text))
             else:
                 self._made.gone[one.stored.entry.id] = one.stored
-                self._made.taken_back.append((request, one.text))
-        self._forget_turns(request, named, [one.text for one in found if self._is_gone(one)])
+        if gone := [one.text for one in found if self._made.is_gone(one)]:
+            self._forget_turns(request, named, gone)
 
     def _forget_turns(self, request: ForgetRequest, named: str, gone: Sequence[Text]) -> None:
         """Forget the turns and the notes on changes that say what is forgotten."""
         topic = Topic(request) if request.topic else None
         for one in self._changes:
             pair = _CHANGE.fullmatch(entries.said(one.passage))
-            assert pair
-            both = Text(pair["now"]), Text(pair["before"])
+            both = [Text(said) for said in pair.groups()] if pair else []
             if any(text.says_same(part) for text in gone for part in both):
                 self._made.gone[one.entry.id] = one
         for one in self._turns:
             pace.step()
-            if gone and _says(one, gone, topic):
-                if reason := kept_unless_named(one, named):
-                    self._doubt(request, [_Candidate(Text(one.passage), one)], reason)
-                else:
-                    self._made.gone[one.entry.id] = one
-
-    def _turns_that(self, topic: Topic) -> list[StoredEntry]:
-        """Return the turns that say what a request means, if no memory does."""
-        return [one for one in self._turns if topic.is_specific and _says(one, (), topic)]
+            if not _says(one, gone, topic):
+                continue
+            if reason := kept_unless_named(one, named):
+                self._doubt(request, [_Candidate(Text(one.passage), one)], reason)
+            else:
+                self._made.gone[one.entry.id] = one
 
     def _of_turns(self, request: ForgetRequest, turns: Sequence[StoredEntry]) -> None:
         """Decide on a request that only turns fit: those of the user count, if there are any."""
@@ -339,13 +301,7 @@ class _Deciding:
         self._done_or_doubt(request, found, is_one=len(texts) == 1)
 
     def _doubt(self, request: ForgetRequest, found: Sequence[_Candidate], reason: str) -> None:
-        ranked = sorted(found, key=lambda one: one.newest, reverse=True)
-        for one in self._made.doubts:
-            if one.request == request and one.reason == reason:
-                self._made.doubts.remove(one)
-                ranked = [*one.found, *ranked]
-                break
-        self._made.doubts.append(_Doubt(request, tuple(ranked), reason))
+        self._made.doubts.setdefault((request, reason), []).extend(found)
 
 
 def _holds(turn: StoredEntry, sentence: str) -> bool:
@@ -355,19 +311,14 @@ def _holds(turn: StoredEntry, sentence: str) -> bool:
 def _says(turn: StoredEntry, gone: Sequence[Text], topic: Topic | None) -> bool:
     """Return True if a turn says what is forgotten, as the user or as the agent says it."""
     of_agent = turn.passage.startswith(SPEAKERS["assistant"])
-    for sentence in _spoken(turn):
-        if any(says(sentence, text, of_agent=of_agent) for text in gone):
-            return True
-        if topic is not None and topic.is_specific and topic.fit(Text(sentence)) >= Fit.MORE:
-            return True
-    return False
-
-
-def _spoken(turn: StoredEntry) -> list[str]:
-    """Return the sentences of a turn, without those that its speaker quotes."""
     lines = without_speaker(entries.said(turn.passage)).splitlines()
     own = (line.removeprefix(SAID) for line in lines if not line.startswith(QUOTED))
-    return [sentence for line in own for sentence in sentences(line)]
+    return any(
+        any(says(sentence, text, of_agent=of_agent) for text in gone)
+        or (topic is not None and topic.is_specific and topic.fit(Text(sentence)) >= Fit.MORE)
+        for line in own
+        for sentence in sentences(line)
+    )
 
 
 def remaining(session: SearchSession, first: int, forgets: Forgets) -> SearchSession:
@@ -386,20 +337,16 @@ def remaining(session: SearchSession, first: int, forgets: Forgets) -> SearchSes
 
 
 def _without(message: SessionMessage, index: int, forgets: Forgets) -> str:
-    asked = {
-        forget_requests.plain(one.sentence)
-        for one in forgets.requests
-        if one.message == index and (one.sure or one.topic)
-    } | {forget_requests.plain(one) for one in forgets.said}
-    gone = [text for request, text in forgets.taken_back if index <= request.message]
-    done = [one for one, _ in forgets.taken_back if one.topic and index <= one.message]
-    topics = [Topic(one) for one in dict.fromkeys(done)]
+    asked = [one for one in forgets.requests if one.message == index and (one.sure or one.topic)]
+    said = set(map(forget_requests.plain, [*(one.sentence for one in asked), *forgets.said]))
+    after = [(request, text) for request, text in forgets.taken_back if index <= request.message]
+    topics = [Topic(one) for one in dict.fromkeys(one for one, _ in after if one.topic)]
 
     def goes(sentence: str) -> bool:
         of_agent = message.role != "user"
         return (
-            forget_requests.plain(sentence) in asked
-            or any(says(sentence, text, of_agent=of_agent) for text in gone)
+            forget_requests.plain(sentence) in said
+            or any(says(sentence, text, of_agent=of_agent) for _, text in after)
             or any(topic.is_in(sentence) for topic in topics)
         )
 

@@ -16,107 +16,44 @@ from functools import cached_property
 from vikingd.domain.extract import ForgetRequest, Meant
 from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.text import CJK_CHARS, SECTION_SEPARATOR, lazy
+from vikingd.domain.traditional import simplified
 from vikingd.index.lexicon.tokens import terms
-from vikingd.memory.forget_forms import simplified
+from vikingd.memory.forget_forms import Patterns
 from vikingd.memory.forms import language
 from vikingd.memory.relations import Relation, relation_of
 from vikingd.memory.statements import SaidAt, read
-from vikingd.memory_calls.evidence import PERSON
 
 _HAN = lazy(f"[{CJK_CHARS}]")
+_FORM = Patterns("forget_words")
 _USER = frozenset(("user", "users"))
-_SINCE = lazy(r"(?:,? (?:since|for|ever since) [^.,]{1,40})[.!\s]*\Z", re.IGNORECASE)
-_ZH_USER = lazy(r"(?:用户|我们?|咱们?|自己)(?:家(?![人长乡庭里]))?的?")
-_ZH_EMPTY = lazy(r"[一两][只个条位名台辆套份]|[的了啊呢吧哦呀很真也都还就\W_]")
-_ZH_SINCE = lazy(
-    r"(?:已经|有|快)*[0-9一二三四五六七八九十两几半]+多?(?:年|个月|个星期|周|天)多?了?\W*\Z"
-)
-_ZH_PERSON = (
-    r"(?:妻子|老婆|太太|爱人|丈夫|老公|女朋友|男朋友|女友|男友|对象|儿子|女儿|孩子|妈妈?|爸爸?|"
-    r"母亲|父亲|父母|"
-    r"爷爷|奶奶|外公|外婆|姥姥|姥爷|哥哥?|弟弟?|姐姐?|妹妹?|舅舅|叔叔|阿姨|姑姑|表[哥姐弟妹]|"
-    r"堂[哥姐弟妹]|"
-    r"朋友|闺蜜|室友|邻居|房东|老板|领导|经理|同事|同学|老师|教练|医生|客户|徒弟|保姆|狗|猫|"
-    r"阿嬷|阿嬤)"
-)
-_OF_PERSON = lazy(rf"(?:the )?user's (?:[\w-]+ ){{0,2}}?(?P<person>{PERSON})\b", re.IGNORECASE)
-_ZH_OF_PERSON = lazy(rf"用户(?:家|们)?的?\w{{0,3}}?(?P<person>{_ZH_PERSON})")
-_APPOSITION = lazy(
-    rf"\A(?:[Tt]he )?user's (?:[\w-]+ ){{0,2}}?{PERSON} (?=[A-Z])|\A用户(?:家|"
-    rf"们)?的?\w{{0,3}}?{_ZH_PERSON}的?"
-)
-_OF_USER = lazy(r"(?:the )?user\b|用户", re.IGNORECASE)
-_POSSESSIVE = lazy(r"(?:(?:the )?user's|my|our)\b|(?:用户|我们?|咱们?)家?的", re.IGNORECASE)
-_NOT = lazy(r"\b(?:not|never|no|none|without|cannot)\b|n't\b|[不没沒无無非别別]", re.I)
-_THING_IS = lazy(r"(?:the )?user's [\w ]+? (?:weighs|earns|is [\w. ]+ (?:tall|old))\b", re.I)
-_OWN = lazy(
-    r"(?:(?:what|where|when|how old|who|which \w+) )?(?:my|me|i|i'm|our|we)\b|我|咱", re.IGNORECASE
-)
-_OLD = lazy(
-    r"(?<!how )\b(?:old|former|previous|earlier|past|ex)\b|(?:以前|之前|原来|过去|从前|曾经)的?|"
-    r"旧的?|老(?=地址|住址|房|号码|公司|单位)",
+_LOOSE, _NAMING = (frozenset(terms(" ".join(_FORM.words(one)))) for one in ("LOOSE", "NAMING"))
+_PEOPLE = "|".join(language(one).named["PEOPLE"] for one in ("english", "chinese"))
+_PEOPLE = rf"(?:{_PEOPLE}|clients?|customers?|教练|医生|客户|保姆|阿嬷|姑姑|堂[哥姐弟妹])"
+_PERSON = lazy(
+    rf"\b(?!user)\w+(?='s\b)|(?:user's|\bmy|\bour) (?:[\w-]+ ){{0,2}}?{_PEOPLE}\b|"
+    rf"(?<=用户)(?:家|们)?的?\w{{0,3}}?(?P<zh>{_PEOPLE})",
     re.IGNORECASE,
 )
-# Words of a topic that name no fact.
-_LOOSE = frozenset(
-    terms(
-        "about thing things stuff info information detail details entry entries note notes memory "
-        "memories fact facts bit part said say told tell gave give sent shared mentioned whole "
-        "story being every all any one wrote just ever"
-    )
-)
-_NAMING = frozenset(terms("called named name have has had"))
-_ZH_LOOSE = lazy(
-    r"关于|有关|相关|(?:那|这)(?:一)?(?:个|条|件|些|段|栏)?(?:事情?|事儿|信息|记忆|记录)?|事情|"
-    r"事儿|上的?事|的事|"
-    r"信息|内容|情况|刚才|刚刚|上次|昨天|(?:跟|和|对)你说过?的?|说过?的|告诉过?你的?|"
-    r"[是在]?[哪什][里儿么]?|多少|几岁|多大"
+_OF_PERSON = lazy(
+    rf"(?:the )?user's (?:[\w-]+ ){{0,2}}?{_PEOPLE}\b|用户(?:家|们)?的?\w{{0,3}}?{_PEOPLE}的?",
+    re.IGNORECASE,
 )
 _ATTRIBUTES = (
     (r"age|how old.*|年龄|年纪|岁数|几岁|多大", r"\byears? old\b|\bage\b|岁|年龄"),
     (r"weight|体重", r"\bweighs?\b|\bweight\b|体重|公斤|\bkg\b"),
     (r"height|how tall.*|身高|个子", r"\btall\b|\bheight\b|身高"),
-    (
-        r"salary|income|wages?|pay|earnings|工资|薪水|月薪|薪资|收入",
-        r"\bearns?\b|\bsalary\b|\bincome\b|\bwages?\b|工资|薪|收入",
-    ),
-    (
-        r"(?:tele|cell|mobile )?phone(?: number)?|手机号?码?|电话号?码?",
-        r"\bphone\b|\bmobile\b|手机|电话",
-    ),
+    (r"salary|income|wages?|pay|工资|薪水|月薪|薪资|收入", r"\bearns?\b|\bsalary\b|工资|薪|收入"),
+    (r"(?:tele|cell)?phone(?: number)?|手机号?码?|电话号?码?", r"\bphone\b|\bmobile\b|手机|电话"),
     (r"座机号?码?|固定电话|固话", r"座机|固定电话|固话"),
     (r"e-?mail(?: address)?|邮箱|邮件地址", r"\be-?mail\b|邮箱"),
-    (r"birthday|date of birth|birth ?date|生日", r"\bbirthday\b|\bborn\b|生日|出生"),
+    (r"birthday|bday|date of birth|生日", r"\bbirthday\b|\bborn\b|生日|出生"),
 )
-"""The names of what everybody has, and the words by which a memory states it."""
-_VALUE = lazy(r"[0-9@一二三四五六七八九十百千万]")
-_ZH_NAMES = ("名字", "姓名")
-_WEAK_NAMES = {
-    **dict.fromkeys(("address", "home", "town", "city"), "home"),
-    **dict.fromkeys(("地址", "住址", "住处", "住哪", "住的地方"), "home"),
-    **dict.fromkeys(("job", "employer", "company", "work", "工作", "公司", "单位"), "work"),
-}
-_CLAUSE = lazy(
-    r"\s*(?:[,;:，；：、。]|\s[-–—]\s|\b(?:and|but|because|so|although|which|does|is that|"
-    r"do you)\b|而且|但是?|所以|因为)\s*",
-    re.IGNORECASE,
+"""The names of what everybody has, and the words by which a memory states it with a number."""
+_NEAR = (
+    (r"address|home|town|city|地址|住址|住处|住的地方", "home"),
+    (r"job|employer|company|工作|公司|单位", "work"),
 )
-_I = lazy(
-    r"(?:(?:actually|well|so|yes|no|btw|by the way|since|when|also|oh|hi|hey)[ ,]+)*(?:i|i'm|"
-    r"im|i've|i'd|we|we're|my|our)\b|\W*(?:其实|那|对了|另外)?(?:我|咱)",
-    re.IGNORECASE,
-)
-_YOU = lazy(r"(?:you|you're|you've|your)\b|\W*[你您]", re.IGNORECASE)
-_HE = lazy(
-    r"(?:he|she|they|it|his|her|their|its|this|that|the|a|an|these|those)\b|[他她它这那]|"
-    r"(?-i:[A-Z][a-z]+\b(?!'))",
-    re.IGNORECASE,
-)
-
-
-def _folded(text: str) -> frozenset[str]:
-    """Return the terms of a text; "allergy" and "allergic" are one."""
-    return frozenset("allerg" if term == "allergi" else term for term in terms(text))
+"""The names of what a relation says in another way; it is only proposed."""
 
 
 class Fit(IntEnum):
@@ -131,10 +68,18 @@ class Fit(IntEnum):
 def words(text: str) -> tuple[str, ...]:
     """Return the words of a statement in order, without the user and a duration at its end."""
     if _HAN.search(text):
-        plain = _ZH_USER.sub("", _ZH_SINCE.sub("", simplified(text).casefold()), count=1)
-        return tuple(_ZH_EMPTY.sub("", _ZH_USER.sub("", plain)))
-    plain = language("english").rewritten("when", _SINCE.sub("", text.replace("’", "'").strip()))
+        plain = _FORM.ZH_USER.sub("", _FORM.ZH_SINCE.sub("", simplified(text).casefold()), count=1)
+        return tuple(_FORM.ZH_EMPTY.sub("", _FORM.ZH_USER.sub("", plain)))
+    plain = language("english").rewritten(
+        "when", _FORM.SINCE.sub("", text.replace("’", "'").strip())
+    )
     return tuple(term for term in terms(plain) if term not in _USER)
+
+
+def _folded(text: str) -> frozenset[str]:
+    """Return the terms of a text; "allergy" and "allergic" are one, and so are name and call."""
+    plain = re.sub(r"\b(is|are|was) called\b", r"\1 named", text)
+    return frozenset("allerg" if term == "allergi" else term for term in terms(plain))
 
 
 @dataclass(frozen=True)
@@ -157,46 +102,35 @@ class Text:
         return words(self.text)
 
     @cached_property
-    def terms(self) -> frozenset[str]:
-        """The terms of the text and of its headings."""
-        return _folded(f"{self.text}\n{self.section}")
-
-    @cached_property
     def relation(self) -> Relation | None:
         """The relation that it states."""
         return relation_of(self.text)
 
     @cached_property
-    def is_possessive(self) -> bool:
-        """True if it is about something of the user: "The user's office ..."."""
-        return _POSSESSIVE.match(simplified(self.text)) is not None
-
-    @cached_property
     def bare(self) -> tuple[str, ...]:
         """The words without "the user's friend" before a name."""
-        return words(_APPOSITION.sub("", simplified(self.text)))
+        return words(_OF_PERSON.sub("", simplified(self.text), count=1))
+
+    @property
+    def denies(self) -> bool:
+        """True if it has a negation."""
+        return _FORM.NOT.search(self.text) is not None
 
     def says_same(self, other: Text) -> bool:
         """Return True if both state the same."""
-        is_same = self.words == other.words
-        if self.relation is not None and other.relation is not None:
-            is_same = is_same and _denies(self.text) is _denies(other.text)
-            return is_same or self.relation == other.relation
-        return is_same
+        if self.relation is None or other.relation is None:
+            return self.words == other.words
+        is_same = self.words == other.words and self.denies is other.denies
+        return is_same or self.relation == other.relation
 
     def is_of_another(self, topic: str) -> bool:
-        """Return True if it is about another person, whom the topic does not name."""
+        """Return True if the first person that it speaks of is none that the topic names."""
         text, named = simplified(self.text), simplified(topic).casefold()
-        found = _OF_PERSON.match(text) or _ZH_OF_PERSON.match(text)
-        if found:
-            person = found["person"].casefold()
-            return (
-                person[:1] not in named
-                if _HAN.match(person)
-                else not set(terms(person)) <= set(terms(named))
-            )
-        if self.memory_type == "entities" and not _OF_USER.match(text):
-            return not self.words or not (
+        if found := _PERSON.search(text):
+            one = found["zh"][0] if found["zh"] else found[0].casefold().split()[-1].rstrip("s")
+            return one not in named
+        if self.memory_type == "entities" and not re.match(r"(?:the )?user\b|用户", text, re.I):
+            return self.words[:1] <= () or not (
                 self.words[0] in terms(named) or named.startswith(text[:2].casefold())
             )
         return False
@@ -206,25 +140,21 @@ class Topic:
     """A request to forget, as it is compared."""
 
     def __init__(self, request: ForgetRequest) -> None:
-        self.request = request
         self._said = request.topic
-        self._is_own = _OWN.match(simplified(self._said)) is not None
-        is_old = request.meant is not Meant.STATEMENT and _OLD.search(simplified(self._said))
-        self._is_old = is_old is not None and bool(is_old)
-        self._statements: list[Text] = []
-        if request.meant is Meant.STATEMENT:
-            self._statements = [Text(self._said), *(Text(text) for text in notes(self._said))]
-        name = _OLD.sub(" ", simplified(self._said)) if self._is_old else simplified(self._said)
+        plain = simplified(request.topic)
+        self._is_own = _FORM.OWN.match(plain) is not None
+        states = request.meant is Meant.STATEMENT
+        self._statements = [Text(one) for one in (self._said, *notes(self._said))] if states else []
+        self._is_old = not states and _FORM.OLD.search(plain) is not None
+        name = _FORM.OLD.sub(" ", plain) if self._is_old else plain
         self._han = _HAN.search(name) is not None
-        plain = _ZH_USER.sub("", name, count=1)
-        self._parts = [p for p in re.split(r"[的和与跟、\W]+", _ZH_LOOSE.sub(" ", plain)) if p]
+        plain = _FORM.ZH_USER.sub("", name, count=1)
+        self._parts = [p for p in re.split(r"[的和与跟、\W]+", _FORM.ZH_LOOSE.sub(" ", plain)) if p]
         self._terms = _folded(name) - _USER - _LOOSE
-        key = plain.strip() if self._han else " ".join(sorted(self._terms))
-        self._key = _WEAK_NAMES.get(key.removesuffix("的"), "")
-        named = re.sub(r"^(?:my|our|the) ", "", plain.strip(), flags=re.I).strip("的 ")
-        self._attribute = next(
-            (states for names, states in _ATTRIBUTES if re.fullmatch(names, named, re.I)), ""
-        )
+        name = re.sub(r"^(?:my|our|the) ", "", plain.strip(), flags=re.I).strip("的 ")
+        self._near = [key for names, key in _NEAR if re.fullmatch(names, name, re.I)]
+        found = (said for names, said in _ATTRIBUTES if re.fullmatch(names, name, re.I))
+        self._attribute = next(found, "")
 
     @property
     def is_specific(self) -> bool:
@@ -249,30 +179,19 @@ class Topic:
             return max(self._states(one, text) for one in self._statements)
         held = self._held(text)
         if held < 1:
-            if held >= 0.6 or (
-                self._key and text.relation is not None and text.relation.key == self._key
-            ):
-                return Fit.NONE if text.is_of_another(self._said) else Fit.WEAK
-            return Fit.NONE
-        if (self._is_own and self._is_another(text)) or (
-            self._is_old and not earlier and not _OLD.search(simplified(text.text))
-        ):
-            return Fit.WEAK
-        return Fit.WHOLE
+            is_near = held >= 0.6 or (text.relation is not None and text.relation.key in self._near)
+            return Fit.WEAK if is_near and not text.is_of_another(self._said) else Fit.NONE
+        is_another = text.is_of_another(self._said) or (
+            self._attribute and _FORM.THING_IS.match(text.text)
+        )
+        is_new = self._is_old and not (earlier or _FORM.OLD.search(simplified(text.text)))
+        return Fit.WEAK if (self._is_own and is_another) or is_new else Fit.WHOLE
 
     def names(self, text: Text) -> bool:
         """Return True if the topic is a heading above a memory, or the name of its file."""
-        wanted = self._folded(self._said)
+        wanted = _heading(self._said)
         headings = [text.memory_type, *text.section.split(SECTION_SEPARATOR)]
-        return bool(wanted) and any(self._folded(one) == wanted for one in headings if one)
-
-    def _folded(self, name: str) -> tuple[str, ...]:
-        if _HAN.search(name):
-            plain = re.sub(r"^[我的]+|[\W_]+", "", _ZH_LOOSE.sub("", simplified(name)))
-            return tuple(re.sub(r"(?:标题|栏目?|分类|部分|那一|这一|下面?|里面?)+$", "", plain))
-        return tuple(
-            t for t in terms(name) if t not in _LOOSE and t not in ("head", "section", "categori")
-        )
+        return bool(wanted) and any(_heading(one) == wanted for one in headings if one)
 
     def _states(self, said: Text, text: Text) -> Fit:
         if not said.words or not text.words:
@@ -281,59 +200,49 @@ class Topic:
             return Fit.WHOLE
         if not self._is_own and said.words == text.bare:
             return Fit.WHOLE
-        begins = text.words[: len(said.words)] == said.words or (
-            not self._is_own and text.bare[: len(said.words)] == said.words
-        )
+        size = len(said.words)
+        begins = said.words in (text.words[:size], () if self._is_own else text.bare[:size])
         if said.relation is not None and text.relation is not None and not begins:
             return Fit.NONE
-        if begins and (said.is_possessive == text.is_possessive or not self._is_own):
+        owns = [_FORM.POSSESSIVE.match(simplified(one.text)) is None for one in (said, text)]
+        if begins and (owns[0] == owns[1] or not self._is_own):
             return Fit.MORE
-        if text.is_of_another(said.text):
-            return Fit.NONE
-        if _HAN.search(said.text):
-            return Fit.WEAK if "".join(said.words) in "".join(text.words) else Fit.NONE
-        return Fit.WEAK if set(said.words) <= set(text.words) else Fit.NONE
+        is_held = (
+            self.is_in(text.text)
+            if said is self._statements[0]
+            else set(said.words) <= set(text.words)
+        )
+        return Fit.WEAK if is_held and not text.is_of_another(said.text) else Fit.NONE
 
     def _held(self, text: Text) -> float:
         """Return the share of the topic's words that a memory has, with its headings."""
-        plain = simplified(text.text)
-        if self._attribute and re.search(self._attribute, plain, re.I) and _VALUE.search(plain):
+        plain = simplified(f"{text.text}\n{text.section}")
+        if (
+            self._attribute
+            and re.search(self._attribute, plain, re.I)
+            and _FORM.VALUE.search(plain)
+        ):
             return 1.0
         if self._han:
-            there = f"{simplified(text.text)} {simplified(text.section)}".casefold()
-            if not self._parts:
-                return 0.0
-            held = sum(
-                len(part)
-                for part in self._parts
-                if _has(part.casefold(), there) or (part in _ZH_NAMES and "叫" in there)
-            )
-            return held / sum(map(len, self._parts))
-        held = len(self._terms & text.terms)
+            there = plain.casefold() + ("名字姓名" if "叫" in plain else "")
+            held = sum(len(part) for part in self._parts if _has(part.casefold(), there))
+            return held / (sum(map(len, self._parts)) or 1)
+        known = _folded(plain)
+        held = len(self._terms & known)
         if held and held == len(self._terms) - 1:
-            [word] = self._terms - text.terms  # it may be misspelt: "nubmer"
-            held += len(word) > 5 and any(
-                word[0] == one[0] and sorted(word) == sorted(one) for one in text.terms
-            )
-        if not held or (held < len(self._terms) and held < 2):
-            return 0.0
-        return held / len(self._terms)
+            [word] = self._terms - known  # it may be misspelt: "nubmer"
+            held += len(word) > 5 and any(sorted(word) == sorted(one) for one in known)
+        return (
+            held / len(self._terms) if held and held in (len(self._terms), *range(2, 99)) else 0.0
+        )
 
-    def _is_another(self, text: Text) -> bool:
-        if text.is_of_another(self._said) or (self._attribute and _THING_IS.match(text.text)):
-            return True
-        if self._han:
-            last = self._parts[-1] if self._parts else ""
-            before = (
-                re.search(rf"(\w+?)的?{re.escape(last)}", simplified(text.text)) if last else None
-            )
-            person = before and re.search(rf"{_ZH_PERSON}\Z", before[1].removesuffix("的"))
-            return bool(person) and person is not None and person[0][:1] not in self._said
-        for word in self._terms:
-            owned = re.search(rf"\b(?!user)(\w+)'s (?:\w+ )?{re.escape(word)}", text.text, re.I)
-            if owned and not {*terms(owned[1]), *terms(text.text[: owned.start()])} & self._terms:
-                return True
-        return False
+
+def _heading(name: str) -> tuple[str, ...]:
+    if _HAN.search(name):
+        plain = re.sub(r"^[我的]+|[\W_]+", "", _FORM.ZH_LOOSE.sub("", simplified(name)))
+        return tuple(re.sub(r"(?:标题|栏目?|分类|部分|那一|这一|下面?|里面?)+$", "", plain))
+    empty = _LOOSE.union(("head", "section", "categori"))
+    return tuple(term for term in terms(name) if term not in empty)
 
 
 def notes(said: str) -> list[str]:
@@ -361,24 +270,19 @@ def says(sentence: str, text: Text, *, of_agent: bool = False) -> bool:
 def says_in_all(sentence: str, text: Text) -> bool:
     """Return True if a user says a memory, or has all words of one, three at least."""
     said, told = _folded(sentence), _folded(text.text) - _USER - _LOOSE - _NAMING
-    named = re.finditer(rf"\b{PERSON}\b", sentence, re.I)
-    people = set(terms(" ".join(one[0] for one in named)))
-    is_own = _I.match(sentence) or sentence.startswith("The ")
-    if not is_own or not people <= told or _OF_PERSON.match(text.text) or len(told) < 3:
-        return says(sentence, text)
-    return says(sentence, text) or (told <= said and _denies(sentence) is _denies(text.text))
-
-
-def _denies(text: str) -> bool:
-    return _NOT.search(text) is not None
+    is_own = _FORM.I.match(sentence) or sentence.startswith("The ")
+    is_another = Text(sentence).is_of_another(text.text) or _OF_PERSON.match(text.text)
+    if is_own and not is_another and len(told) > 2 and told <= said:
+        return Text(sentence).denies is text.denies or says(sentence, text)
+    return says(sentence, text)
 
 
 def _clauses(sentence: str, *, of_agent: bool) -> Iterator[Text]:
     is_own = _HAN.search(sentence) is not None
-    for clause in (sentence, *_CLAUSE.split(sentence)):
-        if (_YOU if of_agent else _I).match(clause):
+    for clause in (sentence, *_FORM.CLAUSE.split(sentence)):
+        if (_FORM.YOU if of_agent else _FORM.I).match(clause):
             is_own = True
-        elif _HE.match(clause) or (_I if of_agent else _YOU).match(clause):
+        elif _FORM.HE.match(clause) or (_FORM.I if of_agent else _FORM.YOU).match(clause):
             is_own = False
         if clause and is_own:
             yield Text(re.sub(r"^\W+", "", clause))

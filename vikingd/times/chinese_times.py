@@ -21,12 +21,6 @@ from vikingd.times.calendar_spans import (
 
 Match = re.Match[str]
 
-SIMPLIFIED = str.maketrans(
-    "週個號後兩禮過這幾內來從間鐘聖誕節國慶勞動兒婦〇",
-    "周个号后两礼过这几内来从间钟圣诞节国庆劳动儿妇零",
-)
-"""Traditional characters of phrases of time, each as one simplified character."""
-
 _DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"两": 2}
 _WEEKDAYS = {day: i for i, day in enumerate("一二三四五六日")} | {"天": 6}
 _DAYS = {

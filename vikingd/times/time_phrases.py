@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import lazy, normalized
+from vikingd.domain.traditional import simplified
 from vikingd.times import chinese_times, english_times
 from vikingd.times.calendar_spans import Calendar, Days, month_of, shifted
 
@@ -140,7 +141,7 @@ def spans(question: str, now: datetime, *, ahead: bool | None = None) -> tuple[S
         words = _TOKENS.findall(plain)
         may_name = any(word in english_times.CUES or word[0] <= "9" for word in words)
     else:
-        may_name = _CUE.search(plain.translate(chinese_times.SIMPLIFIED)) is not None
+        may_name = _CUE.search(simplified(plain)) is not None
     if not may_name:
         return ()
     folded = _folded(question)
@@ -185,7 +186,7 @@ class _Sentence:
 def _folded(text: str) -> str:
     """Return the text in lower case and simplified characters, as long as it is, without titles."""
     folded = "".join(map(_same_length, text))
-    folded = folded.translate(chinese_times.SIMPLIFIED).replace("’", "'")
+    folded = simplified(folded).replace("’", "'")
     return _TITLES.sub(lambda match: "\0" * len(match[0]), folded)
 
 
