@@ -22,10 +22,9 @@ from vikingd.domain.text import CJK_CHARS, SPACELESS_CHARS, lazy, normalized
 _SPACES_OF_NUMBERS = "\xa0\u2007\u2009\u202f"
 _GROUP_SPACE = lazy(rf"(?<=\d)[{_SPACES_OF_NUMBERS}](?=\d{{3}}(?!\d))")
 # A soft hyphen at the end of a line divides a word.
-_INVISIBLE = lazy(
-    rf"\xad[ \t]*\r?\n[ \t]*|(?!(?<=[\u0620-\u08ff])\u200c[\u0620-\u08ff])[{WITHIN_WORDS}]"
-)
-_MAY_BE_INVISIBLE = lazy(f"[{WITHIN_WORDS}]")
+_HYPHENATED = re.compile(r"\xad[ \t]*\r?\n[ \t]*")
+# A non-joiner between Arabic letters divides a Persian word into parts, so it stays.
+_INVISIBLE = lazy(rf"(?!(?<=[\u0620-\u08ff])\u200c[\u0620-\u08ff])[{WITHIN_WORDS}]")
 
 _GROUPED = lazy(
     r"(?<![\d,'’])(?:\d{1,3}([,'’])\d{3}(?:\1\d{3})*|\d{1,2}(?:,\d{2})+,\d{3})(?![,'’]?\d)"
@@ -74,33 +73,43 @@ _CLUSTER = lazy(
 
 
 def prepared(text: str) -> str:
-    """Return a text in the normal form NFKC, without invisible characters within its words.
-
-    A non-joiner between Arabic letters stays: it divides a Persian word into parts.
-    """
+    """Return a text in the normal form NFKC, with its numbers and hyphenated words in one piece."""
     if text.isascii():
         return text
-    if _MAY_BE_INVISIBLE.search(text):
-        text = _INVISIBLE.sub("", text)
-    if any(space in text for space in _SPACES_OF_NUMBERS):
+    if "\xad" in text:
+        text = _HYPHENATED.sub("", text)
+    if "\xa0" in text or "\u202f" in text or "\u2009" in text or "\u2007" in text:
         text = _GROUP_SPACE.sub(",", text)
     return normalized(text.replace("\u066c", ",").replace("\u066b", "."))
 
 
+def without_invisible(piece: str) -> str:
+    """Return a piece without the characters that no reader sees in a word."""
+    if piece.isascii() or not _INVISIBLE.search(piece):
+        return piece
+    return normalized(_INVISIBLE.sub("", piece))
+
+
 @cache
 def word_characters() -> str:
-    """Return a class of a regular expression: letters, digits, marks and the underscore.
+    """Return a class of a regular expression: letters, digits, marks, "_", invisible ones.
 
     It lacks the characters of scripts without spaces. Planes above the first one have few
     characters that end a word; only their emoji and tags do.
     """
     # The complement is short, and `re` looks it up in a table.
     unspaced = re.compile(f"[{CJK_CHARS}{SPACELESS_CHARS}]")
+    invisible = re.compile(f"[{WITHIN_WORDS}]")
     ends = [
         code
         for code, one in enumerate(map(chr, range(0x10000)))
-        if (not one.isalnum() and one != "_" and unicodedata.category(one) not in ("Mn", "Mc"))
-        or unspaced.match(one)
+        if unspaced.match(one)
+        or not (
+            one.isalnum()
+            or one == "_"
+            or unicodedata.category(one) in ("Mn", "Mc")
+            or invisible.match(one)
+        )
     ]
     ranges: list[list[int]] = []
     for code in ends:
@@ -109,7 +118,7 @@ def word_characters() -> str:
         else:
             ranges.append([code, code])
     listed = "".join(f"\\u{low:04x}-\\u{high:04x}" for low, high in ranges)
-    return rf"[^{listed}\U0001d000-\U0001d3ff\U0001f000-\U0010ffff]"
+    return rf"[^{listed}\U0001d000-\U0001d3ff\U0001f000-\U000dffff\U000e1000-\U0010ffff]"
 
 
 def with_usual_letters(word: str) -> str:

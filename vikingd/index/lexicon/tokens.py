@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 import Stemmer
 
+from vikingd.domain.hidden import WITHIN_WORDS
 from vikingd.domain.store_changes import IndexedText
 from vikingd.domain.text import CJK_CHARS, SPACELESS_CHARS, lazy
 from vikingd.index.lexicon.folding import (
@@ -39,6 +40,7 @@ from vikingd.index.lexicon.folding import (
     spelled,
     with_ascii_digits,
     with_usual_letters,
+    without_invisible,
     word_characters,
 )
 
@@ -56,6 +58,7 @@ MAX_TERM = 64
 UNCOUNTED = 2**64 - 2**40
 """The hashes of names are not below this. Of a million other terms none is, most likely."""
 
+_FIRST_NAME = np.uint64(UNCOUNTED)
 _NAME = "^"  # before a name in its term; no other term has it
 _MAX_NAME = 32  # characters of a name with &
 
@@ -74,6 +77,11 @@ your yours
 """
 _STOP_WORDS = frozenset(_STOP_WORDS_LISTED.split())
 _NEGATIONS = frozenset(("no", "not"))
+# Most sentences that begin with a stop word begin with one of these, so the capital says nothing.
+_BEGINNINGS_LISTED = """
+a an and as but by for from if in of so that the then there these they this those we with
+"""
+_BEGINNINGS = frozenset(_BEGINNINGS_LISTED.split())
 # Particles alone have no meaning. Their bigrams stay, because 目的 and 了解 are words.
 _STOP_CHARACTERS = frozenset("的了吗呢吧啊呀嘛・ー")
 
@@ -89,7 +97,8 @@ _ASCII_PIECE = re.compile(_compound("[A-Za-z0-9_]"))
 # The lookahead takes two CJK characters, and one is consumed. So bigrams overlap.
 _PIECE = lazy(
     lambda: (
-        rf"(?=([{CJK_CHARS}]{{1,2}}|{_compound(word_characters())}|[{SPACELESS_CHARS}]++))"
+        rf"(?=([{CJK_CHARS}]{{2}}|[{CJK_CHARS}](?:[{WITHIN_WORDS}]++[{CJK_CHARS}])?"
+        rf"|{_compound(word_characters())}|[{SPACELESS_CHARS}][{SPACELESS_CHARS}{WITHIN_WORDS}]*+))"
         rf"(?:[{CJK_CHARS}]|\1)"
     )
 )
@@ -151,8 +160,7 @@ class QueryTerms:
 
 def terms(text: str) -> list[str]:
     """Return the terms of a text in order, with repeats: the first form of each word, no names."""
-    words = chain.from_iterable(map(_PIECE_WORDS.__getitem__, _pieces(prepared(text))))
-    return [forms[0] for forms in words if forms[0][0] != _NAME]
+    return list(chain.from_iterable(map(_PIECE_TERMS.__getitem__, _pieces(prepared(text)))))
 
 
 def indexed_terms(text: str) -> list[str]:
@@ -219,7 +227,7 @@ def title_keys(title: str) -> tuple[int, ...]:
 
 def counted(ordered: npt.NDArray[np.uint64]) -> int:
     """Return the number of the hashes that count in the length of a text; they are ascending."""
-    return int(ordered.searchsorted(np.uint64(UNCOUNTED)))
+    return int(ordered.searchsorted(_FIRST_NAME))
 
 
 def as_titles(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -277,7 +285,7 @@ def _query_terms(text: str) -> QueryTerms:
 def _query_words(piece: str) -> tuple[tuple[str, ...], ...]:
     """Return the words of a piece of a query: of several clusters only the bigrams."""
     words = _PIECE_WORDS[piece]
-    if _SPACELESS.match(piece) and (several := len(clusters(piece)) - 1):
+    if _SPACELESS.match(piece) and (several := len(clusters(without_invisible(piece))) - 1):
         return words[-several:]
     return words
 
@@ -334,6 +342,7 @@ class _Memo(dict[str, _Value]):
 def _piece_words(piece: str) -> tuple[tuple[str, ...], ...]:
     """Return the words of a piece, each as its forms: the folded one, the written one, others."""
     out: list[tuple[str, ...]] = []
+    piece = without_invisible(piece)
     if _CJK.match(piece):
         if piece[0] not in _STOP_CHARACTERS:
             out.append((piece[0],))
@@ -349,12 +358,17 @@ def _piece_words(piece: str) -> tuple[tuple[str, ...], ...]:
     return tuple(out)
 
 
+def _piece_terms(piece: str) -> tuple[str, ...]:
+    return tuple(forms[0] for forms in _PIECE_WORDS[piece] if forms[0][0] != _NAME)
+
+
 def _piece_hashes(piece: str) -> bytes:
     terms = chain.from_iterable(_PIECE_WORDS[piece])
     return b"".join([term_hash(term).to_bytes(8, "little") for term in terms])
 
 
 _PIECE_WORDS = _Memo(_piece_words)
+_PIECE_TERMS = _Memo(_piece_terms)
 _PIECE_HASHES = _Memo(_piece_hashes)
 
 
@@ -403,7 +417,9 @@ def _forms(segment: str) -> list[tuple[str, ...]]:
     """Return the forms of one word in a list; stop words give a name or nothing."""
     term = segment.casefold()
     if term in _STOP_WORDS:
-        is_name = len(segment) > 1 and (segment.isupper() or segment.istitle())
+        is_name = len(segment) > 1 and (
+            segment.isupper() or (segment.istitle() and term not in _BEGINNINGS)
+        )
         return [(f"{_NAME}{segment}",)] if is_name else []
     if term.isascii():
         return [(_stemmed(term),)]
