@@ -40,6 +40,7 @@ class LineSearch:
         self._pattern = pattern
         self._work = work
         self._slice = _SLICE_WORK // pattern.size
+        self._skips_hidden = not pattern.names_hidden
 
     def lines(self, text: bytes, after: int) -> Iterator[Line | int]:
         """Yield the lines with a match that follow line `after` of a text in UTF-8.
@@ -50,7 +51,7 @@ class LineSearch:
             return
         if b"\r" in text:
             text = text.replace(b"\r\n", b"\n")
-        if not self._pattern.names_hidden and not text.isascii():
+        if self._skips_hidden and not text.isascii():
             text = _without_hidden(text)
         text = text.removesuffix(b"\n")
         at = 0

@@ -70,7 +70,9 @@ def parse(uri: str, field: str = "uri") -> str:
     if not uri.startswith(ROOT):
         such = f"such as {ROOT}resources/notes/tea.md"
         raise InvalidField(field, f"must begin with {ROOT}, not {uri[:32]!r}; {such}")
-    uri = canonical(uri)
+    given, uri = uri, canonical(uri)
+    if uri.endswith("/") and not given.endswith("/"):
+        raise InvalidField(field, "has a name of hidden characters alone")
     try:
         size = len(uri.encode())
     except UnicodeEncodeError:
