@@ -154,7 +154,7 @@ class Recomputation:
         siblings = self._files_of[_parent(context.uri)]
         at = siblings.index(context.uri)
         return FileFacts(
-            sum(sum(one.values()) for one in counts),
+            sum(map(_length, counts)),
             frozenset().union(*counts),
             speaker_of(passages.get(1, "")),
             any(map(asks, passages.values())),
@@ -424,10 +424,7 @@ class _Documents:
     """An inverted index of documents."""
 
     def __init__(self, documents: Sequence[Mapping[str, int]]) -> None:
-        lengths = [
-            sum(tf for term, tf in document.items() if _counts_in_length(term))
-            for document in documents
-        ]
+        lengths = list(map(_length, documents))
         average = max(1.0, sum(lengths) / max(1, len(documents)))
         self._norms = [K1 * (1 - B + B * length / average) for length in lengths]
         self._postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -451,6 +448,11 @@ class _Documents:
             for i, tf in found:
                 scores[i] += gain * tf / (tf + self._norms[i])
         return [score / ideal for score in scores] if ideal > 0 else scores
+
+
+def _length(document: Mapping[str, int]) -> int:
+    """Return the number of terms of a document that count in its length."""
+    return sum(tf for term, tf in document.items() if _counts_in_length(term))
 
 
 def _counts_in_length(term: str) -> bool:
