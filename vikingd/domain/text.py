@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import cache
 from itertools import takewhile
 from typing import Any, cast
 
@@ -86,6 +87,25 @@ def normalized(text: str) -> str:
     if len(text) > _HARMLESS:
         text = _LONG_RUN.sub(r"\1 ", text)
     return unicodedata.normalize("NFKC", text)
+
+
+def characters(has: Callable[[str], object]) -> str:
+    """Return the characters of the first plane that pass a test, for a class of `re`."""
+    ranges: list[list[int]] = []
+    for code, one in enumerate(map(chr, range(0x10000))):
+        if not has(one):
+            continue
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "".join(f"\\u{low:04x}-\\u{high:04x}" for low, high in ranges)
+
+
+@cache
+def marks() -> str:
+    """Return the marks of letters, which are no word characters of `re`, for a class of it."""
+    return characters(lambda one: unicodedata.category(one) in ("Mn", "Mc"))
 
 
 def script_of(text: str) -> int:

@@ -16,7 +16,7 @@ import unicodedata
 from functools import cache
 
 from vikingd.domain.hidden import WITHIN_WORDS
-from vikingd.domain.text import CJK_CHARS, SPACELESS_CHARS, lazy, normalized
+from vikingd.domain.text import CJK_CHARS, SPACELESS_CHARS, characters, lazy, marks, normalized
 
 # Between two groups of digits: these are spaces that no line ends at.
 _SPACES_OF_NUMBERS = "\xa0\u2007\u2009\u202f"
@@ -97,28 +97,11 @@ def word_characters() -> str:
     It lacks the characters of scripts without spaces. Planes above the first one have few
     characters that end a word; only their emoji and tags do.
     """
-    # The complement is short, and `re` looks it up in a table.
     unspaced = re.compile(f"[{CJK_CHARS}{SPACELESS_CHARS}]")
-    invisible = re.compile(f"[{WITHIN_WORDS}]")
-    ends = [
-        code
-        for code, one in enumerate(map(chr, range(0x10000)))
-        if unspaced.match(one)
-        or not (
-            one.isalnum()
-            or one == "_"
-            or unicodedata.category(one) in ("Mn", "Mc")
-            or invisible.match(one)
-        )
-    ]
-    ranges: list[list[int]] = []
-    for code in ends:
-        if ranges and ranges[-1][1] == code - 1:
-            ranges[-1][1] = code
-        else:
-            ranges.append([code, code])
-    listed = "".join(f"\\u{low:04x}-\\u{high:04x}" for low, high in ranges)
-    return rf"[^{listed}\U0001d000-\U0001d3ff\U0001f000-\U000dffff\U000e1000-\U0010ffff]"
+    within = re.compile(rf"[\w{marks()}{WITHIN_WORDS}]")
+    # The complement is short, and `re` looks it up in a table.
+    ends = characters(lambda one: unspaced.match(one) or not within.match(one))
+    return rf"[^{ends}\U0001d000-\U0001d3ff\U0001f000-\U000dffff\U000e1000-\U0010ffff]"
 
 
 def with_usual_letters(word: str) -> str:
