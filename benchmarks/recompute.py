@@ -19,13 +19,18 @@ from benchmarks.adjusted import FileFacts, FirstStage, adjusted
 from benchmarks.recomputed_codes import NEGLIGIBLE, Codes
 from benchmarks.stored import F64, Stored, StoredContext, StoredText
 from vikingd.domain.text import NONE, SCRIPTS, script_of
-from vikingd.index.lexicon.tokens import query_terms, term_hash, terms
+from vikingd.index.lexicon.tokens import (
+    UNCOUNTED,
+    indexed_terms,
+    parts,
+    query_terms,
+    term_hash,
+)
 from vikingd.index.lexicon.turns import asks, speaker_of
 from vikingd.times.time_phrases import spans
 
 ROOT = "viking://"
 K1, B, LEAST_BEST, TITLE = 1.2, 0.75, 0.2, 0.1
-HEADING = 3
 DENSE_WEIGHT = 0.5
 TERMS_ENOUGH = 2  # terms in common with a title for its whole bonus
 OTHER_SCRIPT, CAP_SLOPE, BEST_BY_WORDS = 0.8, 1e-3, 64
@@ -87,7 +92,11 @@ class Recomputation:
 
         self._texts: list[StoredText] = []
         self._counts: list[Counter[str]] = []  # terms of each text
-        self._titles = {c.uri: frozenset(terms(c.title)) for c in inside if "titles" not in without}
+        self._titles = {
+            c.uri: frozenset(filter(_counts_in_length, indexed_terms(c.title)))
+            for c in inside
+            if "titles" not in without
+        }
         self._of: dict[str, list[int]] = {}  # the texts of each context
         self._below: dict[str, list[int]] = {uri: [] for uri in self._directories}
         self._documents: dict[str, Counter[str]] = {uri: Counter() for uri in self._directories}
@@ -120,12 +129,11 @@ class Recomputation:
 
     def _add(self, context: StoredContext, text: StoredText, *, first: bool) -> None:
         number = len(self._texts)
-        counts = Counter(terms(text.text))
-        if "headings" not in self._without:
-            counts.update(terms(text.heading) * (HEADING - 1))
-        name = context.uri.rpartition("/")[2]
-        if first and name and not name.isdecimal():
-            counts.update(terms(name))
+        name = context.uri.rpartition("/")[2] if first else ""
+        heading = "" if "headings" in self._without else text.heading
+        counts: Counter[str] = Counter()
+        for part in parts(text.text, name, heading):
+            counts.update(indexed_terms(part))
         self._texts.append(text)
         self._counts.append(counts)
         self._of[context.uri].append(number)
@@ -146,7 +154,7 @@ class Recomputation:
         siblings = self._files_of[_parent(context.uri)]
         at = siblings.index(context.uri)
         return FileFacts(
-            sum(sum(one.values()) for one in counts),
+            sum(map(_length, counts)),
             frozenset().union(*counts),
             speaker_of(passages.get(1, "")),
             any(map(asks, passages.values())),
@@ -171,7 +179,8 @@ class Recomputation:
         """
         if "meaning" in self._without:
             vector = None
-        weights = Counter() if "words" in self._without else Counter(terms(text))
+        asked = query_terms("" if "words" in self._without else text)
+        weights = dict(zip(asked.terms, asked.weights.tolist(), strict=True))
         script = script_of(text) if text or vector is None else self._nearest_script(vector)
         if self._known.intersection(query_terms(text).identifiers):
             script, vector = NONE, None
@@ -242,7 +251,7 @@ class Recomputation:
         length = float(np.linalg.norm(self._centred[text]))
         return self._centred[text] / length if length > NEGLIGIBLE else None
 
-    def _title_bonus(self, title: frozenset[str], weights: Mapping[str, int]) -> float:
+    def _title_bonus(self, title: frozenset[str], weights: Mapping[str, float]) -> float:
         """Return the bonus of a title."""
         common = len(title & weights.keys())
         if not common:
@@ -287,7 +296,7 @@ class Recomputation:
         }
 
     def _node_scores_of_directories(
-        self, weights: Mapping[str, int], direction: F64 | None, script: int
+        self, weights: Mapping[str, float], direction: F64 | None, script: int
     ) -> dict[str, float]:
         scores = {}
         by_words = self._directories_by_words.bm25(weights)
@@ -415,7 +424,7 @@ class _Documents:
     """An inverted index of documents."""
 
     def __init__(self, documents: Sequence[Mapping[str, int]]) -> None:
-        lengths = [sum(document.values()) for document in documents]
+        lengths = list(map(_length, documents))
         average = max(1.0, sum(lengths) / max(1, len(documents)))
         self._norms = [K1 * (1 - B + B * length / average) for length in lengths]
         self._postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -428,7 +437,7 @@ class _Documents:
         df = len(self._postings.get(term, ()))
         return math.log(1 + (len(self._norms) - df + 0.5) / (df + 0.5))
 
-    def bm25(self, weights: Mapping[str, int]) -> list[float]:
+    def bm25(self, weights: Mapping[str, float]) -> list[float]:
         """Return Lucene's BM25 of each document, divided by the ideal: the sum of weight * idf."""
         scores = [0.0] * len(self._norms)
         ideal = 0.0
@@ -439,6 +448,16 @@ class _Documents:
             for i, tf in found:
                 scores[i] += gain * tf / (tf + self._norms[i])
         return [score / ideal for score in scores] if ideal > 0 else scores
+
+
+def _length(document: Mapping[str, int]) -> int:
+    """Return the number of terms of a document that count in its length."""
+    return sum(tf for term, tf in document.items() if _counts_in_length(term))
+
+
+def _counts_in_length(term: str) -> bool:
+    """Return False for a name, see `vikingd.index.lexicon.tokens`."""
+    return term_hash(term) < UNCOUNTED
 
 
 def _means(stored: Stored, scope: str) -> F64:

@@ -14,6 +14,7 @@ from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import Corrupt
 from vikingd.engine import Engine, EngineSettings, following
 from vikingd.index.index import Index
+from vikingd.index.lexicon import tokens
 from vikingd.index.segment.disk import load
 from vikingd.index.settings import IndexSettings
 from vikingd.ingest.prepare import prepare
@@ -112,6 +113,25 @@ def test_a_manifest_of_another_shape_is_damage(
     with pytest.raises(Corrupt, match=r"can't be read|another version"):
         load(index)
     check(settings)
+
+
+def test_an_index_with_the_terms_of_another_version_is_rebuilt_once(
+    settings: EngineSettings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A base with older terms is rebuilt at the next start, the log and Stats tell why, once."""
+    check(settings)
+    index = settings.path / "index"
+    manifest = index / (index / "CURRENT").read_text() / "manifest.json"
+    older = {**json.loads(unseal(manifest.read_text())), "tokens": tokens.VERSION - 1}
+    manifest.write_text(seal(json.dumps(older)))
+    for why in (f"version {tokens.VERSION - 1} of the terms, now it is {tokens.VERSION}", ""):
+        caplog.clear()
+        engine = Engine(settings)
+        rebuilt, report = engine.stats().index.rebuilt, engine.verify()
+        engine.close()
+        assert report.ok, report.problems
+        assert (why in rebuilt, bool(rebuilt)) == (True, bool(why))
+        assert (f"the index is rebuilt from the store: {rebuilt}" in caplog.text) == bool(why)
 
 
 def test_the_name_of_the_base_may_be_damaged(settings: EngineSettings) -> None:

@@ -13,6 +13,7 @@ from vikingd.access.tables import Connection
 from vikingd.domain.checksums import KEY, checksum
 from vikingd.domain.errors import InvalidField, StoreDamaged
 from vikingd.domain.rights import DEFAULT_TENANT, Grant, Right
+from vikingd.domain.uri import canonical
 
 MAX_GRANTS = 100
 MAX_NOTE_BYTES = 1024
@@ -91,7 +92,7 @@ def key_of(row: Sequence[Any]) -> Key:
     """Return the key of a row with `COLUMNS`."""
     id_, tenant, user, grants, is_operator, *times, limits, subject, note = row
     created_at, expires_at, used_at, revoked_at = times
-    rights = tuple(Grant(Right(right), prefix) for right, prefix in json.loads(grants))
+    rights = tuple(Grant(Right(right), canonical(prefix)) for right, prefix in json.loads(grants))
     return Key(
         id_,
         tenant,

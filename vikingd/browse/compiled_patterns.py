@@ -9,9 +9,15 @@ import re2
 
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.hidden import WITHIN_WORDS
 
 MAX_PROGRAM = 10_000
 """Instructions of a compiled pattern."""
+
+# The hidden characters that divide no word. RE2 reads bytes, and as fast as it can.
+MAYBE_HIDDEN = re2.compile(re.sub(r"\\[xuU]0*([0-9a-f]+)", r"\\x{\1}", f"[{WITHIN_WORDS}]"))
+# What a pattern names them by: the characters themselves, escapes of them, and classes.
+_NAMES_HIDDEN = re.compile(rf"[{WITHIN_WORDS}]|\\x\{{?[0-9A-Fa-f]|\\[pP]\{{?\^?C")
 
 _LINE_ENDS = "(?m)"  # `^` and `$` are the ends of lines
 _MEMORY = 8 << 20  # bytes of a compiled pattern, with the states that a search adds
@@ -34,6 +40,7 @@ class Pattern:
 
     Attributes:
         size: the number of its instructions, by which the time of a search grows.
+        names_hidden: True if it asks for hidden characters.
     """
 
     def __init__(self, text: str, field: str, **options: bool) -> None:
@@ -66,6 +73,7 @@ class Pattern:
                 "classes",
             )
         self.size: int = self._compiled.programsize
+        self.names_hidden = _NAMES_HIDDEN.search(text) is not None
 
     def search(self, text: bytes, start: int, end: int) -> Span | None:
         """Return the span of the first match within [start, end) of a text in UTF-8."""
@@ -141,6 +149,7 @@ def glob_pattern(text: str, field: str) -> Glob:
     """
     if text.startswith(uris.ROOT):
         raise InvalidField(field, "is a URI: name the path below target_uri")
+    text = uris.canonical(text)
     names = text.removesuffix("/").split("/")
     if "" in names:
         raise InvalidField(field, "has an empty name between slashes")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from vikingd.browse.compiled_patterns import Pattern
+from vikingd.browse.compiled_patterns import MAYBE_HIDDEN, Pattern
 from vikingd.browse.work_limit import Work
-from vikingd.domain import pace
+from vikingd.domain import hidden, pace
 from vikingd.domain.patterns import MAX_SHOWN
 
 _SLICE_WORK = 1 << 25  # bytes times instructions of one search, some 0.3 s at worst
@@ -15,7 +15,7 @@ _LEAD = 100  # characters before the match, in the part of a long line that is s
 
 
 class Line(NamedTuple):
-    """A line with a match; see GrepMatch."""
+    """A line with a match, without hidden characters; see GrepMatch."""
 
     number: int
     column: int
@@ -28,6 +28,9 @@ class Line(NamedTuple):
 class LineSearch:
     """A search with one pattern.
 
+    Hidden characters are no part of the text, unless the pattern names some: a soft hyphen divides
+    no word.
+
     RE2 cannot be interrupted. So a text is searched in pieces that end at line ends. A line that
     is longer than a piece is searched in windows. Each has a quarter in common with the next one.
     A longer match may be missed there, or cut.
@@ -37,6 +40,7 @@ class LineSearch:
         self._pattern = pattern
         self._work = work
         self._slice = _SLICE_WORK // pattern.size
+        self._skips_hidden = not pattern.names_hidden
 
     def lines(self, text: bytes, after: int) -> Iterator[Line | int]:
         """Yield the lines with a match that follow line `after` of a text in UTF-8.
@@ -47,6 +51,8 @@ class LineSearch:
             return
         if b"\r" in text:
             text = text.replace(b"\r\n", b"\n")
+        if self._skips_hidden and not text.isascii():
+            text = _without_hidden(text)
         text = text.removesuffix(b"\n")
         at = 0
         for _ in range(after):
@@ -82,6 +88,21 @@ class LineSearch:
             return cut, cut + 1
         end = at + self._slice
         return _character(text, end), _character(text, end - self._slice // 4)
+
+
+def _without_hidden(text: bytes) -> bytes:
+    """Return a text in UTF-8 without the hidden characters that are no control characters.
+
+    A line separator of Unicode stays, too: it does not end a line here.
+    """
+    if not MAYBE_HIDDEN.search(text):
+        return text
+    decoded = text.decode(errors="surrogateescape")
+    return hidden.replaced(decoded, _separator).encode(errors="surrogateescape")
+
+
+def _separator(character: str) -> str:
+    return character if character < "\xa0" or character.isspace() else ""
 
 
 def _character(text: bytes, at: int) -> int:

@@ -18,6 +18,7 @@ from vikingd.client.documents import DOCUMENTS, Document, Given, document_expect
 from vikingd.client.steps import Call, Steps
 from vikingd.client.values import When
 from vikingd.domain.store_changes import PutOutcome
+from vikingd.domain.text import marks, without_invisible
 from vikingd.pb.contexts_pb2 import ContextInput
 
 Progress: TypeAlias = bool | Callable[[int], None]
@@ -60,7 +61,8 @@ def place_of(text: str, at: str, title: str) -> str:
     """Return the URI of a text: `at`, or below `at` a name of its first words and its hash."""
     if not at.endswith("/"):
         return at
-    words = re.findall(r"\w+", title or text[:1000])[:_NAME_WORDS]
+    said = without_invisible(title or text[:1000])
+    words = re.findall(r"\w+" if said.isascii() else rf"[\w{marks()}]+", said)[:_NAME_WORDS]
     name = "-".join(words).lower()[:_NAME_LENGTH].strip("-_")
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_LENGTH]
     return f"{at}{name}-{digest}.md" if name else f"{at}{digest}.md"

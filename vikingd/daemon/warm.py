@@ -199,7 +199,7 @@ def _case(
     """Return the arguments of the kernels of a find."""
     scope, centroids, _ = snapshot.scope(0)
     raw = arrays.RawQuery(np.ones(_DIMENSION, np.float32), LATIN, True, True, centroids)
-    words = query_terms("word number")
+    words = query_terms("word number café")  # with the patterns of all scripts
     terms = snapshot.terms(words.hashes, words.weights)
     scratch = kernel.scratch(*(len(rows.tombstoned) for rows in snapshot.tree))
     return snapshot.tree, snapshot.vectors, snapshot.stats, raw, scope, terms, scratch

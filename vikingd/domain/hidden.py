@@ -29,6 +29,15 @@ _MONGOLIAN_SELECTORS = r"\u180b-\u180f"
 _TAGS = r"\U000e0020-\U000e007f"
 _CANDIDATES = _ALWAYS + _JOINERS + _SELECTORS + _HAN_SELECTORS + _MONGOLIAN_SELECTORS + _TAGS
 
+WITHIN_WORDS = (
+    rf"\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufeff"
+    rf"\uffa0\ufff9-\ufffb{_SELECTORS}{_MONGOLIAN_SELECTORS}\U000e0000-\U000e0fff"
+)
+"""Characters without a width that are no part of a word that they are in: a class of `re`.
+
+It has those that belong to texts, too. The others separate words.
+"""
+
 # Letters and marks of scripts with joiners, from Arabic to Adlam.
 _JOINING = (
     r"\u0620-\u064a\u064b-\u0652\u066e-\u06d3\u06d5\u06fa-\u06ff\u0710-\u074f\u0750-\u077f"

@@ -4,24 +4,30 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
+from functools import cache
 from itertools import takewhile
 from typing import Any, cast
 
 from vikingd.domain import hidden
 
 
-def lazy(source: str, flags: int = 0) -> re.Pattern[str]:
-    """Return a pattern that is compiled at its first use; a large one takes milliseconds."""
+def lazy(source: str | Callable[[], str], flags: int = 0) -> re.Pattern[str]:
+    """Return a pattern that is compiled at its first use; a large one takes milliseconds.
+
+    `source` may be a function that makes the text of the pattern then.
+    """
     return cast("re.Pattern[str]", _Lazy(source, flags))
 
 
 class _Lazy:
-    def __init__(self, source: str, flags: int) -> None:
-        self._source = source, flags
+    def __init__(self, source: str | Callable[[], str], flags: int) -> None:
+        self._source, self._flags = source, flags
 
     def __getattr__(self, name: str) -> Any:
         # Python calls this only for names that the object lacks: once for each method in use.
-        value = getattr(re.compile(*self._source), name)
+        source = self._source if isinstance(self._source, str) else self._source()
+        value = getattr(re.compile(source, self._flags), name)
         setattr(self, name, value)
         return value
 
@@ -35,7 +41,14 @@ HAN_CHARS = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 KANA_CHARS = "\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"
 HANGUL_CHARS = "\u1100-\u11ff\u3130-\u318f\uac00-\ud7af"
 CJK_CHARS = f"々〇{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}"
-"""Characters of the scripts that write words without spaces."""
+"""Chinese, Japanese and Korean characters."""
+SPACELESS_CHARS = (
+    "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u0edc-\u0edf"  # Thai, Lao
+    "\u0f00\u0f0b\u0f18\u0f19\u0f35\u0f37\u0f39\u0f3e-\u0f84\u0f86-\u0fbc"  # Tibetan
+    "\u1000-\u103f\u1050-\u108f\u109a-\u109d\ua9e0-\ua9ef\ua9fa-\ua9fe\uaa60-\uaa7f"  # Burmese
+    "\u1780-\u17d3\u17dc\u17dd"  # Khmer
+)
+"""Letters and marks of other scripts that write words without spaces; no digits."""
 WIDE_CHARS = f"{HAN_CHARS}{KANA_CHARS}\u3000-\u303f\uff00-\uff65"
 """Chinese and Japanese characters and punctuation; two of them have no space between them."""
 
@@ -74,6 +87,25 @@ def normalized(text: str) -> str:
     if len(text) > _HARMLESS:
         text = _LONG_RUN.sub(r"\1 ", text)
     return unicodedata.normalize("NFKC", text)
+
+
+def characters(has: Callable[[str], object]) -> str:
+    """Return the characters of the first plane that pass a test, for a class of `re`."""
+    ranges: list[list[int]] = []
+    for code, one in enumerate(map(chr, range(0x10000))):
+        if not has(one):
+            continue
+        if ranges and ranges[-1][1] == code - 1:
+            ranges[-1][1] = code
+        else:
+            ranges.append([code, code])
+    return "".join(f"\\u{low:04x}-\\u{high:04x}" for low, high in ranges)
+
+
+@cache
+def marks() -> str:
+    """Return the marks of letters, which are no word characters of `re`, for a class of it."""
+    return characters(lambda one: unicodedata.category(one) in ("Mn", "Mc"))
 
 
 def script_of(text: str) -> int:

@@ -1,8 +1,11 @@
 """viking:// URIs: the external names of contexts.
 
 A URI is `viking://` followed by segments joined by `/`. `viking://` itself is the root. Segments
-have any characters but control characters, and in new URIs no hidden ones. `.` and `..` are no
-segments. URIs sort by their code points, which is the order of their UTF-8 bytes.
+have any characters but control characters. `.` and `..` are no segments. URIs sort by their code
+points, which is the order of their UTF-8 bytes.
+
+A URI has one form: NFC, without hidden characters, see `canonical`. So names that look the same are
+the same name. A new URI with a hidden character is refused.
 
 The first segment `~` of a request stands for `users/USER`, the caller's own; see `expand`.
 """
@@ -10,6 +13,7 @@ The first segment `~` of a request stands for `users/USER`, the caller's own; se
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from vikingd.domain import hidden
 from vikingd.domain.contexts import ContextType
@@ -46,8 +50,19 @@ _OWN = f"{ROOT}~"
 _USERS = f"{ROOT}users/"
 
 
+def canonical(text: str) -> str:
+    """Return a URI, a name or a glob in NFC without hidden characters; control characters stay."""
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", hidden.replaced(text, _control))
+
+
+def _control(character: str) -> str:
+    return character if unicodedata.category(character) == "Cc" else ""
+
+
 def parse(uri: str, field: str = "uri") -> str:
-    """Return the checked URI in canonical form, without a trailing slash.
+    """Return the checked URI in its canonical form, without a trailing slash.
 
     Raises:
         InvalidField: naming `field`, if this is no valid URI.
@@ -55,6 +70,9 @@ def parse(uri: str, field: str = "uri") -> str:
     if not uri.startswith(ROOT):
         such = f"such as {ROOT}resources/notes/tea.md"
         raise InvalidField(field, f"must begin with {ROOT}, not {uri[:32]!r}; {such}")
+    given, uri = uri, canonical(uri)
+    if uri.endswith("/") and not given.endswith("/"):
+        raise InvalidField(field, "has a name of hidden characters alone")
     try:
         size = len(uri.encode())
     except UnicodeEncodeError:
@@ -82,12 +100,10 @@ def parse_new(uri: str, field: str = "uri") -> str:
     Raises:
         InvalidField: naming `field`, if this is no valid URI, or if it has a hidden character.
     """
-    uri = parse(uri, field)
+    parsed = parse(uri, field)
     if found := hidden.first(uri):
-        raise InvalidField(
-            field, f"has {found}, which does not show: leave it out; vikingctl mv renames a context"
-        )
-    return uri
+        raise InvalidField(field, f"has {found}, which does not show: leave it out")
+    return parsed
 
 
 def parent(uri: str) -> str:

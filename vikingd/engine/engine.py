@@ -20,6 +20,7 @@ from vikingd.domain.errors import (
 )
 from vikingd.domain.store_changes import Change, Committed, Upsert
 from vikingd.engine.allowance import EmbeddingLimit
+from vikingd.engine.canonical_names import rename_contexts
 from vikingd.engine.embedding import EmbedderStats, Embedding
 from vikingd.engine.following import follower_of, show_nothing
 from vikingd.engine.memory_file_migration import split_memories
@@ -149,6 +150,7 @@ class Engine:
         self._make_again(self._follower.damage.values())
         if isinstance(self.store, WritableStore):
             split_memories(self.store)
+            rename_contexts(self.store, lambda: self.snapshot)
 
     def _on_commit(self, changes: list[Change], revision: int) -> None:
         self._follower.take(changes, revision)

@@ -56,6 +56,10 @@ class Strings:
         self._tail_at.append(len(self._tail))
         return self.base_size + len(self._tail_at) - 2
 
+    def joined(self) -> str:
+        """Return all strings, those of dead rows included, without anything between them."""
+        return str(self._data, "utf-8", "replace") + str(self._tail, "utf-8", "replace")
+
     def gather(self, numbers: I32) -> tuple[I64, U8]:
         """Return the offsets and bytes of some strings, for a new base.
 
@@ -85,6 +89,11 @@ class Names:
     def add(self, uri: str, node: Node) -> None:
         """Add the URI of a new node of the tail."""
         self._tail_nodes.setdefault(uri, []).append(node)
+
+    def are_canonical(self) -> bool:
+        """Return False if a row has, or had, a name that is not canonical."""
+        names = self.directories.joined(), self.files.joined()
+        return all(uris.canonical(joined) == joined for joined in names)
 
     def has_in_tail(self, uri: str) -> bool:
         """Return True if a node of the tail has a URI, or had it before it was removed."""

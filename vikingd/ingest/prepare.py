@@ -11,7 +11,7 @@ from vikingd.domain.contexts import ContextType, Draft, Passage, Prepared, Text
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.pinned_text import without_pin
 from vikingd.domain.spoken_text import without_speaker
-from vikingd.domain.text import script_of, text_to_index
+from vikingd.domain.text import script_of, text_to_index, without_invisible
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES, derive_abstract, stated_abstract
 from vikingd.ingest.limits import check_metadata, check_text
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES, default_passages
@@ -69,7 +69,7 @@ def cut(draft: Draft) -> tuple[Passage, ...]:
 
 
 def check(draft: Draft, field: str = "") -> Draft:
-    """Return the checked draft, with its URI in canonical form.
+    """Return the checked draft, with its URI in canonical form and its title as it is read.
 
     Of vectors only the length in bytes is checked. `field` is the path of the draft in the request,
     such as "contexts[3]".
@@ -101,7 +101,10 @@ def check(draft: Draft, field: str = "") -> Draft:
                 raise InvalidField(f"{prefix}passages[{i}].continues", f"{uri} holds no memories")
     if draft.time is not None and not MIN_TIME <= draft.time <= MAX_TIME:
         raise InvalidField(f"{prefix}time", "must lie in the years 1 to 9999")
-    return draft if uri == draft.uri else replace(draft, uri=uri)
+    title = without_invisible(draft.title)
+    return (
+        replace(draft, uri=uri, title=title) if (uri, title) != (draft.uri, draft.title) else draft
+    )
 
 
 def _head(draft: Draft, abstract: str) -> Text:

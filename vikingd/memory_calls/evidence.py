@@ -18,6 +18,7 @@ from vikingd.domain.extract import MemoryKind, Proposal
 from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.sentences import sentences
 from vikingd.domain.text import CJK_CHARS, lazy, normalized
+from vikingd.index.lexicon.folding import numbers
 from vikingd.index.lexicon.tokens import terms
 from vikingd.memory.own_words import LEFT_OUT, own_words
 from vikingd.memory.statements import MAX_READ
@@ -248,7 +249,12 @@ def _missing(text: str, said: Sequence[_Said], earlier: Sequence[_Said] = ()) ->
 
 def _has_number(number: str, said: str) -> bool:
     """Return True if a text has a number, up to twelve also as a word."""
-    if re.search(rf"(?<!\d){re.escape(number)}(?!\d)", said):
+    plain = number.replace(",", "")
+    written = re.escape(number)
+    if plain.isdecimal() and numbers(number) == [plain]:  # with commas or without
+        first = (len(plain) - 1) % 3 + 1
+        written = ",?".join([plain[:first], *re.findall("...", plain[first:])])
+    if re.search(rf"(?<!\d){written}(?!\d)", said):
         return True
     if not number.isdecimal() or int(number) > 12:
         return False

@@ -1006,7 +1006,8 @@ class GrepRequest(_message.Message):
     RE2 has no lookaround and no backreferences; its time is linear in the text. Each line is
     searched by itself, so a line feed never matches; a carriage return before it is no part of the
     line. `^` and `$` are the ends of a line. In a line of more than 3,000 bytes, a match of more
-    than 800 may be missed or cut, if the pattern is very large. Required.
+    than 800 may be missed or cut, if the pattern is very large. Hidden characters, such as soft hyphens,
+    are no part of the text, unless the pattern has some or an escape such as \\x{ad}. Required.
     """
     target_uri: _builtins.str
     """Search this file, or the files below this directory. Empty: viking://."""
@@ -1078,7 +1079,9 @@ class GrepMatch(_message.Message):
     column: _builtins.int
     """The first character of the first match in the line, in Unicode code points, from 1."""
     text: _builtins.str
-    """The line, at most 500 characters: of a longer one, the part around the match."""
+    """The line, at most 500 characters: of a longer one, the part around the match. Hidden characters are
+    left out and not counted, see GrepRequest.pattern.
+    """
     start: _builtins.int
     """The first character of the match in `text`, in Unicode code points, from 0."""
     end: _builtins.int

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
-from viking_kernels.arrays import I32
+from viking_kernels.arrays import I32, I64, U64
 from viking_kernels.postings import Postings, grouped, merged, no_postings
 
 from vikingd.index.lexicon import tokens
@@ -50,6 +50,13 @@ def of_titles(titles: Sequence[tuple[int, int, int]]) -> Postings:
     return Postings(found, np.append(starts, len(keys)), packed[order])
 
 
+def _lengths(terms: U64, counts: I64) -> I64:
+    """Return the number of terms of each text that count in its length."""
+    names = np.flatnonzero(terms >= np.uint64(tokens.UNCOUNTED))
+    texts = np.searchsorted(np.cumsum(counts), names, side="right")
+    return counts - np.bincount(texts, minlength=len(counts))
+
+
 class TermWriter:
     """The postings of a tail, and the newest texts that are not posted yet."""
 
@@ -84,7 +91,7 @@ class TermWriter:
             return
         terms, counts = self._vocabulary.hashes(self._texts)
         first = end - len(counts)
-        lengths[first:end] = counts
+        lengths[first:end] = _lengths(terms, counts)
         new = grouped(terms, counts, first)
         if self._titles:
             new = merged(new, of_titles(self._titles))

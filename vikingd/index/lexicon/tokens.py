@@ -1,7 +1,16 @@
 """The terms of a text in the inverted index, and their 64-bit hashes.
 
 English words are stemmed, and stop words are left out. Chinese, kana and hangul become single
-characters and bigrams. Identifiers, paths and file names are kept whole and in parts.
+characters and bigrams; Thai, Lao, Khmer, Burmese and Tibetan become clusters and their bigrams.
+Identifiers, paths and file names are kept whole and in parts.
+
+A word with accents or optional marks has several forms, and each is a term: the folded form, which
+a query without accents finds, and the form as it is written, so that a text with the query's own
+form is first.
+
+A stop word with a capital letter, and a name such as AT&T, is a term of its own kind, a *name*. It
+does not count in the length of a text. Queries have names only where nothing else is left of them,
+or where capitals tell IT from it.
 """
 
 from __future__ import annotations
@@ -12,17 +21,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import chain
+from itertools import chain, pairwise
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import Stemmer
 
+from vikingd.domain.hidden import WITHIN_WORDS
 from vikingd.domain.store_changes import IndexedText
-from vikingd.domain.text import CJK_CHARS, lazy, normalized
+from vikingd.domain.text import CJK_CHARS, SPACELESS_CHARS, lazy
+from vikingd.index.lexicon.folding import (
+    clusters,
+    dotted_number,
+    folded,
+    numbers,
+    prepared,
+    spelled,
+    with_ascii_digits,
+    with_usual_letters,
+    without_invisible,
+    word_characters,
+)
 
-VERSION: int = 3
+VERSION: int = 4
 """The version of the terms. Increase it with every change of a term: an index has one version."""
 
 HEADING = 3
@@ -32,6 +54,13 @@ _TITLE = 0x9E3779B97F4A7C15  # distinguishes a word in a title from the same wor
 
 MAX_TERM = 64
 """Characters of a term at most. Encoded data would flood the vocabulary with longer ones."""
+
+UNCOUNTED = 2**64 - 2**40
+"""The hashes of names are not below this. Of a million other terms none is, most likely."""
+
+_FIRST_NAME = np.uint64(UNCOUNTED)
+_NAME = "^"  # before a name in its term; no other term has it
+_MAX_NAME = 32  # characters of a name with &
 
 _MAX_CAMEL_PARTS = 12  # a name with more parts is a hash or encoded data
 _CACHED = 1 << 16
@@ -47,22 +76,37 @@ those to too us ve very was we were what when where which who whom whose why wil
 your yours
 """
 _STOP_WORDS = frozenset(_STOP_WORDS_LISTED.split())
+_NEGATIONS = frozenset(("no", "not"))
+# Most sentences that begin with a stop word begin with one of these, so the capital says nothing.
+_BEGINNINGS_LISTED = """
+a an and as but by for from if in of so that the then there these they this those we with
+"""
+_BEGINNINGS = frozenset(_BEGINNINGS_LISTED.split())
 # Particles alone have no meaning. Their bigrams stay, because 目的 and 了解 are words.
 _STOP_CHARACTERS = frozenset("的了吗呢吧啊呀嘛・ー")
 
 
 def _compound(word: str) -> str:
     """Return a pattern of words joined into a path, a dotted name or a file name; C++, C#, F#."""
-    joint = r"(?::(?://|:|\\)?|[-./@\\])"
+    joint = r"(?::(?://|:|\\)?|[-./@\\\u200c]|&(?!.\+\+|.#)|[,'\u2019](?<=\d.)(?=\d\d\d?(?!\d)))"
     # No group is possessive: Python 3.11.2 keeps the text that a failed repetition has read.
     return rf"[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_])|{word}++(?:{joint}{word}++)*"
 
 
 _ASCII_PIECE = re.compile(_compound("[A-Za-z0-9_]"))
 # The lookahead takes two CJK characters, and one is consumed. So bigrams overlap.
-_COMPOUND = _compound(rf"[^\W{CJK_CHARS}]")
-_PIECE = lazy(rf"(?=([{CJK_CHARS}]{{1,2}}|{_COMPOUND}))(?:[{CJK_CHARS}]|\1)")
+_PIECE = lazy(
+    lambda: (
+        rf"(?=([{CJK_CHARS}]{{2}}|[{CJK_CHARS}](?:[{WITHIN_WORDS}]++[{CJK_CHARS}])?"
+        rf"|{_compound(word_characters())}|[{SPACELESS_CHARS}][{SPACELESS_CHARS}{WITHIN_WORDS}]*+))"
+        rf"(?:[{CJK_CHARS}]|\1)"
+    )
+)
 _CJK = lazy(f"[{CJK_CHARS}]")
+_SPACELESS = lazy(f"[{SPACELESS_CHARS}]")
+_UNSPACED = lazy(f"[{CJK_CHARS}{SPACELESS_CHARS}]")
+_LETTERS = re.compile("[A-Za-z]{2,}")
+_WITH_AND = re.compile(r"[A-Za-z]\w*(?:&[A-Za-z]\w*)+")
 
 # From the outside in: a path, its names, their words. The last pattern divides camelCase,
 # PascalCase, HTTPServer and sha256, but not the plural of an acronym (URLs).
@@ -73,6 +117,7 @@ _SEPARATORS = tuple(
         r"\.+",
         r"-+",
         r"_+",
+        "\u200c",
         r"(?<=[a-zß-öø-ÿ])(?=[A-ZÀ-ÖØ-Þ])|(?<=[A-Z])(?=[A-Z](?!s(?![a-z]))[a-z])"
         r"|(?<=\d)(?=[^\W\d_])|(?<=[^\W\d_])(?=\d)",
     )
@@ -88,6 +133,7 @@ _IDENTIFIER = re.compile(
     r"|\A(?!.*[a-z]).*[A-Z]{2}"  # EACCES, RFC-7231
     r"|\w\w\.[^\W\d_]|\w\.[^\W\d_]\w"  # main.c, a.py
     r"|[^\W\d_]\w*:[:/]*\w"  # std::vector, main:42
+    r"|[A-Za-z]&[A-Za-z]"  # R&D
 )
 _TWO_SLASHES = re.compile(r"[/\\].*[/\\]")
 
@@ -113,15 +159,25 @@ class QueryTerms:
 
 
 def terms(text: str) -> list[str]:
-    """Return the terms of a text in order, with repeats."""
-    return list(chain.from_iterable(map(_PIECE_TERMS.__getitem__, _pieces(normalized(text)))))
+    """Return the terms of a text in order, with repeats: the first form of each word, no names."""
+    return list(chain.from_iterable(map(_PIECE_TERMS.__getitem__, _pieces(prepared(text)))))
+
+
+def indexed_terms(text: str) -> list[str]:
+    """Return all terms of a text in order, with repeats: all forms of each word, and names."""
+    words = chain.from_iterable(map(_PIECE_WORDS.__getitem__, _pieces(prepared(text))))
+    return list(chain.from_iterable(words))
 
 
 @lru_cache(maxsize=_CACHED)
 def term_hash(term: str) -> int:
-    """Return the hash of a term in [1, 2**64 - 2], the same in all processes."""
+    """Return the hash of a term in [1, 2**64 - 2], the same in all processes.
+
+    That of a name is in [UNCOUNTED, 2**64 - 2].
+    """
     digest = blake2b(term.encode(errors="surrogatepass"), digest_size=8).digest()
-    return min(max(int.from_bytes(digest, "little"), 1), 2**64 - 2)
+    hashed = int.from_bytes(digest, "little")
+    return min(max(hashed | UNCOUNTED if term[:1] == _NAME else hashed, 1), 2**64 - 2)
 
 
 def parts(text: str, name: str = "", heading: str = "") -> tuple[str, ...]:
@@ -130,15 +186,26 @@ def parts(text: str, name: str = "", heading: str = "") -> tuple[str, ...]:
     The heading counts HEADING times: it is part of the text, and repeated here. It names the topic
     of the whole text. A file name of digits only is an ordinal and does not count.
     """
-    found: tuple[str, ...] = (normalized(text),)
+    found: tuple[str, ...] = (prepared(text),)
     if heading:
-        found += (normalized(heading),) * (HEADING - 1)
-    return (*found, normalized(name)) if name and not name.isdecimal() else found
+        found += (prepared(heading),) * (HEADING - 1)
+    if name and not name.isdecimal():
+        found += (prepared(name),)
+    if (heading or name) and (names := _names_of(f"{heading} {name}")):
+        found += (names,)
+    return found
+
+
+@lru_cache(maxsize=_QUERIES)
+def _names_of(heading: str) -> str:
+    """Return the stop words of a heading with capitals, so that all of them are names."""
+    words = map(str.lower, _LETTERS.findall(heading))
+    return " ".join({word.capitalize(): None for word in words if word in _STOP_WORDS})
 
 
 def is_spaced(text: str) -> bool:
-    """Return True if blanks separate the words of a text; Chinese, for example, has no blanks."""
-    return text.isascii() or not _CJK.search(text)
+    """Return True if blanks separate the words of a text; Chinese and Thai have no blanks."""
+    return text.isascii() or not _UNSPACED.search(text)
 
 
 def hashes(text: str) -> bytes:
@@ -153,9 +220,14 @@ def heading_of(text: IndexedText, abstract: str) -> str:
 
 
 def title_keys(title: str) -> tuple[int, ...]:
-    """Return the keys of a title's terms, each once; see `as_titles`."""
-    found = np.frombuffer(hashes(normalized(title)), "<u8")
-    return tuple(as_titles(np.unique(found)).tolist())
+    """Return the keys of a title's terms without names, each once; see `as_titles`."""
+    found = np.unique(np.frombuffer(hashes(prepared(title)), "<u8"))
+    return tuple(as_titles(found[: counted(found)]).tolist())
+
+
+def counted(ordered: npt.NDArray[np.uint64]) -> int:
+    """Return the number of the hashes that count in the length of a text; they are ascending."""
+    return int(ordered.searchsorted(_FIRST_NAME))
 
 
 def as_titles(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
@@ -170,7 +242,7 @@ def encode(
 
     Returns:
         The hashes of the terms, each once, ascending; the frequency of each, at most 65,535; the
-        number of terms, with repeats.
+        number of terms, with repeats and without names.
     """
     found = bytearray().join(map(hashes, parts(text, name, heading)))
     ordered = np.frombuffer(found, "<u8")
@@ -180,7 +252,7 @@ def encode(
     np.not_equal(ordered[1:], ordered[:-1], out=edges[1:-1])
     starts = edges.nonzero()[0]
     counts = np.minimum(np.diff(starts), 0xFFFF).astype(np.uint16)
-    return ordered[starts[:-1]], counts, len(ordered)
+    return ordered[starts[:-1]], counts, counted(ordered)
 
 
 def query_terms(text: str) -> QueryTerms:
@@ -189,24 +261,61 @@ def query_terms(text: str) -> QueryTerms:
 
 
 def _query_terms(text: str) -> QueryTerms:
-    text = normalized(text)
-    counts: dict[str, int] = {}
-    for term in chain.from_iterable(map(_PIECE_TERMS.__getitem__, _pieces(text))):
-        counts[term] = counts.get(term, 0) + 1
-    ordered = sorted((term_hash(term), term) for term in counts)
+    text = prepared(text)
+    weights: dict[str, float] = {}
+    names: dict[str, float] = {}
+    for forms in chain.from_iterable(map(_query_words, _pieces(text))):
+        if forms[0][0] == _NAME:
+            names[forms[0]] = names.get(forms[0], 0) + 1
+            continue
+        # The form as it is written weighs as much as the others together.
+        for place, form in enumerate(forms):
+            share = 1.0 if len(forms) == 1 else 0.5 if place == 1 else 0.5 / (len(forms) - 1)
+            weights[form] = weights.get(form, 0) + share
+    weights |= _names_in_query(text, names, alone=weights.keys() <= _NEGATIONS)
+    ordered = sorted((term_hash(term), term) for term in weights)
     return QueryTerms(
         tuple(term for _, term in ordered),
         np.array([hashed for hashed, _ in ordered], np.uint64),
-        np.array([counts[term] for _, term in ordered], np.float32),
+        np.array([weights[term] for _, term in ordered], np.float32),
         _identifiers(text),
     )
+
+
+def _query_words(piece: str) -> tuple[tuple[str, ...], ...]:
+    """Return the words of a piece of a query: of several clusters only the bigrams."""
+    words = _PIECE_WORDS[piece]
+    if _SPACELESS.match(piece) and (several := len(clusters(without_invisible(piece))) - 1):
+        return words[-several:]
+    return words
+
+
+def _names_in_query(text: str, names: dict[str, float], *, alone: bool) -> dict[str, float]:
+    """Return the names that a query asks for, with their weights.
+
+    These are names in capitals and with &, unless the whole query is shouted. Without other words,
+    they are all its stop words.
+    """
+    is_shouted = text.isupper() and len(text.split()) > 1
+    kept = {
+        name: weight
+        for name, weight in names.items()
+        if "&" in name or (name[1:].isupper() and not is_shouted)
+    }
+    if kept or not alone:
+        return kept
+    stops = [word for word in map(str.lower, _LETTERS.findall(text)) if word in _STOP_WORDS]
+    return {f"{_NAME}{form}": 1.0 for word in stops for form in (word.capitalize(), word.upper())}
 
 
 _remembered_terms = lru_cache(maxsize=_QUERIES)(_query_terms)
 
 
 def _pieces(text: str) -> list[str]:
-    """Return the pieces between spaces and punctuation; a CJK character with the next one."""
+    """Return the pieces between spaces and punctuation; a CJK character with the next one.
+
+    A run of Thai, or of another script without spaces, is one piece.
+    """
     pattern = _ASCII_PIECE if text.isascii() else _PIECE
     return pattern.findall(text)
 
@@ -230,28 +339,60 @@ class _Memo(dict[str, _Value]):
         return value
 
 
-def _piece_terms(piece: str) -> tuple[str, ...]:
-    out: list[str] = []
-    if not _CJK.match(piece):
-        _collect(piece, 0, out)
-    else:
+def _piece_words(piece: str) -> tuple[tuple[str, ...], ...]:
+    """Return the words of a piece, each as its forms: the folded one, the written one, others."""
+    out: list[tuple[str, ...]] = []
+    piece = without_invisible(piece)
+    if _CJK.match(piece):
         if piece[0] not in _STOP_CHARACTERS:
-            out.append(piece[0])
+            out.append((piece[0],))
         if len(piece) == 2:
-            out.append(piece)
+            out.append((piece,))
+    elif _SPACELESS.match(piece):
+        found = clusters(piece)
+        # Consonants alone are in all texts; the clusters come first, see `_query_words`.
+        out += [(one,) for one in found if len(one) > 1 or len(found) == 1]
+        out += [(one + other,) for one, other in pairwise(found)]
+    else:
+        _collect_piece(piece, out)
     return tuple(out)
 
 
+def _piece_terms(piece: str) -> tuple[str, ...]:
+    return tuple(forms[0] for forms in _PIECE_WORDS[piece] if forms[0][0] != _NAME)
+
+
 def _piece_hashes(piece: str) -> bytes:
-    return b"".join([term_hash(term).to_bytes(8, "little") for term in _PIECE_TERMS[piece]])
+    terms = chain.from_iterable(_PIECE_WORDS[piece])
+    return b"".join([term_hash(term).to_bytes(8, "little") for term in terms])
 
 
+_PIECE_WORDS = _Memo(_piece_words)
 _PIECE_TERMS = _Memo(_piece_terms)
 _PIECE_HASHES = _Memo(_piece_hashes)
 
 
-def _collect(segment: str, level: int, out: list[str]) -> None:
-    """Append the terms of a segment: itself, then those of its parts, from a level inwards."""
+def _collect_piece(piece: str, out: list[tuple[str, ...]]) -> None:
+    if not piece.isascii():
+        piece = with_ascii_digits(piece)
+        while piece and not (piece[0].isalnum() or piece[0] == "_"):
+            piece = piece[1:]  # a mark that is not above a letter
+    if "&" in piece:
+        if len(piece) <= _MAX_NAME and _WITH_AND.fullmatch(piece):
+            out.append((f"{_NAME}{piece.casefold()}",))
+        words: list[tuple[str, ...]] = []
+        for part in piece.split("&"):
+            _collect_piece(part, words)
+        out += [forms for forms in words if forms[0][0] != _NAME]
+        return
+    for part in numbers(piece) if piece[:1].isdecimal() or "," in piece else (piece,):
+        _collect(part, 0, out)
+        if number := dotted_number(part):
+            out.append((number,))
+
+
+def _collect(segment: str, level: int, out: list[tuple[str, ...]]) -> None:
+    """Append the words of a segment: itself, then those of its parts, from a level inwards."""
     parts = [segment]
     if segment.isascii() and segment.isalpha() and segment[1:].islower():
         level = len(_SEPARATORS)  # no separator divides a plain word
@@ -263,19 +404,37 @@ def _collect(segment: str, level: int, out: list[str]) -> None:
     if not parts:
         return
     if len(segment) <= MAX_TERM:
-        term = segment.casefold()
-        # Letters are stemmed in any case, so that jsonresponse finds JSONResponse. A term with
-        # digits or signs is kept as it is.
-        if not term.isalpha():
-            out.append(term)
-        elif term not in _STOP_WORDS:
-            out.append(_stem.word(term))
+        out += _forms(segment)
     is_camel = level > _CAMEL
     if parts == [segment] or (is_camel and len(parts) > _MAX_CAMEL_PARTS):
         return
     for part in parts:
         if len(part) > 1 or not is_camel:  # the E of E4102 has no meaning
             _collect(part, level, out)
+
+
+def _forms(segment: str) -> list[tuple[str, ...]]:
+    """Return the forms of one word in a list; stop words give a name or nothing."""
+    term = segment.casefold()
+    if term in _STOP_WORDS:
+        is_name = len(segment) > 1 and (
+            segment.isupper() or (segment.istitle() and term not in _BEGINNINGS)
+        )
+        return [(f"{_NAME}{segment}",)] if is_name else []
+    if term.isascii():
+        return [(_stemmed(term),)]
+    term = with_usual_letters(term)
+    plain, other = folded(term), spelled(term)
+    if plain == term or plain in _STOP_WORDS:
+        return [(_stemmed(term),)]  # thé is no form of "the"
+    forms = plain, term, *([other] if other else [])
+    return [tuple(dict.fromkeys(map(_stemmed, forms)))]
+
+
+def _stemmed(term: str) -> str:
+    # Letters are stemmed in any case, so that jsonresponse finds JSONResponse. A term with digits
+    # or signs is kept as it is.
+    return _stem.word(term) if term.isalpha() else term
 
 
 def _identifiers(text: str) -> tuple[int, ...]:
@@ -290,10 +449,10 @@ def _identifiers(text: str) -> tuple[int, ...]:
         if len(pieces) != 1 or not 1 < len(pieces[0]) <= MAX_TERM:
             return ()
         piece = pieces[0]
-        whole = _PIECE_TERMS[piece]
-        if not whole or not (_IDENTIFIER.search(piece) or _TWO_SLASHES.search(token)):
+        words = _PIECE_WORDS[piece]
+        if not words or not (_IDENTIFIER.search(piece) or _TWO_SLASHES.search(token)):
             return ()
-        found.append(whole[0])
+        found.append(words[0][-1])
         shouted = shouted and piece.isalpha() and piece.isupper()
     if shouted and len(found) > 1:
         return ()

@@ -8,14 +8,19 @@ from __future__ import annotations
 from typing import Final
 
 from vikingd.domain.store_changes import IndexedText
-from vikingd.domain.text import lazy
+from vikingd.domain.text import lazy, marks
 from vikingd.index.lexicon.tokens import term_hash
 
 _ASKS: Final = 1  # the bit of a turn that asks
 _SPEAKERS: Final = (1 << 30) - 1  # the largest number of a speaker
 
 # At most four words, which may be bold. A link has a colon, too.
-_SPEAKER = lazy(r"\s*[*_]{0,2}([^\W\d_][\w.'’-]*(?: [\w.'’-]+){0,3})[*_]{0,2}\s?[:：](?!//)")
+_SPEAKER = lazy(
+    lambda: (
+        rf"\s*[*_]{{0,2}}([^\W\d_][\w{marks()}.'’-]*(?: [\w{marks()}.'’-]+){{0,3}})[*_]{{0,2}}"
+        r"\s?[:：](?!//)"
+    )
+)
 _LONGEST = 40  # characters of a speaker
 
 

@@ -87,8 +87,13 @@ def read(base: str, text: str) -> Listing:
             "arrays": dict(arrays),
             "files": dict(others),
         }:
-            if (version, known) != (FORMAT, tokens.VERSION):
+            if version != FORMAT:
                 raise Corrupt(f"{base} was made by another version")
+            if known != tokens.VERSION:
+                raise Corrupt(
+                    f"{base} was made by another version, with other terms of words: "
+                    f"version {known} of the terms, now it is {tokens.VERSION}"
+                )
             del record["arrays"], record["files"]
             return Listing(
                 Manifest(**record),

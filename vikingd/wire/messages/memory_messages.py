@@ -265,7 +265,7 @@ def scope_of(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:
     if scope.project:
         uris.parse_new(project_root(scope.project), "scope.project")
     with_global = scope.with_global or not scope.project
-    return MemoryScope(with_global, scope.project, caller)
+    return MemoryScope(with_global, uris.canonical(scope.project), caller)
 
 
 def one_scope(scope: memories_pb2.MemoryScope, caller: Caller) -> MemoryScope:

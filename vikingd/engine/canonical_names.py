@@ -1,0 +1,74 @@
+"""The renaming of contexts of older stores whose names are not in the one form of URIs.
+
+Calls can only name URIs in this form, see `vikingd.domain.uri.canonical`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from itertools import count
+
+import numpy as np
+from viking_kernels.arrays import encode_file
+
+from vikingd.domain import uri as uris
+from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound, VikingError
+from vikingd.index.snapshot import Snapshot
+from vikingd.store.writing import WritableStore
+
+_log = logging.getLogger(__name__)
+
+
+def rename_contexts(store: WritableStore, newest: Callable[[], Snapshot]) -> None:
+    """Rename the contexts whose names are not canonical. The log names each one.
+
+    A name that is taken gets a number, so nothing is lost. A context that cannot be renamed stays.
+
+    Args:
+        store: the store that all writes have reached.
+        newest: returns the newest snapshot of its index.
+    """
+    while not newest().names.are_canonical():
+        moved: list[str] = []
+        for uri in _others(newest()):
+            if not any(uris.is_within(uri, above) for above in moved) and _rename(store, uri):
+                moved.append(uri)
+        if not moved:
+            return
+
+
+def _others(snapshot: Snapshot) -> list[str]:
+    """Return the living URIs that are not canonical, directories before their contents."""
+    tree, revision = snapshot.tree, snapshot.revision
+    files = encode_file(np.flatnonzero(tree.files.tombstoned > revision))
+    directories = np.flatnonzero(tree.directories.tombstoned > revision)
+    found = map(snapshot.uri, [*directories.tolist(), *files.tolist()])
+    return sorted(
+        (uri for uri in found if uris.canonical(uri) != uri), key=lambda uri: uri.split("/")
+    )
+
+
+def _rename(store: WritableStore, source: str) -> bool:
+    """Rename a context; return whether its URI is another one now."""
+    wanted = uris.canonical(source)
+    stem, dot, ending = uris.name(wanted).rpartition(".")
+    for number in count(1):
+        name = uris.name(wanted)
+        if number > 1:
+            name = f"{stem or name} ({number}){dot if stem else ''}{ending if stem else ''}"
+        destination = uris.join(uris.parent(wanted), name)
+        try:
+            store.move(source, destination).result()
+        except AlreadyExists:
+            continue
+        except (InvalidField, NotFound):  # a root, whose contents follow; renamed by another node
+            return False
+        except VikingError as error:
+            _log.warning("%s keeps its name, which calls cannot name any more: %s", source, error)
+            return False
+        _log.warning(
+            "%a is now %a: names have one form, NFC without hidden characters", source, destination
+        )
+        return True
+    return False
