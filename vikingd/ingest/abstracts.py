@@ -37,8 +37,8 @@ def derive_title(content: str, name: str) -> str:
     """Return the title of a Markdown file: that of its front matter, else the first H1, or ""."""
     if kind_of(name) is not Kind.MARKDOWN:
         return ""
-    values, start = front_matter(content)
-    title = stated(values, "title")
+    start = front_matter(content)[1]
+    title = stated(content, "title")
     with suppress(markdown.TooCostly):
         title = title or markdown.title(content[start : start + _BEGINNING])
     return title.encode()[:MAX_TITLE_BYTES].decode(errors="ignore")
@@ -52,7 +52,7 @@ def stated_abstract(content: str, name: str) -> str:
 
 
 def _stated(content: str) -> str:
-    return stated(front_matter(content)[0], "description", "abstract", "summary")
+    return stated(content, "description", "abstract", "summary")
 
 
 def derive_abstract(content: str, name: str) -> str:
