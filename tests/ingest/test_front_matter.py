@@ -11,6 +11,14 @@ from vikingd.ingest.abstracts import derive_title, stated_abstract
 from vikingd.ingest.frontmatter import faults, front_matter, with_front_matter
 from vikingd.ingest.limits import as_sent
 
+# Values that YAML 1.2 reads as texts, YAML 1.1 partly as others.
+_TEXTS = (
+    "NO No no n N Y y yes Yes YES on On ON off Off OFF tRUE nULL nil none None "
+    "10:30 14:00 06:20 1:30:00 -1:30 12:30:45.5 190:20:30 20:30.15 "
+    "1_000 1_000.5 0b101 0b1_0 02134 007 00 -012 0777 08 0o8 0xZZ 0x 0b2 ++1 +-1 "
+    "2024-03-01 2024-3-1 2024-02-31 2024-03-01T10:00:00Z 2024-13-45 1.2.3 1,5 1,000 "
+    "= << ~x 1e 1e+ e5 . .. .e5 -- -a +a 192.168.0.1 v1.0 .infinity Inf nan NaN 12abc"
+)
 _BOMB = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
     for before, name in zip("abcdefgh", "bcdefghi", strict=True)
@@ -31,16 +39,7 @@ def read(block: str) -> dict[str, Any]:
     ("written", "value"),
     [
         # What YAML 1.1 takes for something else is text.
-        *[
-            (text, text)
-            for text in (
-                "NO No no n N Y y yes Yes YES on On ON off Off OFF tRUE nULL nil none None "
-                "10:30 14:00 06:20 1:30:00 -1:30 12:30:45.5 190:20:30 20:30.15 "
-                "1_000 1_000.5 0b101 0b1_0 02134 007 00 -012 0777 08 0o8 0xZZ 0x 0b2 ++1 +-1 "
-                "2024-03-01 2024-3-1 2024-02-31 2024-03-01T10:00:00Z 2024-13-45 1.2.3 1,5 1,000 "
-                "= << ~x 1e 1e+ e5 . .. .e5 -- -a +a 192.168.0.1 v1.0 .infinity Inf nan NaN 12abc"
-            ).split()
-        ],
+        *[(text, text) for text in _TEXTS.split()],
         ("2024-03-01 10:00:00 +02:00", "2024-03-01 10:00:00 +02:00"),
         ("2001-12-14 21:59:43.10 -5", "2001-12-14 21:59:43.10 -5"),
         ("2001-12-14t21:59:43.10-05:00", "2001-12-14t21:59:43.10-05:00"),

@@ -53,7 +53,8 @@ class ImportSummary:
         planned: (change, URI) of each planned change of a dry run.
         unreadable: the files, lines and parts of files that were not imported.
         failed: the contexts that the daemon refused.
-        as_text: the imported files with invalid front matter, which became text.
+        as_text: the values of front matter that became text or were left out, and the files whose
+            whole front matter became text.
     """
 
     end: str = "failed"

@@ -83,7 +83,7 @@ def faults(content: str) -> list[str]:
 
 
 def stated(content: str, *keys: str) -> str:
-    """Return the first of these values that is a text or a number, as written, in one line; or ""."""
+    """Return the first of these values that is a text or a number, as written in one line."""
     found = _front(content).found
     for key in keys:
         value = found.written.get(key, (found.values or {}).get(key))
@@ -172,16 +172,13 @@ def _edited(block: str, old: Mapping[str, Any], values: Mapping[str, Any]) -> st
     left = dict(values)
     for start, end in zip(starts, [*starts[1:], len(block)], strict=False):
         entry = block[start:end]
-        key = next(iter(_yaml(entry).values or {}), None)
-        if key not in values or key not in old:
-            if key not in old:
-                parts.append(entry)
-            continue
-        if canonical({"": old[key]}) == canonical({"": left.pop(key, values[key])}):
+        key = next(iter(_yaml(entry).values or {}), "")
+        value = left.pop(key, values.get(key))
+        if key not in old or canonical({"": old[key]}) == canonical({"": value}):
             parts.append(entry)
-        else:
+        elif key in values:
             trailing = _TRAILING.search(entry)
-            parts.append(_dumped({key: values[key]}).replace("\n", eol))
+            parts.append(_dumped({key: value}).replace("\n", eol))
             parts.append(trailing[0] if trailing else "")
     if left:
         parts.append(_dumped(left).replace("\n", eol))

@@ -13,8 +13,10 @@ _MAX_SHOWN = 40
 _MONTHS = {
     name[:size]: number
     for number, name in enumerate(
-        "january february march april may june july august september october november "
-        "december".split(),
+        (
+            *("january", "february", "march", "april", "may", "june"),
+            *("july", "august", "september", "october", "november", "december"),
+        ),
         start=1,
     )
     for size in {3, len(name)}
