@@ -107,8 +107,6 @@ def test_the_report_of_front_matter_names_the_date() -> None:
     """A date that cannot be read stays as it is written, and is told; none is told without one."""
     content = "---\ndate: 01/02/2024\n---\nText"
     assert front_matter(content)[0] == {"date": "01/02/2024"}
-    assert faults(content) == [
-        "date: no day can be read from '01/02/2024'; write it as 2024-05-31"
-    ]
+    assert faults(content) == ["date: no day can be read from '01/02/2024'; write it as 2024-05-31"]
     for empty in ("date:", "date: ''", "title: x"):
         assert faults(f"---\n{empty}\n---\nText") == []
