@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from vikingd.domain.sentences import sentence_ends
-from vikingd.domain.text import approximate_tokens, join_lines
+from vikingd.domain.text import approximate_tokens, join_lines, one_line
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter, stated
 from vikingd.ingest.kinds import Kind, comment_mark, kind_of
@@ -115,7 +115,7 @@ def shorten(text: str, limit: int = MAX_ABSTRACT) -> str:
 def _paragraphs(text: str) -> Iterator[str]:
     """Yield each paragraph in one line, without lines of signs alone."""
     for part in _BLANK_LINE.split(_RULE.sub("\n", "\n" + text.replace("\r\n", "\n"))):
-        if line := join_lines(part.splitlines()):
+        if line := one_line(join_lines(part.splitlines())):
             yield line
 
 

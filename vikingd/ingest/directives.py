@@ -84,7 +84,7 @@ _CALLOUT = re.compile(r"\A\[!\w+\][-+]?[ \t]*", re.IGNORECASE)
 def without_directives(text: str, nested: int = 0) -> str:
     """Return a Markdown text without directives; the number of its lines stays the same.
 
-    The lines of an admonition lose their indent. Code stays as it is.
+    An indented admonition becomes a quotation. Code stays as it is.
     """
     return _Scan(text, nested).result() if _SIGN.search(text) else text
 
@@ -149,7 +149,8 @@ class _Scan:
             inner = "".join(line[4:] if line[:4] == "    " else line.lstrip(" \t") for line in body)
             if self._nested < _MAX_NESTED:
                 inner = without_directives(inner, self._nested + 1)
-            self._parts.append(inner)
+            # As a quotation it is one block, and no abstract if other prose can be.
+            self._parts += (f"> {line}" for line in _LINE.findall(inner))
             end += sum(map(len, body))
         elif block := _BLOCK.match(text, at):
             return self._code(block, end)

@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from vikingd.domain.text import SECTION_SEPARATOR, join_lines
+from vikingd.domain.text import SECTION_SEPARATOR, join_lines, one_line
 from vikingd.ingest.directives import may_have_directives, without_directives, without_templates
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def _plain(source: str) -> str:
     source = without_templates(source[:_MAX_INLINE])
     is_costly = source.count("[") + source.count("<") > _MAX_BRACKETS
     if is_costly or not _INLINE_SIGNS.search(source):
-        return join_lines(source.splitlines())
+        return _unbroken(source)
     _, parser = _parsers()
     (inline,) = parser.parseInline(source) or (None,)
     if inline is None:
@@ -324,4 +324,9 @@ def _plain(source: str) -> str:
             parts.append(token.content.replace("**", "") if token.type == "text" else token.content)
         elif token.type in ("softbreak", "hardbreak"):
             parts.append("\n")
-    return join_lines("".join(parts).splitlines())
+    return _unbroken("".join(parts))
+
+
+def _unbroken(text: str) -> str:
+    """Return plain text in one line; a space beside Chinese is often one of its markup."""
+    return one_line(join_lines(text.splitlines()))
