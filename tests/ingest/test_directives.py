@@ -276,3 +276,35 @@ def test_memories_keep_their_directives() -> None:
         "one",
         "::: two\n\n{% three %}",
     ]
+
+
+ASIDE = "This note stands beside the text, as an aside."
+
+
+@pytest.mark.parametrize(
+    "aside",
+    [
+        f"/// tip\n\n{ASIDE}\n\n///",
+        f"/// note | Title\n{ASIDE}\n///",
+        f"//// tab | Python\n\n/// tip\n\n{ASIDE}\n\n///\n\n////",
+        f"!!! note\n    {ASIDE}",
+        f"!!! note\n\n    {ASIDE}",
+        f"> {ASIDE}",
+    ],
+)
+def test_an_admonition_is_an_abstract_only_without_other_prose(aside: str) -> None:
+    """The text of an admonition is an abstract if the page has no other prose."""
+    assert derive_abstract(f"# T\n\n{aside}\n\n{PROSE}\n", "a.md") == PROSE
+    assert derive_abstract(f"# T\n\n{aside}\n", "a.md") == ASIDE
+
+
+def test_the_names_of_modules_are_found() -> None:
+    """A name of a module below the beginning stays in the passages, and no options do."""
+    content = (
+        f"# Security\n\n::: a.first\n\n{PROSE}\n\n## Keys\n\n::: a.b.KeyCookie\n"
+        "    options:\n        x: 1\n"
+    )
+    passages = split(content, "a.md")
+    text = content[passages[0].start : passages[-1].end]
+    assert text.startswith(PROSE)
+    assert text.endswith("::: a.b.KeyCookie")

@@ -18,6 +18,9 @@ _EOL = r"(?:\r\n?|\n)"
 _LINE = re.compile(rf"[^\r\n]*{_EOL}|[^\r\n]+\Z")
 _LINE_END = re.compile(_EOL)
 
+# Comments that stand for a directive in the result, each in a line of its own.
+BEGIN_ASIDE, END_ASIDE, MODULE = "<!--(-->", "<!--)-->", "<!--:-->"
+
 # The beginnings of lines that may be directives; most texts have none.
 _SIGN = re.compile(
     r"^[ ]{0,3}(?:/{3}|:{3}|!{3}|\?{3}|={3}[ \t]|\{|<|%%|!\[|\[(?:!\[|\[|toc\])|-{1,2}8<"
@@ -48,6 +51,9 @@ _ONE_LINE = re.compile(
 )
 _INDENTING = re.compile(rf"[ ]{{0,3}}(?:{_ADMONITION}|{_TAB})[ \t]*{_EOL}")
 _WITH_OPTIONS = re.compile(r"[ ]{0,3}(?::{3,}[ \t]*[\w.:]+|/{3,}[ \t][^\n]*)[ \t]*\r?\n")
+_MODULE = re.compile(r"[ ]{0,3}:{3}[ \t]+\w+(?:[.:]\w+)+[ \t]*(?=[\r\n]|\Z)")
+_ASIDE = re.compile(r"[ ]{0,3}/{3,}(?P<name>[ \t]+[^\s/][^\r\n]*)?[ \t]*(?=[\r\n]|\Z)")
+_ASIDE_END = re.compile(r"^[ ]{0,3}/{3,}[ \t]*(?=[\r\n]|\Z)", re.MULTILINE)
 _OPTIONS = re.compile(rf"(?:(?:[ ]{{4}}|\t)[ \t]*\S[^\r\n]*(?:{_EOL}|\Z))+")
 _SNIPPETS = re.compile(rf"[ ]{{0,3}}(?P<mark>-{{1,2}}8<-{{1,2}})[ \t]*{_EOL}")
 _CONTENTS = re.compile(r"[ ]{0,3}\{:\s*toc\b")
@@ -84,7 +90,8 @@ _CALLOUT = re.compile(r"\A\[!\w+\][-+]?[ \t]*", re.IGNORECASE)
 def without_directives(text: str, nested: int = 0) -> str:
     """Return a Markdown text without directives; the number of its lines stays the same.
 
-    An indented admonition becomes a quotation. Code stays as it is.
+    An indented admonition becomes a quotation. BEGIN_ASIDE and END_ASIDE stand for the lines around
+    one between `///`, and MODULE for the name of a module. Code stays as it is.
     """
     return _Scan(text, nested).result() if _SIGN.search(text) else text
 
@@ -116,6 +123,7 @@ class _Scan:
         self._nested = nested
         self._parts: list[str] = []
         self._failed = 0
+        self._asides = 0
         self._missing: set[str] = set()  # ends that do not stand in the rest of the text
 
     def result(self) -> str:
@@ -127,6 +135,9 @@ class _Scan:
             assert line
             end = self._directive(at, line.end(), begins_block)
             if end > at:
+                if mark := self._mark(at, line.end()):
+                    self._parts.append(f"{mark}\n")
+                    at = line.end()
                 self._blank(at, end)
                 at = end
                 begins_block = begins_block or at == line.end()
@@ -134,6 +145,26 @@ class _Scan:
             begins_block = not line[0].strip()
             at = self._kept(at, line.end())
         return "".join(self._parts)
+
+    def _mark(self, at: int, end: int) -> str:
+        """Return the comment that stands for the directive of a line, or ""."""
+        if _MODULE.match(self._text, at):
+            return MODULE
+        aside = _ASIDE.match(self._text, at)
+        if aside and aside["name"] and self._closes_aside(end):
+            self._asides += 1
+            return BEGIN_ASIDE
+        if aside and not aside["name"] and self._asides:
+            self._asides -= 1
+            return END_ASIDE
+        return ""
+
+    def _closes_aside(self, at: int) -> bool:
+        if "///" not in self._missing:
+            if _ASIDE_END.search(self._text, at):
+                return True
+            self._missing.add("///")
+        return False
 
     def _blank(self, start: int, end: int) -> None:
         self._parts += ["\n"] * len(_LINE_END.findall(self._text, start, end))

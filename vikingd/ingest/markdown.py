@@ -9,7 +9,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from vikingd.domain.text import SECTION_SEPARATOR, join_lines, one_line
-from vikingd.ingest.directives import may_have_directives, without_directives, without_templates
+from vikingd.ingest.directives import (
+    BEGIN_ASIDE,
+    END_ASIDE,
+    MODULE,
+    may_have_directives,
+    without_directives,
+    without_templates,
+)
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -144,7 +151,7 @@ def blocks(
                 begin, end = at, at + len(heading)
             lone = Block(_section(path), begin, end, linewise=False)
             path.append((level, heading))
-        elif token.map is not None and not _is_hidden(token):
+        elif token.map is not None and not _is_hidden(token, is_first=not found):
             section, lone = _section(path), None
             apart = items and token.type in _LISTS
             for j, end in _children(tokens, i, close) if apart else ((i, close),):
@@ -204,7 +211,9 @@ def title(text: str) -> str:
 
 
 def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each paragraph as plain text in one line; True if it is in no list and no quotation.
+    """Yield each paragraph as plain text in one line, and True if it is part of the main text.
+
+    Lists, quotations and admonitions are not.
 
     Raises:
         TooCostly: the text takes too long to parse.
@@ -214,14 +223,23 @@ def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
         parts = text.split("\n\n")
         yield from ((plain, True) for part in parts if (plain := _plain(part.strip())))
         return
+    asides = 0
     for token, inline in pairwise(_tokens(text, is_page=True)):
         if token.type == "paragraph_open" and (plain := _plain(inline.content)):
-            yield plain, token.level == 0
+            yield plain, token.level == 0 and asides <= 0
+        elif token.type == "html_block":
+            asides += token.content.startswith(BEGIN_ASIDE)
+            asides -= token.content.startswith(END_ASIDE)
 
 
-def _is_hidden(token: Token) -> bool:
-    """Return True for a block of tags and comments alone, which a page does not show."""
-    return token.type == "html_block" and not _TAG.sub("", token.content).strip()
+def _is_hidden(token: Token, is_first: bool) -> bool:
+    """Return True for a block of tags and comments alone, which a page does not show.
+
+    The name of a module is hidden only at the beginning: a page shows the module in its place.
+    """
+    if token.type != "html_block" or _TAG.sub("", token.content).strip():
+        return False
+    return is_first or not token.content.startswith(MODULE)
 
 
 def _section(path: Sequence[tuple[int, str]]) -> str:
