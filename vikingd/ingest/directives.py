@@ -60,7 +60,7 @@ _CONTENTS = re.compile(r"[ ]{0,3}\{:\s*toc\b")
 _CONTENTS_ITEM = re.compile(rf"[ ]{{0,3}}(?:[-*+]|1\.)[ \t][^\r\n]*{_EOL}\Z")
 
 _IMPORT = re.compile(
-    r"import\s+(?:type\s+)?(?:[\w$*{][\w$*{},\s]*?(?<![\w$])from\s*)?"
+    r"import\s+(?:type\s+)?(?:[\w$*{][\w$*{},\s]{0,2000}?(?<![\w$])from\s*)?"
     r"""(?:'[^'\n]+'|"[^"\n]+")[ \t]*;?[ \t]*(?=[\r\n]|\Z)"""
 )
 _EXPORT = re.compile(
@@ -265,9 +265,12 @@ class _Scan:
 
     def _statement(self, at: int) -> int:
         """Return the end of a statement of MDX; `at` if there is none."""
+        if self._failed > _MAX_FAILED:
+            return at
         if found := _IMPORT.match(self._text, at):
             return self._behind(found.end())
         if not _EXPORT.match(self._text, at):
+            self._failed += 1
             return at
         first_gap = 0
         depth = 0
