@@ -281,7 +281,12 @@ def _report(session: Session, summary: ImportSummary, notes: Sequence[str]) -> N
 def _list_faults(session: Session, summary: ImportSummary) -> None:
     _list(session, "not imported", [(u.path, u.reason) for u in summary.unreadable], "yellow")
     _list(session, "refused", [(f.uri, f.reason) for f in summary.failed], "red")
-    _list(session, "front matter as text", [(f.uri, f.reason) for f in summary.as_text], "yellow")
+    _list(
+        session,
+        "front matter not as written",
+        [(f.uri, f.reason) for f in summary.as_text],
+        "yellow",
+    )
 
 
 def _list(session: Session, what: str, faults: list[tuple[str, str]], style: str) -> None:
