@@ -50,7 +50,7 @@ def read(file: BinaryIO) -> Document:
     except RecursionError:
         raise Failed("is nested too deeply") from None
     pages = Pages()
-    pages.add(markdown(parse(html)))
+    pages.add(markdown(parse(html)[0]))
     if not (text := pages.text()):
         raise Failed("has no text")
     return Document(text, title, {"format": "docx"}, time, lost)
