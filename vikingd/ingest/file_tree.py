@@ -183,12 +183,12 @@ class FileTree:
                 continue
             self.stamps[below] = stamp
             self._entries[directory].append(below)
-            if stamp.is_directory and uri_of_a_context(self.uri_of(below)):
-                if self._walk(below, rules.within(below)):
-                    is_partial = True
-                    if not self.entries(below):
-                        del self.stamps[below]
-                        self._entries[directory].pop()
+            is_entered = stamp.is_directory and uri_of_a_context(self.uri_of(below))
+            if is_entered and self._walk(below, rules.within(below)):
+                is_partial = True
+                if not self.entries(below):
+                    del self.stamps[below]
+                    self._entries[directory].pop()
         return is_partial
 
     def _leave_out(
@@ -202,10 +202,12 @@ class FileTree:
         """Return False for an entry whose name in NFC another one has; note any other name."""
         if below in self.stamps:
             other = printable(self.file(below))
-            self.refused.append((
-                Path(entry.path),
-                f"has the same name as {other} in NFC, the form of names in URIs: rename one",
-            ))
+            self.refused.append(
+                (
+                    Path(entry.path),
+                    f"has the same name as {other} in NFC, the form of names in URIs: rename one",
+                )
+            )
             return False
         directory = self._named.get(below.rpartition("/")[0])
         if name != entry.name:

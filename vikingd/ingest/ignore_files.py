@@ -134,7 +134,7 @@ class IgnoreFiles:
         except (FileNotFoundError, NotADirectoryError):
             return Patterns(())
         except OSError as error:
-            self.faults.append((path, error.strerror or str(error)))
+            self.faults.append((path, f"{error.strerror or error}: its rules are not used"))
             return Patterns(())
         return patterns_of(os.fsdecode(data), label)
 

@@ -17,7 +17,7 @@ class Pattern:
     Attributes:
         text: the pattern as it is written.
         source: its file and line, such as "docs/.gitignore:3", or the option of the command line.
-        regex: a match of the path of an entry; that of a directory ends in "/" if `is_of_directory`.
+        regex: a match of the path of an entry, with "/" behind it if `is_of_directory`.
         is_negated: True for a pattern with "!", which takes entries in again.
         is_of_directory: True for a pattern that ends in "/", which matches directories alone.
         is_of_name: True for a pattern without another "/", which matches names at any depth.
@@ -70,7 +70,7 @@ class Patterns:
 
 
 def pattern_of(line: str, source: str) -> Pattern | None:
-    """Return the pattern of a line; None for a comment, an empty line or a pattern without sense."""
+    """Return the pattern of a line; None for a comment, an empty line or an invalid pattern."""
     from pathspec.patterns.gitignore.base import GitIgnorePatternError  # only where one is read
     from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern
 

@@ -55,7 +55,8 @@ class Selection:
 
     Attributes:
         include: globs of gitignore's syntax; files that match none are left out. A file or
-            directory that a glob names without a wildcard is taken although it is hidden or ignored.
+            directory that a glob names without a wildcard is taken although it is hidden or
+            ignored.
         exclude: globs of files and directories to leave out.
         no_ignore: read no ignore files.
         max_file_size: a limit of bytes, as a number or with a unit ("10 MB"); None: no limit.
@@ -70,9 +71,9 @@ class Selection:
     no_ignore: bool = False
     max_file_size: int | str | None = None
     encoding: str = ""
-    included: Patterns = field(init=False, repr=False)
-    excluded: Patterns = field(init=False, repr=False)
-    limit: int | None = field(init=False, repr=False)
+    included: Patterns = field(init=False, repr=False, compare=False)
+    excluded: Patterns = field(init=False, repr=False, compare=False)
+    limit: int | None = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, globs, made in (
@@ -88,10 +89,17 @@ class Selection:
         """The patterns of what `include` names without a wildcard."""
         return literal_starts(tuple(self.included))
 
-    @property
-    def has_globs(self) -> bool:
-        """True with `include` or `exclude`."""
-        return bool(self.included or self.excluded)
+    def check_for(self, *, is_directory: bool, is_of_files: bool) -> None:
+        """Raise InvalidField for a rule that means nothing for a path, which may be JSON lines."""
+        for name, globs in ((NOT_INCLUDED, self.included), (EXCLUDED, self.excluded)):
+            if globs and not is_directory:
+                raise InvalidField(name, "needs a directory of files; one file is taken as it is")
+        for name, is_given in (
+            (TOO_LARGE, self.limit is not None),
+            ("encoding", bool(self.encoding)),
+        ):
+            if is_given and not is_of_files:
+                raise InvalidField(name, "is for files, and JSON lines are UTF-8 of any size")
 
 
 def _globs(name: str, globs: Iterable[str]) -> Patterns:
