@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from itertools import takewhile
 from typing import Any, cast
 
@@ -38,6 +39,7 @@ CJK_CHARS = f"々〇{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}"
 """Characters of the scripts that write words without spaces."""
 WIDE_CHARS = f"{HAN_CHARS}{KANA_CHARS}\u3000-\u303f\uff00-\uff65"
 """Chinese and Japanese characters and punctuation; two of them have no space between them."""
+_NEUTRAL = "“”‘’…—·"  # punctuation of Chinese, and of Western text too
 
 SECTION_SEPARATOR = " > "
 """Separator of the headings above a passage."""
@@ -54,6 +56,11 @@ _ASCII_LETTER = re.compile("[A-Za-z]")
 _LETTER = re.compile(r"[^\W\d_]")
 _CJK = lazy(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
 _WIDE_BREAK = lazy(f"(?<=[{WIDE_CHARS}]) (?=[{WIDE_CHARS}])")
+# A line of Chinese or Japanese before and behind a break, without marks of Markdown.
+_WIDE_END = lazy(f"[{WIDE_CHARS}][{_NEUTRAL}]*[*_`~]*$")
+_NEUTRAL_END = lazy(f"(?:[{WIDE_CHARS}]|[{_NEUTRAL}])[*_`~]*$")
+_WIDE_START = lazy(f"[*_`~]*[{_NEUTRAL}]*[{WIDE_CHARS}]")
+_NEUTRAL_START = lazy(f"[*_`~]*(?:[{WIDE_CHARS}]|[{_NEUTRAL}])")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+", re.DOTALL)
 
 # A CJK character carries about as much meaning as four Latin letters. Chinese text with English
@@ -137,6 +144,30 @@ def one_line(text: str) -> str:
     """Return the text in one line; Chinese and Japanese lines join without a space."""
     line = " ".join(text.split())
     return line if line.isascii() else _WIDE_BREAK.sub("", line)
+
+
+def join_lines(lines: Iterable[str]) -> str:
+    """Join the lines of a paragraph by a space; lines of Chinese or Japanese without one.
+
+    Unlike `one_line`, this keeps a space that stands within a line.
+    """
+    parts: list[str] = []
+    before = ""
+    for line in lines:
+        if not (line := " ".join(line.split())):
+            continue
+        if before and (before.isascii() or line.isascii() or not _is_unspaced(before, line)):
+            parts.append(" ")
+        parts.append(line)
+        before = line
+    return "".join(parts)
+
+
+def _is_unspaced(before: str, behind: str) -> bool:
+    """Return True if both sides of a break are wide, or one is and the other is neutral."""
+    if _WIDE_END.search(before):
+        return _NEUTRAL_START.match(behind) is not None
+    return bool(_WIDE_START.match(behind) and _NEUTRAL_END.search(before))
 
 
 def without_layout(text: str) -> str:
