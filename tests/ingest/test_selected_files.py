@@ -429,6 +429,7 @@ WRONG = [
     ({"include": [""]}, "include", "*.md"),
     ({"exclude": ["# a"]}, "exclude", "*.md"),
     ({"exclude": ["a\\"]}, "exclude", "*.md"),
+    ({"encoding": "klingon"}, "encoding", "klingon"),
 ]
 
 

@@ -25,7 +25,7 @@ from vikingd.ctl.progress import meter, wait_for_vectors
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import clean
 from vikingd.ingest.jsonl import is_jsonl
-from vikingd.ingest.selected_files import Selection
+from vikingd.ingest.selected_files import HIDDEN, Selection
 
 _OPTIONS = {"uri": "URI", "path": "PATH"}  # by field; the others are --FIELD
 _SOURCE_KEY = "VIKINGCTL_SOURCE_KEY"
@@ -129,7 +129,8 @@ def import_(
             session.note("the daemon continues to embed; `vikingctl stats` shows the progress")
     summary = importer.summary
     nothing = not (summary.created or summary.updated or summary.unchanged)
-    if summary.failed or (summary.unreadable and nothing):
+    lost = summary.unreadable or any(one.rule != HIDDEN for one in summary.left_out)
+    if summary.failed or (lost and nothing):
         raise typer.Exit(OTHER)
 
 
