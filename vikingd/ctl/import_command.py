@@ -88,7 +88,8 @@ def import_(
     --from chroma, mem0, openviking, parquet: a directory, file or server, whose
     key is in VIKINGCTL_SOURCE_KEY.
 
-    RPC: viking.retrieval.v1.Contexts/Tree, /Get, /Put, /Delete, /Link, /Move; Admin/Stats
+    RPC: viking.retrieval.v1.Contexts/Tree, .../Get, .../Put, .../Delete,
+    .../Link, .../Move; viking.retrieval.v1.Admin/Stats
 
     Example: vikingctl import ./docs viking://resources/docs --exclude drafts/
     """
