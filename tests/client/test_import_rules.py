@@ -67,7 +67,7 @@ def test_what_is_left_out_is_told_and_never_deleted(
     assert f"delete {TOP}/a.md\n" in out
     assert "src/d.tmp" not in out
     told = (
-        "left out now, and still stored (`vikingctl rm URI` removes it): "
+        "left out now, and still stored (`vikingctl rm -r URI` removes it): "
         f"{TOP}/src/c.py, {TOP}/src/d.tmp\n"
     )
     assert told in err

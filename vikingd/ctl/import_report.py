@@ -95,7 +95,7 @@ def _list_faults(session: Session, place: str, summary: ImportSummary) -> None:
     _list_left_out(session, place, summary.left_out)
     if summary.kept:
         session.warn(
-            "left out now, and still stored (`vikingctl rm URI` removes it): "
+            "left out now, and still stored (`vikingctl rm -r URI` removes it): "
             f"{_names('', summary.kept)}"
         )
 
