@@ -307,6 +307,7 @@ def test_random_rules_choose_the_files_of_git(seed: int, tmp_path: Path) -> None
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("x")
     parts = ["a", "b", "*", "**", "a*", "*b", "?", "[ab]*", "[!a]", "ad", "*d", "c c", "\\a", "a.?"]
+    parts += ["*a*b*", "*.*", "?*d"]
     for directory in chance.sample(directories, min(5, len(directories))):
         lines = []
         for _ in range(chance.randint(1, 6)):
@@ -427,6 +428,7 @@ WRONG = [
     ({"max_file_size": "1e6"}, "max_file_size", "10MB"),
     ({"max_file_size": True}, "max_file_size", "10MB"),
     ({"include": [""]}, "include", "*.md"),
+    ({"include": ["*.{md,txt}"]}, "include", "no braces"),
     ({"exclude": ["# a"]}, "exclude", "*.md"),
     ({"exclude": ["a\\"]}, "exclude", "*.md"),
     ({"encoding": "klingon"}, "encoding", "klingon"),
@@ -473,6 +475,22 @@ def test_one_file_becomes_nfc(tmp_path: Path) -> None:
     path.write_text("x")
     items = list(read_tree(path, f"{TOP}/"))
     assert Renamed(str(path), f"{TOP}/{normalize('NFC', path.name)}") in items
+
+
+HOSTILE = [
+    ("*a" * 60 + "b", "a" * 200),
+    ("?*" * 40 + "b", "a" * 200),
+    ("/".join(["a/**"] * 20) + "/b", "/".join(["a"] * 60)),
+    ("**/" + "/".join(["*a*/**"] * 20) + "/b", "/".join(["aaa"] * 60)),
+]
+
+
+@pytest.mark.parametrize(("pattern", "path"), HOSTILE)
+def test_no_pattern_takes_a_time_that_grows_with_its_wildcards(pattern: str, path: str) -> None:
+    """Patterns of many wildcards match what they mean, and end."""
+    patterns = patterns_of(pattern, "f")
+    assert patterns.last_match(path, is_directory=False) is None
+    assert patterns.last_match(f"{path}/b" if "/" in path else f"{path}b", is_directory=False)
 
 
 def test_patterns_are_found_quickly_and_the_last_one_decides() -> None:

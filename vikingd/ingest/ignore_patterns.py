@@ -7,7 +7,10 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-_PATH_GROUP = "(?P<ps_d>/)"  # by which pathspec marks the "/" behind a matched directory
+# Parts of the regular expressions of pathspec.
+_PATH_GROUP = "(?P<ps_d>/)"  # the "/" behind a matched directory
+_LEVELS = "(?:/.+)?"  # "**" between two "/"
+_STAR = "[^/]*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +86,7 @@ def pattern_of(line: str, source: str) -> Pattern | None:
         return None
     if regex is None:
         return None
+    regex = _bounded(regex)
     end = r"\Z" if _PATH_GROUP in regex else ""  # the entry itself, and nothing below it
     return Pattern(
         text=line.rstrip(),
@@ -102,6 +106,25 @@ def patterns_of(text: str, source: str) -> Patterns:
         for number, line in enumerate(lines, start=1)
     )
     return Patterns(one for one in found if one is not None)
+
+
+def _bounded(regex: str) -> str:
+    """Return the same regex in a form that takes time in the length of a path, for all patterns.
+
+    Of several wildcards all but the last take as little as they can, and are not tried again.
+    """
+    chunks = regex.split(_LEVELS)
+    found = [_bounded_stars(chunk) for chunk in chunks]
+    for i in range(1, len(found) - 1):
+        found[i] = f"(?>(?:/.+?)??{found[i]}(?=/))"
+    last = _LEVELS + found.pop() if len(found) > 1 else ""
+    return "".join(found) + last
+
+
+def _bounded_stars(chunk: str) -> str:
+    first, *others = chunk.split(_STAR)
+    middle = "".join(f"(?>{_STAR}?{part})" for part in others[:-1])
+    return first + middle + "".join(_STAR + part for part in others[-1:])
 
 
 def _joined(patterns: Iterable[Pattern]) -> re.Pattern[str] | None:

@@ -26,6 +26,7 @@ HIDDEN, SKIPPED, NOT_INCLUDED, EXCLUDED, TOO_LARGE = (
 )
 """The rules that are in no ignore file."""
 
+_BRACES = re.compile(r"(?<!\\)\{[^{}]*,[^{}]*\}")
 _SIZE = re.compile(r"(?i)\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)(b?)|b|bytes?)?\s*")
 
 
@@ -106,6 +107,10 @@ def _globs(name: str, globs: Iterable[str]) -> Patterns:
     """Return the patterns of an argument, which may also be one text."""
     found = []
     for glob in [globs] if isinstance(globs, str) else globs:
+        if _BRACES.search(glob):
+            raise InvalidField(
+                name, f"is {glob!r}, and gitignore's syntax has no braces: give a glob for each"
+            )
         pattern = pattern_of(unicodedata.normalize("NFC", glob.removeprefix("./")), name)
         if pattern is None:
             raise InvalidField(name, f"is {glob!r}, which is no glob: give one such as '*.md'")
