@@ -22,7 +22,8 @@ from vikingd.ingest.prepare import (
     MAX_ABSTRACT_BYTES,
     MAX_CONTENT_BYTES,
     MAX_OVERVIEW_BYTES,
-    check_time,
+    MAX_TIME,
+    MIN_TIME,
 )
 from vikingd.pb.contexts_pb2 import ContextInput
 
@@ -110,8 +111,9 @@ def _fault(document: Document | Draft | ContextInput) -> str:
         mask = document.update_mask or ()
         for path in [mask] if isinstance(mask, str) else mask:
             check_text(path, MAX_SECTION_BYTES, "update_mask")
-        if isinstance(document, Draft):
-            check_time(document.time, "time")
+        time = document.time if isinstance(document, Draft) else None
+        if time is not None and not MIN_TIME <= time <= MAX_TIME:
+            raise InvalidField("time", "must lie in the years 1 to 9999")
     except InvalidField as error:
         return str(error)
     return ""

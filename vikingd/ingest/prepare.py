@@ -99,14 +99,9 @@ def check(draft: Draft, field: str = "") -> Draft:
                 raise InvalidField(f"{prefix}passages[{i}].memory", f"{uri} holds no memories")
             if passage.continues:
                 raise InvalidField(f"{prefix}passages[{i}].continues", f"{uri} holds no memories")
-    check_time(draft.time, f"{prefix}time")
+    if draft.time is not None and not MIN_TIME <= draft.time <= MAX_TIME:
+        raise InvalidField(f"{prefix}time", "must lie in the years 1 to 9999")
     return draft if uri == draft.uri else replace(draft, uri=uri)
-
-
-def check_time(time: int | None, field: str) -> None:
-    """Raise InvalidField for microseconds since 1970 that no calendar has."""
-    if time is not None and not MIN_TIME <= time <= MAX_TIME:
-        raise InvalidField(field, "must lie in the years 1 to 9999")
 
 
 def _head(draft: Draft, abstract: str) -> Text:
