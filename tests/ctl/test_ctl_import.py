@@ -131,7 +131,7 @@ def test_an_import_of_which_nothing_can_be_read_fails(ctl: Ctl, docs: Path) -> N
 def test_a_file_with_odd_front_matter_is_imported_and_told(
     ctl: Ctl, client: MessageClient, docs: Path, value: str
 ) -> None:
-    """A file with front matter that can't be stored is imported as text and reported."""
+    """A file with a value of front matter that can't be stored is imported and reported."""
     top = "viking://resources/docs"
     content = f'---\n"\\e[31mweight": {value}\n---\n# Odd\n\nBut there.\n'
     (docs / "odd.md").write_text(content)
@@ -141,7 +141,7 @@ def test_a_file_with_odd_front_matter_is_imported_and_told(
         assert [item["uri"] for item in summary["as_text"]] == [f"{top}/odd.md"]
     assert client.get(f"{top}/odd.md").context.content == content
     _, _, err = ctl("import", str(docs), top)
-    assert f"front matter as text: 1\n  {top}/odd.md: metadata. [31mweight: " in err
+    assert f"front matter not as written: 1\n  {top}/odd.md: [31mweight: is taken as " in err
 
 
 def test_delete_removes_what_is_gone_and_keeps_what_could_not_be_read(

@@ -28,7 +28,7 @@ from vikingd.domain.store_changes import Linked
 from vikingd.domain.text import without_layout
 from vikingd.ingest.file_tree import Renamed, uri_of_a_context
 from vikingd.ingest.files import Assumed, Remark, Unreadable, find_files, read_files
-from vikingd.ingest.frontmatter import fault
+from vikingd.ingest.frontmatter import faults
 from vikingd.ingest.jsonl import count_lines, is_jsonl, read_jsonl
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.masks import ALL
@@ -54,7 +54,8 @@ class ImportSummary:
         planned: (change, URI) of each planned change of a dry run.
         unreadable: the files, lines and parts of files that were not imported.
         failed: the contexts that the daemon refused.
-        as_text: the imported files with invalid front matter, which became text.
+        as_text: the values of front matter that became text or were left out, and the files whose
+            whole front matter became text.
         left_out: the files and directories that a rule leaves out; of such a directory nothing is
             read.
         kept: the outermost URIs that the store still has of what is left out. `delete` does not
@@ -213,8 +214,8 @@ class Importer:
     def _compared(self, draft: Draft) -> ContextInput | None:
         """Return the message of a draft that the store lacks; None if there is nothing to send."""
         summary = self.summary
-        if not draft.metadata and (reason := _fault(draft)):
-            summary.as_text.append(Failure(draft.uri, reason))
+        if kind_of(uris.name(draft.uri)) is Kind.MARKDOWN:
+            summary.as_text += (Failure(draft.uri, why) for why in faults(draft.content))
         if not uris.is_within(draft.uri, self._top):
             summary.failed.append(Failure(draft.uri, f"is not below {self._top}"))
             return None
@@ -386,11 +387,6 @@ def _read_lines(path: Path, top: str) -> Iterator[Item]:
     for item in read_jsonl(path):
         lost = isinstance(item, Unreadable) and not item.uri
         yield replace(item, uri=top) if lost else item
-
-
-def _fault(draft: Draft) -> str:
-    """Return the reason why front matter of a Markdown file became text; "" if it did not."""
-    return fault(draft.content) if kind_of(uris.name(draft.uri)) is Kind.MARKDOWN else ""
 
 
 def _more(given: Entry, known: Entry) -> Entry:

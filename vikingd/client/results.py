@@ -21,6 +21,7 @@ from vikingd.domain.find_query import FindTrace, RerankStatus, ScoreParts
 from vikingd.domain.prompt import DropReason
 from vikingd.domain.retrieve_query import ItemTrace, Outcome
 from vikingd.domain.search_query import QueryPlan, TypedQuery
+from vikingd.domain.text import join_lines
 
 if TYPE_CHECKING:
     import pandas
@@ -120,7 +121,7 @@ def _plain(value: Any) -> Any:
 
 def _line(hit: Any) -> str:
     """Return a hit as a line: score, URI and the beginning of its text."""
-    text = " ".join((getattr(hit, "text", "") or getattr(hit, "content", "")).split())
+    text = join_lines((getattr(hit, "text", "") or getattr(hit, "content", "")).splitlines())
     shown = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
     return f"  {hit.score:.3f}  {hit.uri}" + (f"  {shown}" if shown else "")
 

@@ -83,7 +83,12 @@ def report_batch(session: Session, place: str, summary: ImportSummary) -> None:
 def _list_faults(session: Session, place: str, summary: ImportSummary) -> None:
     _list(session, "not imported", [(u.path, u.reason) for u in summary.unreadable], "yellow")
     _list(session, "refused", [(f.uri, f.reason) for f in summary.failed], "red")
-    _list(session, "front matter as text", [(f.uri, f.reason) for f in summary.as_text], "yellow")
+    _list(
+        session,
+        "front matter not as written",
+        [(f.uri, f.reason) for f in summary.as_text],
+        "yellow",
+    )
     read_as: dict[str, list[str]] = defaultdict(list)
     for one in summary.encodings:
         read_as[f"{one.encoding} ({one.how})"].append(one.path)

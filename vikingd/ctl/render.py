@@ -17,19 +17,20 @@ from rich.tree import Tree
 
 from vikingd.ctl.progress import time_left
 from vikingd.domain import uri as uris
+from vikingd.domain.text import join_lines
 from vikingd.pb import retrieval_pb2
 from vikingd.pb.admin_pb2 import StatsResponse, VerifyResponse
 from vikingd.pb.contexts_pb2 import Context, ContextType
 
 _SNIPPET = 160
-_BLANK = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_HIDDEN = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f]+")
 
 TYPE_STYLES = {"memory": "magenta", "resource": "cyan", "skill": "green"}
 
 
 def snippet(text: str, length: int = _SNIPPET) -> str:
     """Return the beginning of a text on one line, without control characters."""
-    line = _BLANK.sub(" ", text[: 4 * length]).strip()
+    line = join_lines(_HIDDEN.sub(" ", text[: 4 * length]).splitlines())
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
 

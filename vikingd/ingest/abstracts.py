@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 
 from vikingd.domain.sentences import sentence_ends
-from vikingd.domain.text import approximate_tokens, one_line
+from vikingd.domain.text import approximate_tokens, join_lines, one_line
 from vikingd.ingest import markdown
 from vikingd.ingest.frontmatter import front_matter, stated
 from vikingd.ingest.kinds import Kind, comment_mark, kind_of
@@ -37,8 +37,8 @@ def derive_title(content: str, name: str) -> str:
     """Return the title of a Markdown file: that of its front matter, else the first H1, or ""."""
     if kind_of(name) is not Kind.MARKDOWN:
         return ""
-    values, start = front_matter(content)
-    title = stated(values, "title")
+    start = front_matter(content)[1]
+    title = stated(content, "title")
     with suppress(markdown.TooCostly):
         title = title or markdown.title(content[start : start + _BEGINNING])
     return title.encode()[:MAX_TITLE_BYTES].decode(errors="ignore")
@@ -52,7 +52,7 @@ def stated_abstract(content: str, name: str) -> str:
 
 
 def _stated(content: str) -> str:
-    return stated(front_matter(content)[0], "description", "abstract", "summary")
+    return stated(content, "description", "abstract", "summary")
 
 
 def derive_abstract(content: str, name: str) -> str:
@@ -115,7 +115,7 @@ def shorten(text: str, limit: int = MAX_ABSTRACT) -> str:
 def _paragraphs(text: str) -> Iterator[str]:
     """Yield each paragraph in one line, without lines of signs alone."""
     for part in _BLANK_LINE.split(_RULE.sub("\n", "\n" + text.replace("\r\n", "\n"))):
-        if line := one_line(part):
+        if line := one_line(join_lines(part.splitlines())):
             yield line
 
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Context, ContextType, Draft
@@ -33,12 +32,12 @@ from vikingd.ingest.file_tree import (
 from vikingd.ingest.formats.document import Document, Failed
 from vikingd.ingest.formats.document_reader import Documents, Limits
 from vikingd.ingest.formats.encodings import Decoded, decode
-from vikingd.ingest.frontmatter import front_matter, with_front_matter
+from vikingd.ingest.frontmatter import canonical, front_matter, with_front_matter
 from vikingd.ingest.kinds import Kind, document_format, kind_of
-from vikingd.ingest.limits import as_sent
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
 from vikingd.ingest.selected_files import LeftOut, Selection
+from vikingd.ingest.stated_dates import time_of
 from vikingd.ingest.written import as_put
 from vikingd.system.regular_files import open_regular, read_regular
 
@@ -182,12 +181,12 @@ def file_text(context: Context) -> str:
         values["description"] = given.abstract
     # The time of a memory file is that of its first memory, which is of little use in the file.
     is_memory = uris.context_type(context.uri) is ContextType.MEMORY
-    if given.time is not None and given.time != _time(stated) and not is_memory:
+    if given.time is not None and given.time != time_of(stated.get("date")) and not is_memory:
         values["date"] = iso(given.time)
-    if _canonical(values) == _canonical(stated):
+    if canonical(values) == canonical(stated):
         return content
     text = with_front_matter(content, values)
-    is_readable = _canonical(front_matter(text)[0]) == _canonical(values)
+    is_readable = canonical(front_matter(text)[0]) == canonical(values)
     return text if is_readable else content
 
 
@@ -314,7 +313,7 @@ def read_file(
             if decoded.wrong:
                 lost = [f"{decoded.wrong:,} places are not {decoded.encoding}, and became U+FFFD"]
             metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}
-            title, time = derive_title(content, path.name), _time(metadata)
+            title, time = derive_title(content, path.name), time_of(metadata.get("date"))
     except (OSError, Failed) as error:
         reason = getattr(error, "strerror", "") or str(error)
         yield Unreadable(printable(path), reason, uri_of_a_context(uri))
@@ -371,18 +370,6 @@ def decoded_file(path: Path, encoding: str = "") -> Decoded:
     if "\0" in decoded.text:
         raise OSError("is binary")
     return decoded
-
-
-def _time(metadata: Mapping[str, Any]) -> int | None:
-    """Return the `date` of front matter; None without one, or if it is in words."""
-    try:
-        return microseconds(str(metadata.get("date", "")))
-    except ValueError:
-        return None
-
-
-def _canonical(values: Mapping[str, Any]) -> str:
-    return json.dumps(as_sent(values))  # Unlike dicts, JSON tells True from 1.
 
 
 def _checked(draft: Draft, path: Path) -> Draft | Unreadable:

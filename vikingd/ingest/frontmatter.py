@@ -1,106 +1,185 @@
-"""YAML front matter: the block between two `---` lines at the beginning of a file."""
+"""Front matter: a block of YAML, TOML or JSON at the beginning of a file.
+
+YAML stands between two lines of `---`, TOML between two of `+++`. A JSON object stands alone.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Callable, Mapping
-from datetime import date, time
-from functools import cache, lru_cache, partial
-from typing import Any
+from collections.abc import Mapping
+from functools import cache, lru_cache
+from typing import Any, NamedTuple
 
-from vikingd.domain.text import one_line
-from vikingd.ingest.limits import check_metadata
+from vikingd.domain.text import join_lines
+from vikingd.ingest import stated_dates, yaml_values
+from vikingd.ingest.json_values import NO_VALUES, FrontValues, Notes, number_or_text, storable
+from vikingd.ingest.limits import as_sent
+from vikingd.ingest.toml_values import read_toml
 
 _MAX_CHARS = 16_384  # of a block; a longer block is content
-_MAX_REASON = 200  # characters: a reason may quote a number of thousands of digits
 
 _BLOCK = re.compile(
-    r"---[ \t]*(?>\r\n?|\n)(.*?)^(?:---|\.\.\.)[ \t]*(?=[\r\n]|\Z)", re.DOTALL | re.MULTILINE
+    r"(?P<mark>---|\+\+\+)[ \t]*(?>\r\n?|\n)(?P<block>.*?)"
+    r"^(?:(?P=mark)|(?<!\+)\.\.\.)[ \t]*(?=[\r\n]|\Z)",
+    re.DOTALL | re.MULTILINE,
 )
+_JSON = re.compile(r'\{\s*"')
+_BELOW_JSON = re.compile(r"[ \t]*(?>\r\n?|\n)\s*\S")
+# A line of a block that begins an entry: neither white space, a comment, an item nor a bracket.
+_ENTRY = re.compile(r"^(?![\s#\]}]|-[ \t\r\n]|-$).*", re.MULTILINE)
+_TRAILING = re.compile(r"(?:^[ \t]*(?:#.*)?(?:\r\n?|\n|\Z))+\Z", re.MULTILINE)
 
 
-@cache
-def _parser() -> Callable[[str], Any]:
-    """Return a parser that refuses aliases: a few lines of them can expand to gigabytes."""
-    import yaml  # a program that reads no files does not need it
+class _Front(NamedTuple):
+    """Front matter of a content: its values, and the position of the text after it."""
 
-    class Loader(yaml.SafeLoader):
-        def compose_node(self, parent: Any, index: Any) -> Any:
-            if self.check_event(yaml.AliasEvent):
-                raise yaml.YAMLError("aliases are not allowed")
-            return super().compose_node(parent, index)
-
-    return partial(yaml.load, Loader=Loader)
+    found: FrontValues
+    end: int
+    yaml: str  # the block, if it is YAML
 
 
 def load() -> None:
     """Import the package of the parser and make it, so that no thread has to."""
-    _parser()
+    yaml_values.load()
 
 
 def front_matter(content: str) -> tuple[dict[str, Any], int]:
     """Return the front matter as JSON values, and the position of the text after it.
 
-    Dates become ISO 8601. A block that is no YAML mapping, or has a value that cannot be stored, is
+    Dates and times are text as they are written. A value that is no YAML is read as people mean it,
+    else as text; one that cannot be stored is left out, see `faults`. A block that is no mapping is
     part of the text. A byte order mark never is.
     """
-    start, block = _block(content)
-    values = _mapping(block[1])[0] if block else None
-    return (dict(values), block.end()) if block and values is not None else ({}, start)
+    front = _front(content)
+    return dict(front.found.values or {}), front.end
 
 
 def with_front_matter(content: str, values: Mapping[str, Any]) -> str:
-    """Return the content with these values as its front matter, in place of its own."""
-    import yaml
+    """Return the content with these values as its front matter, in place of its own.
 
-    block = yaml.safe_dump(dict(values), allow_unicode=True, sort_keys=False, width=math.inf)
-    rest = content[front_matter(content)[1] :]
-    return f"---\n{block}---{rest}" if rest[:1] in ("\r", "\n") else f"---\n{block}---\n\n{rest}"
+    Lines of values that do not change stay as they are.
+    """
+    front = _front(content)
+    rest = content[front.end :]
+    old = front.found.values
+    eol = _eol(front.yaml)
+    if old and front.yaml:
+        text = f"---{eol}{_edited(front.yaml, old, values)}---{rest}"
+        if canonical(front_matter(text)[0]) == canonical(values):
+            return text
+    block = f"---\n{_dumped(values)}---".replace("\n", eol)
+    return f"{block}{rest}" if rest[:1] in ("\r", "\n") else f"{block}{eol * 2}{rest}"
 
 
-def fault(content: str) -> str:
-    """Return why a block is no front matter; "" if it is, or there is no block."""
-    _, block = _block(content)
-    return _mapping(block[1])[1] if block else ""
+def faults(content: str) -> list[str]:
+    """Return what front matter loses, one reason for each value, or why a block is none."""
+    found = _front(content).found
+    if found.values is None:
+        return [found.reason] if found.reason else []
+    why = stated_dates.fault(found.values.get("date"))
+    return [*found.notes, f"date: {why}"] if why else list(found.notes)
 
 
-def stated(values: Mapping[str, Any], *keys: str) -> str:
-    """Return the first of these values that is a text or a number, in one line; or ""."""
+def stated(content: str, *keys: str) -> str:
+    """Return the first of these values that is a text or a number, as written in one line."""
+    found = _front(content).found
     for key in keys:
-        value = values.get(key)
-        if isinstance(value, str | int | float) and (line := " ".join(str(value).split())):
+        value = found.written.get(key, (found.values or {}).get(key))
+        if isinstance(value, str | int | float) and (line := join_lines(str(value).splitlines())):
             return line
     return ""
 
 
-def _block(content: str) -> tuple[int, re.Match[str] | None]:
+def canonical(values: Mapping[str, Any]) -> str:
+    """Return values as JSON, which unlike dicts tells True from 1."""
+    return json.dumps(as_sent(values))
+
+
+def _front(content: str) -> _Front:
     start = 1 if content.startswith("\ufeff") else 0
-    return start, _BLOCK.match(content, start, start + _MAX_CHARS)
+    block = _BLOCK.match(content, start, start + _MAX_CHARS)
+    if block:
+        is_yaml = block["mark"] == "---"
+        found = _yaml(block["block"]) if is_yaml else _toml(block["block"])
+        end = block.end()
+    elif _JSON.match(content, start, start + _MAX_CHARS):
+        is_yaml = False
+        found, end = _json(content[start : start + _MAX_CHARS])
+        end += start
+    else:
+        return _Front(NO_VALUES, start, "")
+    if found.values is None:
+        return _Front(found, start, "")
+    return _Front(found, end, block["block"] if block and is_yaml else "")
 
 
-@lru_cache(maxsize=8)  # Title, abstract and passages of a file ask for the same block.
-def _mapping(block: str) -> tuple[dict[str, Any] | None, str]:
-    """Return the values of a block, or None and the reason; no reason for prose and lists."""
+# Title, abstract and passages of a file ask for the same block.
+_yaml = lru_cache(maxsize=8)(yaml_values.read_yaml)
+_toml = lru_cache(maxsize=8)(read_toml)
+
+
+def _json(text: str) -> tuple[FrontValues, int]:
+    """Return the values of a JSON object with text below it, and where the object ends."""
+    decoder = json.JSONDecoder(
+        parse_int=number_or_text, parse_float=number_or_text, parse_constant=str
+    )
     try:
-        loaded = _parser()(block)
-        if not (loaded is None or isinstance(loaded, dict)):
-            return None, ""
-        values = _json_value(loaded or {})
-        check_metadata(values, "metadata")
-    except Exception as error:
-        # The block may be no YAML at all. For `!!int ""` or `!!timestamp x` PyYAML raises errors
-        # that are not its own.
-        reason = getattr(error, "problem", None) or error
-        return None, one_line(str(reason))[:_MAX_REASON] or type(error).__name__
-    return values, ""
+        values, end = decoder.raw_decode(text)
+    except (ValueError, RecursionError):
+        return NO_VALUES, 0
+    if not _BELOW_JSON.match(text, end):
+        return NO_VALUES, 0
+    notes = Notes()
+    return FrontValues(storable(values, notes), {}, tuple(notes)), end
 
 
-def _json_value(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _json_value(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set):
-        return [_json_value(item) for item in value]
-    if isinstance(value, date | time):  # a datetime is a date
-        return value.isoformat()
-    return value if value is None or isinstance(value, str | int | float) else str(value)
+@cache
+def _dumper() -> Any:
+    """Return a writer of YAML that readers of 1.1 and 1.2 read alike."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        def ignore_aliases(self, _data: Any) -> bool:
+            return True
+
+    # Numbers of YAML 1.2 alone; texts that look so get quotation marks.
+    number = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+|0o[0-7]+")
+    Dumper.add_implicit_resolver("tag:vikingd,number", number, list("-+.0123456789"))
+    return Dumper
+
+
+def _dumped(values: Mapping[str, Any]) -> str:
+    import yaml
+
+    text: str = yaml.dump(
+        dict(values), Dumper=_dumper(), allow_unicode=True, sort_keys=False, width=math.inf
+    )
+    return text
+
+
+def _eol(block: str) -> str:
+    end = re.search(r"\r\n?|\n", block)
+    return end[0] if end else "\n"
+
+
+def _edited(block: str, old: Mapping[str, Any], values: Mapping[str, Any]) -> str:
+    """Return a block in which only the lines of changed values are new, if it has such lines."""
+    starts = [match.start() for match in _ENTRY.finditer(block)]
+    eol = _eol(block)
+    parts = [block[: starts[0]] if starts else block]
+    left = dict(values)
+    for start, end in zip(starts, [*starts[1:], len(block)], strict=False):
+        entry = block[start:end]
+        key = next(iter(_yaml(entry).values or {}), "")
+        value = left.pop(key, values.get(key))
+        if key not in old or canonical({"": old[key]}) == canonical({"": value}):
+            parts.append(entry)
+        elif key in values:
+            trailing = _TRAILING.search(entry)
+            parts.append(_dumped({key: value}).replace("\n", eol))
+            parts.append(trailing[0] if trailing else "")
+    if left:
+        parts.append(_dumped(left).replace("\n", eol))
+    return "".join(parts)

@@ -8,7 +8,15 @@ from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from vikingd.domain.text import SECTION_SEPARATOR, one_line
+from vikingd.domain.text import SECTION_SEPARATOR, join_lines, one_line
+from vikingd.ingest.directives import (
+    BEGIN_ASIDE,
+    END_ASIDE,
+    MODULE,
+    may_have_directives,
+    without_directives,
+    without_templates,
+)
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -34,13 +42,9 @@ _CONTAINERS = _LISTS | {"list_item_open", "blockquote_open"}
 _MARKER = re.compile(r"[ \t]*(?:[-+*]|\d{1,9}[.)])")
 _LINEWISE = frozenset({"fence", "code_block", "html_block", "table_open"})
 # The match begins at a run of spaces; otherwise each space of a long run would be tried.
-_ATTRIBUTES = re.compile(r"(?<!\s)\s*+\{\s*[#.:][^{}]*\}\s*$")
-# Directives of site generators: admonitions, includes, tables of contents, imports.
-_DIRECTIVE = re.compile(
-    r"""^\s*(?:///|!!!|\?\?\?|:::|\{\*|\{%|\{\{|\[TOC\]|import\s.+\sfrom\s+['"]).*$""",
-    re.MULTILINE,
-)
-_TAG = re.compile(r"<[^<>]*+>")
+_ATTRIBUTES = re.compile(r"(?<!\s)\s*+(?:\{\s*(?:[#.:]|[\w-]+=)[^{}]*\}|\{/\*[^{}]*\*/\})\s*$")
+_CLOSING = re.compile(r"(?<!\s)\s++#+$")  # the signs behind a heading
+_TAG = re.compile(r"<!--.*?-->|<[^<>]*+>", re.DOTALL)
 # Lines that begin with a letter are always paragraphs. For a short text, skipping the parser saves
 # most of the time.
 _PLAIN_LINES = re.compile(r"(?>[^\W\d_][^\n\r\0]*+\n*+)++")
@@ -113,10 +117,15 @@ def load() -> None:
 
 
 def blocks(
-    content: str, start: int, fits: Callable[[int, int], bool], items: bool = False
+    content: str,
+    start: int,
+    fits: Callable[[int, int], bool],
+    items: bool = False,
+    is_page: bool = False,
 ) -> list[Block]:
     """Return the blocks of a Markdown text from `start` on, in order.
 
+    With `is_page` no block begins with a directive of a site generator, nor consists of some.
     Headings are in the sections of their blocks. A heading with nothing below it is a block of the
     section above. With `items` each item of an outermost list is a block, without its marker. A
     list, an item or a quotation that does not fit is returned as its parts.
@@ -124,7 +133,7 @@ def blocks(
     Raises:
         TooCostly: read the text as plain text instead.
     """
-    tokens, lines = _parse(content, start)
+    tokens, lines = _parse(content, start, is_page)
     path: list[tuple[int, str]] = []
     lone: Block | None = None
     found: list[Block] = []
@@ -142,7 +151,7 @@ def blocks(
                 begin, end = at, at + len(heading)
             lone = Block(_section(path), begin, end, linewise=False)
             path.append((level, heading))
-        elif token.map is not None and not _is_hidden(token):
+        elif token.map is not None and not _is_hidden(token, is_first=not found):
             section, lone = _section(path), None
             apart = items and token.type in _LISTS
             for j, end in _children(tokens, i, close) if apart else ((i, close),):
@@ -166,7 +175,7 @@ def outline(content: str, start: int) -> Iterator[Part]:
     The parts of a text that is too costly to parse are its paragraphs.
     """
     try:
-        tokens, lines = _parse(content, start)
+        tokens, lines = _parse(content, start, is_page=False)
     except TooCostly:
         ends = [gap.end() for gap in _GAP.finditer(content, start)]
         for begin, end in pairwise([start, *ends, len(content)]):
@@ -195,55 +204,69 @@ def title(text: str) -> str:
     Raises:
         TooCostly: the text takes too long to parse.
     """
-    for token, inline in pairwise(_tokens(text)):
+    for token, inline in pairwise(_tokens(text, is_page=True)):
         if token.type == "heading_open" and token.tag == "h1" and token.level == 0:
             return _heading(inline.content)
     return ""
 
 
 def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield each paragraph as plain text in one line; True if it is in no list and no quotation.
+    """Yield each paragraph as plain text in one line, and True if it is part of the main text.
+
+    Lists, quotations and admonitions are not.
 
     Raises:
         TooCostly: the text takes too long to parse.
     """
-    if _PLAIN_LINES.fullmatch(text) and text.count("\n") < _MOST_PLAIN_LINES:
+    is_plain = _PLAIN_LINES.fullmatch(text) and not may_have_directives(text)
+    if is_plain and text.count("\n") < _MOST_PLAIN_LINES:
         parts = text.split("\n\n")
         yield from ((plain, True) for part in parts if (plain := _plain(part.strip())))
         return
-    for token, inline in pairwise(_tokens(text)):
+    asides = 0
+    for token, inline in pairwise(_tokens(text, is_page=True)):
         if token.type == "paragraph_open" and (plain := _plain(inline.content)):
-            yield plain, token.level == 0
+            yield plain, token.level == 0 and asides <= 0
+        elif token.type == "html_block":
+            asides += token.content.startswith(BEGIN_ASIDE)
+            asides -= token.content.startswith(END_ASIDE)
 
 
-def _is_hidden(token: Token) -> bool:
-    """Return True for a block of tags and comments alone, which a page does not show."""
-    return token.type == "html_block" and not _TAG.sub("", token.content).strip()
+def _is_hidden(token: Token, is_first: bool) -> bool:
+    """Return True for a block of tags and comments alone, which a page does not show.
+
+    The name of a module is hidden only at the beginning: a page shows the module in its place.
+    """
+    if token.type != "html_block" or _TAG.sub("", token.content).strip():
+        return False
+    return is_first or not token.content.startswith(MODULE)
 
 
 def _section(path: Sequence[tuple[int, str]]) -> str:
     return SECTION_SEPARATOR.join(heading for _, heading in path if heading)
 
 
-def _tokens(text: str) -> list[Token]:
+def _tokens(text: str, is_page: bool) -> list[Token]:
     """Return the tokens of a text; time and memory are linear in its length.
 
-    The title, the abstract and the passages of a short file come from one parse.
+    The tokens of a page have no directives. The title, the abstract and the passages of a short
+    file come from one parse.
     """
-    return _tokens_of_last(text) if len(text) <= _SHORT else _tokens_of(text)
+    return _tokens_of_last(text, is_page) if len(text) <= _SHORT else _tokens_of(text, is_page)
 
 
-def _tokens_of(text: str) -> list[Token]:
+def _tokens_of(text: str, is_page: bool) -> list[Token]:
     parser, _ = _parsers()
+    text = without_directives(text) if is_page else text
     return parser.parse(text, {"steps": min(_FREE_STEPS + len(text) // 2, _MAX_STEPS)})
 
 
 _tokens_of_last = lru_cache(1)(_tokens_of)
 
 
-def _parse(content: str, start: int) -> tuple[list[Token], list[int]]:
+def _parse(content: str, start: int, is_page: bool) -> tuple[list[Token], list[int]]:
     """Return the tokens from `start` on, and the start of each line."""
-    tokens = _tokens(content[start:])
+    tokens = _tokens(content[start:], is_page)
     return tokens, [start, *(eol.end() for eol in _EOL.finditer(content, start)), len(content)]
 
 
@@ -298,16 +321,16 @@ def _children(tokens: Sequence[Token], i: int, close: int) -> Iterator[tuple[int
 
 
 def _heading(source: str) -> str:
-    return _plain(_ATTRIBUTES.sub("", source[:_MAX_INLINE]))[:MAX_HEADING].rstrip()
+    source = _ATTRIBUTES.sub("", source[:_MAX_INLINE])
+    return _plain(_CLOSING.sub("", source))[:MAX_HEADING].rstrip()
 
 
 def _plain(source: str) -> str:
     """Return inline Markdown as plain text in one line, without images, HTML and directives."""
-    source = _DIRECTIVE.sub("", source[:_MAX_INLINE])
-    if source.count("[") + source.count("<") > _MAX_BRACKETS:
-        return one_line(source)
-    if not _INLINE_SIGNS.search(source):
-        return one_line(source)
+    source = without_templates(source[:_MAX_INLINE])
+    is_costly = source.count("[") + source.count("<") > _MAX_BRACKETS
+    if is_costly or not _INLINE_SIGNS.search(source):
+        return _unbroken(source)
     _, parser = _parsers()
     (inline,) = parser.parseInline(source) or (None,)
     if inline is None:
@@ -318,5 +341,10 @@ def _plain(source: str) -> str:
             # CommonMark sees no emphasis beside Chinese punctuation, and leaves its marks.
             parts.append(token.content.replace("**", "") if token.type == "text" else token.content)
         elif token.type in ("softbreak", "hardbreak"):
-            parts.append(" ")
-    return one_line("".join(parts))
+            parts.append("\n")
+    return _unbroken("".join(parts))
+
+
+def _unbroken(text: str) -> str:
+    """Return plain text in one line; a space beside Chinese is often one of its markup."""
+    return one_line(join_lines(text.splitlines()))

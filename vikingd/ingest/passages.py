@@ -146,9 +146,17 @@ def _blocks(content: str, kind: Kind, tokens: TokenCount, entries: bool) -> Iter
     if kind is Kind.MARKDOWN and content.count("\n") + content.count("\r") <= MAX_MARKDOWN_LINES:
         start = front_matter(content)[1]
         with suppress(markdown.TooCostly):
-            return markdown.blocks(
-                content, start, lambda a, b: tokens.count(a, b) <= MAX_TOKENS, items=entries
-            )
+            for is_page in (not entries, False):  # A page of directives alone is its directives.
+                found = markdown.blocks(
+                    content,
+                    start,
+                    lambda a, b: tokens.count(a, b) <= MAX_TOKENS,
+                    items=entries,
+                    is_page=is_page,
+                )
+                if found or entries:
+                    return found
+            return []
     start = 1 if content.startswith("\ufeff") else 0
     whole = Block("", start, len(content), linewise=kind is Kind.CODE)
     if kind is Kind.CODE:

@@ -1,0 +1,325 @@
+"""Directives of site generators, which are no text for a reader.
+
+Known are those of MkDocs and its extensions, MDX and Docusaurus, VitePress, Jekyll, Hexo, Hugo and
+Obsidian, HTML comments and badges. The text within an admonition, a tab or a component is text.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_MAX_TAG = 4096  # characters of a tag or template
+_MAX_STATEMENT = 300  # lines
+_MAX_FAILED = 32  # searches for the end of something that has none, in one text
+_MAX_NESTED = 6
+
+_EOL = r"(?:\r\n?|\n)"
+_LINE = re.compile(rf"[^\r\n]*{_EOL}|[^\r\n]+\Z")
+_LINE_END = re.compile(_EOL)
+
+# Comments that stand for a directive in the result, each in a line of its own.
+BEGIN_ASIDE, END_ASIDE, MODULE = "<!--(-->", "<!--)-->", "<!--:-->"
+
+# The beginnings of lines that may be directives; most texts have none.
+_SIGN = re.compile(
+    r"^[ ]{0,3}(?:/{3}|:{3}|!{3}|\?{3}|={3}[ \t]|\{|<|%%|!\[|\[(?:!\[|\[|toc\])|-{1,2}8<"
+    r"|import\b|export\b)",
+    re.MULTILINE | re.IGNORECASE,
+)
+_FENCE = re.compile(r"[ ]{0,3}(?P<fence>`{3,}|~{3,})")
+
+_IMAGE = r"!\[[^\]\n]*\](?:\([^()\n]*\)|\[[^\]\n]*\])"
+_BADGE = rf"\[{_IMAGE}\](?:\([^()\n]*\)|\[[^\]\n]*\])"
+_SHIELD = r"!\[[^\]\n]*\]\([^()\n]*(?:badge|shields\.io)[^()\n]*\)"
+_HTML_IMAGE = r"</?(?:a|img|br|picture|source)\b[^<>\n]*>"
+
+_ADMONITION = r'(?:!{3}|\?{3}\+?)[ \t]+[\w-]+(?:[ \t]+[\w-]+)*(?:[ \t]+"[^"\n]*")?'
+_TAB = r'={3}[!+]*[ \t]+"[^"\n]*"'
+_ONE_LINE = re.compile(
+    rf"""[ \t]*(?:
+    /{{3,}}(?:[ \t][^\n]*)?
+    |:{{3,}}[^\n]*
+    |\[TOC\]|\[\[_?TOC_?\]\]
+    |\{{:[^{{}}\n]*\}}|\{{[ \t]*[#.][\w-][^{{}}\n]*\}}
+    |\{{\*[^\n]*\*\}}
+    |-{{1,2}}8<-{{1,2}}[ \t]+["'][^\n]*
+    |<<<[ \t]*[@./~][^\n]*
+    |(?:{_BADGE}|{_SHIELD}|{_HTML_IMAGE}|[ \t])+
+    )[ \t]*(?=[\r\n]|\Z)""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_INDENTING = re.compile(rf"[ ]{{0,3}}(?:{_ADMONITION}|{_TAB})[ \t]*{_EOL}")
+_WITH_OPTIONS = re.compile(r"[ ]{0,3}(?::{3,}[ \t]*[\w.:]+|/{3,}[ \t][^\n]*)[ \t]*\r?\n")
+_MODULE = re.compile(r"[ ]{0,3}:{3}[ \t]+\w+(?:[.:]\w+)+[ \t]*(?=[\r\n]|\Z)")
+_ASIDE = re.compile(r"[ ]{0,3}/{3,}(?P<name>[ \t]+[^\s/][^\r\n]*)?[ \t]*(?=[\r\n]|\Z)")
+_ASIDE_END = re.compile(r"^[ ]{0,3}/{3,}[ \t]*(?=[\r\n]|\Z)", re.MULTILINE)
+_OPTIONS = re.compile(rf"(?:(?:[ ]{{4}}|\t)[ \t]*\S[^\r\n]*(?:{_EOL}|\Z))+")
+_SNIPPETS = re.compile(rf"[ ]{{0,3}}(?P<mark>-{{1,2}}8<-{{1,2}})[ \t]*{_EOL}")
+_CONTENTS = re.compile(r"[ ]{0,3}\{:\s*toc\b")
+_CONTENTS_ITEM = re.compile(rf"[ ]{{0,3}}(?:[-*+]|1\.)[ \t][^\r\n]*{_EOL}\Z")
+
+_IMPORT = re.compile(
+    r"import\s+(?:type\s+)?(?:[\w$*{][\w$*{},\s]{0,2000}?(?<![\w$])from\s*)?"
+    r"""(?:'[^'\n]+'|"[^"\n]+")[ \t]*;?[ \t]*(?=[\r\n]|\Z)"""
+)
+_EXPORT = re.compile(
+    r"export\s+(?:default\s+(?:[({\[]|function\b|class\b|async\b|[\w$]+;?[ \t]*(?=[\r\n]|\Z))"
+    r"|(?:async\s+)?function\b|(?:const|let|var|class|type|interface|enum)\s+[\w${\[]"
+    r"|\{|\*\s*(?:as\s|from\s))"
+)
+_TAG = re.compile(r"</?(?:(?P<component>[A-Z][\w.]*)|[a-z][\w-]*)?(?=[\s/>])")
+_IN_TAG = re.compile(r"""[{}>]|'[^']*'|"[^"]*"|`[^`]*`""")
+# Templates whose text is code, or a comment.
+_BLOCK = re.compile(
+    r"\{(?:%-?|\{[<%])\s*(?P<name>highlight|codeblock|code|mermaid|math|katex|comment)\b"
+)
+_CODE_FENCE = "~" * 8
+_PAIRS = (("<!--", "-->"), ("{/*", "*/}"), ("{%", "%}"), ("{{", "}}"), ("{#", "#}"), ("%%", "%%"))
+
+# Templates within a line, and the code spans that keep theirs.
+_INLINE = re.compile(
+    r"(?P<code>(?<!`)(?P<ticks>`+)(?!`)[^\0]{1,1000}?(?<!`)(?P=ticks)(?!`))"
+    r"|\{\{.{0,400}?\}\}|\{%.{0,400}?%\}|\{/\*.{0,400}?\*/\}|\{\*.{0,400}?\*\}",
+    re.DOTALL,
+)
+_REFERRING_BADGE = re.compile(r"\[!\[[^\]\n]*\]\[[^\]\n]*\]\](?:\([^()\n]*\)|\[[^\]\n]*\])")
+_CALLOUT = re.compile(r"\A\[!\w+\][-+]?[ \t]*", re.IGNORECASE)
+
+
+def without_directives(text: str, nested: int = 0) -> str:
+    """Return a Markdown text without directives; the number of its lines stays the same.
+
+    An indented admonition becomes a quotation. BEGIN_ASIDE and END_ASIDE stand for the lines around
+    one between `///`, and MODULE for the name of a module. Code stays as it is.
+    """
+    return _Scan(text, nested).result() if _SIGN.search(text) else text
+
+
+def may_have_directives(text: str) -> bool:
+    """Return False for a text that certainly has no line with a directive."""
+    return _SIGN.search(text) is not None
+
+
+def without_templates(source: str) -> str:
+    """Return inline Markdown without directives, templates and badges by reference."""
+    if "\n" in source or source[:1] in "/:!?={<%[-":
+        source = "".join(
+            "" if line.strip() and _ONE_LINE.fullmatch(line.rstrip("\r\n")) else line
+            for line in _LINE.findall(source)
+        )
+    if "[!" in source:
+        source = _REFERRING_BADGE.sub("", _CALLOUT.sub("", source))
+    if "{" in source:
+        source = _INLINE.sub(lambda found: found["code"] or "", source)
+    return source
+
+
+class _Scan:
+    """One pass over the lines of a text."""
+
+    def __init__(self, text: str, nested: int) -> None:
+        self._text = text
+        self._nested = nested
+        self._parts: list[str] = []
+        self._failed = 0
+        self._asides = 0
+        self._missing: set[str] = set()  # ends that do not stand in the rest of the text
+
+    def result(self) -> str:
+        """Return the text without directives."""
+        text, at = self._text, 0
+        begins_block = True  # behind an empty line, where a statement of MDX may stand
+        while at < len(text):
+            line = _LINE.match(text, at)
+            assert line
+            end = self._directive(at, line.end(), begins_block)
+            if end > at:
+                if mark := self._mark(at, line.end()):
+                    self._parts.append(f"{mark}\n")
+                    at = line.end()
+                self._blank(at, end)
+                at = end
+                begins_block = begins_block or at == line.end()
+                continue
+            begins_block = not line[0].strip()
+            at = self._kept(at, line.end())
+        return "".join(self._parts)
+
+    def _mark(self, at: int, end: int) -> str:
+        """Return the comment that stands for the directive of a line, or ""."""
+        if _MODULE.match(self._text, at):
+            return MODULE
+        aside = _ASIDE.match(self._text, at)
+        if aside and aside["name"] and self._closes_aside(end):
+            self._asides += 1
+            return BEGIN_ASIDE
+        if aside and not aside["name"] and self._asides:
+            self._asides -= 1
+            return END_ASIDE
+        return ""
+
+    def _closes_aside(self, at: int) -> bool:
+        if "///" not in self._missing:
+            if _ASIDE_END.search(self._text, at):
+                return True
+            self._missing.add("///")
+        return False
+
+    def _blank(self, start: int, end: int) -> None:
+        self._parts += ["\n"] * len(_LINE_END.findall(self._text, start, end))
+
+    def _kept(self, at: int, end: int) -> int:
+        """Keep a line with what belongs to it, and return the end."""
+        text = self._text
+        if fence := _FENCE.match(text, at):
+            end = self._fence_end(fence["fence"], end)
+            self._parts.append(text[at:end])
+        elif _INDENTING.match(text, at) and (body := self._indented(end)):
+            self._parts.append("\n")
+            inner = "".join(line[4:] if line[:4] == "    " else line.lstrip(" \t") for line in body)
+            if self._nested < _MAX_NESTED:
+                inner = without_directives(inner, self._nested + 1)
+            # As a quotation it is one block, and no abstract if other prose can be.
+            self._parts += (f"> {line}" for line in _LINE.findall(inner))
+            end += sum(map(len, body))
+        elif block := _BLOCK.match(text, at):
+            return self._code(block, end)
+        else:
+            self._parts.append(text[at:end])
+        return end
+
+    def _directive(self, at: int, end: int, begins_block: bool) -> int:
+        """Return the end of the directive that begins at `at`, or `at`."""
+        text = self._text
+        sign = _SIGN.match(text, at)
+        if sign is None:
+            return at
+        if _CONTENTS.match(text, at) and self._parts and _CONTENTS_ITEM.match(self._parts[-1]):
+            self._parts[-1] = "\n"
+        if _INDENTING.match(text, at):
+            is_empty = not self._indented(end) and text[at:end].rstrip().endswith('"')
+            return end if is_empty else at
+        if _ONE_LINE.match(text, at):
+            if _WITH_OPTIONS.match(text, at) and (options := _OPTIONS.match(text, end)):
+                return options.end()
+            return end
+        if snippets := _SNIPPETS.match(text, at):
+            mark = re.compile(rf"^[ ]{{0,3}}{snippets['mark']}[ \t]*(?:{_EOL}|\Z)", re.M)
+            found = mark.search(text, end)
+            return found.end() if found else end
+        start = at + len(text[at:end]) - len(text[at:end].lstrip(" "))
+        if begins_block and text.startswith(("import", "export"), at):
+            return self._statement(at)
+        if _BLOCK.match(text, start):
+            return at
+        for begin, close in _PAIRS:
+            if text.startswith(begin, start):
+                return self._close(start + len(begin), close, begin) or at
+        if text[start] == "<":
+            return self._tag_end(start) or at
+        return at
+
+    def _close(self, at: int, close: str, begin: str) -> int:
+        """Return the end behind `close` and the blanks behind it; 0 without one."""
+        if close in self._missing:
+            return 0
+        is_template = begin in ("{%", "{{", "{#")
+        stop = at + _MAX_TAG if is_template else len(self._text)
+        found = self._text.find(close, at, stop)
+        if found < 0:
+            if not is_template:
+                self._missing.add(close)
+            return 0
+        return self._behind(found + len(close))
+
+    def _behind(self, end: int) -> int:
+        """Return where the text goes on in the line: behind blanks, or behind the end of a line."""
+        text = self._text
+        while end < len(text) and text[end] in " \t":
+            end += 1
+        eol = _LINE_END.match(text, end)
+        return eol.end() if eol else end
+
+    def _fence_end(self, fence: str, at: int) -> int:
+        close = re.compile(rf"^[ ]{{0,3}}{fence}{fence[0]}*[ \t]*(?:{_EOL}|\Z)", re.MULTILINE)
+        found = close.search(self._text, at)
+        return found.end() if found else len(self._text)
+
+    def _indented(self, at: int) -> list[str]:
+        """Return the indented lines from `at` on, with empty lines between them."""
+        lines: list[str] = []
+        kept = 0
+        for line in self._lines(at):
+            if line.startswith(("    ", "\t")):
+                lines.append(line)
+                kept = len(lines)
+            elif line.strip():
+                break
+            else:
+                lines.append(line)
+        return lines[:kept]
+
+    def _lines(self, at: int) -> Iterable[str]:
+        return (found[0] for found in _LINE.finditer(self._text, at))
+
+    def _statement(self, at: int) -> int:
+        """Return the end of a statement of MDX; `at` if there is none."""
+        if self._failed > _MAX_FAILED:
+            return at
+        if found := _IMPORT.match(self._text, at):
+            return self._behind(found.end())
+        if not _EXPORT.match(self._text, at):
+            self._failed += 1
+            return at
+        first_gap = 0
+        depth = 0
+        stop = at
+        for number, line in enumerate(self._lines(at)):
+            is_empty = not line.strip()
+            if is_empty and not first_gap:
+                first_gap = stop
+            if (is_empty and depth <= 0) or number > _MAX_STATEMENT:
+                break
+            depth += sum(map(line.count, "([{")) - sum(map(line.count, ")]}"))
+            stop += len(line)
+        if depth > 0:
+            self._failed += 1
+            return first_gap or stop
+        return stop
+
+    def _tag_end(self, at: int) -> int:
+        """Return the end of a tag of a component, or of one with a script; 0 for others."""
+        tag = _TAG.match(self._text, at)
+        if tag is None or self._failed > _MAX_FAILED:
+            return 0
+        depth = 0
+        has_script = False
+        for found in _IN_TAG.finditer(self._text, tag.end(), at + _MAX_TAG):
+            if found[0] == "{":
+                depth += 1
+                has_script = True
+            elif found[0] == "}":
+                depth -= 1
+            elif found[0] == ">" and depth <= 0:
+                if not (tag["component"] or has_script or found.end() - at <= 3):
+                    return 0
+                return self._behind(found.end())
+        self._failed += 1
+        return 0
+
+    def _code(self, block: re.Match[str], end: int) -> int:
+        """Keep the text of a template as code, or leave it out if it is a comment."""
+        name = block["name"]
+        close = re.compile(rf"\{{(?:%-?|\{{[<%])\s*(?:end{name}|/\s*{name})\b[^\r\n]*(?:{_EOL}|\Z)")
+        found = close.search(self._text, end) if self._failed <= _MAX_FAILED else None
+        if found is None:
+            self._failed += 1
+            self._parts.append(self._text[block.start() : end])
+            return end
+        if name == "comment":
+            self._blank(block.start(), found.end())
+        else:
+            between = self._text[end : found.start()]
+            self._parts += [f"{_CODE_FENCE}\n", between, f"{_CODE_FENCE}\n"]
+        return found.end()
