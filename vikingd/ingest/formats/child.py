@@ -34,11 +34,11 @@ def main(handle: int, memory: int) -> None:
     """
     link = socket.socket(fileno=handle)
     confine(memory)
-    requests: SimpleQueue[tuple[str, int]] = SimpleQueue()
+    requests: SimpleQueue[tuple[str, str, int]] = SimpleQueue()
     threading.Thread(target=_receive, args=(link, requests), daemon=True).start()
     while True:
-        format_, descriptor = requests.get()
-        reply, is_whole = _answer(format_, descriptor)
+        format_, encoding, descriptor = requests.get()
+        reply, is_whole = _answer(format_, encoding, descriptor)
         data = json.dumps(reply).encode()
         link.sendall(LENGTH.pack(len(data)) + data)
         if not is_whole:
@@ -47,23 +47,24 @@ def main(handle: int, memory: int) -> None:
         gc.collect()
 
 
-def _receive(link: socket.socket, requests: SimpleQueue[tuple[str, int]]) -> None:
+def _receive(link: socket.socket, requests: SimpleQueue[tuple[str, str, int]]) -> None:
     """Queue requests; end this process with its parent, even in the middle of a file."""
     while True:
         with contextlib.suppress(OSError):
             data, descriptors, _, _ = socket.recv_fds(link, MAX_REQUEST, 1)
             if data:
-                requests.put((json.loads(data)["format"], descriptors[0]))
+                request = json.loads(data)
+                requests.put((request["format"], request["encoding"], descriptors[0]))
                 continue
         os._exit(0)
 
 
-def _answer(format_: str, descriptor: int) -> tuple[dict[str, Any], bool]:
+def _answer(format_: str, encoding: str, descriptor: int) -> tuple[dict[str, Any], bool]:
     """Return the reply for a file, and False if the memory was not enough."""
     try:
         with open(descriptor, "rb") as file:
             file.seek(0)
-            document = parser_of(format_)(file)
+            document = parser_of(format_, encoding)(file)
     except Failed as error:
         return {"failed": str(error)}, True
     except MemoryError:
@@ -78,6 +79,8 @@ def _answer(format_: str, descriptor: int) -> tuple[dict[str, Any], bool]:
         "metadata": document.metadata,
         "time": document.time,
         "lost": document.lost,
+        "encoding": document.encoding,
+        "how": document.how,
     }, True
 
 

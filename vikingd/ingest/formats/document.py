@@ -43,6 +43,8 @@ class Document:
         metadata: the format, and the number of pages, slides or sheets.
         time: the last change that the file states, in microseconds since the epoch.
         lost: reasons why parts of the file are not in `text`.
+        encoding: the encoding that its text was read in, "" for formats that have one.
+        how: the evidence for the encoding, see `encodings.How`; "" without an encoding.
     """
 
     text: str
@@ -50,6 +52,8 @@ class Document:
     metadata: dict[str, str | int] = field(default_factory=dict)
     time: int | None = None
     lost: list[str] = field(default_factory=list)
+    encoding: str = ""
+    how: str = ""
 
 
 class Pages:

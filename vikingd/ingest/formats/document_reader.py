@@ -70,19 +70,21 @@ class Documents:
         if link is not None:
             link.close()
 
-    def read(self, file: BinaryIO, format_: str) -> Document:
+    def read(self, file: BinaryIO, format_: str, encoding: str = "") -> Document:
         """Read a file from its beginning.
 
         Args:
             file: an open file.
             format_: one of FORMATS.
+            encoding: the label of the encoding of a page that states none and is no UTF-8.
 
         Raises:
             Failed: the file cannot be read, or exceeds a limit; the message is the reason.
         """
         try:
             link = self._start()
-            socket.send_fds(link, [json.dumps({"format": format_}).encode()], [file.fileno()])
+            request = json.dumps({"format": format_, "encoding": encoding}).encode()
+            socket.send_fds(link, [request], [file.fileno()])
             reply = self._receive(link)
         except TimeoutError:
             self.close()

@@ -9,7 +9,8 @@ from typing import BinaryIO
 import mammoth
 
 from vikingd.ingest.formats.document import Document, Failed, Pages
-from vikingd.ingest.formats.hypertext import markdown, parse
+from vikingd.ingest.formats.docx_revisions import shown
+from vikingd.ingest.formats.hypertext import hidden_parts, markdown, parse
 from vikingd.ingest.formats.zips import BROKEN, checked, stated
 
 _MAIN = "word/document.xml"
@@ -42,15 +43,16 @@ def read(file: BinaryIO) -> Document:
             kinds = name if count == 1 else name.replace(" or", "s or") + "s"
             lost.append(f"{count:,} {kinds} {'is' if count == 1 else 'are'} left out")
     file.seek(0)
-    data = BytesIO(file.read())  # The parser takes no file without a path.
+    data, hidden = shown(file.read())
+    lost += hidden_parts(hidden)
     try:
         html = mammoth.convert_to_html(
-            data, style_map=_STYLES, convert_image=mammoth.images.img_element(lambda _: {})
+            BytesIO(data), style_map=_STYLES, convert_image=mammoth.images.img_element(lambda _: {})
         ).value
     except RecursionError:
         raise Failed("is nested too deeply") from None
     pages = Pages()
-    pages.add(markdown(parse(html)))
+    pages.add(markdown(parse(html)[0]))
     if not (text := pages.text()):
         raise Failed("has no text")
     return Document(text, title, {"format": "docx"}, time, lost)

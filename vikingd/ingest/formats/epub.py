@@ -15,7 +15,7 @@ from vikingd.ingest.formats.document import (
     lost_parts,
     title_of,
 )
-from vikingd.ingest.formats.hypertext import decoded, markdown, parse
+from vikingd.ingest.formats.hypertext import decoded, hidden_parts, markdown, parse
 from vikingd.ingest.formats.zips import BROKEN, checked, joined, moment, xml
 
 _CONTAINER = "META-INF/container.xml"
@@ -42,11 +42,13 @@ def read(file: BinaryIO) -> Document:
         pages = Pages()
         failed = []
         has_text = False
+        hidden_count = 0
         for chapter in chapters:
             try:
                 if chapter in encrypted:
                     raise Failed("is encrypted")
-                soup = parse(decoded(_member(archive, chapter)))
+                soup, hidden = parse(decoded(_member(archive, chapter)).text)
+                hidden_count += hidden
                 if soup.head:
                     soup.head.decompose()
                 text = markdown(soup)
@@ -68,7 +70,7 @@ def read(file: BinaryIO) -> Document:
         title,
         {"format": "epub", "chapters": len(chapters)},
         moment(changed or _first(root, "date") or ""),
-        lost_parts(failed),
+        [*lost_parts(failed), *hidden_parts(hidden_count)],
     )
 
 
@@ -112,7 +114,7 @@ def _names(archive: zipfile.ZipFile, root: Any, package: str) -> dict[str, str]:
         try:
             data = _member(archive, at)
             if is_nav:
-                links = parse(decoded(data)).find_all("a", href=True)
+                links = parse(decoded(data).text)[0].find_all("a", href=True)
                 found = [(str(link["href"]), link.get_text()) for link in links]
             else:
                 points = _all(xml(data), "navPoint")

@@ -7,7 +7,7 @@ from typing import BinaryIO
 from bs4.element import Tag
 
 from vikingd.ingest.formats.document import Document, Failed, Pages, title_of
-from vikingd.ingest.formats.hypertext import decoded, markdown, parse
+from vikingd.ingest.formats.hypertext import decoded, hidden_parts, markdown, parse
 from vikingd.ingest.formats.zips import moment
 
 _AROUND = frozenset({"nav", "dialog", "select", "button"})
@@ -15,13 +15,18 @@ _AROUND_BY_ROLE = frozenset({"navigation", "search", "banner", "contentinfo"})
 _TIMES = ("article:modified_time", "article:published_time", "date", "dcterms.modified")
 
 
-def read(file: BinaryIO) -> Document:
+def read(file: BinaryIO, assumed: str | None = None) -> Document:
     """Read an HTML file: its only `main` element, or else all but navigation and footers.
 
+    Args:
+        file: the page.
+        assumed: the label of the encoding of a page that states none and is no UTF-8.
+
     Raises:
-        Failed: it has no text, or its encoding is unknown.
+        Failed: it has no text, or its encoding is not certain.
     """
-    soup = parse(decoded(file.read()))
+    page = decoded(file.read(), assumed)
+    soup, hidden = parse(page.text)
     title = title_of(soup.title.get_text() if soup.title else "")
     time = _time(soup)
     if soup.head:
@@ -33,8 +38,13 @@ def read(file: BinaryIO) -> Document:
     pages = Pages()
     pages.add(markdown(whole))
     if not (text := pages.text()):
-        raise Failed("has no text")
-    return Document(text, title, {"format": "html"}, time)
+        raise Failed("has no text" + (" beside what it hides" if hidden else ""))
+    lost = hidden_parts(hidden)
+    if page.wrong:
+        lost.append(f"{page.wrong:,} places are not {page.encoding}, and became U+FFFD")
+    document = Document(text, title, {"format": "html"}, time, lost)
+    document.encoding, document.how = page.encoding, page.how
+    return document
 
 
 def _is_around(tag: Tag) -> bool:

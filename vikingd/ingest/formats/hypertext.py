@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 import warnings
 from typing import Any
 
 from bs4 import BeautifulSoup, XMLParsedAsHTMLWarning
-from bs4.dammit import EncodingDetector
 from bs4.element import Comment, Tag
 from markdownify import MarkdownConverter
 
+from vikingd.domain.text import HAN_CHARS, KANA_CHARS, join_lines
 from vikingd.ingest.formats.document import Failed, clean, escaped
+from vikingd.ingest.formats.encodings import Decoded, decode
+from vikingd.ingest.formats.grids import lay_out
+from vikingd.ingest.formats.inline_marks import write_marks
+from vikingd.ingest.formats.stated_labels import stated_label
+from vikingd.ingest.formats.visibility import remove_hidden
 
 _MAX_LINK = 300  # characters of the target of a link that is kept
 _BLANK = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[ \t]+$", re.M)
 _UNSEEN = frozenset({"script", "style", "template", "noscript", "iframe", "object", "svg", "head"})
-_WIDER = {"gb2312": "gb18030", "gbk": "gb18030", "iso-8859-1": "windows-1252"}
+_WIDE = re.compile(f"[{HAN_CHARS}{KANA_CHARS}]")
 
 
 class _Converter(MarkdownConverter):
@@ -37,6 +41,9 @@ class _Converter(MarkdownConverter):
         is_kept = target.startswith(("http://", "https://")) and len(target) <= _MAX_LINK
         return str(super().convert_a(el, text, parent_tags)) if label and is_kept else text  # type: ignore[misc]
 
+    def convert_summary(self, el: Any, text: str, parent_tags: set[str]) -> str:
+        return self.convert_p(el, text, parent_tags)
+
     def convert_td(self, el: Any, text: str, parent_tags: set[str]) -> str:
         return str(super().convert_td(el, text.replace("|", "\\|"), parent_tags))  # type: ignore[misc]
 
@@ -44,30 +51,27 @@ class _Converter(MarkdownConverter):
         return str(super().convert_th(el, text.replace("|", "\\|"), parent_tags))  # type: ignore[misc]
 
 
-def decoded(data: bytes) -> str:
-    """Return the text of HTML: UTF-8, or in the encoding that its beginning declares.
+def decoded(data: bytes, assumed: str | None = None) -> Decoded:
+    """Return the text of HTML, as browsers decode it.
+
+    Args:
+        data: a page.
+        assumed: the label of the encoding of a page that states none and is no UTF-8.
 
     Raises:
-        Failed: the text is in neither.
+        Failed: its encoding is not certain.
     """
-    for mark, name in ((codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16")):
-        if data.startswith(mark):
-            return data.decode(name, errors="replace")
     try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        declared = EncodingDetector.find_declared_encoding(data, is_html=True)
-        if not declared:
-            reason = f"is no UTF-8 at byte {error.start} and declares no encoding"
-            raise Failed(reason) from None
-    try:
-        return data.decode(_WIDER.get(declared.lower(), declared), errors="strict")
-    except (LookupError, UnicodeDecodeError) as error:
-        raise Failed(f"is not in its encoding: {error}") from None
+        return decode(data, label=stated_label(data), assumed=assumed)
+    except ValueError as error:
+        raise Failed(str(error)) from None
 
 
-def parse(html: str) -> BeautifulSoup:
+def parse(html: str) -> tuple[BeautifulSoup, int]:
     """Parse HTML and remove what a page does not show.
+
+    Returns:
+        The page, and the number of parts with text that it hides.
 
     Raises:
         Failed: it is nested too deeply.
@@ -75,22 +79,44 @@ def parse(html: str) -> BeautifulSoup:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)  # chapters of books are XHTML
         soup = BeautifulSoup(html, "lxml")
+    for note in soup.find_all("annotation"):
+        if note.get("encoding") == "application/x-tex":  # beside a copy for the eye
+            whole = note.find_parent(class_="katex") or note.find_parent("math")
+            if isinstance(whole, Tag):
+                whole.replace_with(f"${' '.join(note.get_text().split())}$")
+    hidden = remove_hidden(soup)
     title = soup.title
-    for element in soup.find_all(lambda tag: tag.name in _UNSEEN or tag.has_attr("hidden")):
-        if not _holds(element, title):
-            element.decompose()
-    for image in soup.find_all("img"):
-        image.replace_with(str(image.get("alt") or ""))
-    for comment in soup.find_all(string=lambda found: isinstance(found, Comment)):
-        comment.extract()
-    return soup
+    for element in list(soup.descendants):
+        if isinstance(element, Tag):
+            if element.name == "img" and not element.decomposed:
+                element.replace_with(str(element.get("alt") or ""))
+            elif element.name in _UNSEEN and not element.decomposed and not _holds(element, title):
+                element.decompose()
+        elif isinstance(element, Comment):
+            element.extract()
+        elif "\n" in (text := str(element)) and _WIDE.search(text):
+            if element.find_parent("pre"):
+                continue
+            start = " " if text[0].isspace() else ""
+            end = " " if text[-1].isspace() else ""
+            element.replace_with(f"{start}{join_lines(text.splitlines())}{end}")
+    return soup, hidden
+
+
+def hidden_parts(count: int) -> list[str]:
+    """Return the reason for a report on parts that a page hides."""
+    if not count:
+        return []
+    return [
+        f"{count:,} {'part' if count == 1 else 'parts'} that it hides from its readers left out"
+    ]
 
 
 def markdown(element: Tag) -> str:
     """Return an element as Markdown.
 
     Raises:
-        Failed: it is nested too deeply.
+        Failed: it is nested too deeply, or cells of its tables span too much.
     """
     converter = _Converter(
         heading_style="ATX",
@@ -100,6 +126,8 @@ def markdown(element: Tag) -> str:
         table_infer_header=True,
     )
     try:
+        write_marks(element)
+        lay_out(element)
         text = converter.convert_soup(element)
     except RecursionError:
         raise Failed("is nested too deeply") from None

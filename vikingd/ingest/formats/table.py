@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import BinaryIO, TypeAlias
 
@@ -23,8 +24,12 @@ FORMATS = frozenset(_PACKAGES)
 """The formats; each has a module of its name with a function `read`."""
 
 
-def parser_of(format_: str) -> Parser:
+def parser_of(format_: str, encoding: str = "") -> Parser:
     """Import the parser of a format.
+
+    Args:
+        format_: one of FORMATS.
+        encoding: the label of the encoding of HTML that states none and is no UTF-8.
 
     Raises:
         Failed: a package of the extra `files` is missing.
@@ -32,7 +37,7 @@ def parser_of(format_: str) -> Parser:
     try:
         import_module(_PACKAGES[format_])
         import_module("lxml.etree")
-        read: Parser = import_module(f"vikingd.ingest.formats.{format_}").read
+        read = import_module(f"vikingd.ingest.formats.{format_}").read
     except ImportError as error:
         raise Failed(f"needs `pip install 'vikingd[{EXTRA}]'` ({error})") from None
-    return read
+    return partial(read, assumed=encoding or None) if format_ == "html" else read

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from typing import Any, BinaryIO
 
@@ -12,9 +13,17 @@ import openpyxl
 from openpyxl.chartsheet import Chartsheet
 
 from vikingd.ingest.formats.document import Document, Failed, Pages, heading, lost_parts, table
+from vikingd.ingest.formats.number_formats import (
+    is_shown_with_time,
+    shown_duration,
+    shown_number,
+    shown_text,
+)
+from vikingd.ingest.formats.sheet_layout import Layout, sheet_layout
 from vikingd.ingest.formats.zips import BROKEN, checked, stated
 
 _MAX_COLUMNS = 1000
+_REPEATED = 100  # characters of a merged cell that is written again in each row that it spans
 _SHEET = re.compile(r"xl/worksheets/[^/]+\.xml")
 # A cell with a formula whose value no program has computed yet.
 _NOT_COMPUTED = re.compile(rb"</f>\s*(?:<v\s*/>|<v>\s*</v>)?\s*</c>")
@@ -30,7 +39,7 @@ def read(file: BinaryIO) -> Document:
     """
     with checked(file) as archive:
         title, changed = stated(archive)
-        formulas = _not_computed(archive)
+        formulas, layouts = _examined(archive)
     file.seek(0)
     try:
         book = openpyxl.load_workbook(file, read_only=True, data_only=True)
@@ -43,43 +52,79 @@ def read(file: BinaryIO) -> Document:
     failed: list[tuple[str, str]] = []
     pages = Pages()
     has_text = False
+    left_out: dict[str, int] = {"row": 0, "column": 0}
     for name in book.sheetnames:
         sheet = book[name]
+        if sheet.sheet_state != "visible":
+            lost.append(f"sheet {name!r} is hidden and left out")
+            continue
         pages.add(heading(2, name))
         if isinstance(sheet, Chartsheet):
             failed.append((f"sheet {name!r}", "it is a chart"))
             continue
         try:
             sheet.reset_dimensions()
-            for rows in _tables(sheet):
+            layout = layouts.get(getattr(sheet, "_worksheet_path", ""), Layout())
+            for rows in _tables(sheet, layout, left_out):
                 has_text = True
                 pages.add(table(rows))
         except Failed:
             raise
         except Exception as error:  # The parser has no class for the errors of a damaged sheet.
             failed.append((f"sheet {name!r}", f"{type(error).__name__}: {error}"))
+    for kind, count in left_out.items():
+        if count:
+            lost.append(f"{count:,} hidden {kind}{' is' if count == 1 else 's are'} left out")
     if not has_text:
         raise Failed("has no text" if not failed else f"is damaged: {failed[0][1]}")
     metadata: dict[str, str | int] = {"format": "xlsx", "sheets": len(book.sheetnames)}
     return Document(pages.text(), title, metadata, changed, [*lost, *lost_parts(failed)])
 
 
-def _tables(sheet: Any) -> Iterator[list[list[str]]]:
-    """Yield the rows of each table without empty columns at its sides."""
+def _tables(sheet: Any, layout: Layout, left_out: dict[str, int]) -> Iterator[list[list[str]]]:
+    """Yield the rows of each table without empty columns at its sides.
+
+    The numbers of hidden rows and columns with text are added to `left_out`.
+    """
     rows: list[list[str]] = []
     budget = Pages()
-    for row in sheet.iter_rows():
+    merged: dict[int, tuple[int, str]] = {}  # columns of merged cells: their last row, their text
+    unseen: set[int] = set()
+    for number, row in enumerate(sheet.iter_rows(), start=1):
         cells = [_shown(cell) for cell in row[:_MAX_COLUMNS]]
         if any(_shown(cell) for cell in row[_MAX_COLUMNS:]):
             raise Failed(f"has a sheet with more than {_MAX_COLUMNS:,} columns")
+        if number in layout.hidden_rows:
+            left_out["row"] += any(cells)
+            continue
+        if any(cells):
+            _fill(cells, number, layout, merged)
+        if layout.hidden_columns:
+            unseen.update(i for i, cell in enumerate(cells) if cell and i in layout.hidden_columns)
+            cells = [cell for i, cell in enumerate(cells) if i not in layout.hidden_columns]
         if any(cells):
             rows.append(cells)
             budget.add(" ".join(cells))
         elif rows:
             yield _trimmed(rows)
             rows = []
+    left_out["column"] += len(unseen)
     if rows:
         yield _trimmed(rows)
+
+
+def _fill(
+    cells: list[str], number: int, layout: Layout, merged: dict[int, tuple[int, str]]
+) -> None:
+    """Write the text of merged cells again in the rows below their first one."""
+    for column, (end, text) in list(merged.items()):
+        if end < number:
+            del merged[column]
+        elif column < len(cells) and not cells[column]:
+            cells[column] = text
+    for column, end in layout.merged.get(number, ()):
+        if column < len(cells) and len(cells[column]) <= _REPEATED:
+            merged[column] = end, cells[column]
 
 
 def _trimmed(rows: Sequence[list[str]]) -> list[list[str]]:
@@ -89,33 +134,47 @@ def _trimmed(rows: Sequence[list[str]]) -> list[list[str]]:
 
 
 def _shown(cell: Any) -> str:
-    """Return the value of a cell as text."""
+    """Return the value of a cell as its program shows it; days are in ISO 8601."""
     value = cell.value
     if value is None:
         return ""
+    code = cell.number_format or "General"
     if isinstance(value, bool):
         return "TRUE" if value else "FALSE"
     if isinstance(value, datetime):
-        is_day = value.time() == time()
+        has_day, has_time = is_shown_with_time(code)
+        if has_time and not has_day:
+            return shown_duration((value - _midnight(value)).total_seconds(), code)
+        is_day = not has_time or value.time() == time()
         return value.date().isoformat() if is_day else value.isoformat(" ", "seconds")
-    if isinstance(value, date | time):
+    if isinstance(value, date):
         return value.isoformat()
+    if isinstance(value, time):
+        since = timedelta(
+            hours=value.hour,
+            minutes=value.minute,
+            seconds=value.second,
+            microseconds=value.microsecond,
+        )
+        return shown_duration(since.total_seconds(), code)
     if isinstance(value, timedelta):
-        return str(value)
+        return shown_duration(value.total_seconds(), code)
     if isinstance(value, int | float):
-        if "%" in (cell.number_format or ""):
-            return f"{value * 100:.10g}%"
-        return f"{value:.15g}" if isinstance(value, float) else str(value)
-    return str(value)
+        return shown_number(value, code)
+    return shown_text(str(value), code)
 
 
-def _not_computed(archive: zipfile.ZipFile) -> int:
-    """Return the number of formulas without a value."""
-    count = 0
+def _midnight(moment: datetime) -> datetime:
+    return moment.replace(hour=0, minute=0, second=0, microsecond=0)
+
+
+def _examined(archive: zipfile.ZipFile) -> tuple[int, dict[str, Layout]]:
+    """Return the number of formulas without a value, and the layouts of sheets by their members."""
+    formulas, layouts = 0, {}
     for name in archive.namelist():
         if _SHEET.fullmatch(name):
-            try:
-                count += len(_NOT_COMPUTED.findall(archive.read(name)))
-            except BROKEN:
-                continue  # The sheet is reported when it is read.
-    return count
+            with suppress(*BROKEN):  # The sheet is reported when it is read.
+                data = archive.read(name)
+                formulas += len(_NOT_COMPUTED.findall(data))
+                layouts[name] = sheet_layout(data)
+    return formulas, layouts

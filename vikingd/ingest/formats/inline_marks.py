@@ -1,0 +1,211 @@
+"""Text above, below and beside the line: exponents, indices, footnote marks, ruby and formulas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from bs4.element import NavigableString, Tag
+
+from vikingd.domain.text import HAN_CHARS, KANA_CHARS
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_BLOCKS = _words(
+    "address article aside blockquote body caption center dd details div dl dt fieldset figcaption"
+    " figure footer form h1 h2 h3 h4 h5 h6 header hr legend li main nav ol p pre section summary"
+    " table tbody td tfoot th thead tr ul br"
+)
+# Letters above the line that belong to the word: 1st, 3ème, Mme, McDonald, nº.
+_ENDINGS = _words(
+    "st nd rd th er ère ers re e è ème eme ième d de nde o a os as ª º me mes lle lles gr r s c"
+)
+_SIGNS = {"tm": "™", "sm": "℠", "(r)": "®", "(c)": "©", "(tm)": "™"}
+# Words before an exponent, beside units of one or two letters.
+_UNITS = _words(
+    "mol min sec rad deg bar day hour year mmol kcal sin cos tan cot csc log exp lim det sinh cosh"
+    " tanh arcsin arccos arctan pixel"
+)
+_TOKEN = re.compile(r"[^\W\d_]+$|\d+$|\S$")
+_NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?")
+_CHARGE = re.compile(r"\d*[+-]+|[+-]\d+")
+_MARK = re.compile(r"\[?(?:\d{1,3}|[a-z]|[ivx]{1,4})(?:\s*[,;–-]\s*(?:\d{1,3}|[a-z]))*\]?", re.I)
+_SYMBOLS = re.compile(r"[*†‡§¶#°′″]+")
+_FOOTNOTE = re.compile(r"foot|(?:^|[-_ ])(?:fn|note|cite|ref)", re.I)
+_CHEMICAL = re.compile(r"(?:[A-Z][a-z]?|[)\]}\d])$")
+_SIMPLE = re.compile(r"[+-]?\w+(?:\.\d+)?[+-]?|[*'′]+")
+_HAN_END = re.compile(f"[{HAN_CHARS}{KANA_CHARS}]$")
+_LATIN = re.compile(r"[a-zà-ɏ]", re.I)
+
+
+def write_marks(element: Tag) -> None:
+    """Replace `sup`, `sub`, `ruby` and formulas below an element by text as people type it."""
+    writers: dict[str, Callable[[Tag], str]] = {
+        "sup": _above,
+        "sub": _below,
+        "ruby": _ruby,
+        "math": _formula,
+    }
+    for one in element.find_all(list(writers)):
+        if one.decomposed or one.parent is None:
+            continue
+        if one.name in ("sup", "sub") and one.find(["table", "p", "ul", "ol", "div", "img"]):
+            continue
+        if one.find_parent(["pre"]):
+            text = one.get_text()
+            one.replace_with(text)
+            continue
+        text = writers[one.name](one)
+        if text is not None:
+            one.replace_with(text)
+
+
+def _above(sup: Tag) -> str:
+    """Return the text of a superscript: an exponent, a footnote mark, or the end of a word."""
+    text = " ".join(sup.get_text().split()).replace("\u2212", "-")
+    if not text:
+        return ""
+    before, behind = _text_before(sup), _text_behind(sup)
+    token = found[0] if (found := _TOKEN.search(before)) else ""
+    if not token and behind[:1].isalnum():
+        return text  # the mass of an isotope, or a mark before its note
+    if not token or (_HAN_END.search(token) and token[-1] not in "米里克秒"):
+        return _mark(text, before) if _MARK.fullmatch(text) else text
+    if text.lower() in _SIGNS:
+        return _SIGNS[text.lower()]
+    if _SYMBOLS.fullmatch(text):
+        return text
+    if _is_footnote(sup) or text.startswith("["):
+        return _mark(text, before)
+    is_number = bool(_NUMBER.fullmatch(text) or _CHARGE.fullmatch(text))
+    if text.lower().rstrip(".") in _ENDINGS and (token.isdigit() or token.isalpha()):
+        is_variable = len(token) == 1 and token.islower() and not behind[:1].isalpha()
+        if not (is_variable and len(text) == 1):
+            return (
+                text if token.isdigit() or len(token) < 3 or behind[:1].isalpha() else f" [{text}]"
+            )
+    if (
+        token.isalpha()
+        and len(token) > 2
+        and token.lower() not in _UNITS
+        and "_" not in before[-4:]
+    ):
+        if is_number and text[0] in "+-":
+            return f"^{text}"
+        return _mark(text, before)
+    if not token.isalnum() and token not in ")]}|'′°µΩ" and _MARK.fullmatch(text):
+        return _mark(text, before)
+    return f"^{_grouped(text)}"
+
+
+def _below(sub: Tag) -> str:
+    """Return the text of a subscript: that of a chemical formula, or an index."""
+    text = " ".join(sub.get_text().split()).replace("\u2212", "-")
+    before = _text_before(sub)
+    if not text or not before or before[-1].isspace():
+        return text
+    is_chemical = bool(_CHEMICAL.search(before)) and not re.search(r"[a-z]{2}$", before)
+    if is_chemical and (text[0].isdigit() or before[-1] in ")]}"):
+        return text
+    if not before[-1].isalnum() and before[-1] not in ")]}|":
+        return text
+    return f"_{_grouped(text)}"
+
+
+def _ruby(ruby: Tag) -> str:
+    """Return the characters and behind them their reading in parentheses.
+
+    Neighbours are one word: their readings stand behind the last one.
+    """
+    words, readings, marks = [], [], []
+    at: Tag | None = ruby
+    while at is not None:
+        readings += [
+            " ".join(part.get_text().split())
+            for part in at.find_all(["rt", "rtc"])
+            if part.find_parent(["rt", "rtc"]) is None
+        ]
+        marks += [part.get_text().strip() for part in at.find_all("rp")]
+        for part in at.find_all(["rt", "rp", "rtc"]):
+            part.decompose()
+        words.append(
+            "".join(at.get_text().split()) if not at.get_text().isascii() else at.get_text()
+        )
+        behind = at.next_sibling
+        if at is not ruby:
+            at.decompose()
+        at = behind if isinstance(behind, Tag) and behind.name == "ruby" else None
+    word = "".join(words)
+    is_latin = any(map(_LATIN.search, readings))
+    reading = (" " if is_latin else "").join(filter(None, readings))
+    if not reading:
+        return word
+    pair = [mark for mark in marks if mark][:2]
+    left, right = pair if len(pair) == 2 else ("（", "）")
+    return f"{word}{left}{reading}{right}"
+
+
+def _formula(math: Tag) -> str:
+    """Return a formula in TeX, if it states it, else in one line."""
+    for note in math.find_all(["annotation", "annotation-xml"]):
+        if note.get("encoding") == "application/x-tex":
+            return f"${' '.join(note.get_text().split())}$"
+        note.decompose()
+    if tex := str(math.get("alttext") or "").strip():
+        return f"${tex}$"
+    for power in reversed(math.find_all(["msup", "msub", "mfrac", "msqrt"])):
+        parts = [
+            _grouped("".join(part.get_text().split()))
+            for part in power.find_all(True, recursive=False)
+        ]
+        sign = {"msup": "^", "msub": "_", "mfrac": "/"}.get(power.name, "")
+        power.string = f"√{_grouped(''.join(parts))}" if power.name == "msqrt" else sign.join(parts)
+    return "".join(math.get_text().split())
+
+
+def _mark(text: str, before: str) -> str:
+    """Return a footnote mark apart from the word before it."""
+    space = "" if not before or before[-1].isspace() else " "
+    return f"{space}{text}" if text[0] in "[(" else f"{space}[{text}]"
+
+
+def _is_footnote(sup: Tag) -> bool:
+    link = sup.find("a") or (sup.parent if sup.parent and sup.parent.name == "a" else None)
+    if link is not None and str(link.get("href") or "#").startswith("#"):
+        return True
+    named = " ".join(
+        [*(sup.get("class") or ()), str(sup.get("id") or ""), str(sup.get("role") or "")]
+    )
+    return bool(_FOOTNOTE.search(named))
+
+
+def _grouped(text: str) -> str:
+    return text if _SIMPLE.fullmatch(text) or text.startswith("(") else f"({text})"
+
+
+def _text_before(element: Tag) -> str:
+    """Return the text directly before an inline element, in its block."""
+    at: Tag | NavigableString = element
+    found = ""
+    while len(found) < 4:
+        while at.previous_sibling is None:
+            parent = at.parent
+            if parent is None or parent.name in _BLOCKS:
+                return found
+            at = parent
+        at = at.previous_sibling  # type: ignore[assignment]
+        if isinstance(at, Tag):
+            if at.name in _BLOCKS:
+                return found
+            found = at.get_text() + found
+        else:
+            found = str(at) + found
+    return found
+
+
+def _text_behind(element: Tag) -> str:
+    behind = element.next_sibling
+    return behind.get_text() if isinstance(behind, Tag) else str(behind or "")

@@ -1,0 +1,193 @@
+"""The rules of a page's own style sheets, matched by tag, class, id and attribute."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from bs4.element import Tag
+
+_MAX_CSS = 1 << 20  # characters of style sheets that are read
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.S)
+_BRACE = re.compile(r"[{}]")
+_SHOWN_MEDIA = re.compile(r"@(?:media\s+(?:only\s+)?(?:all|screen)|layer\b.*)\s*$", re.I)
+_COMPOUND = re.compile(r"(?P<tag>[a-z][\w-]*|\*)?(?P<rest>(?:[.#][\w-]+|\[[^\]]*\])*)", re.I)
+_PART = re.compile(r"([.#])([\w-]+)|\[\s*([\w-]+)\s*(?:=\s*[\"']?([^\"'\]]*)[\"']?\s*)?\]")
+_COMBINATOR = re.compile(r"\s*>\s*|\s+")
+_IMPORTANT = "!important"
+
+
+def declarations(text: str) -> dict[str, str]:
+    """Return the properties of a `style` attribute or of a rule, in lower case."""
+    found: dict[str, str] = {}
+    for one in text.lower().split(";"):
+        name, colon, value = one.partition(":")
+        name, value = name.strip(), value.strip()
+        if colon and (value.endswith(_IMPORTANT) or not found.get(name, "").endswith(_IMPORTANT)):
+            found[name] = value
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Compound:
+    tag: str
+    needed: tuple[tuple[str, str, str | None], ...]
+
+    def matches(self, element: Tag) -> bool:
+        if self.tag not in ("", "*", element.name):
+            return False
+        for kind, name, value in self.needed:
+            if kind == ".":
+                if name not in (element.get("class") or ()):
+                    return False
+            elif kind == "#":
+                if element.get("id") != name:
+                    return False
+            elif not element.has_attr(name) or value not in (None, element.get(name)):
+                return False
+        return True
+
+    def key(self) -> str:
+        """Return the mark by which elements are looked up: an id, a class or a tag."""
+        for kind in "#.":
+            for one, name, _ in self.needed:
+                if one == kind:
+                    return kind + name
+        return self.tag or "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule for one selector.
+
+    Attributes:
+        compounds: the parts of the selector, the last one first, each with True if its element is
+            the parent of the one before, and not just above it.
+        weight: specificity and place, by which later rules win.
+        style: its declarations.
+    """
+
+    compounds: tuple[tuple[_Compound, bool], ...]
+    weight: tuple[int, int, int, int]
+    style: dict[str, str]
+
+    def matches(self, element: Tag) -> bool:
+        """Return True if the selector matches the element."""
+        (last, _), *above = self.compounds
+        if not last.matches(element):
+            return False
+        at: Tag | None = element
+        for compound, is_parent in above:
+            at = at.parent if at else None
+            while at is not None and not compound.matches(at):
+                at = None if is_parent else at.parent
+            if at is None:
+                return False
+        return True
+
+
+class Rules:
+    """Rules, found by the elements that they may match.
+
+    Args:
+        rules: the rules.
+    """
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self._by_key: dict[str, list[Rule]] = defaultdict(list)
+        for rule in rules:
+            self._by_key[rule.compounds[0][0].key()].append(rule)
+
+    def __bool__(self) -> bool:
+        return bool(self._by_key)
+
+    def of(self, element: Tag) -> Iterator[Rule]:
+        """Yield the rules that match an element."""
+        keys = [element.name, "*", *(f".{name}" for name in element.get("class") or ())]
+        if id_ := element.get("id"):
+            keys.append(f"#{id_}")
+        for key in keys:
+            for rule in self._by_key.get(key, ()):
+                if rule.matches(element):
+                    yield rule
+
+    def style(self, element: Tag) -> dict[str, str]:
+        """Return the declarations that hold for an element, those of its own attribute included."""
+        found: dict[str, str] = {}
+        rules = sorted(self.of(element), key=lambda rule: rule.weight)
+        own = declarations(str(element.get("style") or ""))
+        for style in (*(rule.style for rule in rules), own):
+            for name, value in style.items():
+                if value.endswith(_IMPORTANT) or not found.get(name, "").endswith(_IMPORTANT):
+                    found[name] = value
+        return {name: value.removesuffix(_IMPORTANT).strip() for name, value in found.items()}
+
+
+def rules_of(css: str) -> Iterator[Rule]:
+    """Yield the rules of a style sheet with simple selectors, for screens of any size.
+
+    Selectors with states, such as `:hover`, and with siblings are left out: they do not hold at
+    rest, or need a browser.
+    """
+    css = _COMMENT.sub("", css[:_MAX_CSS])
+    at = count = 0
+    while (start := css.find("{", at)) >= 0:
+        selectors = css[at:start].replace("}", " ").rpartition(";")[2].strip()
+        if selectors.startswith("@"):
+            at = start + 1 if _SHOWN_MEDIA.match(selectors) else _end(css, start)
+            continue
+        end = css.find("}", start)
+        end = len(css) if end < 0 else end
+        body = css[start + 1 : end]
+        if "{" in body:  # nested rules
+            body, end = body.partition("{")[0].rpartition(";")[0], _end(css, start) - 1
+        at = end + 1
+        style = declarations(body)
+        for selector in selectors.split(",") if style else ():
+            if compounds := _compounds(selector.strip()):
+                count += 1
+                yield Rule(compounds, (*_specificity(compounds), count), style)
+
+
+def _end(css: str, start: int) -> int:
+    """Return the place behind the brace that closes the one at `start`."""
+    depth = 0
+    for brace in _BRACE.finditer(css, start):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return brace.end()
+    return len(css)
+
+
+def _compounds(selector: str) -> tuple[tuple[_Compound, bool], ...]:
+    """Return the parts of a selector, the last one first; () for one that is not simple."""
+    found: list[tuple[_Compound, bool]] = []
+    if not selector or len(selector) > 1000:
+        return ()
+    is_parent = False
+    parts = _COMBINATOR.split(selector)
+    between = _COMBINATOR.findall(selector)
+    for part, combinator in zip(reversed(parts), [*reversed(between), ""], strict=True):
+        match = _COMPOUND.fullmatch(part)
+        if not part or not match:
+            return ()
+        needed = []
+        for kind, name, attribute, value in _PART.findall(match["rest"]):
+            has_value = f"[{attribute}" in part and "=" in part
+            needed.append((kind, name or attribute, value if attribute and has_value else None))
+        if match["rest"].count("[") != sum(not kind for kind, *_ in needed):
+            return ()
+        found.append((_Compound((match["tag"] or "").lower(), tuple(needed)), is_parent))
+        is_parent = ">" in combinator
+    return tuple(found)
+
+
+def _specificity(compounds: Iterable[tuple[_Compound, bool]]) -> tuple[int, int, int]:
+    ids = classes = tags = 0
+    for compound, _ in compounds:
+        ids += sum(kind == "#" for kind, *_ in compound.needed)
+        classes += sum(kind != "#" for kind, *_ in compound.needed)
+        tags += compound.tag not in ("", "*")
+    return ids, classes, tags
