@@ -19,6 +19,7 @@ from vikingd.ingest.abstracts import MAX_ABSTRACT
 from vikingd.ingest.files import Unreadable, read_tree
 from vikingd.ingest.jsonl import is_jsonl, read_jsonl
 from vikingd.ingest.prepare import prepare
+from vikingd.ingest.selected_files import LeftOut
 
 
 @pytest.mark.parametrize("uri", ["viking://user/memories/a.md", FILE])
@@ -71,7 +72,7 @@ def make_tree(root: Path) -> None:
 
 def read(path: Path, uri: str) -> tuple[dict[str, Draft], dict[str, str]]:
     """Return drafts by URI, and reasons by the name of the unreadable file."""
-    items = list(read_tree(path, uri))
+    items = [item for item in read_tree(path, uri) if not isinstance(item, LeftOut)]
     drafts = {item.uri: item for item in items if isinstance(item, Draft)}
     faults = {os.path.basename(i.path): i.reason for i in items if isinstance(i, Unreadable)}
     assert len(drafts) + len(faults) == len(items)

@@ -11,14 +11,34 @@ import grpc
 from vikingd.client.client_errors import ClientError, Unsendable, sendable
 from vikingd.client.documents import Document, context_input
 from vikingd.client.steps import Call, Steps
+from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
+from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import PutOutcome
+from vikingd.ingest.abstracts import MAX_TITLE_BYTES
+from vikingd.ingest.limits import check_metadata, check_text
+from vikingd.ingest.passages import MAX_SECTION_BYTES
+from vikingd.ingest.prepare import (
+    MAX_ABSTRACT_BYTES,
+    MAX_CONTENT_BYTES,
+    MAX_OVERVIEW_BYTES,
+    MAX_TIME,
+    MIN_TIME,
+)
 from vikingd.pb.contexts_pb2 import ContextInput
 
 T = TypeVar("T", bound=Document | Draft | ContextInput)
 
 MAX_COUNT = 100  # contexts in a batch; with small batches, reading and writing overlap
 MAX_BYTES = 3 << 20  # below the daemon's limits.max_message_bytes
+
+_LIMITS = {
+    "uri": uris.MAX_BYTES,
+    "title": MAX_TITLE_BYTES,
+    "abstract": MAX_ABSTRACT_BYTES,
+    "overview": MAX_OVERVIEW_BYTES,
+    "content": MAX_CONTENT_BYTES,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +88,40 @@ def encoded(
     try:
         with sendable():
             return context_input(document)
-    except (Unsendable, TypeError, RecursionError) as error:
+    except TypeError as error:  # it names the field
         failed.append(Failure(document.uri, str(error)))
-        return None
+    except (Unsendable, RecursionError) as error:
+        failed.append(Failure(document.uri, _fault(document) or str(error)))
+    return None
+
+
+def _fault(document: Document | Draft | ContextInput) -> str:
+    """Return the field that no message, or no request, can hold, and the reason; "" for none."""
+    try:
+        for name, limit in _LIMITS.items():
+            check_text(getattr(document, name), limit, name)
+        if isinstance(document, ContextInput):
+            return ""
+        check_metadata(document.metadata, "metadata")
+        _check_number(document.expected_revision, "expected_revision", 64)
+        for i, passage in enumerate(document.passages or ()):
+            check_text(passage.section, MAX_SECTION_BYTES, f"passages[{i}].section")
+            _check_number(passage.start, f"passages[{i}].start", 32)
+            _check_number(passage.end, f"passages[{i}].end", 32)
+        mask = document.update_mask or ()
+        for path in [mask] if isinstance(mask, str) else mask:
+            check_text(path, MAX_SECTION_BYTES, "update_mask")
+        time = document.time if isinstance(document, Draft) else None
+        if time is not None and not MIN_TIME <= time <= MAX_TIME:
+            raise InvalidField("time", "must lie in the years 1 to 9999")
+    except InvalidField as error:
+        return str(error)
+    return ""
+
+
+def _check_number(value: int | None, field: str, bits: int) -> None:
+    if value is not None and not 0 <= value < 1 << bits:
+        raise InvalidField(field, f"is {value}; give a number of {bits} bits from 0 on")
 
 
 def put_in_parts(contexts: list[ContextInput]) -> Steps[Sent]:
@@ -92,7 +143,11 @@ def put_in_parts(contexts: list[ContextInput]) -> Steps[Sent]:
                 continue
             # The place in this request tells the caller nothing.
             reason = error.message.removeprefix("contexts[0]").lstrip(".: ")
-            sent.failed += [Failure(context.uri, reason) for context in part]
+            faults = (is_of_contexts and _fault(context) for context in part)
+            sent.failed += [
+                Failure(context.uri, fault or reason)
+                for context, fault in zip(part, faults, strict=True)
+            ]
             if not is_of_contexts:
                 sent.error = sent.error or error
         else:

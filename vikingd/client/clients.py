@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from vikingd.client.rpc_methods import AwaitedMethods, BlockingMethods
 from vikingd.client.steps import arun, run
 from vikingd.client.values import When
 from vikingd.domain import errors
+from vikingd.ingest.selected_files import Selection
 
 
 @with_functions
@@ -133,6 +135,11 @@ class Client(Connection, BlockingMethods):
         *,
         delete: bool = False,
         dry_run: bool = False,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        no_ignore: bool = False,
+        max_file_size: int | str | None = None,
+        encoding: str = "",
         progress: Callable[[int], None] | None = None,
     ) -> ImportSummary:
         """Imports files; unchanged contexts are not written again.
@@ -140,11 +147,21 @@ class Client(Connection, BlockingMethods):
         It returns when all contexts are found by their text; vectors follow. After Ctrl-C the
         imported contexts stay, and the next import continues from there.
 
+        Hidden files are left out, and what `.ignore` files name, and in a git checkout what
+        `.gitignore`, `.git/info/exclude` and git's global excludes file name. The summary lists
+        what is left out, and the rule. What is left out is never deleted.
+
         Args:
             path: a directory of Markdown, text and source code, one such file, or JSON lines.
             uri: the URI of `path` in the tree; JSON lines have URIs of their own.
             delete: remove the contexts below `uri` that are no longer in `path`.
             dry_run: change nothing; the summary lists the planned changes.
+            include: take only files that match one of these globs, in gitignore's syntax, relative
+                to `path`. What a glob names without a wildcard is taken in any case.
+            exclude: leave out files and directories that match one of these globs.
+            no_ignore: read no ignore files.
+            max_file_size: leave out larger files: bytes, or a text such as "10 MB".
+            encoding: of text files without byte order mark that are not UTF-8, such as "gb18030".
             progress: called with the number of contexts that were just finished.
 
         Raises:
@@ -152,7 +169,10 @@ class Client(Connection, BlockingMethods):
             OSError: `path` cannot be read.
             ClientError: the daemon cannot be reached.
         """
-        return _import(self, path, uri, delete=delete, dry_run=dry_run, progress=progress)
+        selection = _selection(include, exclude, no_ignore, max_file_size, encoding)
+        return _import(
+            self, path, uri, selection, delete=delete, dry_run=dry_run, progress=progress
+        )
 
 
 @with_functions
@@ -207,6 +227,11 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
         *,
         delete: bool = False,
         dry_run: bool = False,
+        include: Iterable[str] = (),
+        exclude: Iterable[str] = (),
+        no_ignore: bool = False,
+        max_file_size: int | str | None = None,
+        encoding: str = "",
         progress: Callable[[int], None] | None = None,
     ) -> ImportSummary:
         """Imports files, on a thread; see Client.import_path.
@@ -221,7 +246,10 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
             if progress is not None:
                 loop.call_soon_threadsafe(progress, count)
 
-        work = partial(_import, self, path, uri, delete=delete, dry_run=dry_run, progress=advance)
+        selection = _selection(include, exclude, no_ignore, max_file_size, encoding)
+        work = partial(
+            _import, self, path, uri, selection, delete=delete, dry_run=dry_run, progress=advance
+        )
         running = asyncio.ensure_future(asyncio.to_thread(work, cancelled=cancelled))
         try:
             return await asyncio.shield(running)
@@ -231,10 +259,34 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
             raise
 
 
+def _selection(
+    include: Iterable[str],
+    exclude: Iterable[str],
+    no_ignore: bool,
+    max_file_size: int | str | None,
+    encoding: str,
+) -> Selection:
+    with _argument_errors():
+        return Selection(include, exclude, no_ignore, max_file_size, encoding)
+
+
+@contextmanager
+def _argument_errors() -> Iterator[None]:
+    """Raise the client's InvalidField for an error of an argument."""
+    try:
+        yield
+    except errors.InvalidField as error:
+        violation = FieldViolation(error.field, error.description)
+        raise InvalidField(
+            grpc.StatusCode.INVALID_ARGUMENT, str(error), error.reason, error.metadata, (violation,)
+        ) from None
+
+
 def _import(
     client: Client | AsyncClient,
     path: str | os.PathLike[str],
     uri: str,
+    selection: Selection,
     *,
     delete: bool,
     dry_run: bool,
@@ -243,13 +295,8 @@ def _import(
 ) -> ImportSummary:
     """Import files; `cancelled` ends the import, and Ctrl-C ends it with KeyboardInterrupt."""
     Path(path).stat()  # raises if the path does not exist
-    try:
-        top, items, _ = items_of(Path(path), uri, delete=delete)
-    except errors.InvalidField as error:
-        violation = FieldViolation(error.field, error.description)
-        raise InvalidField(
-            grpc.StatusCode.INVALID_ARGUMENT, str(error), error.reason, error.metadata, (violation,)
-        ) from None
+    with _argument_errors():
+        top, items, _ = items_of(Path(path), uri, selection, delete=delete)
     with MessageClient(
         client.address,
         client.timeout,

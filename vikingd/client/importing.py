@@ -26,19 +26,20 @@ from vikingd.domain.contexts import Draft, Entry
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import Linked
 from vikingd.domain.text import without_layout
-from vikingd.ingest.file_tree import uri_of_a_context
-from vikingd.ingest.files import Unreadable, find_files, read_files
+from vikingd.ingest.file_tree import Renamed, uri_of_a_context
+from vikingd.ingest.files import Assumed, Remark, Unreadable, find_files, read_files
 from vikingd.ingest.frontmatter import faults
 from vikingd.ingest.jsonl import count_lines, is_jsonl, read_jsonl
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.masks import ALL
+from vikingd.ingest.selected_files import LeftOut, Selection
 from vikingd.ingest.written import is_written
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput
 from vikingd.pb.contexts_pb2 import Context as StoredContext
 
 IN_FLIGHT = 3
 
-Item: TypeAlias = Draft | Unreadable | Linked
+Item: TypeAlias = Draft | Unreadable | Linked | Remark
 
 
 @dataclass(slots=True)
@@ -55,6 +56,12 @@ class ImportSummary:
         failed: the contexts that the daemon refused.
         as_text: the values of front matter that became text or were left out, and the files whose
             whole front matter became text.
+        left_out: the files and directories that a rule leaves out; of such a directory nothing is
+            read.
+        kept: the outermost URIs that the store still has of what is left out. `delete` does not
+            remove them.
+        renamed: the files and directories whose URIs have their names in NFC.
+        encodings: the text files whose encoding was assumed or detected.
     """
 
     end: str = "failed"
@@ -71,6 +78,19 @@ class ImportSummary:
     failed: list[Failure] = field(default_factory=list)
     as_text: list[Failure] = field(default_factory=list)
     planned: list[tuple[str, str]] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    kept: list[str] = field(default_factory=list)
+    renamed: list[Renamed] = field(default_factory=list)
+    encodings: list[Assumed] = field(default_factory=list)
+
+    def tell(self, remark: Remark) -> None:
+        """Add a remark."""
+        if isinstance(remark, LeftOut):
+            self.left_out.append(remark)
+        elif isinstance(remark, Renamed):
+            self.renamed.append(remark)
+        else:
+            self.encodings.append(remark)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +164,7 @@ class Importer:
                         self._pending.add(pool.submit(run, self._client, put_in_parts(batch)))
                 self._collect(wait(self._pending).done)
                 self._check_cancelled()
+                self.summary.kept = self._left_behind()
                 if self._delete:
                     self._remove(self._gone())
                 self._link()
@@ -176,6 +197,9 @@ class Importer:
             self._check_cancelled()
             if isinstance(item, Linked):
                 self._links.append(item)
+                continue
+            if isinstance(item, Remark):
+                self.summary.tell(item)
                 continue
             message = None
             if isinstance(item, Draft):
@@ -256,9 +280,11 @@ class Importer:
     def _gone(self) -> list[str]:
         """Return the outermost stored contexts that are not among the items.
 
-        Contexts whose files could not be read are kept, and directories of kept contexts.
+        Contexts whose files could not be read or are left out are kept, and directories of kept
+        contexts.
         """
         unread = {item.uri for item in self.summary.unreadable if item.uri}
+        unread.update(self.summary.kept)
         kept = self._seen | unread | {self._top}
         kept.update(uri for uri in self._present if not self._may_remove(uri))
         kept.update(*map(uris.ancestors, list(kept)))
@@ -266,6 +292,15 @@ class Importer:
             uri
             for uri in self._present
             if uri not in kept and unread.isdisjoint(uris.ancestors(uri))
+        )
+
+    def _left_behind(self) -> list[str]:
+        """Return the outermost stored contexts whose files are there, and left out."""
+        out = {item.uri for item in self.summary.left_out if item.uri} - self._seen
+        return outermost(
+            uri
+            for uri in self._present
+            if uri not in self._seen and not out.isdisjoint((uri, *uris.ancestors(uri)))
         )
 
     def _remove(self, gone: list[str]) -> None:
@@ -323,11 +358,14 @@ class Importer:
                 summary.updated += 1
 
 
-def items_of(path: Path, uri: str, *, delete: bool) -> tuple[str, Iterator[Item], int]:
+def items_of(
+    path: Path, uri: str, selection: Selection, *, delete: bool
+) -> tuple[str, Iterator[Item], int]:
     """Return the top URI and the items of an import from `path` to `uri`, and about their number.
 
     Raises:
-        InvalidField: `uri`, `path` or `delete` is invalid; the error names it.
+        InvalidField: `uri`, `path`, `delete` or a part of `selection` is invalid; the error names
+            it.
     """
     lines = is_jsonl(path)
     if not uri and not lines:
@@ -335,9 +373,10 @@ def items_of(path: Path, uri: str, *, delete: bool) -> tuple[str, Iterator[Item]
     if delete and (not uri or (path.is_file() and not lines)):
         raise InvalidField("delete", "needs a directory or JSON lines, and a URI")
     top = uris.parse(uri or uris.ROOT)
+    selection.check_for(is_directory=not lines and path.is_dir(), is_of_files=not lines)
     if lines:
         return top, _read_lines(path, top), count_lines(path)
-    tree = find_files(path, uri)
+    tree = find_files(path, uri, selection)
     if path.is_file():
         top = uri_of_a_context(tree.uri) or top  # no other context is compared
     return top, read_files(tree), len(tree.stamps)

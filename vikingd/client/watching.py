@@ -26,10 +26,18 @@ from vikingd.domain import errors
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
 from vikingd.ingest.file_tree import Stamp, uri_of_a_context
-from vikingd.ingest.files import Unchanged, Unreadable, former_sidecar, read_directory, read_file
+from vikingd.ingest.files import (
+    Assumed,
+    Unchanged,
+    Unreadable,
+    read_directory,
+    read_file,
+    remarks,
+)
 from vikingd.ingest.folder_changes import Difference, Folder, has_vanished, remembered
 from vikingd.ingest.formats.document_reader import Documents
 from vikingd.ingest.jsonl import is_jsonl
+from vikingd.ingest.selected_files import Selection
 from vikingd.pb.contexts_pb2 import Context
 
 _TICK = 500  # milliseconds between looks at the clock
@@ -60,6 +68,7 @@ class Watched:
         path: a directory.
         uri: the URI of the directory.
         delete: the first import removes the contexts below `uri` without a file.
+        selection: the choice of the files; None: that of a plain import.
         counted: called before the first import with about the number of its contexts.
         advance: called during the first import with the number of contexts just finished.
         waiting: called with the error when the daemon fails, and with None when it works again.
@@ -79,6 +88,7 @@ class Watched:
         uri: str,
         *,
         delete: bool = False,
+        selection: Selection | None = None,
         counted: Callable[[int], None] = lambda _: None,
         advance: Callable[[int], None] = lambda _: None,
         waiting: Callable[[ClientError | None], None] = lambda _: None,
@@ -98,13 +108,14 @@ class Watched:
             )
         self._watch = watchfiles.watch
         self._client = client if client.timeout else client.with_timeout(_DEADLINE)
-        self._folder = Folder(path, uris.parse(uri))
+        self._folder = Folder(path, uris.parse(uri), selection or Selection())
         self._delete = delete
         self._counted = counted
         self._advance = advance
         self._waiting = waiting
         self._cancelled = cancelled or threading.Event()
         self._told: dict[tuple[str, str], Stamp | None] = {}
+        self._remarks: set[Item] = set()
         self._sweep_at = 0.0
 
     def __iter__(self) -> Iterator[ImportSummary]:
@@ -210,9 +221,9 @@ class Watched:
         has_news = any(changes) or summary.unreadable or summary.failed
         return summary if has_news or is_first else None
 
-    def _read(self, documents: Documents, path: str) -> list[Draft | Unreadable]:
-        folder = self._folder
-        return list(read_file(folder.path / path, folder.uri_of(path), documents))
+    def _read(self, documents: Documents, path: str) -> list[Draft | Unreadable | Assumed]:
+        tree, encoding = self._folder.tree, self._folder.selection.encoding
+        return list(read_file(tree.file(path), tree.uri_of(path), documents, encoding))
 
     def _move(self, found: Difference) -> tuple[int, int]:
         """Move what was renamed; return the number of moved contexts, and the revision.
@@ -237,13 +248,13 @@ class Watched:
     def _items(
         self,
         found: Difference,
-        read: Callable[[str], list[Draft | Unreadable]],
+        read: Callable[[str], list[Draft | Unreadable | Assumed]],
         is_first: bool,
     ) -> Iterator[Item]:
         """Yield the drafts of what changed, in the order of a plain import."""
         folder = self._folder
 
-        def file(path: str) -> Iterable[Draft | Unreadable | Unchanged]:
+        def file(path: str) -> Iterable[Draft | Unreadable | Unchanged | Assumed]:
             entry = found.now[path]
             if path not in found.files:
                 return entry.items
@@ -253,8 +264,10 @@ class Watched:
                 folder.stored.add(path)
             return items
 
-        if is_first:
-            yield from former_sidecar(folder.path)
+        for remark in remarks(found.tree):
+            if is_first or remark not in self._remarks:
+                yield remark
+            self._remarks.add(remark)
         for directory in found.directories:
             uri = folder.uri_of(directory)
             for item in read_directory(found.tree, directory, file):

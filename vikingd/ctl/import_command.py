@@ -4,134 +4,123 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import grpc
 import typer
-from rich.text import Text
 
 from vikingd.client.client_errors import ClientError, Unreachable
-from vikingd.client.importing import Importer, ImportSummary, items_of
+from vikingd.client.importing import Importer, items_of
 from vikingd.client.unreached import unreachable
 from vikingd.client.watching import Watched
 from vikingd.ctl.command_session import INTERRUPTED, OTHER, Session
+from vikingd.ctl.import_report import report, report_batch, summary_value
 from vikingd.ctl.migrations.given_vectors import Choice, Vectors
 from vikingd.ctl.migrations.source import Asked, Source
 from vikingd.ctl.migrations.source_choice import Program, columns_of, opened
 from vikingd.ctl.output import Form, escaped_json
 from vikingd.ctl.progress import meter, wait_for_vectors
-from vikingd.ctl.render import snippet
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import clean
 from vikingd.ingest.jsonl import is_jsonl
+from vikingd.ingest.selected_files import HIDDEN, Selection
 
-_ENDS = {"done": "the text is in after", "interrupted": "stopped after", "failed": "failed after"}
 _OPTIONS = {"uri": "URI", "path": "PATH"}  # by field; the others are --FIELD
 _SOURCE_KEY = "VIKINGCTL_SOURCE_KEY"
-_SHOWN = 500  # characters of a name or a reason, which may come from a file
 
 
 def import_(
     session: Session,
     path: Annotated[
         str,
-        typer.Argument(
-            help="A directory of Markdown, text, source code and documents (PDF, HTML, DOCX, PPTX, "
-            "XLSX, EPUB, with the extra `files`), one such file, or JSON lines; with --from also "
-            "the URL of a server.",
-        ),
+        typer.Argument(help="A directory, a file or JSON lines."),
     ],
-    uri: Annotated[
-        str, typer.Argument(help="The URI of PATH; JSON lines have URIs of their own.")
+    uri: Annotated[str, typer.Argument(help="The URI of PATH; JSON lines have their own.")] = "",
+    include: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="Take these files; repeatable."),
+    ] = None,
+    exclude: Annotated[
+        list[str] | None,
+        typer.Option(metavar="GLOB", help="Leave these out; repeatable."),
+    ] = None,
+    no_ignore: Annotated[bool, typer.Option("--no-ignore", help="Read no ignore files.")] = False,
+    max_file_size: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Leave out larger files: 10MB.")
+    ] = None,
+    encoding: Annotated[
+        str, typer.Option(metavar="LABEL", help="Of text that is not UTF-8: big5.")
     ] = "",
-    source: Annotated[
-        Program | None,
-        typer.Option("--from", help="Import the data of another program from PATH."),
-    ] = None,
-    collection: Annotated[
-        list[str] | None,
-        typer.Option(help="Of chroma: import this collection; repeatable. Default: all."),
-    ] = None,
-    columns: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--map", metavar="FIELD=COLUMN", help="Of parquet: the column of a field; repeatable."
-        ),
-    ] = None,
-    vectors: Annotated[
-        Choice,
-        typer.Option(help="Use given vectors: if the source names the daemon's model, or always."),
-    ] = Choice.AUTO,
-    delete: Annotated[
-        bool,
-        typer.Option(
-            "--delete",
-            help="Remove contexts below URI that are no longer in PATH, if all lines can be read.",
-        ),
-    ] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Remove what PATH has no more.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the changes without making them.")
+        bool, typer.Option("--dry-run", help="Show the changes, make none.")
     ] = False,
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Do not wait for the vectors.")
     ] = False,
-    watch: Annotated[
-        bool,
-        typer.Option(
-            "--watch", help="Then follow PATH, a directory, until Ctrl-C (extra `files`)."
-        ),
-    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Then follow PATH until Ctrl-C.")] = False,
+    source: Annotated[
+        Program | None,
+        typer.Option("--from", metavar="PROGRAM", help="Import the data of PROGRAM."),
+    ] = None,
+    collection: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Of chroma: these; repeatable."),
+    ] = None,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="FIELD=COLUMN", help="Of parquet: fields; repeatable."),
+    ] = None,
+    vectors: Annotated[
+        Choice,
+        typer.Option(help="Of --from: use its vectors."),
+    ] = Choice.AUTO,
 ) -> None:
     """Import files; unchanged contexts are not written again.
 
-    PDF, HTML, DOCX, PPTX, XLSX and EPUB files become Markdown with headings for pages, slides or
-    sheets; a part that cannot be read is listed with the reason.
+    Left out, and told: hidden files, what .ignore files name, and in a git
+    checkout what .gitignore names. GLOBs are lines of .gitignore, from PATH.
+    --include takes in any case what it names without a wildcard. --delete
+    keeps what is stored of files that are left out, and names it.
 
-    JSON lines are a .jsonl file, or a directory with documents.jsonl and optionally
-    directories.jsonl. Each line is an object with uri and text, or uri and abstract. A memory with
-    unchanged text keeps its counters and times. After Ctrl-C the same command continues.
+    --from chroma, mem0, openviking, parquet: a directory, file or server, whose
+    key is in VIKINGCTL_SOURCE_KEY.
 
-    With --watch the tree below URI follows the directory until Ctrl-C: changed files are written,
-    removed ones are removed, renamed ones are moved with their memories and links. There is a line
-    for each batch of changes. Contexts that do not come from the directory stay. While the daemon
-    is away, changes wait for it. Ctrl-C ends the command with 130.
+    RPC: viking.retrieval.v1.Contexts/Tree, .../Get, .../Put, .../Delete,
+    .../Link, .../Move; viking.retrieval.v1.Admin/Stats
 
-    --from reads the directory or server of chroma, the export of mem0, the workspace or server of
-    openviking, or parquet. The key of a server is read from VIKINGCTL_SOURCE_KEY.
-
-    RPC: viking.retrieval.v1.Contexts/Tree, .../Get, .../Put, .../Delete, .../Link, .../Move;
-    viking.retrieval.v1.Admin/Stats
-
-    Example: vikingctl import ./docs viking://resources/docs
+    Example: vikingctl import ./docs viking://resources/docs --exclude drafts/
     """
     asked = Asked(path, uri, delete, collection or (), key=os.environ.get(_SOURCE_KEY, ""))
     try:
         asked.columns = columns_of(columns or ())
+        selection = Selection(include or (), exclude or (), no_ignore, max_file_size, encoding)
+        if source is not None and selection != Selection():
+            raise InvalidField("from", "reads no files: --include and the like need a directory")
         if watch:
             _check_watch(session, asked.place, source, dry_run=dry_run)
             _check_options(asked, vectors)
-            _watch(session, asked)
+            _watch(session, asked, selection)
             return
         if source is None:
-            found = _files(asked, vectors)
+            found = _files(asked, selection, vectors)
         else:
             embedder = session.client.stats().embedder
             asked.vectors = Vectors(vectors, embedder.model, embedder.dimension)
             found = opened(source, asked)
     except InvalidField as error:
         raise typer.BadParameter(
-            clean(error.description), param_hint=_OPTIONS.get(error.field, f"--{error.field}")
+            clean(error.description),
+            param_hint=_OPTIONS.get(error.field, f"--{error.field.replace('_', '-')}"),
         ) from None
     importer = Importer(session.client, found.top, delete=delete, dry_run=dry_run)
     try:
         with meter(session, "text", found.count) as shown:
             importer.run(found.items, shown.advance)
     finally:
-        _report(session, importer.summary, asked.notes.lines())
+        report(session, path, importer.summary, asked.notes.lines())
     if importer.summary.end == "interrupted":
         raise typer.Exit(INTERRUPTED)
     if not (dry_run or no_wait):
@@ -141,7 +130,8 @@ def import_(
             session.note("the daemon continues to embed; `vikingctl stats` shows the progress")
     summary = importer.summary
     nothing = not (summary.created or summary.updated or summary.unchanged)
-    if summary.failed or (summary.unreadable and nothing):
+    lost = summary.unreadable or any(one.rule != HIDDEN for one in summary.left_out)
+    if summary.failed or (lost and nothing):
         raise typer.Exit(OTHER)
 
 
@@ -158,10 +148,10 @@ def _check_options(asked: Asked, vectors: Choice) -> None:
         raise InvalidField("path", f"{asked.place} does not exist; a URL needs --from")
 
 
-def _files(asked: Asked, vectors: Choice) -> Source:
+def _files(asked: Asked, selection: Selection, vectors: Choice) -> Source:
     """Open the files at a path."""
     _check_options(asked, vectors)
-    return Source(*items_of(Path(asked.place), asked.uri, delete=asked.delete))
+    return Source(*items_of(Path(asked.place), asked.uri, selection, delete=asked.delete))
 
 
 def _check_watch(session: Session, place: str, source: Program | None, *, dry_run: bool) -> None:
@@ -180,7 +170,7 @@ def _check_watch(session: Session, place: str, source: Program | None, *, dry_ru
         )
 
 
-def _watch(session: Session, asked: Asked) -> None:
+def _watch(session: Session, asked: Asked, selection: Selection) -> None:
     """Import a directory and follow it until Ctrl-C.
 
     Raises:
@@ -193,6 +183,7 @@ def _watch(session: Session, asked: Asked) -> None:
                 Path(asked.place),
                 asked.uri,
                 delete=asked.delete,
+                selection=selection,
                 counted=shown.expect,
                 advance=shown.advance,
                 waiting=partial(_tell_waiting, session),
@@ -202,14 +193,14 @@ def _watch(session: Session, asked: Asked) -> None:
         except (OSError, ModuleNotFoundError) as error:
             raise _not_watched(error) from None
     if session.is_structured:
-        session.show_line(_value(summary))
+        session.show_line(summary_value(summary))
     else:
-        _report(session, summary, ())
+        report(session, asked.place, summary)
     if summary.end == "done":
         session.note(f"following {asked.place}; Ctrl-C ends it")
     try:
         for summary in batches:
-            _report_batch(session, summary)
+            report_batch(session, asked.place, summary)
     except OSError as error:
         raise _not_watched(error) from None
     if summary.end != "done":
@@ -232,65 +223,3 @@ def _tell_waiting(session: Session, error: ClientError | None) -> None:
         if isinstance(error, Unreachable):
             reason, _ = unreachable(error.message, session.client.address)
         session.warn(f"changes wait for the daemon: {reason}")
-
-
-def _report_batch(session: Session, summary: ImportSummary) -> None:
-    if session.is_structured:
-        session.show_line(_value(summary))
-        return
-    counts = ", ".join(
-        f"{count:,} {name}"
-        for count, name in (
-            (summary.created, "created"),
-            (summary.updated, "updated"),
-            (summary.moved, "moved"),
-            (summary.deleted, "deleted"),
-        )
-        if count
-    )
-    if counts and not session.quiet:
-        session.out.print(f"{counts}: revision {summary.revision}")
-    _list_faults(session, summary)
-
-
-def _value(summary: ImportSummary, notes: Sequence[str] = ()) -> dict[str, Any]:
-    return {**asdict(summary), "notes": list(notes)}
-
-
-def _report(session: Session, summary: ImportSummary, notes: Sequence[str]) -> None:
-    if session.is_structured:
-        session.show_value(_value(summary, notes))
-        return
-    for change, uri in summary.planned:
-        session.out.print(Text(f"{change} {uri}", overflow="fold"))
-    would = "would be " if summary.dry_run else ""
-    counts = (
-        f"{summary.created:,} {would}created, {summary.updated:,} {would}updated, "
-        f"{summary.unchanged:,} unchanged, {summary.deleted:,} {would}deleted"
-    ) + (f", {summary.linked:,} links" if summary.linked else "")
-    state = "compared in" if summary.dry_run else _ENDS[summary.end]
-    revision = f", revision {summary.revision}" if summary.revision else ""
-    session.out.print(Text(f"{state} {summary.seconds:.1f} s: {counts}{revision}"))
-    _list_faults(session, summary)
-    for note in notes:
-        session.warn(f"note: {snippet(note, _SHOWN)}")
-    if summary.end != "done":
-        session.note("the imported contexts stay; the same command continues")
-
-
-def _list_faults(session: Session, summary: ImportSummary) -> None:
-    _list(session, "not imported", [(u.path, u.reason) for u in summary.unreadable], "yellow")
-    _list(session, "refused", [(f.uri, f.reason) for f in summary.failed], "red")
-    _list(
-        session,
-        "front matter not as written",
-        [(f.uri, f.reason) for f in summary.as_text],
-        "yellow",
-    )
-
-
-def _list(session: Session, what: str, faults: list[tuple[str, str]], style: str) -> None:
-    if faults:
-        session.warn(f"{what}: {len(faults):,}", style)
-    for name, reason in faults:
-        session.warn(f"  {snippet(name, _SHOWN)}: {snippet(reason, _SHOWN)}", "")

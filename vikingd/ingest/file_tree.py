@@ -5,16 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import unicodedata
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
-
-SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
-"""Directories that are left out, besides hidden ones."""
+from vikingd.ingest.ignore_files import GIT
+from vikingd.ingest.selected_files import HIDDEN, SKIPPED, TOO_LARGE, LeftOut, Rules, Selection
 
 VANISHED = frozenset(os.strerror(code) for code in (errno.ENOENT, errno.ENOTDIR))
 """The messages of OSErrors for an entry that was removed after it was listed."""
@@ -59,46 +60,79 @@ class Stamp(NamedTuple):
         return cls(*place, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
 
+@dataclass(frozen=True, slots=True)
+class Renamed:
+    """A file or directory whose URI has another form of Unicode than its name (NFC)."""
+
+    path: str
+    uri: str
+
+
 @dataclass(slots=True)
 class FileTree:
     """A directory with all below it that an import reads, or one file.
 
-    Hidden entries and SKIPPED_DIRECTORIES are left out. Symbolic links are not followed, nor are
-    directories whose URI no context can have.
+    A selection decides which entries are left out. Without one these are hidden entries and
+    SKIPPED_DIRECTORIES. Symbolic links are not followed, nor are directories whose URI no context
+    can have. A directory of which all is left out is left out too.
+
+    A path of an entry has "/" between names, and is in NFC, as URIs are. `path` itself is TOP.
 
     Attributes:
         path: the directory or the file.
         uri: the URI of `path`.
-        stamps: the stamps of the entries by their paths below `path`, with "/"; `path` itself is
-            TOP. A directory comes before its entries, and these are in the order of their names.
+        stamps: the stamps of the entries by their paths. A directory comes before its entries, and
+            these are in the order of their names.
         faults: the reasons why directories could not be listed, by their paths.
+        left_out: the entries that the selection leaves out, by their paths.
+        renamed: the entries whose names are not in NFC.
+        refused: (file, reason) of entries that cannot have a URI beside another one, and of ignore
+            files that cannot be read.
     """
 
     path: Path
     uri: str
     stamps: dict[str, Stamp]
+    selection: Selection | None = None
     faults: dict[str, str] = field(default_factory=dict)
+    left_out: dict[str, LeftOut] = field(default_factory=dict)
+    renamed: list[Renamed] = field(default_factory=list)
+    refused: list[tuple[Path, str]] = field(default_factory=list)
     _entries: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _named: dict[str, str] = field(default_factory=dict)
 
     @classmethod
-    def of_file(cls, path: Path, uri: str) -> FileTree:
-        """Return the tree of one file. The file is not accessed."""
-        return cls(path, uri, {TOP: Stamp(stat.S_IFREG)})
+    def of_file(cls, path: Path, uri: str, selection: Selection | None = None) -> FileTree:
+        """Return the tree of one file, which only a limit of its size can leave out."""
+        tree = cls(path, uri, {TOP: Stamp(stat.S_IFREG)}, selection)
+        if path.name != normal(path.name):
+            tree.renamed.append(Renamed(printable(path), uri))
+        with suppress(OSError):  # the fault is told when the file is read
+            size = path.stat().st_size
+            if Rules(selection).is_too_large(size):
+                tree.left_out[TOP] = LeftOut(printable(path), TOO_LARGE, "", uri, size)
+        return tree
 
     @classmethod
-    def of_directory(cls, path: Path, uri: str) -> FileTree:
+    def of_directory(cls, path: Path, uri: str, selection: Selection | None = None) -> FileTree:
         """Walk a directory.
 
         Raises:
             OSError: it does not exist.
         """
-        tree = cls(path, uri, {TOP: Stamp.of(path.stat())})
-        tree._walk(TOP)
+        tree = cls(path, uri, {TOP: Stamp.of(path.stat())}, selection)
+        rules = Rules.above(path, selection)
+        tree._walk(TOP, rules)
+        tree.refused += rules.faults
         return tree
 
     def uri_of(self, below: str) -> str:
         """Return the URI of a path."""
         return uris.join(self.uri, below) if below else self.uri
+
+    def file(self, below: str) -> Path:
+        """Return the place of an entry on disk."""
+        return self.path / self._named.get(below, below)
 
     def directories(self) -> list[str]:
         """Return the paths of all directories, each before those below it."""
@@ -108,25 +142,80 @@ class FileTree:
         """Return the paths of the entries of a directory."""
         return self._entries.get(directory, [])
 
-    def _walk(self, directory: str) -> None:
+    def rule_of(self, below: str) -> LeftOut | None:
+        """Return the rule that leaves out a path, or a directory above it."""
+        while below:
+            if found := self.left_out.get(below):
+                return found
+            below = below.rpartition("/")[0]
+        return None
+
+    def _walk(self, directory: str, rules: Rules) -> bool:
+        """Add what is below a directory; return True if something of it is left out."""
         try:
-            with os.scandir(self.path / directory) as entries:
-                wanted = sorted(filter(_is_wanted, entries), key=lambda entry: entry.name)
+            with os.scandir(self.file(directory)) as found:
+                entries = sorted(((normal(one.name), one) for one in found), key=_order)
         except OSError as error:
             self.faults[directory] = error.strerror or str(error)
-            return
-        for entry in wanted:
+            return False
+        rules = rules.at(self.file(directory), directory, {entry.name for _, entry in entries})
+        is_partial = False
+        for name, entry in entries:
+            below = f"{directory}/{name}" if directory else name
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if entry.name == GIT:
+                continue  # nobody misses it
+            if left_out := rules.leave_out(below, name, is_directory=is_directory, at=entry):
+                is_partial = is_partial or left_out[0] not in (HIDDEN, SKIPPED)
+                self._leave_out(below, entry, *left_out)
+                continue
             try:
                 stamp = Stamp.of(entry.stat(follow_symlinks=False))
             except FileNotFoundError:
                 continue  # it was just removed
             except OSError:  # the directory may be listed, and not entered
                 stamp = Stamp(_kind(entry))
-            below = f"{directory}/{entry.name}" if directory else entry.name
+            if rules.is_too_large(stamp.size):
+                is_partial = True
+                self._leave_out(below, entry, TOO_LARGE, "", stamp.size)
+                continue
+            if not self._has_place(below, name, entry):
+                continue
             self.stamps[below] = stamp
             self._entries[directory].append(below)
-            if stamp.is_directory and uri_of_a_context(self.uri_of(below)):
-                self._walk(below)
+            is_entered = stamp.is_directory and uri_of_a_context(self.uri_of(below))
+            if is_entered and self._walk(below, rules.within(below)):
+                is_partial = True
+                if not self.entries(below):
+                    del self.stamps[below]
+                    self._entries[directory].pop()
+        return is_partial
+
+    def _leave_out(
+        self, below: str, entry: os.DirEntry[str], rule: str, pattern: str, size: int = 0
+    ) -> None:
+        shown = printable(Path(entry.path)) + ("/" if entry.is_dir(follow_symlinks=False) else "")
+        uri = uri_of_a_context(self.uri_of(below))
+        self.left_out[below] = LeftOut(shown, rule, pattern, uri, size)
+
+    def _has_place(self, below: str, name: str, entry: os.DirEntry[str]) -> bool:
+        """Return False for an entry whose name in NFC another one has; note any other name."""
+        if below in self.stamps:
+            other = printable(self.file(below))
+            self.refused.append(
+                (
+                    Path(entry.path),
+                    f"has the same name as {other} in NFC, the form of names in URIs: rename one",
+                )
+            )
+            return False
+        directory = self._named.get(below.rpartition("/")[0])
+        if name != entry.name:
+            uri = uri_of_a_context(self.uri_of(below))
+            self.renamed.append(Renamed(printable(Path(entry.path)), uri))
+        if name != entry.name or directory is not None:
+            self._named[below] = os.path.relpath(entry.path, self.path)
+        return True
 
 
 def uri_of_a_context(uri: str) -> str:
@@ -137,9 +226,20 @@ def uri_of_a_context(uri: str) -> str:
         return ""
 
 
-def _is_wanted(entry: os.DirEntry[str]) -> bool:
-    is_skipped = entry.name in SKIPPED_DIRECTORIES and entry.is_dir()
-    return not (entry.name.startswith(".") or is_skipped)
+def normal(name: str) -> str:
+    """Return a name in NFC."""
+    return name if name.isascii() else unicodedata.normalize("NFC", name)
+
+
+def printable(path: Path) -> str:
+    """Return the path with control characters and the like as escapes."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(path))
+
+
+def _order(entry: tuple[str, os.DirEntry[str]]) -> tuple[str, bool]:
+    """Return the key that sorts entries by their names, of equal ones that in NFC first."""
+    name, found = entry
+    return name, name != found.name
 
 
 def _kind(entry: os.DirEntry[str]) -> int:

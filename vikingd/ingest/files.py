@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -22,13 +21,22 @@ from vikingd.ingest.abstracts import (
     shorten,
     stated_abstract,
 )
-from vikingd.ingest.file_tree import TOP, FileTree, uri_of_a_context
+from vikingd.ingest.file_tree import (
+    TOP,
+    FileTree,
+    Renamed,
+    normal,
+    printable,
+    uri_of_a_context,
+)
 from vikingd.ingest.formats.document import Document, Failed
 from vikingd.ingest.formats.document_reader import Documents, Limits
+from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.frontmatter import canonical, front_matter, with_front_matter
 from vikingd.ingest.kinds import Kind, document_format, kind_of
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
+from vikingd.ingest.selected_files import LeftOut, Selection
 from vikingd.ingest.stated_dates import time_of
 from vikingd.ingest.written import as_put
 from vikingd.system.regular_files import open_regular, read_regular
@@ -62,59 +70,96 @@ class Unchanged:
     title: str
 
 
-Read: TypeAlias = Draft | Unreadable | Unchanged
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """A text file whose encoding neither a byte order mark nor UTF-8 proves.
+
+    Attributes:
+        path: a printable path.
+        encoding: the name of the encoding that it was read in.
+        how: "assumed" if the caller named it, else "detected".
+        uri: the URI of the file.
+    """
+
+    path: str
+    encoding: str
+    how: str
+    uri: str = ""
+
+
+Remark: TypeAlias = LeftOut | Renamed | Assumed
+"""What a report tells beside the imported and the unreadable files."""
+
+Read: TypeAlias = Draft | Unreadable | Unchanged | Assumed
 T = TypeVar("T", bound=Read)
 
 
 def read_tree(
-    path: Path, root_uri: str, limits: Limits | None = None
-) -> Iterator[Draft | Unreadable]:
+    path: Path, root_uri: str, limits: Limits | None = None, selection: Selection | None = None
+) -> Iterator[Draft | Unreadable | Remark]:
     """Read a directory with all below it, or one file, as checked drafts; see `read_files`.
 
     Raises:
         InvalidField: `root_uri` is no valid URI.
     """
-    return read_files(find_files(path, root_uri), limits)
+    return read_files(find_files(path, root_uri, selection), limits)
 
 
-def find_files(path: Path, root_uri: str) -> FileTree:
+def find_files(path: Path, root_uri: str, selection: Selection | None = None) -> FileTree:
     """Find the files of an import.
 
-    `root_uri` is the URI of `path`. A single file goes below it if it ends in "/" or can only be a
-    directory.
+    Args:
+        path: a directory or a file.
+        root_uri: the URI of `path`. A single file goes below it if it ends in "/" or can only be a
+            directory.
+        selection: the choice of the files; None: all that are not hidden, without ignore files.
 
     Raises:
         InvalidField: `root_uri` is no valid URI.
     """
     uri = uris.parse(root_uri)
     if path.is_dir():
-        return FileTree.of_directory(path, uri)
+        return FileTree.of_directory(path, uri, selection)
     if root_uri.endswith("/") or is_shared(uri):
-        uri = uris.join(uri, path.name)
-    return FileTree.of_file(path, uri)
+        uri = uris.join(uri, normal(path.name))
+    return FileTree.of_file(path, uri, selection)
 
 
-def read_files(tree: FileTree, limits: Limits | None = None) -> Iterator[Draft | Unreadable]:
+def read_files(
+    tree: FileTree, limits: Limits | None = None
+) -> Iterator[Draft | Unreadable | Remark]:
     """Read the files of a tree as checked drafts.
 
-    Order: a directory, its files by name, then its subdirectories by name. Symbolic links are
-    reported. Directories without readable files are left out. A typed root or a directory above one
-    is a draft only if a README describes it, since many imports share it.
+    Order: what is left out or renamed, then a directory, its files by name, and its subdirectories
+    by name. Symbolic links are reported. Directories without readable files are left out. A typed
+    root or a directory above one is a draft only if a README describes it, since many imports share
+    it.
 
     PDF and the like become Markdown in a child process with `limits`. It ends with the iterator. A
-    draft is followed by an Unreadable for each part of its file that is missing in the text.
+    draft is followed by an Unreadable for each part of its file that is missing in the text, and by
+    an Assumed for an encoding that is not certain.
     """
-    if tree.stamps[TOP].is_directory:
-        yield from former_sidecar(tree.path)
+    yield from remarks(tree)
+    encoding = tree.selection.encoding if tree.selection else ""
     with Documents(limits) as documents:
-        if not tree.stamps[TOP].is_directory:
-            yield from read_file(tree.path, tree.uri, documents)
+        if not tree.stamps[TOP].is_directory and TOP not in tree.left_out:
+            yield from read_file(tree.path, tree.uri, documents, encoding)
         for directory in tree.directories():
             yield from read_directory(
                 tree,
                 directory,
-                lambda below: read_file(tree.path / below, tree.uri_of(below), documents),
+                lambda below: read_file(tree.file(below), tree.uri_of(below), documents, encoding),
             )
+
+
+def remarks(tree: FileTree) -> Iterator[Unreadable | LeftOut | Renamed]:
+    """Yield all that the walk of a tree has to tell."""
+    if tree.stamps[TOP].is_directory:
+        yield from former_sidecar(tree.path)
+    yield from tree.left_out.values()
+    yield from tree.renamed
+    for path, reason in tree.refused:
+        yield Unreadable(printable(path), reason)
 
 
 def file_text(context: Context) -> str:
@@ -164,11 +209,6 @@ def iso(time: int) -> str:
     return (_EPOCH + timedelta(microseconds=time)).isoformat().replace("+00:00", "Z")
 
 
-def printable(path: Path) -> str:
-    """Return the path with control characters and the like as escapes."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in str(path))
-
-
 def former_sidecar(directory: Path) -> Iterator[Unreadable]:
     """Yield an Unreadable for a metadata file (sidecar) that an older vikingd exported."""
     sidecar = directory / _FORMER_SIDECAR
@@ -190,7 +230,7 @@ def read_directory(
         directory: the path of the directory in the tree.
         read: reads a file by its path in the tree.
     """
-    path, uri = tree.path / directory, tree.uri_of(directory)
+    path, uri = tree.file(directory), tree.uri_of(directory)
     try:
         uris.parse(uri)
     except InvalidField as error:
@@ -203,29 +243,32 @@ def read_directory(
     for link in entries:
         if tree.stamps[link].is_link:
             at = uri_of_a_context(tree.uri_of(link))
-            yield Unreadable(printable(tree.path / link), "is a symbolic link", at)
+            yield Unreadable(printable(tree.file(link)), "is a symbolic link", at)
     stamps = [(entry, tree.stamps[entry]) for entry in entries]
     files = (entry for entry, stamp in stamps if not (stamp.is_directory or stamp.is_link))
     drafts = chain.from_iterable(map(read, files))
     first = list(islice(drafts, _LISTED))
-    title, abstract = _description(path)
+    title, abstract = _description(tree, directory)
     if not abstract and not is_shared(uri):
-        below = (entry for entry, stamp in stamps if stamp.is_directory)
-        can_be = (tree.path / entry for entry in below if uri_of_a_context(tree.uri_of(entry)))
-        abstract = _listing(first, can_be)
+        below = [entry for entry, stamp in stamps if stamp.is_directory]
+        can_be = (entry for entry in below if uri_of_a_context(tree.uri_of(entry)))
+        abstract = _listing(first, (_description(tree, one)[0] or _name(one) for one in can_be))
     if abstract:
         yield _checked(Draft(uri, is_directory=True, title=title, abstract=abstract), path)
     yield from first
     yield from drafts
 
 
-def _description(directory: Path) -> tuple[str, str]:
-    """Return title and abstract of the file that describes the directory; "" each without one."""
+def _description(tree: FileTree, directory: str) -> tuple[str, str]:
+    """Return title and abstract of the file that describes a directory; "" each without one."""
+    entries = {_name(entry): entry for entry in tree.entries(directory)}
+    encoding = tree.selection.encoding if tree.selection else ""
     for name in DESCRIBING:
-        if os.path.islink(directory / name):
+        entry = entries.get(name, "")
+        if not entry or tree.stamps[entry].is_link:
             continue
         try:
-            content = text_of_file(directory / name)
+            content = decoded_file(tree.file(entry), encoding).text
         except OSError:
             continue  # The fault is reported when the file itself is read.
         return derive_title(content, name), (
@@ -234,28 +277,41 @@ def _description(directory: Path) -> tuple[str, str]:
     return "", ""
 
 
-def _listing(first: Iterable[Read], subdirectories: Iterable[Path]) -> str:
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _listing(first: Iterable[Read], subdirectories: Iterable[str]) -> str:
     """Return the titles or names of a directory's children, as long as an abstract may be."""
-    below = (_description(path)[0] or path.name for path in subdirectories)
-    files = (one.title or uris.name(one.uri) for one in first if not isinstance(one, Unreadable))
+    read = (one for one in first if isinstance(one, (Draft, Unchanged)))
+    files = (one.title or uris.name(one.uri) for one in read)
     listing = ""
-    for label in chain(below, files):
+    for label in chain(subdirectories, files):
         if len(listing) + len(label) > MAX_ABSTRACT:
             return f"{listing}, …" if listing else shorten(label)
         listing += f", {label}" if listing else label
     return listing
 
 
-def read_file(path: Path, uri: str, documents: Documents) -> Iterator[Draft | Unreadable]:
-    """Yield the draft of a file, and the parts of the file that are missing in it."""
+def read_file(
+    path: Path, uri: str, documents: Documents, encoding: str = ""
+) -> Iterator[Draft | Unreadable | Assumed]:
+    """Yield the draft of a file, the parts of it that are missing, and an assumed encoding.
+
+    `encoding` is that of a text file that has no byte order mark and is not UTF-8.
+    """
     lost: list[str] = []
+    decoded: Decoded | None = None
     try:
         if document := _read_document(path, documents):
             content, metadata, time = document.text, document.metadata, document.time
             title = document.title or derive_title(content, path.name)
             lost = document.lost
         else:
-            content = text_of_file(path)
+            decoded = decoded_file(path, encoding)
+            content = decoded.text
+            if decoded.wrong:
+                lost = [f"{decoded.wrong:,} places are not {decoded.encoding}, and became U+FFFD"]
             metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}
             title, time = derive_title(content, path.name), time_of(metadata.get("date"))
     except (OSError, Failed) as error:
@@ -271,6 +327,8 @@ def read_file(path: Path, uri: str, documents: Documents) -> Iterator[Draft | Un
     if isinstance(draft, Draft):
         for reason in lost:
             yield Unreadable(printable(path), f"{reason}; the rest is imported", draft.uri)
+        if decoded and decoded.how in ("assumed", "detected"):
+            yield Assumed(printable(path), decoded.encoding, decoded.how, draft.uri)
 
 
 def _read_document(path: Path, documents: Documents) -> Document | None:
@@ -292,22 +350,26 @@ def _read_document(path: Path, documents: Documents) -> Document | None:
 
 
 def text_of_file(path: Path) -> str:
-    """Return the text of a file in UTF-8 or UTF-16.
+    """Return the text of a file; see `decoded_file`."""
+    return decoded_file(path).text
+
+
+def decoded_file(path: Path, encoding: str = "") -> Decoded:
+    """Return the text of a file, and its encoding.
+
+    `encoding` is that of a file that has no byte order mark and is not UTF-8.
 
     Raises:
-        OSError: the file cannot be read, is too large, or is no text.
+        OSError: the file cannot be read, is too large, is no text, or has an unknown encoding.
     """
     data = read_regular(path, MAX_CONTENT_BYTES)
-    utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    if not utf16 and b"\0" in data:
-        raise OSError("is binary")
     try:
-        text = data.decode("utf-16" if utf16 else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise OSError(f"is neither UTF-8 nor UTF-16: byte {error.start} is wrong") from None
-    if "\0" in text:
+        decoded = decode(data, assumed=encoding or None)
+    except ValueError as error:
+        raise OSError("is binary" if b"\0" in data else str(error)) from None
+    if "\0" in decoded.text:
         raise OSError("is binary")
-    return text
+    return decoded
 
 
 def _checked(draft: Draft, path: Path) -> Draft | Unreadable:

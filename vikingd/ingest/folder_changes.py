@@ -13,9 +13,11 @@ from typing import TypeAlias, TypeVar
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
-from vikingd.ingest.file_tree import SKIPPED_DIRECTORIES, TOP, VANISHED, FileTree, Stamp
-from vikingd.ingest.files import DESCRIBING, Read, Unchanged, Unreadable
+from vikingd.ingest.file_tree import TOP, VANISHED, FileTree, Stamp, normal
+from vikingd.ingest.files import DESCRIBING, Assumed, Read, Unchanged, Unreadable
+from vikingd.ingest.ignore_files import NAMES
 from vikingd.ingest.kinds import are_alike
+from vikingd.ingest.selected_files import SKIPPED_DIRECTORIES, TOO_LARGE, Selection
 
 T = TypeVar("T")
 
@@ -73,7 +75,7 @@ class Difference:
     gone: set[str] = field(default_factory=set)
     whole: set[str] = field(default_factory=set)
     moved: list[tuple[str, str]] = field(default_factory=list)
-    ready: dict[str, list[Draft | Unreadable]] = field(default_factory=dict)
+    ready: dict[str, list[Draft | Unreadable | Assumed]] = field(default_factory=dict)
     _parents: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -97,6 +99,8 @@ class Folder:
     """A directory, its URI, and the state of its files when they were last read.
 
     Attributes:
+        selection: the choice of its files.
+        tree: the directory as it was at the last comparison.
         known: the state of all files and directories, by path.
         stored: the paths of contexts that came from the directory and may still be stored.
 
@@ -104,9 +108,11 @@ class Folder:
         OSError: the directory cannot be read.
     """
 
-    def __init__(self, path: Path, uri: str) -> None:
+    def __init__(self, path: Path, uri: str, selection: Selection) -> None:
         self.path = path
         self.uri = uri
+        self.selection = selection
+        self.tree = FileTree(path, uri, {}, selection)
         self.known: Entries = {}
         self.stored: set[str] = set()
         self._top = Stamp.of(path.stat())
@@ -120,32 +126,44 @@ class Folder:
         return uri[len(self.uri) :].lstrip("/")
 
     def is_gone(self, found: Difference, uri: str) -> bool:
-        """Return True if a context came from the directory, and its file is no longer there."""
+        """Return True if a context came from the directory, and its file is no longer there.
+
+        A file that is now left out is still there.
+        """
         path = self.path_of(uri)
-        return path in self.stored and (path not in found.now or found.is_empty(path))
+        is_gone = path not in found.now or found.is_empty(path)
+        return path in self.stored and is_gone and found.tree.rule_of(path) is None
 
     def wanted(self, changed: Iterable[str]) -> set[str]:
-        """Return paths below the directory of changed files, without hidden and skipped files.
+        """Return paths below the directory of changed files, without those that are left out.
 
-        `changed` are absolute paths.
+        `changed` are absolute paths. A change of an ignore file is one of its directory.
         """
         top, found = str(self.path.resolve()), set()
         for path in changed:
-            below = os.path.relpath(path, top)
-            parts = below.split(os.sep)
+            below = normal(os.path.relpath(path, top)).replace(os.sep, "/")
             if below == os.curdir:
                 found.add(TOP)
-            elif not (
-                any(part.startswith(".") for part in parts)
-                or any(part in SKIPPED_DIRECTORIES for part in parts[:-1])
-            ):
-                found.add("/".join(parts))
+            elif _name(below) in NAMES:
+                found.add(_parent(below))
+            elif not self._is_left_out(below):
+                found.add(below)
         return found
+
+    def _is_left_out(self, path: str) -> bool:
+        """Return True for a path of which no rule can have changed since the last comparison."""
+        if (out := self.tree.rule_of(path)) is not None:
+            return out.rule != TOO_LARGE
+        return any(
+            at not in self.tree.stamps
+            and (_name(at).startswith(".") or (at != path and _name(at) in SKIPPED_DIRECTORIES))
+            for at in (path, *_ancestors(path))
+        )
 
     def compare(
         self,
         named: Collection[str],
-        read: Callable[[str], list[Draft | Unreadable]],
+        read: Callable[[str], list[Draft | Unreadable | Assumed]],
     ) -> Difference:
         """Compare the directory on disk with the known state, which stays as it is.
 
@@ -200,7 +218,7 @@ class Folder:
 
     def _walk(self) -> FileTree:
         try:
-            tree = FileTree.of_directory(self.path, self.uri)
+            tree = FileTree.of_directory(self.path, self.uri, self.selection)
         except (FileNotFoundError, NotADirectoryError):
             raise Replaced(f"{self.path} is no longer there") from None
         top = tree.stamps[TOP]
@@ -211,10 +229,11 @@ class Folder:
                 for path, entry in self.known.items():
                     if _is_within(path, directory):
                         tree.stamps.setdefault(path, entry.stamp)
+        self.tree = tree
         return tree
 
     def _find_moves(
-        self, found: Difference, read: Callable[[str], list[Draft | Unreadable]]
+        self, found: Difference, read: Callable[[str], list[Draft | Unreadable | Assumed]]
     ) -> None:
         """Fill `moved` and apply it to `before`, directories first."""
         while move := _moved_directory(found.before, found.now, self._keeps_type):
@@ -282,7 +301,11 @@ class Folder:
 def remembered(entry: Entry, items: Iterable[Read]) -> None:
     """Keep the results of the reading of a file in its entry."""
     items = list(items)
-    entry.items = [Unchanged(i.uri, i.title) if isinstance(i, Draft) else i for i in items]
+    entry.items = [
+        Unchanged(item.uri, item.title) if isinstance(item, Draft) else item
+        for item in items
+        if not isinstance(item, Assumed)  # it is told once
+    ]
     entry.digest = digest_of(items)
 
 

@@ -20,7 +20,8 @@ from vikingd.domain.contexts import Context, ContextType, Draft, Entry, Passage
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import Linked
 from vikingd.domain.text import without_layout
-from vikingd.ingest.files import Unreadable, iso, microseconds, printable
+from vikingd.ingest.file_tree import printable
+from vikingd.ingest.files import Unreadable, iso, microseconds
 from vikingd.ingest.limits import as_sent
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import check

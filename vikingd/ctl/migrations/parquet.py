@@ -14,7 +14,8 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft, Passage
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.uri import MAX_LEVELS
-from vikingd.ingest.files import Unreadable, printable
+from vikingd.ingest.file_tree import printable
+from vikingd.ingest.files import Unreadable
 from vikingd.ingest.jsonl import Tree
 from vikingd.system.regular_files import check_regular
 from vikingd.system.walking import walk

@@ -16,7 +16,8 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 from vikingd.ctl.migrations.source import stopped
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.uri import MAX_LEVELS, ROOT
-from vikingd.ingest.files import printable, text_of_file
+from vikingd.ingest.file_tree import printable
+from vikingd.ingest.files import text_of_file
 from vikingd.system.walking import walk
 
 _SCOPES = ("resources", "user", "agent")

@@ -1,0 +1,141 @@
+"""The report of an import: counts, what was left out and by which rule, and what failed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from vikingd.client.importing import ImportSummary
+from vikingd.ctl.command_session import Session
+from vikingd.ctl.render import size, snippet
+from vikingd.ingest.selected_files import (
+    EXCLUDED,
+    HIDDEN,
+    NOT_INCLUDED,
+    SKIPPED,
+    TOO_LARGE,
+    LeftOut,
+)
+
+_ENDS = {"done": "the text is in after", "interrupted": "stopped after", "failed": "failed after"}
+_SHOWN = 500  # characters of a name or a reason, which may come from a file
+_NAMES, _RULES = 3, 12  # names shown of each group, and groups
+_REASONS = {
+    HIDDEN: "hidden",
+    NOT_INCLUDED: "no --include matches",
+    SKIPPED: "always left out",
+    TOO_LARGE: "larger than --max-file-size",
+}
+
+
+def summary_value(summary: ImportSummary, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """Return a summary as JSON."""
+    return {**asdict(summary), "notes": list(notes)}
+
+
+def report(session: Session, place: str, summary: ImportSummary, notes: Sequence[str] = ()) -> None:
+    """Show the result of an import from a place, or its plan."""
+    if session.is_structured:
+        session.show_value(summary_value(summary, notes))
+        return
+    for change, uri in summary.planned:
+        session.out.print(Text(f"{change} {uri}", overflow="fold"))
+    would = "would be " if summary.dry_run else ""
+    counts = (
+        f"{summary.created:,} {would}created, {summary.updated:,} {would}updated, "
+        f"{summary.unchanged:,} unchanged, {summary.deleted:,} {would}deleted"
+    ) + (f", {summary.linked:,} links" if summary.linked else "")
+    state = "compared in" if summary.dry_run else _ENDS[summary.end]
+    revision = f", revision {summary.revision}" if summary.revision else ""
+    session.out.print(Text(f"{state} {summary.seconds:.1f} s: {counts}{revision}"))
+    _list_faults(session, place, summary)
+    for note in notes:
+        session.warn(f"note: {snippet(note, _SHOWN)}")
+    if summary.end != "done":
+        session.note("the imported contexts stay; the same command continues")
+
+
+def report_batch(session: Session, place: str, summary: ImportSummary) -> None:
+    """Show the result of a batch of changes."""
+    if session.is_structured:
+        session.show_line(summary_value(summary))
+        return
+    counts = ", ".join(
+        f"{count:,} {name}"
+        for count, name in (
+            (summary.created, "created"),
+            (summary.updated, "updated"),
+            (summary.moved, "moved"),
+            (summary.deleted, "deleted"),
+        )
+        if count
+    )
+    if counts and not session.quiet:
+        session.out.print(f"{counts}: revision {summary.revision}")
+    _list_faults(session, place, summary)
+
+
+def _list_faults(session: Session, place: str, summary: ImportSummary) -> None:
+    _list(session, "not imported", [(u.path, u.reason) for u in summary.unreadable], "yellow")
+    _list(session, "refused", [(f.uri, f.reason) for f in summary.failed], "red")
+    _list(
+        session,
+        "front matter not as written",
+        [(f.uri, f.reason) for f in summary.as_text],
+        "yellow",
+    )
+    read_as: dict[str, list[str]] = defaultdict(list)
+    for one in summary.encodings:
+        read_as[f"{one.encoding} ({one.how})"].append(one.path)
+    for encoding, paths in read_as.items():
+        session.warn(f"read as {encoding}: {_names(place, paths)}")
+    if summary.renamed:
+        names = _names(place, [item.path for item in summary.renamed])
+        session.note(f"renamed to NFC, the form of URIs: {names}")
+    _list_left_out(session, place, summary.left_out)
+    if summary.kept:
+        session.warn(
+            "left out now, and still stored (`vikingctl rm -r URI` removes it): "
+            f"{_names('', summary.kept)}"
+        )
+
+
+def _list(session: Session, what: str, faults: list[tuple[str, str]], style: str) -> None:
+    if faults:
+        session.warn(f"{what}: {len(faults):,}", style)
+    for name, reason in faults:
+        session.warn(f"  {snippet(name, _SHOWN)}: {snippet(reason, _SHOWN)}", "")
+
+
+def _list_left_out(session: Session, place: str, left_out: Sequence[LeftOut]) -> None:
+    """Tell of each rule what it leaves out, by the first names; --json has all."""
+    if not left_out:
+        return
+    groups: dict[str, list[str]] = defaultdict(list)
+    for one in left_out:
+        shown = f"{one.path} ({size(one.size)})" if one.size else one.path
+        groups[_rule(one)].append(shown)
+    session.note(f"left out: {len(left_out):,}")
+    for rule, paths in list(groups.items())[:_RULES]:
+        session.note(f"  {snippet(rule, _SHOWN)}: {_names(place, paths)}")
+    if len(groups) > _RULES:
+        session.note(f"  and by {len(groups) - _RULES:,} more rules; --json lists all")
+
+
+def _rule(one: LeftOut) -> str:
+    if one.rule == EXCLUDED:
+        return f"--exclude {one.pattern}"
+    return _REASONS.get(one.rule) or f"{one.rule} {one.pattern}"
+
+
+def _names(place: str, paths: Sequence[str]) -> str:
+    """Return the first names, below a place, and the number of the others."""
+    start = f"{Path(place)}/"
+    names = [snippet(path.removeprefix(start), _SHOWN) for path in paths[:_NAMES]]
+    more = len(paths) - len(names)
+    return ", ".join(names) + (f" and {more:,} more" if more else "")

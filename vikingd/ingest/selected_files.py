@@ -1,0 +1,224 @@
+"""The choice of the files of a directory that an import reads."""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from vikingd.domain.errors import InvalidField
+from vikingd.ingest.ignore_files import IgnoreFiles
+from vikingd.ingest.ignore_patterns import Patterns, literal_starts, pattern_of
+
+SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
+"""Directories that are left out, besides hidden ones, unless `include` names them."""
+
+HIDDEN, SKIPPED, NOT_INCLUDED, EXCLUDED, TOO_LARGE = (
+    "hidden",
+    "always left out",
+    "include",
+    "exclude",
+    "max_file_size",
+)
+"""The rules that are in no ignore file."""
+
+_BRACES = re.compile(r"(?<!\\)\{[^{}]*,[^{}]*\}")
+_SIZE = re.compile(r"(?i)\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)(b?)|b|bytes?)?\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A file or directory that a rule leaves out of an import.
+
+    Attributes:
+        path: a printable path; that of a directory, of which nothing is read, ends in "/".
+        rule: the file and line of a pattern, such as "docs/.gitignore:3", or "hidden", "include",
+            "exclude", "max_file_size" or "always left out".
+        pattern: the pattern, or the limit of a size; "" for other rules.
+        uri: the URI that it would have; "" if no URI is possible.
+        size: its bytes, if they are the reason.
+    """
+
+    path: str
+    rule: str
+    pattern: str = ""
+    uri: str = ""
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The rules that a caller gives for the files of a directory.
+
+    Attributes:
+        include: globs of gitignore's syntax; files that match none are left out. A file or
+            directory that a glob names without a wildcard is taken although it is hidden or
+            ignored.
+        exclude: globs of files and directories to leave out.
+        no_ignore: read no ignore files.
+        max_file_size: a limit of bytes, as a number or with a unit ("10 MB"); None: no limit.
+        encoding: the label of the encoding of text files that have no byte order mark and are not
+            UTF-8; "": it is detected.
+
+    Globs are relative to the directory. Raises InvalidField for an invalid value.
+    """
+
+    include: Iterable[str] = ()
+    exclude: Iterable[str] = ()
+    no_ignore: bool = False
+    max_file_size: int | str | None = None
+    encoding: str = ""
+    included: Patterns = field(init=False, repr=False, compare=False)
+    excluded: Patterns = field(init=False, repr=False, compare=False)
+    limit: int | None = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name, globs, made in (
+            (NOT_INCLUDED, self.include, "included"),
+            (EXCLUDED, self.exclude, "excluded"),
+        ):
+            object.__setattr__(self, made, _globs(name, globs))
+        object.__setattr__(self, "limit", _bytes(self.max_file_size))
+        _check_encoding(self.encoding)
+
+    @cached_property
+    def named(self) -> Patterns:
+        """The patterns of what `include` names without a wildcard."""
+        return literal_starts(tuple(self.included))
+
+    def check_for(self, *, is_directory: bool, is_of_files: bool) -> None:
+        """Raise InvalidField for a rule that means nothing for a path, which may be JSON lines."""
+        for name, globs in ((NOT_INCLUDED, self.included), (EXCLUDED, self.excluded)):
+            if globs and not is_directory:
+                raise InvalidField(name, "needs a directory of files; one file is taken as it is")
+        for name, is_given in (
+            (TOO_LARGE, self.limit is not None),
+            ("encoding", bool(self.encoding)),
+        ):
+            if is_given and not is_of_files:
+                raise InvalidField(name, "is for files, and JSON lines are UTF-8 of any size")
+
+
+def _globs(name: str, globs: Iterable[str]) -> Patterns:
+    """Return the patterns of an argument, which may also be one text."""
+    found = []
+    for glob in [globs] if isinstance(globs, str) else globs:
+        if _BRACES.search(glob):
+            raise InvalidField(
+                name, f"is {glob!r}, and gitignore's syntax has no braces: give a glob for each"
+            )
+        pattern = pattern_of(unicodedata.normalize("NFC", glob.removeprefix("./")), name)
+        if pattern is None:
+            raise InvalidField(name, f"is {glob!r}, which is no glob: give one such as '*.md'")
+        found.append(pattern)
+    return Patterns(found)
+
+
+def _bytes(size: int | str | None) -> int | None:
+    """Return the bytes of a size such as 1000, "64k", "10 MB" or "1.5 GiB"."""
+    if size is None:
+        return None
+    found = _SIZE.fullmatch(str(size))
+    if found is None or isinstance(size, bool):
+        raise InvalidField(
+            TOO_LARGE, f"is {size!r}, which is no size: give bytes or a unit, such as 512k or 10MB"
+        )
+    number, unit, is_binary, is_of_bytes = found.groups()
+    power = " kmgt".index((unit or " ").lower())
+    return int(float(number) * (1000 if is_of_bytes and not is_binary else 1024) ** power)
+
+
+def _check_encoding(label: str) -> None:
+    from vikingd.ingest.formats.encodings import decode
+
+    if label:
+        try:
+            decode(b"", assumed=label)
+        except ValueError as error:
+            raise InvalidField("encoding", str(error)) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The rules for the entries of a directory.
+
+    Attributes:
+        selection: the rules of the caller; None: none, and no ignore files.
+        files: the ignore files; None: none.
+        is_included: True if a glob of `include` matches the directory or one above it.
+    """
+
+    selection: Selection | None = None
+    files: IgnoreFiles | None = None
+    is_included: bool = False
+
+    @classmethod
+    def above(cls, top: Path, selection: Selection | None) -> Rules:
+        """Return the rules that directories above the top of a walk bring."""
+        reads = selection is not None and not selection.no_ignore
+        return cls(selection, IgnoreFiles.above(top) if reads else None)
+
+    @property
+    def faults(self) -> list[tuple[Path, str]]:
+        """The ignore files that could not be read, each with the reason."""
+        return self.files.faults if self.files else []
+
+    def at(self, path: Path, below: str, names: Collection[str]) -> Rules:
+        """Return the rules of a directory with these names of entries; see IgnoreFiles.at."""
+        return replace(self, files=self.files.at(path, below, names)) if self.files else self
+
+    def within(self, below: str) -> Rules:
+        """Return the rules of a subdirectory, by its path below the top."""
+        if self.selection is None or not self.selection.included:
+            return self
+        return replace(self, is_included=self._includes(below, is_directory=True))
+
+    def leave_out(
+        self, below: str, name: str, *, is_directory: bool, at: os.DirEntry[str]
+    ) -> tuple[str, str] | None:
+        """Return the rule and the pattern that leave out an entry; None for an entry to take.
+
+        Args:
+            below: its path below the top of the walk.
+            name: its name.
+            is_directory: True for a directory.
+            at: the entry.
+        """
+        chosen = self.selection
+        if chosen and chosen.excluded:
+            excluding = chosen.excluded.last_match(below, is_directory=is_directory)
+            if excluding and not excluding.is_negated:
+                return EXCLUDED, excluding.text
+        found = self._usual(below, name, is_directory=is_directory, at=at)
+        if found and not (chosen and chosen.named.last_match(below, is_directory=is_directory)):
+            return found
+        if chosen and chosen.included and not is_directory:
+            return None if self._includes(below, is_directory=False) else (NOT_INCLUDED, "")
+        return None
+
+    def is_too_large(self, size: int) -> bool:
+        """Return True for a file of more bytes than the limit."""
+        limit = self.selection.limit if self.selection else None
+        return limit is not None and size > limit
+
+    def _usual(
+        self, below: str, name: str, *, is_directory: bool, at: os.DirEntry[str]
+    ) -> tuple[str, str] | None:
+        """Return the rule that leaves out an entry without a word of the caller."""
+        if name.startswith("."):
+            return HIDDEN, ""
+        if name in SKIPPED_DIRECTORIES and at.is_dir():
+            return SKIPPED, name
+        if self.files is None:
+            return None
+        pattern = self.files.last_match(below, is_directory=is_directory)
+        return (pattern.source, pattern.text) if pattern and not pattern.is_negated else None
+
+    def _includes(self, below: str, *, is_directory: bool) -> bool:
+        assert self.selection is not None
+        pattern = self.selection.included.last_match(below, is_directory=is_directory)
+        return self.is_included if pattern is None else not pattern.is_negated
