@@ -183,15 +183,20 @@ def _fits(kind: str, value: Any) -> bool:
     )
 
 
+def nearest(given: str, known: Collection[str]) -> str:
+    """Return the argument among the known ones that another word for it means; "": none."""
+    ours = [name for name in _ARGUMENTS.get(given, ()) if name in known]
+    return next(iter(ours or get_close_matches(given, known, 1)), "")
+
+
 def _unknown_argument(call: str, given: str, known: Collection[str]) -> TypeError:
     """Return the error for an argument that a function does not have."""
     fault = f"{call}() has no argument {given!r}"
-    ours = [name for name in _ARGUMENTS.get(given, ()) if name in known]
     if given in _HINTS:
         place = next((name for name in _PLACE if name in known), "")
         return TypeError(f"{fault}: {_HINTS[given]}" + (f"; did you mean {place!r}?" * bool(place)))
-    if ours or (ours := get_close_matches(given, known, 1)):
-        return TypeError(f"{fault}; did you mean {ours[0]!r}?")
+    if near := nearest(given, known):
+        return TypeError(f"{fault}; did you mean {near!r}?")
     return TypeError(f"{fault}; its arguments are {', '.join(known) or 'none'}")
 
 

@@ -26,6 +26,7 @@ from vikingd.client.values import (
 )
 from vikingd.domain.answers import Confidence, Degraded
 from vikingd.domain.extract import ExtractSource, MemoryKind
+from vikingd.domain.long_queries import fitted
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve_query import Rrf, WeightedSum
 from vikingd.domain.search_query import SearchSession
@@ -353,7 +354,7 @@ def recall(
             None: the daemon's default, which leaves out what is NOTHING.
     """
     request = memories_pb2.RecallRequest(
-        query=query,
+        query=fitted(query),
         vector=b"" if vector is None else vector_bytes(vector),
         scope=_scope(project, with_global),
         max_tokens=max_tokens,

@@ -33,6 +33,7 @@ from vikingd.client.values import (
 )
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.find_query import Levels, Method
+from vikingd.domain.long_queries import fitted
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 from vikingd.domain.retrieve_query import Boost, Include, Mode, Rrf, WeightedSum
 from vikingd.domain.search_query import SearchMode, SearchSession
@@ -83,7 +84,7 @@ def find(
         mode: with SearchMode.THINKING a reranker decides the order, and `method` is not allowed.
     """
     return retrieval_pb2.FindRequest(
-        query=query,
+        query=fitted(query),
         vector=b"" if vector is None else vector_bytes(vector),
         target_uri=target_uri,
         context_types=many_of(ContextType, context_types, "context_types"),
@@ -141,7 +142,7 @@ def search(
         min_revision: answer from this revision or a later one.
     """
     return retrieval_pb2.SearchRequest(
-        query=query,
+        query=fitted(query),
         session=None
         if session is None
         else session_message(session, session.messages[-_SENT_MESSAGES:]),
@@ -205,7 +206,7 @@ def retrieve(
         page_token: in a listing by `where` alone, `next_page_token` of the page before.
     """
     request = retrieval_pb2.RetrieveRequest(
-        query=query,
+        query=fitted(query),
         vector=b"" if vector is None else vector_bytes(vector),
         target_uri=target_uri,
         context_types=many_of(ContextType, context_types, "context_types"),
