@@ -20,7 +20,7 @@ _PLACE = ("target_uri", "uri", "at", "uris")
 _ARGUMENTS = {
     theirs: ours
     for ours, words in (
-        (("limit", "top_k"), "k n n_results top_n"),
+        (("limit", "top_k"), "k n n_results top_n top_k max_results"),
         (_PLACE, "collection collection_name namespace index path prefix"),
         (("query", "text", "pattern"), "query_text query_texts question input prompt"),
         (("vector",), "query_embedding query_embeddings query_vector embedding embeddings vectors"),
@@ -30,11 +30,11 @@ _ARGUMENTS = {
         (("uri", "uris", "at", "ids", "target_uri"), "id ids memory_id"),
         (("metadata",), "payload metadatas"),
         (("score_threshold",), "threshold min_score"),
-        (("context_types", "memory_type"), "type types kind"),
+        (("context_types", "memory_type", "types"), "type types kind context_types"),
         (("time",), "timestamp date created_at"),
         (("address",), "url host"),
         (("key",), "api_key token"),
-        (("session",), "messages history"),
+        (("session", "messages"), "messages history session"),
     )
     for theirs in words.split()
 }

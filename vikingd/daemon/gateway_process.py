@@ -130,7 +130,8 @@ def _reap(process: SpawnProcess) -> None:
 
 def _serve(started: Connection, settings: Settings, listener: socket.socket, parent: int) -> None:
     """Serve in the child."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the daemon handles Ctrl-C
+    for number in (signal.SIGINT, signal.SIGHUP):  # the daemon handles them
+        signal.signal(number, signal.SIG_IGN)
     end_with_parent(signal.SIGKILL, parent)
     configure_logs(settings.log_level)
     from vikingd.gateway import http_server

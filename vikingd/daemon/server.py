@@ -148,7 +148,7 @@ def serve(
     ] = None,
     **options: Any,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C."""
+    """Serve until SIGTERM, SIGHUP (unless nohup ignores it) or Ctrl-C."""
     listen = None if gateway is None else {"listen": gateway}
     settings = _of_daemon(**options, gateway=listen).settings
     _configure_logs(settings.log_level)

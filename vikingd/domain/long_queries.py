@@ -22,15 +22,14 @@ _NUMBER = re.compile(r"[\d./+TZ_-]+")
 _HASH = re.compile(r"[0-9a-fA-F-]{16,}")
 _LONGEST_WORD = 40  # characters; longer ones are data, or a text without spaces
 _PIECE = 8  # characters of a text without spaces that count as a word
-_STOP_WORDS = frozenset(
-    """
-    a about after all also am an and any are as at be been before but by can could did do does for
-    from had has have he her here him his how i if in into is it its just like made make me more
-    most my no not now of on one only or other our out over said she should so some than that the
-    their them then there these they this those to too under up us very was we were what when
-    where which while who why will with would you your
-    """.split()
-)
+_STOP_WORDS_LISTED = """
+a about after all also am an and any are as at be been before but by can could did do does for from
+had has have he her here him his how i if in into is it its just like made make me more most my no
+not now of on one only or other our out over said she should so some than that the their them then
+there these they this those to too under up us very was we were what when where which while who why
+will with would you your
+"""
+_STOP_WORDS = frozenset(_STOP_WORDS_LISTED.split())
 
 
 def fitted(query: str) -> str:

@@ -153,7 +153,8 @@ def _choice(text: str, schema: Mapping[str, Any]) -> str:
     if not choices or text in choices:
         return text
     word = text.strip().lower()
-    forms = (word, f"{word}s", re.sub("y$", "ies", word), word.removesuffix("s"))
+    plural = f"{word}s", re.sub("y$", "ies", word)
+    forms = (word, *plural, re.sub("ies$", "y", word), word.removesuffix("s"))
     return next((form for form in forms if form in choices), word)
 
 
