@@ -6,9 +6,10 @@ The words of Chroma, Qdrant, mem0 and LangChain for arguments and methods lead t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from functools import wraps
+from operator import index
 from typing import Any, ParamSpec, SupportsFloat, SupportsIndex, TypeVar
 
 P = ParamSpec("P")
@@ -116,7 +117,9 @@ def wrong_type(name: str, value: object, wanted: str, example: str = "") -> Type
     return TypeError(f"{name} is {described(value)}; give {wanted}{such}")
 
 
-def checked(function: Callable[P, T], name: str = "") -> Callable[P, T]:
+def checked(
+    function: Callable[P, T], name: str = "", most: Mapping[str, int] | None = None
+) -> Callable[P, T]:
     """Return a function that checks the names and the simple types of its arguments first.
 
     Arguments that are annotated as str, int, float or bool are checked. None for an argument that
@@ -125,6 +128,7 @@ def checked(function: Callable[P, T], name: str = "") -> Callable[P, T]:
     Args:
         function: the function; its annotations are strings.
         name: the name of the function in errors; "": its own.
+        most: the largest values of arguments that are whole numbers from 0 on.
     """
     call = name or function.__name__
     parameters = dict(inspect.signature(function).parameters)
@@ -147,6 +151,11 @@ def checked(function: Callable[P, T], name: str = "") -> Callable[P, T]:
             wanted = f"an {kind}" if kind == "int" else f"a {kind}"
             fault = wrong_type(key, value, wanted, _EXAMPLES.get(key) or _BY_KIND[kind])
             raise TypeError(f"{call}(): {fault}")
+        largest = most[key] if most and kind == "int" and key in most else None
+        if largest is not None and value is not None and not 0 <= index(value) <= largest:
+            example = f"{key}={_EXAMPLES.get(key, '1')}"
+            given = f"a number from 0 to {largest:,}, such as {example}"
+            raise ValueError(f"{call}(): {key} is {value}; give {given}")
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:

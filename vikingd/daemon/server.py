@@ -16,10 +16,12 @@ import typer
 from vikingd import __version__
 from vikingd.config import ConfigError, Loaded, load
 from vikingd.domain.errors import VikingError
+from vikingd.system.command_groups import PlainGroup
 from vikingd.system.command_parameters import declare, parameters_of
 from vikingd.system.imports import without
 
 app = typer.Typer(
+    cls=PlainGroup,
     help="The daemon that keeps an agent's context and answers which of it belongs in the prompt.",
     no_args_is_help=True,
     add_completion=False,
