@@ -88,5 +88,5 @@ def _is_data(word: str) -> bool:
 
 
 def _weight(word: str, count: int) -> float:
-    is_name = not word.islower() or any(map(str.isdecimal, word))
+    is_name = not word.islower() or "_" in word
     return (1 + math.log10(count)) * min(len(word), 12) * (3 if is_name else 1)

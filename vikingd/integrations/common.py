@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -59,10 +60,7 @@ def to_json(value: Any, name: str) -> str:
         ValueError: a number is NaN or infinite, or the value contains itself.
     """
     _check(value, name, ())
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError as error:
-        raise ValueError(f"{name} is not valid JSON: {error}") from None
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # The wire carries valid Unicode only. JSON has escapes for all else.
     return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -82,6 +80,8 @@ def _check(value: Any, place: str, above: tuple[int, ...]) -> None:
         case list() | tuple():
             for i, item in enumerate(value):
                 _check(item, f"{place}[{i}]", (*above, id(value)))
+        case float() if not math.isfinite(value):
+            raise ValueError(f"{place} is {value}, which JSON does not have")
         case None | str() | bool() | int() | float():
             return
         case _:
