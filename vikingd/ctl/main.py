@@ -22,7 +22,7 @@ from vikingd.ctl.command_session import (
 from vikingd.ctl.options import Common
 from vikingd.ctl.output import Form, escaped_json, is_structured
 from vikingd.ctl.shell_completion import prepare_completion
-from vikingd.system.command_groups import PlainGroup
+from vikingd.daemon.command_groups import PlainGroup
 from vikingd.system.command_parameters import declare, parameters_of
 
 _START, _ASK, _MEMORIES = "Start", "Ask", "Memories"

@@ -15,10 +15,11 @@ import typer
 
 from vikingd import __version__
 from vikingd.config import ConfigError, Loaded, load
+from vikingd.daemon.command_groups import PlainGroup
 from vikingd.domain.errors import VikingError
-from vikingd.system.command_groups import PlainGroup
 from vikingd.system.command_parameters import declare, parameters_of
 from vikingd.system.imports import without
+from vikingd.system.installing import install_command
 
 app = typer.Typer(
     cls=PlainGroup,
@@ -215,7 +216,7 @@ def gateway(
     try:
         from vikingd.gateway import http_server
     except ImportError as error:
-        _fail(f"{error.name} is not installed; install it with: pip install 'vikingd[gateway]'")
+        _fail(f"{error.name} is not installed; install it with: {install_command('gateway')}")
     with _one_line():
         http_server.run(settings)
 

@@ -48,6 +48,7 @@ from vikingd.pb import (
     retrieval_pb2_grpc,
 )
 from vikingd.system import descriptors
+from vikingd.system.installing import install_command
 from vikingd.system.platform import raise_file_limit
 from vikingd.system.private_files import keep_new_files_private, keep_private
 from vikingd.system.standard_streams import ends_by_hangup, say
@@ -421,7 +422,7 @@ def _open_tracing() -> Tracing:
         from vikingd.telemetry.tracing import Tracing
     except ImportError as error:
         raise ConfigError(
-            f"tracing: {error.name} is not installed; install it with: pip install 'vikingd[otel]'"
+            f"tracing: {error.name} is not installed; install it with: {install_command('otel')}"
         ) from None
     try:
         return Tracing()

@@ -12,6 +12,7 @@ from urllib.parse import quote
 
 from vikingd.client import Client, Context, NotFound
 from vikingd.client.batches import MAX_COUNT
+from vikingd.system.installing import install_command
 
 MAX_COPY = 48 << 10
 """The bytes of a JSON text that fits into metadata, where listings have it too."""
@@ -34,7 +35,7 @@ def extra(name: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"{error.name} is not installed; install it with: pip install 'vikingd[{name}]'",
+            f"{error.name} is not installed; install it with: {install_command(name)}",
             name=error.name,
         ) from error
 
