@@ -42,6 +42,7 @@ from vikingd.config_sections import (
 )
 from vikingd.domain.daemon_addresses import own_address, parse
 from vikingd.domain.tenants import TenantSettings
+from vikingd.domain.value_faults import shown, wanted
 from vikingd.index.settings import IndexSettings
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.embed.embed_settings import EmbedSettings
@@ -279,7 +280,9 @@ def load(file: Path | None = None, flags: Mapping[str, Any] | None = None) -> Lo
     try:
         from_environment = EnvSettingsSource(Settings)()
     except SettingsError as error:
-        raise ConfigError(f"{error} (in the environment)") from None
+        named = re.search(r'field "(\w+)"', str(error))
+        variable = PREFIX + named[1].upper() if named else "the environment"
+        raise ConfigError(f"{variable} is not valid JSON; give a table as JSON") from None
     merged = _merge(_merge(from_file, from_environment), from_flags)
     from_environment |= _unknown_variables(merged)
 
@@ -385,19 +388,45 @@ def _flag(key: str) -> str:
 
 
 def _describe(error: ValidationError, origins: Mapping[str, str]) -> str:
-    lines = []
+    reasons: dict[str, list[str]] = {}  # a value that may have several types has several faults
+    values: dict[str, str] = {}
     for fault in error.errors():
-        key = ".".join(str(part) for part in fault["loc"])
-        reason = fault["msg"].removeprefix("Value error, ")
+        key = ".".join(str(part) for part in fault["loc"] if _is_name(part))
         if fault["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             reason = _REMOVED.get(key, "there is no such setting")
-        origin = origins.get(key) or next(
-            (
-                source
-                for name, source in origins.items()
-                if name.startswith(key + ".") or key.startswith(name + ".")
-            ),
-            "",
-        )
-        lines.append(f"{key}: {reason}" + (f" (from {origin})" if origin else ""))
-    return "\n".join(lines)
+        elif fault["type"] == "missing":
+            reason = "is missing"
+        elif form := wanted(fault).replace("an object", "a table"):
+            reason = form if key in values else f"must be {form}"
+            values[key] = _shown(fault["input"])
+        else:
+            reason = fault["msg"].removeprefix("Value error, ")
+        reasons.setdefault(key, []).append(reason)
+    return "\n".join(
+        f"{key}: {' or '.join(several)}{values.get(key, '')}{_origin(key, origins)}"
+        for key, several in reasons.items()
+    )
+
+
+def _is_name(part: int | str) -> bool:
+    """Return False for a part of a place that is pydantic's name of one of several types."""
+    return isinstance(part, int) or (part.isidentifier() and part not in ("float", "int", "str"))
+
+
+def _shown(value: Any) -> str:
+    """Return a wrong value for an error; a table is not shown, since it may have secrets."""
+    if isinstance(value, Mapping | list | tuple):
+        return ""
+    return f", not {shown(_without_secrets(value) if isinstance(value, str) else value)}"
+
+
+def _origin(key: str, origins: Mapping[str, str]) -> str:
+    origin = origins.get(key) or next(
+        (
+            source
+            for name, source in origins.items()
+            if name.startswith(key + ".") or key.startswith(name + ".")
+        ),
+        "",
+    )
+    return f" (from {origin})" if origin else ""

@@ -25,6 +25,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.client.watching import Watched
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.folder_changes import Replaced
+from vikingd.system.installing import install_command
 
 MEMORIES = "viking://user/memories/notes"
 
@@ -321,7 +322,7 @@ def test_the_package_that_is_missing_is_named(
     monkeypatch.setitem(sys.modules, "watchfiles", None)
     code, out, err = ctl("import", str(docs), TOP, "--watch")
     assert (code, out) == (1, "")
-    assert "pip install 'vikingd[files]'" in err
+    assert install_command("files") in err
 
 
 def test_the_class_checks_its_arguments(client: MessageClient, docs: Path) -> None:

@@ -30,6 +30,7 @@ from vikingd.domain.contexts import Draft, Passage
 from vikingd.ingest.files import Unreadable
 from vikingd.pb import contexts_pb2
 from vikingd.pb.retrieval_pb2 import BatchFindResponse
+from vikingd.system.installing import install_command
 
 Ctl = Callable[..., tuple[int, str, str]]
 
@@ -420,7 +421,7 @@ def test_the_demo_says_how_to_install_the_daemon(ctl: Ctl, monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "numba", None)
     code, out, err = ctl("demo")
     assert (code, out) == (1, "")
-    assert "pip install 'vikingd[server]'" in err
+    assert install_command("server") in err
 
 
 def test_one_file_is_imported_by_its_uri_or_into_a_directory(

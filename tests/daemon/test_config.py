@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
 import pwd
 import socket
 import subprocess
@@ -14,31 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemon.config_helpers import refusal, write
 from vikingd.config import ConfigError, load
-from vikingd.models.rerank.rerank_settings import FORMS, BackendSettings
 
-
-@pytest.fixture(autouse=True)
-def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for variable in list(os.environ):
-        if variable.upper().startswith("VIKINGD_"):
-            monkeypatch.delenv(variable)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-
-
-def write(path: Path, text: str) -> Path:
-    """Write a file and return its path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    return path
-
-
-def refusal(file: Path | None = None, **flags: object) -> str:
-    """Return the message with which a configuration is refused."""
-    with pytest.raises(ConfigError) as caught:
-        load(file, flags)
-    return str(caught.value)
+pytestmark = pytest.mark.usefixtures("no_settings_from_outside")
 
 
 def test_defaults_hold_without_any_source(tmp_path: Path) -> None:
@@ -331,9 +307,6 @@ def test_printed_settings_hide_passwords_in_urls() -> None:
     assert tomllib.loads(printed)["planner"]["base_url"] == "http://***@127.0.0.1/v1"
 
 
-BGE = {"kind": "http", "form": "tei", "url": "http://127.0.0.1:8080"}
-
-
 def test_tokenizers_are_named_with_absolute_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -362,110 +335,6 @@ def test_a_tokenizer_of_a_wrong_form_is_refused(name: str, source: object) -> No
     said = refusal(context={"tokenizers": {name: source}})
     assert said.startswith("context.tokenizers")
     assert name in said
-
-
-def test_rerank_backends_are_those_of_the_rerankers() -> None:
-    """The configuration accepts a rerank backend of every form, with the rerankers' defaults."""
-    given = BackendSettings(**BGE)  # type: ignore[arg-type]
-    assert load(None, {"rerank": {"backends": [BGE]}}).settings.rerank.backends == (given,)
-    assert load().settings.rerank.backends == ()
-    for form in FORMS:
-        url = {"url": "http://127.0.0.1"}
-        key = {"key_env": "HOME"}
-        backend = {"kind": "http", "form": form, "model": "m"} | url | key
-        load(None, {"rerank": {"backends": [backend]}})
-
-
-def test_rerank_backends_come_from_file_and_environment(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rerank backends come from tables in the file or JSON in the environment."""
-    monkeypatch.setenv("VIKINGD_RERANK_KEY", "sk-secret")  # our prefix, but the name of a key
-    text = """
-        [[rerank.backends]]
-        kind = "http"
-        form = "jina"
-        model = "jina-reranker"
-        key_env = "VIKINGD_RERANK_KEY"
-        [[rerank.backends]]
-        kind = "http"
-        form = "tei"
-        url = "http://me:hunter2@127.0.0.1:8080"
-        scripts = ["han", "kana"]
-    """
-    loaded = load(write(tmp_path / "c.toml", text))
-    others, han = loaded.settings.rerank.backends
-    assert (others.scripts, han.scripts) == ((), ("han", "kana"))
-    printed = loaded.toml()
-    assert "sk-secret" not in printed
-    assert "hunter2" not in printed
-    again = load(write(tmp_path / "again.toml", printed)).settings.rerank.backends
-    url = "http://***@127.0.0.1:8080"
-    assert again == (
-        loaded.settings.rerank.backends[0],
-        dataclasses.replace(loaded.settings.rerank.backends[1], url=url),
-    )
-    monkeypatch.delenv("VIKINGD_RERANK_KEY")  # the environment replaces the list
-    monkeypatch.setenv("VIKINGD_RERANK__BACKENDS", json.dumps([BGE]))
-    loaded = load(tmp_path / "c.toml")
-    assert [backend.form for backend in loaded.settings.rerank.backends] == ["tei"]
-    assert loaded.origins["rerank.backends"] == "VIKINGD_RERANK__BACKENDS"
-
-
-@pytest.mark.parametrize(
-    ("backend", "reason"),
-    [
-        ({"kind": "grpc"}, "kind: Input should be 'http', 'volcengine' or 'onnx'"),
-        (BGE | {"form": "voyage"}, "form: Input should be"),
-        (BGE | {"scores": "rank"}, "scores: Input should be"),
-        (BGE | {"timeout": 0}, "timeout: "),
-        (BGE | {"lang": "zh"}, "lang: there is no such setting"),
-        (BGE | {"scripts": ["han", "klingon"]}, "scripts: 'klingon' is not one of none, latin"),
-        (BGE | {"path": "/m"}, "the kind http takes no path"),
-        ({"kind": "http"}, "needs a form: one of cohere, jina, tei, vllm, xinference"),
-        ({"kind": "http", "form": "tei"}, "needs the server's address: set url"),
-        (BGE | {"form": "vllm"}, "needs a model: set model"),
-        ({"kind": "http", "form": "cohere", "model": "m"}, "name the environment variable"),
-        ({"kind": "http", "form": "jina", "model": "m"}, "with key_env"),
-        (BGE | {"key_env": "NO_SUCH_KEY"}, "variable NO_SUCH_KEY is not set"),
-        (BGE | {"key_env": "ODD_KEY"}, "key_env: ODD_KEY holds characters that are in no key"),
-        (BGE | {"url": "127.0.0.1:8080"}, "url: this is no http:// or https:// address"),
-        (BGE | {"url": "http://"}, "url: this is no"),
-        (BGE | {"url": "http://a:b/hunter2@x"}, "url: this is no"),
-        (BGE | {"url": "http://x?key=hunter2"}, "url: it must end with its path"),
-        (BGE | {"url": "http://a:hunter2@x", "key_env": "HOME"}, "leave one of them out"),
-        ({"kind": "volcengine"}, "with access_key_env and secret_key_env"),
-        ({"kind": "volcengine", "access_key_env": "HOME"}, "access_key_env and secret_key_env"),
-        (
-            {"kind": "volcengine", "access_key_env": "HOME", "secret_key_env": "NO_SUCH_KEY"},
-            "secret_key_env: the environment variable NO_SUCH_KEY is not set",
-        ),
-        ({"kind": "onnx"}, "set path to a directory with model.onnx and tokenizer.json"),
-        ({"kind": "onnx", "path": "/m", "url": "http://x"}, "the kind onnx takes no url"),
-    ],
-)
-def test_rerank_backends_that_cant_work_are_refused(
-    monkeypatch: pytest.MonkeyPatch, backend: dict[str, object], reason: str
-) -> None:
-    """A bad backend is refused with its position and its fault, without a secret."""
-    monkeypatch.setenv("ODD_KEY", "hunter2\u2026")
-    monkeypatch.setenv(
-        "VIKINGD_RERANK__BACKENDS", json.dumps([BGE | {"scripts": ["han"]}, backend])
-    )
-    message = refusal()
-    assert message.startswith("rerank.backends.1")
-    assert reason in message
-    assert message.endswith("(from VIKINGD_RERANK__BACKENDS)")
-    assert "hunter2" not in message
-
-
-@pytest.mark.parametrize("scripts", [[], ["han"], ["latin", "han"]])
-def test_a_rerank_backend_that_is_never_asked_is_refused(scripts: list[str]) -> None:
-    """Two rerank backends for one script, or two for all other scripts, are refused."""
-    first = BGE | {"scripts": scripts[-1:]}
-    message = refusal(rerank={"backends": [first, BGE | {"scripts": scripts}]})
-    assert message.startswith("rerank: two backends are for ")
-    assert ("'han'" in message) == bool(scripts)
 
 
 def vikingd(*args: str) -> subprocess.CompletedProcess[str]:

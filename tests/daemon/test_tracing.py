@@ -30,6 +30,7 @@ from tests.wire.wire_helpers import floats as vector
 from vikingd import __version__
 from vikingd.client import Draft
 from vikingd.pb import contexts_pb2, contexts_pb2_grpc, retrieval_pb2, retrieval_pb2_grpc
+from vikingd.system.installing import install_command
 from vikingd.telemetry.tracing import Tracing
 
 SERVICE = "viking.retrieval.v1"
@@ -397,7 +398,7 @@ def test_without_the_packages_the_start_is_refused_with_the_install_line(tmp_pat
         err = daemon.stderr.read()
     assert err == (
         "vikingd: tracing: opentelemetry is not installed; install it with: "
-        "pip install 'vikingd[otel]'\n"
+        f"{install_command('otel')}\n"
     )
     assert not (tmp_path / "store").exists()
 
@@ -414,8 +415,8 @@ def test_an_exporter_that_is_not_there_is_refused(tmp_path: Path) -> None:
     )
     assert done.returncode == 2
     assert done.stderr == (
-        "vikingd: tracing: no exporter pigeon is installed; vikingd[otel] has otlp and console "
-        "(from OTEL_* in the environment)\n"
+        "vikingd: tracing: no exporter pigeon is installed; otlp and console come with "
+        f"{install_command('otel')} (from OTEL_* in the environment)\n"
     )
 
 

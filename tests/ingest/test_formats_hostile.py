@@ -24,6 +24,7 @@ from vikingd.ingest.formats import zips
 from vikingd.ingest.formats.document import Failed
 from vikingd.ingest.formats.document_reader import Documents, Limits
 from vikingd.ingest.kinds import document_format
+from vikingd.system.installing import install_command
 
 TOP = "viking://resources/papers"
 LIMITS = Limits(seconds=60, memory=256 << 20)
@@ -406,7 +407,7 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (fault,) = (item for item in items if isinstance(item, Unreadable))
     assert fault == Unreadable(
         str(papers / "report-en.docx"),
-        "needs `pip install 'vikingd[files]'` (No module named mammoth)",
+        f"needs {install_command('files')} (No module named mammoth)",
         f"{TOP}/report-en.docx",
     )
     assert f"{TOP}/report-en.pdf" in {item.uri for item in items if isinstance(item, Draft)}

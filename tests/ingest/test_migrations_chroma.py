@@ -22,6 +22,7 @@ from vikingd.client.messages import MessageClient
 from vikingd.ctl.migrations.given_vectors import Choice, Vectors
 from vikingd.ctl.migrations.notes import Notes
 from vikingd.domain.errors import InvalidField
+from vikingd.system.installing import install_command
 
 pytestmark = pytest.mark.deep
 
@@ -264,7 +265,7 @@ def test_a_missing_package_is_named(ctl: Ctl, monkeypatch: pytest.MonkeyPatch) -
     for module, extra in (("chromadb", "chroma"), ("pyarrow", "parquet")):
         monkeypatch.setitem(sys.modules, module, None)
         message = _refused(ctl, extra, ".", "viking://resources/x")
-        assert f"pip install 'vikingd[{extra}]'" in message
+        assert install_command(extra) in message
 
 
 @pytest.mark.deep

@@ -16,6 +16,7 @@ from tests.project.test_documents import BLOCK, ROOT
 from tests.scripted import Reply, Request, ScriptedServer
 from vikingd.client import Client
 from vikingd.client.messages import MessageClient
+from vikingd.system.installing import install_command
 
 GUIDE = (ROOT / "vikingd" / "integrations" / "README.md").read_text(encoding="utf-8")
 EXTRAS = {
@@ -148,7 +149,7 @@ def test_the_guide_names_all_extras() -> None:
     """Each install line names an extra of the package, and `dev` has it."""
     with (ROOT / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
-    assert set(re.findall(r"pip install 'vikingd\[(.*?)\]'", GUIDE)) == set(EXTRAS)
+    assert set(re.findall(r"pip install '\.\[(.*?)\]'", GUIDE)) == set(EXTRAS)
     own = re.search(r"vikingd\[(.*?)\]", extras["dev"][0])
     assert own is not None
     assert set(EXTRAS) <= set(own[1].split(",")) & set(extras)
@@ -169,4 +170,4 @@ def test_without_its_extra_a_module_says_what_to_install(
     assert done.returncode == 1
     last = done.stderr.splitlines()[-1]
     assert last.startswith(f"ImportError: {package}")
-    assert last.endswith(f" is not installed; install it with: pip install 'vikingd[{extra}]'")
+    assert last.endswith(f" is not installed; install it with: {install_command(extra)}")

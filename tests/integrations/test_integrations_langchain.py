@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, date, datetime
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from langchain_core.documents import Document
@@ -217,7 +220,8 @@ def test_wrong_arguments_are_refused(typed: Client) -> None:
     for call, words in (
         (lambda: store.add_texts(["a", "b"], ids=["1"]), "ids has 1 items for 2 texts"),
         (lambda: store.add_texts(["a"], [{}, {}]), "metadatas has 2 items for 1 texts"),
-        (lambda: store.add_texts(["a"], [{"n": 2**60}]), "n"),
+        (lambda: store.add_texts(["a"], [{"n": float("nan")}]), "metadatas[0]['n'] is nan"),
+        (lambda: store.add_texts(["a"], [{"n": {1, 2}}]), "metadatas[0]['n'] is of type set"),
         (lambda: store.add_texts(["a"], [{"n": object()}]), "metadatas[0]['n'] is of type object"),
         (lambda: store.similarity_search("a", k=0), "k is 0; give 1 or more"),
         (lambda: store.delete([""]), "an id is empty"),
@@ -229,3 +233,34 @@ def test_wrong_arguments_are_refused(typed: Client) -> None:
     with pytest.raises(InvalidField, match="vector"):
         VikingdVectorStore(typed, NOTES, DeterministicFakeEmbedding(size=20_000)).add_texts(["a"])
     assert list(typed.list()) == []
+
+
+def test_metadata_of_the_usual_types_are_kept_as_text(typed: Client) -> None:
+    """Times, UUIDs, paths and large numbers come back as text, and a filter finds them."""
+    store = VikingdVectorStore(typed, NOTES)
+    name = UUID("0190c2f4-7c3a-7d2e-9f10-3b5a6c7d8e9f")
+    metadata = {
+        "time": datetime(2024, 1, 5, 10, 30, tzinfo=UTC),
+        "day": date(2024, 1, 5),
+        "id": name,
+        "path": Path("/a/b.md"),
+        "large": 2**60,
+        "inner": [{"least": -(2**53), "days": (date(2024, 1, 6),)}],
+        "exact": 2**53 - 1,
+    }
+    with pytest.warns(UserWarning, match="is kept as text") as told:
+        store.add_texts(["tea", "more tea"], [metadata, {"large": 2**61}], ids=["a", "b"])
+    assert len(told) == 1
+    store.add_texts(["tea again"], [{"large": 2**62}])  # told already; a warning is an error here
+    assert store.get_by_ids(["a"])[0].metadata == {
+        "time": "2024-01-05T10:30:00+00:00",
+        "day": "2024-01-05",
+        "id": str(name),
+        "path": "/a/b.md",
+        "large": str(2**60),
+        "inner": [{"least": str(-(2**53)), "days": ["2024-01-06"]}],
+        "exact": 2**53 - 1,
+    }
+    for key in ("time", "day", "id", "path", "large"):
+        [found] = store.similarity_search("tea", filter={key: metadata[key]})
+        assert found.id == "a"

@@ -245,7 +245,7 @@ def test_writers_on_threads_and_coroutines_do_not_disturb_each_other(store: Viki
     [
         ({"a": {1: 2}}, TypeError, "value['a'] has the key 1; the keys of JSON are text"),
         ({"a": [object()]}, TypeError, "value['a'][0] is of type object"),
-        ({"a": float("nan")}, ValueError, "value is not valid JSON"),
+        ({"a": float("nan")}, ValueError, "value['a'] is nan, which JSON does not have"),
         ({"text": "long " * 500_000}, InvalidField, "content"),
     ],
 )
@@ -259,6 +259,35 @@ def test_a_wrong_value_is_refused_and_nothing_is_written(
     assert store.search(ANA) == []
 
 
+@pytest.mark.parametrize(
+    ("wanted", "keys"),
+    [
+        ({"$and": [{"n": {"$gt": 1}}, {"t": "x"}]}, ["c"]),
+        ({"$or": [{"n": 1}, {"t": "y"}]}, ["a", "b"]),
+        ({"$or": [{"n": 1}, {"$and": [{"n": 3}, {"t": "x"}]}]}, ["a", "c"]),
+        ({"t": "x", "$or": [{"n": 2}, {"n": 3}]}, ["c"]),
+        ({"$and": []}, ["a", "b", "c"]),
+        ({"$or": []}, []),
+    ],
+)
+def test_filters_are_joined(store: VikingdStore, wanted: dict[str, Any], keys: list[str]) -> None:
+    """`$and` and `$or` join filters, at any depth, with and without a query."""
+    for key, value in {
+        "a": {"n": 1, "t": "x"},
+        "b": {"n": 2, "t": "y"},
+        "c": {"n": 3, "t": "x"},
+    }.items():
+        store.put(ANA, key, value)
+    assert [item.key for item in store.search(ANA, filter=wanted)] == keys
+    assert sorted(item.key for item in store.search(ANA, query="x", filter=wanted)) == keys
+
+
+def test_a_wrong_filter_is_refused_where_nothing_is_stored(store: VikingdStore) -> None:
+    """An unknown operator is named even if no item is there to be compared."""
+    with pytest.raises(ValueError, match=r"filter has the operator '\$not'"):
+        store.search(ANA, filter={"$not": {"n": 1}})
+
+
 def test_wrong_arguments_are_refused(store: VikingdStore) -> None:
     """The message names the argument, and says what to give."""
     store.put(ANA, "a", {"n": 1})
@@ -270,6 +299,13 @@ def test_wrong_arguments_are_refused(store: VikingdStore) -> None:
             "filter['n'] has the operator '$in'; the operators are $eq, $ne, $gt, $gte, $lt, $lte",
         ),
         (lambda: store.search(ANA, filter={"n": {"$gt": "x"}}), "filter['n']['$gt'] is 'x'"),
+        (lambda: store.search(ANA, filter={"$not": {"n": 1}}), "filter has the operator '$not'"),
+        (lambda: store.search(ANA, filter={"m": 1, "$nor": []}), "filter has the operator '$nor'"),
+        (
+            lambda: store.search(ANA, filter={"$and": {"n": 1}}),
+            "filter['$and'] is {'n': 1}; give a",
+        ),
+        (lambda: store.search(ANA, filter={"$or": [5]}), "filter['$or'] is [5]; give a list"),
         (
             lambda: store.batch([ListNamespacesOp((MatchCondition("infix", ("a",)),))]),  # type: ignore[arg-type]
             "match_type is 'infix'; give 'prefix' or 'suffix'",

@@ -19,6 +19,7 @@ from vikingd.client import Client as Daemon
 from vikingd.mcp.mcp_server import server
 
 TEA = "viking://resources/tea.md"
+TREE_TEA = "viking://resources/drinks/tea.md"
 VIKINGCTL = ("-m", "vikingd.ctl.main")
 
 

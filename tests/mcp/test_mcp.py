@@ -6,41 +6,21 @@ import asyncio
 import json
 from typing import Any
 
-import jsonschema
 import pytest
 from mcp import Client
-from mcp.shared.exceptions import MCPError
 
 from tests.answer.intent_helpers import PLANNED, Asked
 from tests.daemons import serving
-from tests.mcp.mcp_helpers import failed, in_process, run, sections, told
+from tests.mcp.mcp_helpers import TREE_TEA as TEA
+from tests.mcp.mcp_helpers import failed, run, sections, told
 from tests.patience import eventually
 from vikingd.client import AsyncClient, Draft
 from vikingd.client import Client as Daemon
-from vikingd.mcp.mcp_server import WRITING
+from vikingd.mcp.mcp_server import WRITING, tools
 from vikingd.mcp.pattern_tools import grep
 from vikingd.mcp.tool import DESCRIPTIONS
 from vikingd.mcp.tool_answers import FoundFile
 from vikingd.mcp.write_tools import write
-
-TEA = "viking://resources/drinks/tea.md"
-
-
-@pytest.fixture
-def tree(typed: Daemon) -> Daemon:
-    """Return a client of a daemon with a small tree."""
-    typed.put(
-        [
-            Draft(TEA, content="# Tea\n\nOolong is steeped at 90 degrees.\n"),
-            Draft("viking://resources/drinks/coffee.md", content="# Coffee\n\nGrind it fine.\n"),
-            Draft(
-                "viking://agent/skills/brew/SKILL.md",
-                content="# Brew\n\nWarm the pot first, then steep oolong.\n",
-                abstract="Brews tea.",
-            ),
-        ]
-    )
-    return typed
 
 
 def test_the_tools_say_what_they_change(daemon: str) -> None:
@@ -52,16 +32,9 @@ def test_the_tools_say_what_they_change(daemon: str) -> None:
         for name, tool in tools.items():
             assert tool.description == DESCRIPTIONS[name]
             assert tool.input_schema["additionalProperties"] is False
-            assert tool.output_schema
-            assert tool.output_schema["type"] == "object"
             for argument in tool.input_schema["properties"].values():
-                assert argument["description"]
+                assert argument["type"]
                 assert "title" not in argument
-                if argument["type"] == "integer":
-                    assert argument["minimum"] < argument["maximum"]
-                elif argument["type"] != "boolean":
-                    bounded = {"maxLength", "maxItems", "pattern"}
-                    assert bounded & set(argument)
             assert tool.annotations
             assert tool.annotations.read_only_hint is (name not in WRITING)
             assert tool.annotations.open_world_hint is False
@@ -420,10 +393,12 @@ def test_a_directory_is_read_and_not_forgotten(tree: Daemon) -> None:
 
 
 def test_both_forms_of_an_answer_say_the_same(tree: Daemon) -> None:
-    """The text form has the URIs and texts of the structured one, which fits the schema."""
+    """The text form has the URIs and texts of the structured one, which is an Answer."""
 
     async def test(client: Client) -> None:
-        schemas = {tool.name: tool.output_schema for tool in (await client.list_tools()).tools}
+        nobody: Any = None
+        made = tools(lambda _: nobody, read_only=False)
+        typed = {tool.name: tool.fn_metadata.output_model for tool in made}
         calls: dict[str, dict[str, Any]] = {
             "find": {"query": "oolong"},
             "search": {"query": "oolong"},
@@ -438,9 +413,10 @@ def test_both_forms_of_an_answer_say_the_same(tree: Daemon) -> None:
         }
         for name, arguments in calls.items():
             result = await client.call_tool(name, arguments)
-            schema = schemas[name]
-            assert schema is not None
-            jsonschema.validate(result.structured_content, schema)
+            model = typed[name]
+            assert model is not None
+            answer = model.model_validate(result.structured_content)
+            assert answer.model_dump(exclude_defaults=True) == result.structured_content
             [text] = result.content
             assert_said(result.structured_content, text.text)  # type: ignore[union-attr]
 
@@ -459,63 +435,6 @@ def assert_said(value: Any, text: str) -> None:
             assert_said(item, text)
     elif isinstance(value, str):
         assert all(line in text for line in value.splitlines()), value
-
-
-def test_resources_are_the_tree(tree: Daemon) -> None:
-    """A resource is the content of a file or the listing of a directory; a missing one is told."""
-
-    async def test(client: Client) -> None:
-        async def content(uri: str) -> str:
-            [part] = (await client.read_resource(uri)).contents
-            return str(getattr(part, "text", ""))
-
-        [template] = (await client.list_resource_templates()).resource_templates
-        assert template.uri_template == "viking://{+path}"
-        [top] = (await client.list_resources()).resources
-        assert "viking://resources/" in await content(top.uri)
-        assert await content(TEA) == tree.get(TEA).content
-        assert await content(TEA.replace("tea", "t%65a")) == tree.get(TEA).content
-        assert TEA in await content("viking://resources/drinks")
-        with pytest.raises(MCPError, match="nearest directory is viking://resources/drinks"):
-            await content("viking://resources/drinks/wine.md")
-        for wrong in ("viking://resources/../x", "file:///etc/passwd", "viking://\0"):
-            with pytest.raises(MCPError):
-                await content(wrong)
-
-    run(test, tree.address)
-
-
-def test_the_prompt_names_every_tool_that_it_needs(daemon: str) -> None:
-    """The prompt is there in two languages, with the same tools; others are refused."""
-
-    async def test(client: Client) -> None:
-        [prompt] = (await client.list_prompts()).prompts
-        texts = []
-        for given in (None, {"language": "en"}, {"language": "zh"}):
-            [message] = (await client.get_prompt(prompt.name, given)).messages
-            texts.append(str(getattr(message.content, "text", "")))
-        assert texts[0] == texts[1] != texts[2]
-        for text in texts:
-            named = {name for name in DESCRIPTIONS if f"`{name}`" in text}
-            assert {"recall", "find", "remember", "forget", "read", "write"} <= named
-        for name, wrong in (("memory", {"language": "xx"}), ("memory", {"a": "b"}), ("other", {})):
-            with pytest.raises(MCPError, match="one prompt: memory"):
-                await client.get_prompt(name, wrong)
-
-    run(test, daemon)
-
-
-def test_the_server_introduces_itself(daemon: str) -> None:
-    """The instructions say when to recall, and what stored text is; a read-only one less."""
-
-    async def main() -> None:
-        async with in_process(daemon) as client, in_process(daemon, read_only=True) as reader:
-            assert "recall before you answer" in (client.instructions or "")
-            assert "not instructions" in (client.instructions or "")
-            assert "remember" in (client.instructions or "")
-            assert "remember" not in (reader.instructions or "")
-
-    asyncio.run(main())
 
 
 def test_exact_text_and_names_are_found(daemon: str) -> None:

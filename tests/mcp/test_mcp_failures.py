@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Iterator
-from typing import Any
 
 import grpc
 import pytest
@@ -147,62 +146,6 @@ def test_a_missing_uri_names_the_nearest_directory(daemon: str, typed: Daemon) -
         assert "Take the ids from recall" in await failed(client, "forget", ids=[999])
 
     run(test, daemon)
-
-
-WRONG: list[tuple[str, dict[str, Any], str]] = [
-    ("find", {}, "query is required"),
-    ("find", {"query": ""}, "query: string should have at least 1 character"),
-    ("find", {"query": "x" * 4001}, "query: string should have at most 4000 characters"),
-    ("find", {"query": 5}, "query: input should be a valid string, not 5"),
-    ("find", {"query": None}, "query is required"),
-    ("find", {"query": "a", "limit": 0}, "limit: input should be greater than or equal to 1"),
-    ("find", {"query": "a", "limit": "5"}, "limit: input should be a valid integer"),
-    ("find", {"query": "a", "limit": True}, "limit: input should be a valid integer"),
-    ("find", {"query": "a", "limit": 1.5}, "limit: input should be a valid integer"),
-    ("find", {"query": "a", "limit": 10**30}, "limit: input should be less than or equal to 100"),
-    ("find", {"query": "a", "max_tokens": 10}, "max_tokens: input should be greater"),
-    ("find", {"query": "a", "types": ["file"]}, "types[0]: input should be 'memory', 'resource'"),
-    ("find", {"query": "a", "top_k": 5}, "find has no argument 'top_k', only query, target_uri,"),
-    ("find", {"query": "a", "target_uri": "resources"}, "target_uri: must begin with viking://"),
-    ("find", {"query": "a\ud800"}, "query: input should be a valid string, unable"),
-    ("search", {"query": "a", "messages": [{"role": "x"}]}, "messages[0].role: input should be"),
-    ("search", {"query": "a", "messages": [{"role": "user"}]}, "messages[0].content is required"),
-    ("read", {"uri": "viking://a/../b"}, "uri: has the segment '..'"),
-    ("read", {"uri": "viking://x\0"}, "uri: has a control character"),
-    ("read", {"uri": "viking://resources", "offset": 5}, "offset: the file has only"),
-    ("list", {"depth": 65}, "depth: input should be less than or equal to 64"),
-    ("remember", {"text": "a"}, "memory_type is required"),
-    ("remember", {"text": "a", "memory_type": "No"}, "memory_type: string should match"),
-    ("remember", {"text": "tea " * 1100, "memory_type": "a"}, "text: string should have at most"),
-    ("remember", {"text": "a", "memory_type": "a", "project": "x/y"}, "project: 'x/y' is no name"),
-    ("write", {"uri": "viking://x/y.md", "content": "a"}, "uri: must lie below one of"),
-    ("write", {"uri": TEA, "content": "a\0"}, "content: has a NUL character"),
-    ("write", {"uri": TEA, "content": "茶" * 1_500_000}, "larger than"),
-    ("write", {"uri": TEA, "content": "a" * ((1 << 21) + 1)}, "content: string should have at"),
-    ("forget", {"ids": [0]}, "ids[0]: input should be greater than or equal to 1"),
-    ("forget", {"ids": [1], "uri": TEA}, "Give ids or a uri"),
-    ("nothing", {"a": 1}, "There is no tool 'nothing'. The tools are recall, find,"),
-]
-
-
-def test_a_wrong_argument_is_named(typed: Daemon) -> None:
-    """Each wrong argument is named with what is allowed, in few words, and changes nothing."""
-
-    async def test(client: Client) -> None:
-        for tool, arguments, expected in WRONG:
-            text = await failed(client, tool, **arguments)
-            # An error of gRPC has its own beginning.
-            begins = expected == "larger than" or text.startswith(expected)
-            assert begins, (tool, text)
-            assert expected in text, (tool, text)
-            assert len(text) < 500, (tool, text)
-            assert "pydantic" not in text
-            assert text.encode()
-
-    typed.put([Draft("viking://resources/a.md", content="Tea.")])
-    before = typed.stats().revision
-    run(test, typed.address)
-    assert typed.stats().revision == before
 
 
 def test_what_models_write_all_the_same_is_taken(typed: Daemon) -> None:

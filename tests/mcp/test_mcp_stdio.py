@@ -19,6 +19,7 @@ from mcp import Client
 from tests.access.tls_helpers import Authority
 from tests.conftest import Ctl
 from tests.mcp.mcp_helpers import TEA, failed, keyed, over_stdio, served, told
+from vikingd.system.installing import install_command
 
 HELLO = b"""\
 {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": "2025-06-18", \
@@ -198,4 +199,4 @@ def test_without_the_sdk_the_command_says_what_to_install(
     monkeypatch.setattr(importlib.util, "find_spec", without_mcp)
     code, out, err = ctl("mcp")
     assert (code, out) == (1, "")
-    assert "pip install 'vikingd[mcp]'" in err
+    assert install_command("mcp") in err

@@ -17,6 +17,7 @@ from vikingd.config import ConfigError, load
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models import onnx_directory
 from vikingd.models.embed import onnx as embed_onnx
+from vikingd.system.installing import install_command
 
 
 def _no_directory(path: Path) -> None:
@@ -145,7 +146,7 @@ def test_a_missing_extra_is_told_with_its_install(
     monkeypatch.setitem(sys.modules, package, None)  # makes the import fail
     assert refusal(directory(tmp_path / "tiny"), pooling="mean") == (
         f"the embedder onnx needs {package}, which is not installed; install it with: "
-        "pip install 'vikingd[onnx]'"
+        f"{install_command('onnx')}"
     )
 
 

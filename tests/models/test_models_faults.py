@@ -19,6 +19,7 @@ from tests.access.tls_helpers import Authority
 from tests.models.hub_server import Fault, HubServer, Reply, Request
 from tests.models.pull_helpers import GRAPH, NAME, REPOSITORY, Ctl, PinnedHub, assert_answers, left
 from tests.patience import eventually
+from vikingd.system.installing import install_command
 
 CUT = 40_000
 
@@ -440,7 +441,8 @@ def test_a_pull_without_its_library_names_the_extra(
     assert NAME in offline_ctl("models", "list")[1]
     code, _, err = offline_ctl("models", "pull", NAME)
     assert (code, hub.requests) == (1, [])
-    assert err == "error: httpx is not installed; pip install 'vikingd[server,onnx]'\n"
+    command = install_command("server,onnx")
+    assert err == f"error: httpx is not installed; install it with: {command}\n"
 
 
 # The disk

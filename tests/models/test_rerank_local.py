@@ -20,6 +20,7 @@ from vikingd.models.rerank.cross_encoder import CrossEncoder
 from vikingd.models.rerank.rerank_settings import BackendSettings
 from vikingd.models.rerank.reranker_protocol import RerankFailed
 from vikingd.models.rerank.rerankers import Rerankers
+from vikingd.system.installing import install_command
 
 WORDS = {"[PAD]": 0.5, "[CLS]": 0.0, "[SEP]": 0.0, "[UNK]": 0.0, "tea": 2.0, "rust": -3.0}
 """The weight of each token; a logit is the sum over the document without the query."""
@@ -228,5 +229,5 @@ def test_a_missing_extra_is_told_with_its_install(
         Rerankers([BackendSettings("onnx", path=directory(tmp_path / "tiny"))])
     assert str(caught.value) == (
         f"the reranker onnx/tiny: {package} is not installed; "
-        "install it with: pip install 'vikingd[onnx]'"
+        f"install it with: {install_command('onnx')}"
     )

@@ -82,23 +82,25 @@ from vikingd.client.context_calls import (
 )
 from vikingd.client.conversation import Session
 from vikingd.client.documents import Document, context_input
-from vikingd.client.importing import ImportSummary
-from vikingd.client.memory_calls import (
+from vikingd.client.extract_results import (
     Episode,
     EpisodeTurn,
     ExtractedMemory,
     ExtractResult,
     ForgetProposal,
+    RefusedMemory,
+    UntakenSentence,
+)
+from vikingd.client.importing import ImportSummary
+from vikingd.client.memory_entries import AsyncMemories, Memories, MemoryEntry
+from vikingd.client.memory_results import (
     ForgetResult,
     Memory,
     RecallResult,
-    RefusedMemory,
     ReinforceResult,
     RememberResult,
     SparedMemory,
-    UntakenSentence,
 )
-from vikingd.client.memory_entries import AsyncMemories, Memories, MemoryEntry
 from vikingd.client.results import (
     BuiltContext,
     Citation,

@@ -6,9 +6,10 @@ The words of Chroma, Qdrant, mem0 and LangChain for arguments and methods lead t
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from difflib import get_close_matches
 from functools import wraps
+from operator import index
 from typing import Any, ParamSpec, SupportsFloat, SupportsIndex, TypeVar
 
 P = ParamSpec("P")
@@ -20,7 +21,7 @@ _PLACE = ("target_uri", "uri", "at", "uris")
 _ARGUMENTS = {
     theirs: ours
     for ours, words in (
-        (("limit", "top_k"), "k n n_results top_n"),
+        (("limit", "top_k"), "k n n_results top_n top_k max_results"),
         (_PLACE, "collection collection_name namespace index path prefix"),
         (("query", "text", "pattern"), "query_text query_texts question input prompt"),
         (("vector",), "query_embedding query_embeddings query_vector embedding embeddings vectors"),
@@ -30,11 +31,11 @@ _ARGUMENTS = {
         (("uri", "uris", "at", "ids", "target_uri"), "id ids memory_id"),
         (("metadata",), "payload metadatas"),
         (("score_threshold",), "threshold min_score"),
-        (("context_types", "memory_type"), "type types kind"),
+        (("context_types", "memory_type", "types"), "type types kind context_types"),
         (("time",), "timestamp date created_at"),
         (("address",), "url host"),
         (("key",), "api_key token"),
-        (("session",), "messages history"),
+        (("session", "messages"), "messages history session"),
     )
     for theirs in words.split()
 }
@@ -116,7 +117,9 @@ def wrong_type(name: str, value: object, wanted: str, example: str = "") -> Type
     return TypeError(f"{name} is {described(value)}; give {wanted}{such}")
 
 
-def checked(function: Callable[P, T], name: str = "") -> Callable[P, T]:
+def checked(
+    function: Callable[P, T], name: str = "", most: Mapping[str, int] | None = None
+) -> Callable[P, T]:
     """Return a function that checks the names and the simple types of its arguments first.
 
     Arguments that are annotated as str, int, float or bool are checked. None for an argument that
@@ -125,6 +128,7 @@ def checked(function: Callable[P, T], name: str = "") -> Callable[P, T]:
     Args:
         function: the function; its annotations are strings.
         name: the name of the function in errors; "": its own.
+        most: the largest values of arguments that are whole numbers from 0 on.
     """
     call = name or function.__name__
     parameters = dict(inspect.signature(function).parameters)
@@ -147,6 +151,11 @@ def checked(function: Callable[P, T], name: str = "") -> Callable[P, T]:
             wanted = f"an {kind}" if kind == "int" else f"a {kind}"
             fault = wrong_type(key, value, wanted, _EXAMPLES.get(key) or _BY_KIND[kind])
             raise TypeError(f"{call}(): {fault}")
+        largest = most[key] if most and kind == "int" and key in most else None
+        if largest is not None and value is not None and not 0 <= index(value) <= largest:
+            example = f"{key}={_EXAMPLES.get(key, '1')}"
+            given = f"a number from 0 to {largest:,}, such as {example}"
+            raise ValueError(f"{call}(): {key} is {value}; give {given}")
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -183,15 +192,20 @@ def _fits(kind: str, value: Any) -> bool:
     )
 
 
+def nearest(given: str, known: Collection[str]) -> str:
+    """Return the argument among the known ones that another word for it means; "": none."""
+    ours = [name for name in _ARGUMENTS.get(given, ()) if name in known]
+    return next(iter(ours or get_close_matches(given, known, 1)), "")
+
+
 def _unknown_argument(call: str, given: str, known: Collection[str]) -> TypeError:
     """Return the error for an argument that a function does not have."""
     fault = f"{call}() has no argument {given!r}"
-    ours = [name for name in _ARGUMENTS.get(given, ()) if name in known]
     if given in _HINTS:
         place = next((name for name in _PLACE if name in known), "")
         return TypeError(f"{fault}: {_HINTS[given]}" + (f"; did you mean {place!r}?" * bool(place)))
-    if ours or (ours := get_close_matches(given, known, 1)):
-        return TypeError(f"{fault}; did you mean {ours[0]!r}?")
+    if near := nearest(given, known):
+        return TypeError(f"{fault}; did you mean {near!r}?")
     return TypeError(f"{fault}; its arguments are {', '.join(known) or 'none'}")
 
 

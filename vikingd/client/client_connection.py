@@ -8,6 +8,7 @@ import inspect
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
@@ -16,6 +17,7 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from vikingd.client.argument_checks import checked, unknown_method
+from vikingd.client.awaited_calls import parts_of, reply_of
 from vikingd.client.client_errors import (
     ClientError,
     HistoryLost,
@@ -333,12 +335,21 @@ class AsyncConnection(_Connected):
         sent = self._seen.text if self.consistent else None
         try:
             call = self._begin(rpc, request, sent)
-            reply = await call
+            reply = await reply_of(call)
             if sent is not None:
                 self._seen.replied(sent, await call.trailing_metadata())
             return reply
         except (grpc.RpcError, grpc.aio.UsageError) as error:
             raise await self._explained(error, sent) from None
+
+    def _begin(self, rpc: Any, request: Any, sent: str | None = None) -> Any:
+        if asyncio.get_running_loop() is not self._channel._loop:
+            raise RuntimeError(
+                f"this {type(self).__name__} belongs to another event loop, the one in which it "
+                "was made: make one in each event loop, inside the coroutine that uses it, or "
+                "take Client, which any thread may use"
+            )
+        return super()._begin(rpc, request, sent)
 
     async def _explained(self, error: Exception, sent: str | None = None) -> Exception:
         """Return the error as `_told` does; a look at the daemon's hosts holds up no other task."""
@@ -375,13 +386,12 @@ class AsyncConnection(_Connected):
             return parts(self, method(*args, **kwargs))
 
         async def parts(self: Self, request: Any) -> AsyncIterator[Any]:
-            received = self._begin(self._stub(method, request), request)
             try:
-                async for part in received:
-                    yield read(part)
+                received = parts_of(self._begin(self._stub(method, request), request))
+                async with aclosing(received):
+                    async for part in received:
+                        yield read(part)
             except (grpc.RpcError, grpc.aio.UsageError) as error:
                 raise await self._explained(error) from None
-            finally:
-                received.cancel()
 
         return {"call": call, "pages": pages, "stream": stream, "steps": steps}

@@ -18,8 +18,8 @@ from vikingd.client.argument_checks import checked
 from vikingd.client.client_connection import AsyncConnection, Connection, with_functions
 from vikingd.client.client_errors import FieldViolation, InvalidField
 from vikingd.client.conversation import Session
+from vikingd.client.extract_results import ExtractResult
 from vikingd.client.importing import Importer, ImportSummary, items_of
-from vikingd.client.memory_calls import ExtractResult
 from vikingd.client.memory_commits import Commit
 from vikingd.client.memory_entries import AsyncMemories, Memories
 from vikingd.client.messages import MessageClient

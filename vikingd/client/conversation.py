@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import os
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, TypeAlias
 
+from vikingd.client.argument_checks import described, wrong_type
 from vikingd.client.values import When, micros_of, moment
 from vikingd.domain.search_query import SESSION_ID, SearchSession, SessionMessage, id_of
 from vikingd.pb import retrieval_pb2
@@ -56,7 +57,7 @@ class Session:
     def __init__(
         self,
         summary: str = "",
-        messages: Iterable[SessionMessage] = (),
+        messages: Iterable[SessionMessage | Mapping[str, Any]] = (),
         *,
         keep: int | None = None,
         id: str = "",  # noqa: A002
@@ -65,7 +66,7 @@ class Session:
 
         Args:
             summary: the summary of the conversation before the messages.
-            messages: the messages in their order.
+            messages: the messages in their order, also as dicts with role and content.
             keep: keep this many of the last messages; None: keep all.
             id: the name of the session, 1 to 64 letters, digits, "-" and "_"; "": a new name.
 
@@ -84,8 +85,11 @@ class Session:
         self._dropped = 0
         self.committed = 0
         self.commits = Commits()
-        for message in messages:
-            self._add(message)
+        for i, message in enumerate(messages):
+            try:
+                self._add(_message(message))
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"messages[{i}]: {error}") from None
 
     @property
     def messages(self) -> tuple[SessionMessage, ...]:
@@ -199,6 +203,60 @@ class Session:
         )
         session.committed = committed
         return session
+
+
+Conversation: TypeAlias = (
+    Session | SearchSession | Mapping[str, Any] | Iterable[SessionMessage | Mapping[str, Any]]
+)
+"""A Session, the object that its file has, or messages: dicts with role and content."""
+
+_EXAMPLE = '[{"role": "user", "content": "I moved to Lyon."}]'
+
+
+def session_of(given: Conversation) -> Session | SearchSession:
+    """Return a conversation as a session; each call with the same messages gives the same id.
+
+    Raises:
+        TypeError: it is no conversation.
+        ValueError: a message has no content or an unknown role; the message names its place.
+    """
+    if isinstance(given, Session | SearchSession):
+        return given
+    if isinstance(given, Mapping):
+        if "content" not in given:
+            try:
+                return Session._from_json({**given}, None)
+            except ValueError as error:
+                wanted = f"give a Session or a list of messages, such as {_EXAMPLE}"
+                raise ValueError(f"session: {error}; {wanted}") from None
+        given = [given]
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise wrong_type("session", given, "a Session or a list of messages", _EXAMPLE)
+    session = Session(messages=given)
+    if session.messages:
+        session.id = id_of(session.messages[0])
+    return session
+
+
+def _message(given: SessionMessage | Mapping[str, Any]) -> SessionMessage:
+    """Return a message; of a dict role, content and time count.
+
+    The content may be a list of parts, as in the APIs of models; those with text are joined.
+    """
+    if isinstance(given, SessionMessage):
+        return given
+    if not isinstance(given, Mapping):
+        raise TypeError(f"it is {described(given)}; give a dict, such as {_EXAMPLE[1:-1]}")
+    role, content, time = given.get("role"), given.get("content"), given.get("time")
+    if isinstance(content, list | tuple):
+        parts = (part.get("text") if isinstance(part, Mapping) else part for part in content)
+        content = "\n".join(part for part in parts if isinstance(part, str)) or content
+    for name, value in (("role", role), ("content", content)):
+        if not isinstance(value, str):
+            raise TypeError(f"{name} is {described(value)}; give text, such as {_EXAMPLE[1:-1]}")
+    return SessionMessage(
+        str(role), str(content), None if time is None else micros_of(time, "time")
+    )
 
 
 def session_message(

@@ -186,28 +186,41 @@ def _several(text: str) -> list[Address]:
     return found
 
 
-def check_address(address: str) -> None:
+_SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:")
+"""The beginnings of gRPC's own names of targets."""
+
+
+def check_address(address: str, typed: str = 'Client("{}")') -> None:
     """Raise an error that says how to write an address, for a text that is clearly something else.
+
+    Args:
+        address: the address.
+        typed: the text to type for a right address, which stands for {}.
 
     Raises:
         TypeError: it is no text.
         ValueError: it is a URL, a path or a host without a port.
     """
-    forms = 'give HOST:PORT, such as Client("127.0.0.1:7716")'
+    forms = f"give HOST:PORT, such as {typed.format('127.0.0.1:7716')}"
     if not isinstance(address, str):
         raise TypeError(f"address is {described(address)}; {forms}")
     if found := re.match(r"(https?|grpcs?|tcp|wss?|vikingd)://(.*)", address):
         tls = found[1] in ("https", "grpcs", "wss")
         rest = found[2].rstrip("/")
-        right = f"vikings://{rest}" if tls else rest
-        raise ValueError(f'address is {address!r}; without {found[1]}:// it is Client("{right}")')
+        right = typed.format(f"vikings://{rest}" if tls else rest)
+        raise ValueError(f"address is {address!r}; without {found[1]}:// it is {right}")
     if address.startswith(("/", "./", "../", "~")):
         raise ValueError(
             f"address is {address!r}, a path: vikingd.open({address!r}) opens a directory, and "
-            f'Client("unix:{address}") connects to the socket of a daemon'
+            f"{typed.format(f'unix:{address}')} connects to the socket of a daemon"
         )
     if ":" not in address:
         raise ValueError(f"address is {address!r}, without a port; {forms}")
+    port = address.rpartition(":")[2]
+    if re.fullmatch(r"[\w.-]+:[^/:,]*", address) and not (
+        address.startswith(_SCHEMES) or port.isdecimal()
+    ):
+        raise ValueError(f"address is {address!r}, whose port is no number; {forms}")
 
 
 def _or_variable(value: str | os.PathLike[str] | None, variable: str) -> str:

@@ -23,6 +23,7 @@ from vikingd.client.client_errors import ClientError, StoreInUse
 from vikingd.client.clients import AsyncClient, Client
 from vikingd.domain.daemon_addresses import LONGEST_PATH
 from vikingd.system import platform
+from vikingd.system.installing import install_command
 from vikingd.system.regular_files import open_regular
 
 _SOCKET = "socket"
@@ -74,7 +75,7 @@ class Daemon:
         if not all(map(importlib.util.find_spec, _SERVER_MODULES)):
             raise ClientError(
                 _NOT_DONE,
-                "the daemon is not installed; install it with: pip install 'vikingd[server]'",
+                f"the daemon is not installed; install it with: {install_command('server')}",
                 "SERVER_NOT_INSTALLED",
             )
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The methods of the service Memories, and their results.
+"""The methods of the service Memories.
 
 Each function builds a request. The daemon checks the values.
 """
@@ -6,14 +6,19 @@ Each function builds a request. The daemon checks the values.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from vikingd.client.conversation import Session, session_message
+from vikingd.client.argument_checks import wrong_type
+from vikingd.client.conversation import Conversation, session_message, session_of
+from vikingd.client.extract_results import ExtractResult
+from vikingd.client.memory_results import (
+    ForgetResult,
+    RecallResult,
+    ReinforceResult,
+    RememberResult,
+)
 from vikingd.client.methods import If, method
-from vikingd.client.results import Rows, Timings
 from vikingd.client.values import (
     Many,
     When,
@@ -24,277 +29,15 @@ from vikingd.client.values import (
     set_fusion,
     vector_bytes,
 )
-from vikingd.domain.answers import Confidence, Degraded
-from vikingd.domain.extract import ExtractSource, MemoryKind
+from vikingd.domain.long_queries import fitted
 from vikingd.domain.prompt import RecallPath
 from vikingd.domain.retrieve_query import Rrf, WeightedSum
-from vikingd.domain.search_query import SearchSession
-from vikingd.memory.model import Remembered as RememberOutcome
-from vikingd.memory.model import SalienceParts
 from vikingd.pb import memories_pb2
 
 if TYPE_CHECKING:
     from vikingd.client.values import Vector
 
 _NAMED = If("with a request_id", lambda request: bool(request.request_id))
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """A memory: one entry of a memory file, or a whole file with the id 0.
-
-    Attributes:
-        id: the id for `reinforce` and `forget`; 0: a whole file.
-        uri: the URI of its file.
-        content: the text of the memory, or the Markdown of the file.
-        score: the salience in [0, 1]; 1 for a whole file.
-        memory_type: the kind of its file: "preferences", "journal", ...
-        section: headings joined by " > ".
-        reinforcement: the number of times that it was said again or reinforced.
-        token_count: the tokens of the content.
-        parts: the parts of the score; only from a search.
-        truncated: True: only a part fits into the budget: the beginning of a file, or the passage
-            that was found of a memory of several passages.
-        access_count: the number of times that it was used.
-        time: the time when it was last said; of a file, the time of the event in it.
-        pinned: True: `forget` takes it by its id alone.
-    """
-
-    id: int
-    uri: str
-    content: str
-    score: float
-    memory_type: str
-    section: str
-    reinforcement: int
-    token_count: int
-    parts: SalienceParts | None
-    truncated: bool
-    access_count: int
-    time: datetime | None
-    pinned: bool = False
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class RecallResult(Rows[Memory]):
-    """The recalled memories; iteration and len() are over `results`.
-
-    Attributes:
-        results: the memories, best first; from the timeline, newest first.
-        total_tokens: the tokens of all contents.
-        budget_remaining: the rest of the budget.
-        path: the path that found the memories; None: no path has an answer.
-        reason: the reason for the path and for the end of the results, for people.
-        approximate: True if tokens are estimated.
-        candidates: the number of memories that the search scored.
-        revision: the revision that was searched.
-        timings: the duration of each stage in seconds, in order.
-        degraded: the failed or missing parts of the answer, each with its cause.
-        confidence: how far the answer can be relied on; 1 for a file or a day that the query names.
-        left_out: the number of memories that the search found and the floor left out.
-        questions: those of a request that asks several, if a search answered.
-    """
-
-    results: tuple[Memory, ...]
-    total_tokens: int
-    budget_remaining: int
-    path: RecallPath | None
-    reason: str
-    approximate: bool
-    candidates: int
-    revision: int
-    timings: Timings
-    degraded: Degraded = ()
-    confidence: Confidence | None = None
-    left_out: int = 0
-    questions: tuple[str, ...] = ()
-
-    def __iter__(self) -> Iterator[Memory]:
-        return iter(self.results)
-
-    def __len__(self) -> int:
-        return len(self.results)
-
-
-@dataclass(frozen=True, slots=True)
-class RememberResult:
-    """The outcome of a remember.
-
-    Attributes:
-        outcome: ADDED for a new memory, REINFORCED if it was said before.
-        id: the id of the memory.
-        uri: the URI of its file.
-        reinforcement: its reinforcement counter now.
-        met: the wording before, of a memory that was reinforced; "" for a new one.
-        similarity: 1 if the memory was reinforced, 0 for a new one.
-        revision: the memory is visible from this revision on.
-        degraded: the failed or missing parts of the call, each with its cause.
-    """
-
-    outcome: RememberOutcome
-    id: int
-    uri: str
-    reinforcement: int
-    met: str
-    similarity: float
-    revision: int
-    degraded: Degraded = ()
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractedMemory:
-    """A memory that a conversation says.
-
-    Attributes:
-        kind: the kind, which decides the file.
-        text: the text.
-        section: the heading above it; "": none.
-        evidence: the messages that say it, as indices from 0 into the session.
-        outcome: ADDED, REINFORCED if it was said before, REPLACED if it took an older one's place,
-            ENDED if the user ended it.
-        id: the id of the memory; 0 for a new one of a dry run.
-        uri: the URI of its file.
-        met: the older wording that was said again or replaced; "": none.
-    """
-
-    kind: MemoryKind
-    text: str
-    section: str
-    evidence: tuple[int, ...]
-    outcome: RememberOutcome
-    id: int
-    uri: str
-    met: str
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedMemory:
-    """A proposed memory that was not written, with the reason; `kind` is None for no known kind."""
-
-    kind: MemoryKind | None
-    text: str
-    evidence: tuple[int, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetProposal:
-    """A request of the user to forget that is in doubt; nothing was forgotten.
-
-    Attributes:
-        request: the request in the user's words.
-        message: the index of its message.
-        memories: the memories that it may mean, the most likely first; `forget` takes their ids.
-        reason: the reason for the doubt, for people.
-    """
-
-    request: str
-    message: int
-    memories: tuple[Memory, ...]
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class UntakenSentence:
-    """A sentence of the user that became no memory of its own, its message, and the reason."""
-
-    text: str
-    message: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeTurn:
-    """A turn of an episode: the index of its message, and the id of the memory; 0: a dry run."""
-
-    message: int
-    id: int
-
-
-@dataclass(frozen=True, slots=True)
-class Episode:
-    """The conversation itself.
-
-    Attributes:
-        uri: the URI of its first file.
-        turns: the turns that were written; a long one has several. Those that stood there already
-            are not among them.
-    """
-
-    uri: str
-    turns: tuple[EpisodeTurn, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ExtractResult:
-    """The memories of a conversation.
-
-    Attributes:
-        memories: the written memories; of a dry run, those that a real call would write.
-        refused: the proposals that were refused.
-        source: MODEL, RULES, or NONE without a message to read.
-        reason: the reason for the source, and the parts that were left out, for people.
-        revision: the memories are visible from this revision on.
-        degraded: the failed or missing parts of the call, each with its cause.
-        forgotten: the memories that the user asked to forget, and that are gone.
-        to_forget: the requests to forget that are in doubt.
-        episode: the conversation as it was written, if no model took the memories; else None.
-        not_taken: sentences of the user that became no memory, if no model took the memories.
-        not_taken_left_out: the number of further such sentences.
-    """
-
-    memories: tuple[ExtractedMemory, ...]
-    refused: tuple[RefusedMemory, ...]
-    source: ExtractSource
-    reason: str
-    revision: int
-    degraded: Degraded = ()
-    forgotten: tuple[Memory, ...] = ()
-    to_forget: tuple[ForgetProposal, ...] = ()
-    episode: Episode | None = None
-    not_taken: tuple[UntakenSentence, ...] = ()
-    not_taken_left_out: int = 0
-
-    def __iter__(self) -> Iterator[ExtractedMemory]:
-        return iter(self.memories)
-
-    def __len__(self) -> int:
-        return len(self.memories)
-
-
-@dataclass(frozen=True, slots=True)
-class ReinforceResult:
-    """The new counters, in the order of the ids; they are visible from `revision` on."""
-
-    revision: int
-    reinforcements: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class SparedMemory:
-    """A memory that meets the criteria and that only its id forgets, with the reason."""
-
-    memory: Memory
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class ForgetResult:
-    """The memories that are gone from `revision` on, by URI and place; with `dry_run`, a preview.
-
-    Attributes:
-        forgotten: the memories.
-        revision: they are gone from this revision on.
-        left_out: the number of further memories, which do not fit into the reply.
-        spared: the memories that meet the criteria and stay, each with the reason.
-        spared_left_out: the number of further ones, which do not fit into the reply.
-    """
-
-    forgotten: tuple[Memory, ...]
-    revision: int
-    left_out: int = 0
-    spared: tuple[SparedMemory, ...] = ()
-    spared_left_out: int = 0
 
 
 # A repetition may count accesses twice.
@@ -353,7 +96,7 @@ def recall(
             None: the daemon's default, which leaves out what is NOTHING.
     """
     request = memories_pb2.RecallRequest(
-        query=query,
+        query=fitted(query),
         vector=b"" if vector is None else vector_bytes(vector),
         scope=_scope(project, with_global),
         max_tokens=max_tokens,
@@ -372,6 +115,8 @@ def recall(
         floor=floor,
     )
     if weights is not None:
+        if isinstance(weights, str) or len(tuple(weights)) != 4:
+            raise wrong_type("weights", weights, "four numbers", "(0.6, 0.1, 0.2, 0.1)")
         own = request.weights
         own.semantic, own.reinforcement, own.recency, own.access = weights
     set_fusion(request, fusion)
@@ -425,7 +170,7 @@ def remember(
 
 @method(memories_pb2.ExtractResponse, ExtractResult, retried=_NAMED)
 def extract(
-    session: Session | SearchSession,
+    session: Conversation,
     *,
     first: int = 0,
     project: str = "",
@@ -437,7 +182,7 @@ def extract(
     """Take memories from a conversation and write them, each with the messages that say it.
 
     Args:
-        session: the conversation.
+        session: the conversation: a Session, or messages as dicts with role and content.
         first: take memories from messages[first:]; the summary and earlier messages are context.
         project: the project of the memories; "": no project.
         dry_run: write nothing; only return what a real call would write.
@@ -445,8 +190,9 @@ def extract(
         time_zone: as in `remember`.
         request_id: as in `remember`.
     """
+    conversation = session_of(session)
     return memories_pb2.ExtractRequest(
-        session=session_message(session, session.messages),
+        session=session_message(conversation, conversation.messages),
         first=first,
         scope=_scope(project, with_global=False),
         time=moment(time),
@@ -519,4 +265,7 @@ def _scope(project: str, with_global: bool) -> memories_pb2.MemoryScope:
 
 
 def _ids(given: Iterable[int | Iterable[int]], name: str = "ids") -> list[int]:
-    return flat(given, int, name, "ids of memories, such as 17")
+    found = flat(given, int, name, "ids of memories, such as 17")
+    if wrong := [one for one in found if not 0 <= one < 1 << 64]:
+        raise ValueError(f"{name} has {wrong[0]}; give ids of memories, such as 17")
+    return found

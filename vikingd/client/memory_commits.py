@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from vikingd.client.argument_checks import wrong_type
 from vikingd.client.client_errors import (
     ClientError,
     DeadlinePassed,
@@ -16,7 +17,7 @@ from vikingd.client.client_errors import (
     Unreachable,
 )
 from vikingd.client.conversation import Session
-from vikingd.client.memory_calls import Episode, ExtractResult
+from vikingd.client.extract_results import Episode, ExtractResult
 from vikingd.client.steps import Call, Steps
 from vikingd.domain.extract import ExtractSource
 from vikingd.domain.search_query import SearchSession
@@ -58,6 +59,9 @@ class Commit:
     """
 
     def __init__(self, session: Session, **options: Any) -> None:
+        if not isinstance(session, Session):
+            wanted = "a Session, which counts the messages that were read"
+            raise wrong_type("session", session, wanted, "Session(messages=[...])")
         given = {name: value for name, value in options.items() if value}
         self._session = session
         self._options = {"time": datetime.now(UTC), **given}

@@ -25,10 +25,11 @@ from typing import (
 )
 
 import grpc
+from google.protobuf.descriptor import FieldDescriptor
 
 from vikingd.client import replies
 from vikingd.client.argument_checks import checked
-from vikingd.client.client_errors import sendable
+from vikingd.client.client_errors import Unsendable, sendable
 from vikingd.client.steps import Steps
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 from vikingd.pb.access_pb2_grpc import AccessStub
@@ -71,6 +72,18 @@ class Stubs:
     def of(self, rpc: Any) -> Any:
         """Return the stub of an RPC."""
         return getattr(getattr(self, rpc.containing_service.name.lower()), rpc.name)
+
+
+def _largest(rpc: Any) -> dict[str, int]:
+    """Return the largest values of the fields of a request that are whole numbers."""
+    bits = {FieldDescriptor.TYPE_UINT32: 32, FieldDescriptor.TYPE_UINT64: 64}
+    found = {
+        field.name: (1 << bits[field.type]) - 1
+        for field in rpc.input_type.fields
+        if field.type in bits
+    }
+    count = found.get("limit") or found.get("top_k")  # two names of one argument
+    return found | ({"limit": count, "top_k": count} if count else {})
 
 
 class If(NamedTuple):
@@ -127,12 +140,22 @@ class Method(Generic[P, Made, Returned, Awaited, Message]):
         self.read = replies.reader(part, result) if is_part else replies.conversion(result)
         self.part = part
         self.retried = retried
-        checks = checked(function, self.name)
+        checks = checked(function, self.name, _largest(self.rpc) if self.rpc else {})
         self._make = checks if kind == "steps" else sendable()(checks)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Made:
         """Return what the function makes of checked arguments."""
-        return self._make(*args, **kwargs)
+        try:
+            return self._make(*args, **kwargs)
+        except Unsendable as error:
+            raise self._named(error, args, kwargs) from error.__cause__
+
+    def _named(self, error: Unsendable, args: Any, kwargs: Any) -> Unsendable:
+        """Return the error with the name of the argument whose text is not valid Unicode."""
+        wrong = getattr(error.__cause__, "object", None)
+        given = inspect.signature(self._make).bind(*args, **kwargs).arguments.items()
+        names = [name for name, value in given if isinstance(value, str) and value == wrong]
+        return Unsendable(f"{names[0]}: {error}") if names else error
 
     if TYPE_CHECKING:
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from vikingd.client.conversation import Session, session_message
+from vikingd.client.conversation import Conversation, session_message, session_of
 from vikingd.client.methods import method
 from vikingd.client.results import (
     BuiltContext,
@@ -33,9 +33,10 @@ from vikingd.client.values import (
 )
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.find_query import Levels, Method
+from vikingd.domain.long_queries import fitted
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 from vikingd.domain.retrieve_query import Boost, Include, Mode, Rrf, WeightedSum
-from vikingd.domain.search_query import SearchMode, SearchSession
+from vikingd.domain.search_query import SearchMode
 from vikingd.pb import retrieval_pb2
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def find(
         mode: with SearchMode.THINKING a reranker decides the order, and `method` is not allowed.
     """
     return retrieval_pb2.FindRequest(
-        query=query,
+        query=fitted(query),
         vector=b"" if vector is None else vector_bytes(vector),
         target_uri=target_uri,
         context_types=many_of(ContextType, context_types, "context_types"),
@@ -110,7 +111,7 @@ def batch_find(requests: Iterable[retrieval_pb2.FindRequest]) -> retrieval_pb2.B
 def search(
     query: str,
     *,
-    session: Session | SearchSession | None = None,
+    session: Conversation | None = None,
     target_uri: str = "",
     context_types: Many[ContextType] = (),
     levels: Levels | str = Levels.FILES,
@@ -127,7 +128,8 @@ def search(
 
     Args:
         query: the task.
-        session: the conversation before the task; None: search for the query unchanged.
+        session: the conversation before the task, a Session or messages as dicts with role and
+            content; None: search for the query unchanged.
         target_uri: search below this directory only; "": the whole tree.
         context_types: return these types only; planned queries for other types are skipped.
         levels: return files, directories or both.
@@ -140,11 +142,12 @@ def search(
         trace: return the trace of each query.
         min_revision: answer from this revision or a later one.
     """
+    before = None if session is None else session_of(session)
     return retrieval_pb2.SearchRequest(
-        query=query,
+        query=fitted(query),
         session=None
-        if session is None
-        else session_message(session, session.messages[-_SENT_MESSAGES:]),
+        if before is None
+        else session_message(before, before.messages[-_SENT_MESSAGES:]),
         target_uri=target_uri,
         context_types=many_of(ContextType, context_types, "context_types"),
         levels=one_of(Levels, levels, "levels"),
@@ -205,7 +208,7 @@ def retrieve(
         page_token: in a listing by `where` alone, `next_page_token` of the page before.
     """
     request = retrieval_pb2.RetrieveRequest(
-        query=query,
+        query=fitted(query),
         vector=b"" if vector is None else vector_bytes(vector),
         target_uri=target_uri,
         context_types=many_of(ContextType, context_types, "context_types"),

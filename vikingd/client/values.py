@@ -76,14 +76,11 @@ def count_of(limit: int | None, top_k: int | None) -> int:
     """Return the maximum number of results; 0: the daemon's default.
 
     Raises:
-        ValueError: both arguments are given, and they differ, or one is negative.
+        ValueError: both arguments are given, and they differ.
     """
     if limit is not None and top_k is not None and limit != top_k:
         raise ValueError(f"limit is {limit} and top_k is {top_k}; they are one argument, give one")
-    name, given = ("top_k", top_k) if limit is None else ("limit", limit)
-    if given is not None and given < 0:
-        raise ValueError(f"{name} is {given}; give a number above 0, such as {name}=10")
-    return given or 0
+    return (top_k if limit is None else limit) or 0
 
 
 def micros_of(time: When, name: str = "time") -> int:

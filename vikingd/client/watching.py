@@ -39,6 +39,7 @@ from vikingd.ingest.formats.document_reader import Documents
 from vikingd.ingest.jsonl import is_jsonl
 from vikingd.ingest.selected_files import Selection
 from vikingd.pb.contexts_pb2 import Context
+from vikingd.system.installing import install_command
 
 _TICK = 500  # milliseconds between looks at the clock
 _QUIET, _LONGEST_BATCH = 50, 400  # milliseconds without a change that end a batch; its duration
@@ -98,7 +99,7 @@ class Watched:
             import watchfiles
         except ModuleNotFoundError:
             raise ModuleNotFoundError(
-                "a watched folder needs `pip install 'vikingd[files]'` (No module named watchfiles)"
+                f"a watched folder needs {install_command('files')} (No module named watchfiles)"
             ) from None
         if not uri:
             raise errors.InvalidField("uri", "is required")

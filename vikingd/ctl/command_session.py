@@ -150,7 +150,7 @@ def connected(
             form, credentials = common.form(), common.credentials()
             if form is Form.URI and not has_uris:
                 raise ValueError(f"-o {form}: the results of this command have no URIs")
-        address, timeout = common.where(), common.timeout or deadline
+            address, timeout = common.where(), common.timeout or deadline
         with opened(address, timeout, form, credentials, other, quiet=common.quiet) as session:
             function(session, **given)
 

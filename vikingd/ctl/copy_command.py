@@ -14,6 +14,7 @@ from vikingd.ctl.command_session import OTHER, Session
 from vikingd.ctl.progress import meter
 from vikingd.domain.errors import AlreadyExists, NotFound, VikingError
 from vikingd.domain.rights import DEFAULT_TENANT
+from vikingd.system.installing import install_command
 
 _CODES = {
     NotFound: grpc.StatusCode.NOT_FOUND,
@@ -61,7 +62,9 @@ def copy_(
         code = _CODES.get(type(error), grpc.StatusCode.FAILED_PRECONDITION)
         raise ClientError(code, str(error), error.reason) from None
     except ModuleNotFoundError as error:
-        needed = f"{error.name} is not installed; pip install 'vikingd[server,postgres]'"
+        needed = (
+            f"{error.name} is not installed; install it with: {install_command('server,postgres')}"
+        )
         raise ClientError(grpc.StatusCode.FAILED_PRECONDITION, needed, "NOT_INSTALLED") from None
     if verify:
         _report(session, found)

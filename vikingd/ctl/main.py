@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
 
 import vikingd
 from vikingd.ctl.command_session import (
@@ -23,6 +22,7 @@ from vikingd.ctl.command_session import (
 from vikingd.ctl.options import Common
 from vikingd.ctl.output import Form, escaped_json, is_structured
 from vikingd.ctl.shell_completion import prepare_completion
+from vikingd.daemon.command_groups import PlainGroup
 from vikingd.system.command_parameters import declare, parameters_of
 
 _START, _ASK, _MEMORIES = "Start", "Ask", "Memories"
@@ -104,7 +104,7 @@ def _load(name: str, place: _Place) -> Any:
     return typer.main.get_group(made).commands[name]
 
 
-class _Group(TyperGroup):
+class _Group(PlainGroup):
     """The group of all commands."""
 
     def __init__(self, **given: Any) -> None:

@@ -19,6 +19,7 @@ import typer
 from vikingd.client import DEFAULT_TIMEOUT, AsyncClient, ClientError
 from vikingd.ctl.command_session import INTERRUPTED, failures_told, not_written, usable
 from vikingd.ctl.options import Common, with_common
+from vikingd.system.installing import install_command
 
 _FILES = ("VIKINGD_KEY_FILE", "VIKINGD_CA", "VIKINGD_CERT", "VIKINGD_CERT_KEY")
 _VARIABLES = (*_FILES, "VIKINGCTL_ADDRESS", "VIKINGD_TENANT")
@@ -63,7 +64,7 @@ def _mcp(
         if missing := [name for name in ("mcp", "tomlkit") if not importlib.util.find_spec(name)]:
             raise ClientError(
                 grpc.StatusCode.FAILED_PRECONDITION,
-                f"{missing[0]} is not installed; install it with: pip install 'vikingd[mcp]'",
+                f"{missing[0]} is not installed; install it with: {install_command('mcp')}",
                 "MCP_NOT_INSTALLED",
             )
         if install is not None:

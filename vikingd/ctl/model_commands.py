@@ -17,6 +17,7 @@ from vikingd.ctl.progress import Meter, meter
 from vikingd.models.hub.cache import MAIN, is_present, snapshot_of
 from vikingd.models.hub.hub_errors import HubAway, HubFailed, HubRefused, NotOnHub
 from vikingd.models.pinned_models import MODELS, PinnedModel, check_name
+from vikingd.system.installing import install_command
 
 _MEGABYTE = 1_000_000
 _CODES = {
@@ -86,7 +87,7 @@ def _pull(
     try:
         from vikingd.models.hub.pull import pull_pinned, pull_repository
     except ModuleNotFoundError as error:
-        needed = f"{error.name} is not installed; pip install 'vikingd[server,onnx]'"
+        needed = f"{error.name} is not installed; install it with: {install_command('server,onnx')}"
         raise ClientError(grpc.StatusCode.FAILED_PRECONDITION, needed, "NOT_INSTALLED") from None
     try:
         with meter(session, "MB", 0) as shown:

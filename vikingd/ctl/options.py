@@ -12,7 +12,7 @@ import typer
 
 from vikingd.client import DEFAULT_ADDRESS, DEFAULT_TIMEOUT
 from vikingd.client.client_connection import ADDRESS_VARIABLE
-from vikingd.client.credentials import Credentials, key_from
+from vikingd.client.credentials import Credentials, check_address, key_from
 from vikingd.ctl.output import Form
 from vikingd.system.command_parameters import declare, parameters_of
 
@@ -153,9 +153,19 @@ class Common:
         return Form.JSON if self.as_json else self.output or Form.TEXT
 
     def where(self) -> str:
-        """Return the address of the daemon."""
-        named = (os.environ.get(name) for name in (_ADDRESS_VARIABLE, ADDRESS_VARIABLE))
-        return self.address or next(filter(None, named), DEFAULT_ADDRESS)
+        """Return the address of the daemon.
+
+        Raises:
+            ValueError: it is no address; the message says what to type.
+        """
+        if self.address:
+            check_address(self.address, "--address {}")
+            return self.address
+        for name in (_ADDRESS_VARIABLE, ADDRESS_VARIABLE):
+            if named := os.environ.get(name):
+                check_address(named, f"{name}={{}}")
+                return named
+        return DEFAULT_ADDRESS
 
     def credentials(self) -> Credentials:
         """Return the credentials of the options and of the environment.

@@ -19,6 +19,7 @@ from vikingd.daemon.logs import configure_logs
 from vikingd.domain.daemon_addresses import Address
 from vikingd.gateway import http_address
 from vikingd.system import pem
+from vikingd.system.installing import install_command
 from vikingd.system.platform import end_with_parent
 
 _PACKAGES = ("mcp", "starlette", "uvicorn")
@@ -44,7 +45,7 @@ class GatewayProcess:
         for name in _PACKAGES:
             if importlib.util.find_spec(name) is None:
                 raise ConfigError(
-                    f"{name} is not installed; install it with: pip install 'vikingd[gateway]'"
+                    f"{name} is not installed; install it with: {install_command('gateway')}"
                 )
         address, tls = settings.gateway.address, settings.tls
         if address.tls:
@@ -130,7 +131,8 @@ def _reap(process: SpawnProcess) -> None:
 
 def _serve(started: Connection, settings: Settings, listener: socket.socket, parent: int) -> None:
     """Serve in the child."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the daemon handles Ctrl-C
+    for number in (signal.SIGINT, signal.SIGHUP):  # the daemon handles them
+        signal.signal(number, signal.SIG_IGN)
     end_with_parent(signal.SIGKILL, parent)
     configure_logs(settings.log_level)
     from vikingd.gateway import http_server

@@ -15,11 +15,14 @@ import typer
 
 from vikingd import __version__
 from vikingd.config import ConfigError, Loaded, load
+from vikingd.daemon.command_groups import PlainGroup
 from vikingd.domain.errors import VikingError
 from vikingd.system.command_parameters import declare, parameters_of
 from vikingd.system.imports import without
+from vikingd.system.installing import install_command
 
 app = typer.Typer(
+    cls=PlainGroup,
     help="The daemon that keeps an agent's context and answers which of it belongs in the prompt.",
     no_args_is_help=True,
     add_completion=False,
@@ -148,7 +151,7 @@ def serve(
     ] = None,
     **options: Any,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C."""
+    """Serve until SIGTERM, SIGHUP (unless nohup ignores it) or Ctrl-C."""
     listen = None if gateway is None else {"listen": gateway}
     settings = _of_daemon(**options, gateway=listen).settings
     _configure_logs(settings.log_level)
@@ -213,7 +216,7 @@ def gateway(
     try:
         from vikingd.gateway import http_server
     except ImportError as error:
-        _fail(f"{error.name} is not installed; install it with: pip install 'vikingd[gateway]'")
+        _fail(f"{error.name} is not installed; install it with: {install_command('gateway')}")
     with _one_line():
         http_server.run(settings)
 

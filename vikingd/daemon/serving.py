@@ -48,8 +48,10 @@ from vikingd.pb import (
     retrieval_pb2_grpc,
 )
 from vikingd.system import descriptors
+from vikingd.system.installing import install_command
 from vikingd.system.platform import raise_file_limit
 from vikingd.system.private_files import keep_new_files_private, keep_private
+from vikingd.system.standard_streams import ends_by_hangup, say
 from vikingd.telemetry.metrics import Metrics
 from vikingd.telemetry.scrape import Endpoint
 from vikingd.wire.access_service import AccessService
@@ -96,7 +98,7 @@ def run(
     accept_older_keys: bool = False,
     gateway: bool = False,
 ) -> int:
-    """Serve until SIGTERM or Ctrl-C; return the exit code of the process.
+    """Serve until SIGTERM, SIGHUP or Ctrl-C; return the exit code of the process.
 
     With `gateway` a child process serves the address of the gateway.
 
@@ -247,7 +249,7 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     if parts.scrape is not None:
         parts.scrape.healthy = lambda: state.is_serving and not stop.is_set()
     for address in bound:
-        print(f"vikingd {__version__} serving on {address}", flush=True)
+        say(f"vikingd {__version__} serving on {address}")
     if parts.gateway is not None:
         parts.gateway.start(bound)
     loading = threading.Thread(target=load_rest, daemon=True)
@@ -394,6 +396,9 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, on_signal)
+    if ends_by_hangup():
+        # A shell and the terminal may both send it, so it may come twice.
+        loop.add_signal_handler(signal.SIGHUP, stop.set)
 
 
 def _end_at_once_while_loading() -> None:
@@ -402,7 +407,7 @@ def _end_at_once_while_loading() -> None:
     def end(*_: Any) -> None:
         os._exit(0)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, *([signal.SIGHUP] if ends_by_hangup() else ())):
         signal.signal(number, end)
 
 
@@ -417,7 +422,7 @@ def _open_tracing() -> Tracing:
         from vikingd.telemetry.tracing import Tracing
     except ImportError as error:
         raise ConfigError(
-            f"tracing: {error.name} is not installed; install it with: pip install 'vikingd[otel]'"
+            f"tracing: {error.name} is not installed; install it with: {install_command('otel')}"
         ) from None
     try:
         return Tracing()

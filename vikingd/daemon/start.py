@@ -7,6 +7,8 @@ import os
 import signal
 import sys
 
+from vikingd.system.standard_streams import open_closed
+
 _INTERRUPTED = 130  # a shell's 128 + SIGINT
 
 
@@ -21,6 +23,7 @@ def vikingctl() -> None:
 
 
 def _run(module: str) -> None:
+    open_closed()
     os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # onnxruntime's, to its maker
     before = signal.getsignal(signal.SIGINT)
     if callable(before):  # otherwise a shell ignores it

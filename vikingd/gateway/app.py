@@ -84,7 +84,7 @@ def _routes(upstream: Upstream, callers: Callers, calls: Calls, models: Models) 
         ),
         _route("/session", GET=signing_in.show, POST=signing_in.begin, DELETE=signing_in.end),
         _route("/healthz", GET=show_health),
-        Route(PATH, models, methods=["POST"]),
+        *(Route(path, models, methods=["POST"]) for path in (PATH, f"{PATH}/")),
         *(_route(f"/v1/{name}", POST=rest.post) for name in RPCS),
     ]
     page = StaticFiles(directory=PAGE, html=True)

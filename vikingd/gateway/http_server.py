@@ -20,6 +20,7 @@ from vikingd.gateway import connections, http_address
 from vikingd.gateway.app import application
 from vikingd.gateway.https_certificates import HttpsCertificates
 from vikingd.system.platform import raise_file_limit
+from vikingd.system.standard_streams import ends_by_hangup, say
 
 _GRACE = 5  # seconds for running requests when the gateway stops
 _NEVER = 24 * 3600  # seconds
@@ -42,7 +43,7 @@ def run(
     listener: socket.socket | None = None,
     started: Callable[[str], None] = lambda _: None,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C.
+    """Serve until SIGTERM, SIGHUP or Ctrl-C.
 
     Args:
         settings: the settings of the gateway, and of the daemon that it calls.
@@ -74,11 +75,12 @@ async def _serve(
     async with application(settings, listen) as app:
         server = _Server(_configuration(app, context))
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        hangup = (signal.SIGHUP,) if ends_by_hangup() else ()
+        for number in (signal.SIGTERM, signal.SIGINT, *hangup):
             loop.add_signal_handler(number, setattr, server, "should_exit", True)
         watch = asyncio.create_task(certificates.watch()) if certificates else None
         url = http_address.url(listen)
-        print(f"vikingd {__version__} gateway on {url}", flush=True)
+        say(f"vikingd {__version__} gateway on {url}")
         started(url)
         await server.serve([listener])
         if watch is not None:

@@ -11,6 +11,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict, ParseError
 from google.protobuf.message import EncodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
+from vikingd.domain.value_faults import shown
 from vikingd.gateway.http_errors import Fault
 
 BODY = "body"
@@ -23,6 +24,29 @@ _TRIED = 1000  # items of a list among which a fault is looked for
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]*={0,2}")
 _PREFIX = re.compile(r"^(Failed to parse \S+ field: )+")
 _SUFFIX = re.compile(r" at [\w.\[\]]+\.*$")
+_GOOGLE = {
+    "Duration": 'a time in seconds, such as "3s"',
+    "FieldMask": "the names of fields as one text, with commas between them",
+    "Struct": "an object",
+    "Timestamp": 'a time with its zone, such as "2026-05-01T09:30:00Z"',
+}
+"""The forms of the messages of protobuf itself, by their names."""
+
+_WHOLE = "a whole number"
+_NATURAL = f"{_WHOLE} from 0 to {(1 << 32) - 1:,}"
+_FORMS = {
+    FieldDescriptor.TYPE_BOOL: "true or false",
+    FieldDescriptor.TYPE_BYTES: "text in base64",
+    FieldDescriptor.TYPE_DOUBLE: "a number",
+    FieldDescriptor.TYPE_FLOAT: "a number",
+    FieldDescriptor.TYPE_INT32: _WHOLE,
+    FieldDescriptor.TYPE_INT64: _WHOLE,
+    FieldDescriptor.TYPE_STRING: "text",
+    FieldDescriptor.TYPE_UINT32: _NATURAL,
+    FieldDescriptor.TYPE_UINT64: f"{_WHOLE} from 0 on",
+}
+"""The forms of other fields by their types; a message is an object."""
+
 _TOO_DEEP = "is nested too deeply"
 
 
@@ -134,14 +158,30 @@ def _fault(message: Descriptor, value: dict[str, Any], path: str, error: Excepti
         refusal = _refusal(message, {name: given})
         if refusal is None:
             continue
+        if field.is_repeated and not isinstance(given, list):
+            return Fault(400, f"must be a list, not {shown(given)}", field=path + name)
         below = None if field.message_type is None else _own(field.message_type)
         for place, one in _items(field, given, path + name)[:_TRIED]:
             if below and isinstance(one, dict) and (inner := _refusal(below, one)):
                 return _fault(below, one, f"{place}.", inner)
-            if field.is_repeated and (inner := _refusal(message, {name: [one]})):
-                return Fault(400, _said(inner), field=place)
-        return Fault(400, _said(refusal), field=path + name)
+            if field.is_repeated and _refusal(message, {name: [one]}):
+                return _misfit(field, one, place)
+        return _misfit(field, given, path + name)
     return Fault(400, _said(error), field=path.rstrip(".") or BODY)
+
+
+def _misfit(field: Any, value: Any, place: str) -> Fault:
+    """Return the fault of a field with a value of another form."""
+    own = None if field.message_type is None else _GOOGLE.get(field.message_type.name)
+    if field.enum_type is not None:
+        names = [one.name for one in field.enum_type.values if one.number]
+        form = f"one of {', '.join(names)}"
+    elif own == "an object" and isinstance(value, dict):
+        form = "an object whose values JSON has, not nested too deeply"
+        return Fault(400, f"must be {form}", field=place)
+    else:
+        form = own or _FORMS.get(field.type, "an object")
+    return Fault(400, f"must be {form}, not {shown(value)}", field=place)
 
 
 def _refusal(message: Descriptor, value: dict[str, Any]) -> Exception | None:

@@ -49,6 +49,7 @@ class Models:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request."""
+        scope = {**scope, "path": PATH, "raw_path": PATH.encode()}  # without a slash at the end
         request = Request(scope, receive)
         check_json(request)
         async with self._calls.body(request) as (_, body):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 from typing import Any
 
 import grpc
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 
+from vikingd.client.awaited_calls import parts_of, reply_of
 from vikingd.client.credentials import Credentials
 from vikingd.gateway.http_errors import CallFailed
 
@@ -57,7 +59,7 @@ class Upstream:
         if send is None:
             send = self._unary[path] = self._channel.unary_unary(path)
         try:
-            reply: bytes = await send(request, metadata=metadata, timeout=timeout)
+            reply: bytes = await reply_of(send(request, metadata=metadata, timeout=timeout))
         except grpc.aio.AioRpcError as error:
             raise CallFailed(error) from None
         return reply
@@ -71,14 +73,13 @@ class Upstream:
             CallFailed: the daemon, or the connection to it, answers with an error.
         """
         begin: Any = self._channel.unary_stream(path)
-        parts = begin(request, metadata=metadata, timeout=timeout)
         try:
-            async for part in parts:
-                yield part
+            parts = parts_of(begin(request, metadata=metadata, timeout=timeout))
+            async with aclosing(parts):
+                async for part in parts:
+                    yield part
         except grpc.aio.AioRpcError as error:
             raise CallFailed(error) from None
-        finally:
-            parts.cancel()
 
     async def is_serving(self) -> bool:
         """Return whether the daemon serves."""

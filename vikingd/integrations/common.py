@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from urllib.parse import quote
 
 from vikingd.client import Client, Context, NotFound
 from vikingd.client.batches import MAX_COUNT
+from vikingd.system.installing import install_command
 
 MAX_COPY = 48 << 10
 """The bytes of a JSON text that fits into metadata, where listings have it too."""
@@ -33,7 +35,7 @@ def extra(name: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise ImportError(
-            f"{error.name} is not installed; install it with: pip install 'vikingd[{name}]'",
+            f"{error.name} is not installed; install it with: {install_command(name)}",
             name=error.name,
         ) from error
 
@@ -59,10 +61,7 @@ def to_json(value: Any, name: str) -> str:
         ValueError: a number is NaN or infinite, or the value contains itself.
     """
     _check(value, name, ())
-    try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError as error:
-        raise ValueError(f"{name} is not valid JSON: {error}") from None
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     # The wire carries valid Unicode only. JSON has escapes for all else.
     return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
@@ -82,6 +81,8 @@ def _check(value: Any, place: str, above: tuple[int, ...]) -> None:
         case list() | tuple():
             for i, item in enumerate(value):
                 _check(item, f"{place}[{i}]", (*above, id(value)))
+        case float() if not math.isfinite(value):
+            raise ValueError(f"{place} is {value}, which JSON does not have")
         case None | str() | bool() | int() | float():
             return
         case _:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -21,6 +22,7 @@ from vikingd.client import (
 )
 from vikingd.client.batches import batches
 from vikingd.integrations import common
+from vikingd.integrations.kept_metadata import kept
 from vikingd.integrations.retriever_queries import Mode as Asked
 from vikingd.integrations.retriever_queries import answers, check_mode
 
@@ -107,6 +109,7 @@ class VikingdVectorStore(VectorStore):
         self.uri = common.directory_of(uri)
         self._embedding = embedding
         self._wait = wait_for_vectors
+        self._told = False
 
     @property
     def embeddings(self) -> Embeddings | None:
@@ -125,7 +128,8 @@ class VikingdVectorStore(VectorStore):
 
         Args:
             texts: the texts; an empty one cannot replace another text.
-            metadatas: JSON objects, one for each text.
+            metadatas: JSON objects, one for each text. Times, dates, UUIDs and paths become text;
+                so do whole numbers from 2**53 on, told once by a warning.
             ids: the ids, one for each text; None: a new one.
 
         Returns:
@@ -137,12 +141,13 @@ class VikingdVectorStore(VectorStore):
         """
         contents = list(texts)
         given = [None] * len(contents) if ids is None else list(ids)
-        metadata: Sequence[Mapping[str, Any]] = metadatas or [{}] * len(contents)
+        metadata: Sequence[Mapping[str, Any]] = list(metadatas or [{}] * len(contents))
         for name, values in (("ids", given), ("metadatas", metadata)):
             if len(values) != len(contents):
                 raise ValueError(f"{name} has {len(values)} items for {len(contents)} texts")
-        for i, one in enumerate(metadata):
-            common.to_json(one, f"metadatas[{i}]")
+        metadata = [
+            kept(one, f"metadatas[{i}]", self._tell_of_large) for i, one in enumerate(metadata)
+        ]
         names = [one or str(uuid.uuid4()) for one in given]
         vectors = self._vectors(contents)
         drafts = {
@@ -228,7 +233,7 @@ class VikingdVectorStore(VectorStore):
             items = self.client.retrieve(
                 **asked,
                 target_uri=self.uri,
-                where=filter,
+                where=None if filter is None else kept(filter, "filter"),
                 limit=k,
                 diversity=1 - lambda_mult,
                 group_by_context=True,
@@ -262,6 +267,16 @@ class VikingdVectorStore(VectorStore):
         store.add_texts(texts, metadatas, ids=ids)
         return store
 
+    def _tell_of_large(self, place: str) -> None:
+        """Warn once of a whole number that became text."""
+        if not self._told:
+            self._told = True
+            warnings.warn(
+                f"{place} is kept as text: metadata keep whole numbers below 2**53 exactly; so it "
+                "is with others like it",
+                stacklevel=2,
+            )
+
     def _uri(self, name: str) -> str:
         if not name:
             raise ValueError("an id is empty; give one character at least")
@@ -279,6 +294,7 @@ class VikingdVectorStore(VectorStore):
             raise ValueError(f"k is {k}; give 1 or more")
         scores: dict[str, float] = {}
         with suppress(NotFound):  # no document was added yet
+            where = None if where is None else kept(where, "filter")
             asked = {"target_uri": self.uri, "limit": k, "alpha": 1.0, **options}
             for match in self.client.find(where=where, **asked):
                 scores[match.uri] = match.score

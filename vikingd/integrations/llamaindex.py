@@ -20,7 +20,6 @@ with common.extra("llamaindex"):
     from llama_index.core.schema import Document, NodeWithScore, QueryBundle, TextNode
     from pydantic import Field
 
-_MAX_QUERY = 4000
 _WORD = re.compile(r"[^\W_]")
 
 
@@ -139,7 +138,7 @@ class VikingdMemoryBlock(BaseMemoryBlock[str]):
         asked = [m for m in messages or () if m.role == MessageRole.USER and m.content]
         if not asked:
             return ""
-        query = (asked[-1].content or "")[:_MAX_QUERY]
+        query = asked[-1].content or ""
         found = await asyncio.to_thread(
             self.client.recall, query, project=self.project, max_tokens=self.max_tokens
         )

@@ -10,19 +10,41 @@ _ORDER = {"$gt": operator.gt, "$gte": operator.ge, "$lt": operator.lt, "$lte": o
 _EQUAL = {"$eq": operator.eq, "$ne": operator.ne}
 
 
+_JOINING = {"$and": all, "$or": any}
+
+
 def matches(value: Mapping[str, Any], wanted: Mapping[str, Any] | None) -> bool:
     """Return True if each key of a filter matches the value of this key.
+
+    `$and` and `$or` have lists of filters, of which all match, or one at least.
 
     Raises:
         ValueError: the filter has an unknown operator, or orders by what is no number.
     """
-    return all(_holds(value.get(key), part, key) for key, part in (wanted or {}).items())
+    # All parts are read, so that a wrong one is named whatever the others say.
+    verdicts = [_matches(value, key, part) for key, part in (wanted or {}).items()]
+    return all(verdicts)
+
+
+def _matches(value: Mapping[str, Any], key: str, part: Any) -> bool:
+    if key in _JOINING:
+        if not isinstance(part, list | tuple) or not all(isinstance(one, dict) for one in part):
+            raise ValueError(f"filter[{key!r}] is {part!r}; give a list of filters")
+        return _JOINING[key]([matches(value, one) for one in part])
+    if key.startswith("$"):
+        known = ", ".join(_JOINING)
+        raise ValueError(
+            f"filter has the operator {key!r}, which joins no filters; those are {known}, and "
+            "others stand below a key"
+        )
+    return _holds(value.get(key), part, key)
 
 
 def _holds(value: Any, wanted: Any, key: str) -> bool:
     match wanted:
         case dict() if any(name.startswith("$") for name in wanted):
-            return all(_compared(value, name, other, key) for name, other in wanted.items())
+            verdicts = [_compared(value, name, other, key) for name, other in wanted.items()]
+            return all(verdicts)
         case dict():
             return isinstance(value, dict) and all(
                 _holds(value.get(name), part, f"{key}.{name}") for name, part in wanted.items()

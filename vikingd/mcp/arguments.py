@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
+
+from vikingd.mcp.argument_forms import CHOICES
 
 MAX_URI = 1024
-MAX_QUERY = 4000
 MAX_INTEGER = 1 << 53
 """The largest integer that every JSON client writes exactly."""
 
-
-def _whole(value: Any) -> Any:
-    """Return 5 for 5.0, which is an integer in JSON."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-WHOLE = BeforeValidator(_whole)
+MEMORY_TYPES = (
+    "preferences",
+    "instructions",
+    "entities",
+    "tasks",
+    "decisions",
+    "patterns",
+    "journal",
+)
+"""The usual types of memories; others are allowed."""
 
 Query = Annotated[
-    str, Field(min_length=1, max_length=MAX_QUERY, description="The question, in any language.")
+    str, Field(min_length=1, description="The question, in any language and of any length.")
 ]
 Uri = Annotated[
     str, Field(min_length=1, max_length=MAX_URI, description="A URI as another tool gave it.")
@@ -37,14 +41,13 @@ Kinds = Annotated[
     list[Kind],
     Field(max_length=3, description="Return only these types of files. Empty: all types."),
 ]
-Limit = Annotated[int, Field(ge=1, le=100, description="The largest number of results."), WHOLE]
+Limit = Annotated[int, Field(ge=1, le=100, description="The largest number of results.")]
 MaxTokens = Annotated[
-    int, Field(ge=200, le=50_000, description="The largest size of the answer, in tokens."), WHOLE
+    int, Field(ge=200, le=50_000, description="The largest size of the answer, in tokens.")
 ]
 Offset = Annotated[
     int,
     Field(ge=0, le=MAX_INTEGER, description="Where to go on, as an answer that was cut says."),
-    WHOLE,
 ]
 Project = Annotated[
     str,
@@ -54,6 +57,7 @@ MemoryType = Annotated[
     str,
     Field(
         pattern=r"^[a-z][a-z0-9_-]{0,63}$",
+        json_schema_extra={CHOICES: [*MEMORY_TYPES]},
         description=(
             "preferences (likes and habits), instructions (standing orders), entities (people and "
             "things), tasks, decisions, patterns (lessons), journal (events by day), or another "
@@ -69,4 +73,4 @@ class Message(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     role: Literal["user", "assistant", "system", "tool"]
-    content: Annotated[str, Field(min_length=1, max_length=20_000)]
+    content: Annotated[str, Field(min_length=1)]

@@ -11,7 +11,7 @@ from pydantic import Field
 from vikingd.client import AsyncClient, Context
 from vikingd.domain import uri as uris
 from vikingd.domain.text import one_line
-from vikingd.mcp.arguments import MAX_INTEGER, MAX_URI, WHOLE, MaxTokens, Offset, Uri
+from vikingd.mcp.arguments import MAX_INTEGER, MAX_URI, MaxTokens, Offset, Uri
 from vikingd.mcp.budget import ENVELOPE, beginning, cost, fill
 from vikingd.mcp.tool_answers import Entry, FileContent, Listing
 
@@ -30,7 +30,6 @@ async def read(
         Field(
             ge=0, le=MAX_INTEGER, description="Begin with this line, as grep gives it. 0: unset."
         ),
-        WHOLE,
     ] = 0,
     max_tokens: MaxTokens = 4000,
 ) -> FileContent:
@@ -76,9 +75,7 @@ async def list_(
     uri: Annotated[
         str, Field(min_length=1, max_length=MAX_URI, description="The directory.")
     ] = uris.ROOT,
-    depth: Annotated[
-        int, Field(ge=1, le=64, description="The number of levels below it."), WHOLE
-    ] = 1,
+    depth: Annotated[int, Field(ge=1, le=64, description="The number of levels below it.")] = 1,
     offset: Offset = 0,
     max_tokens: MaxTokens = 2000,
 ) -> Listing:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
@@ -29,6 +30,7 @@ from vikingd.mcp import resources
 from vikingd.mcp.browsing import list_, read
 from vikingd.mcp.pattern_tools import glob, grep
 from vikingd.mcp.retrieval_tools import building, find, recalling, search
+from vikingd.mcp.stdio_messages import AnsweredFaults
 from vikingd.mcp.tool import ClientOf, ClientTool
 from vikingd.mcp.write_tools import forget, remember, write
 
@@ -170,6 +172,10 @@ async def serve_stdio(opened: Callable[[], AsyncClient], read_only: bool) -> Non
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")  # to stderr
     async with opened() as client:
         try:
-            await server(lambda _: client, read_only).run_stdio_async()
+            serving: Any = server(lambda _: client, read_only)._lowlevel_server
+            async with stdio_server() as (messages, replies):
+                answered = AnsweredFaults(messages, replies)
+                options = serving.create_initialization_options()
+                await serving.run(answered, replies, options)
         except* (BrokenPipeError, ConnectionResetError):
             pass

@@ -57,13 +57,12 @@ async def search(
         str,
         Field(
             min_length=1,
-            max_length=arguments.MAX_QUERY,
             description="The task or the last request.",
         ),
     ],
     messages: Annotated[
         list[arguments.Message],
-        Field(max_length=20, description="The last messages before it, the oldest first."),
+        Field(description="The last messages before it, the oldest first."),
     ] = [],  # noqa: B006
     target_uri: arguments.Target = "",
     types: arguments.Kinds = [],  # noqa: B006
@@ -163,7 +162,7 @@ def recalling(*, counted: bool) -> Callable[..., Awaitable[tool_answers.Recalled
         limit: arguments.Limit = 20,
         max_tokens: arguments.MaxTokens = 1500,
         used: Annotated[
-            list[Annotated[int, Field(ge=1, le=arguments.MAX_INTEGER), arguments.WHOLE]],
+            list[Annotated[int, Field(ge=1, le=arguments.MAX_INTEGER)]],
             Field(max_length=100, description="Ids from earlier recalls that your answers used."),
         ] = [],  # noqa: B006
     ) -> tool_answers.RecalledMemories:
@@ -219,9 +218,7 @@ def building(*, counted: bool) -> Callable[..., Awaitable[tool_answers.BuiltText
         client: AsyncClient,
         query: Annotated[
             str,
-            Field(
-                max_length=arguments.MAX_QUERY, description="The question. Empty: uris are given."
-            ),
+            Field(description="The question. Empty: uris are given."),
         ] = "",
         uris: Annotated[
             list[Annotated[str, Field(min_length=1, max_length=arguments.MAX_URI)]],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Awaitable, Callable, Iterable
 from importlib import resources
@@ -12,11 +11,13 @@ from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.mcpserver.tools.base import Tool
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import ConfigDict, PrivateAttr, TypeAdapter, ValidationError
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic import ConfigDict, PrivateAttr, ValidationError
 
 from vikingd.client import AsyncClient, ClientError, Unsendable
+from vikingd.client.argument_checks import nearest
 from vikingd.domain.errors import shortened
+from vikingd.domain.value_faults import shown
+from vikingd.mcp.argument_forms import Forms
 from vikingd.mcp.failures import explained
 from vikingd.mcp.tool_answers import Answer
 
@@ -29,13 +30,14 @@ DESCRIPTIONS: dict[str, str] = tomllib.loads(
 """The descriptions of the tools by name."""
 
 _FAULTS = 5  # wrong arguments that an error names
-_SHOWN = 60  # characters of a wrong value in an error
+_SHOWN = 60  # characters of a name in an error
 
 
 class ClientTool(Tool):
     """A tool whose function takes a client and checked arguments, and returns an Answer."""
 
     _client_of: ClientOf = PrivateAttr()
+    _forms: Forms = PrivateAttr()
 
     @classmethod
     def made(
@@ -63,9 +65,9 @@ class ClientTool(Tool):
             model_config = ConfigDict(extra="forbid", strict=True)
 
         tool.fn_metadata.arg_model = Arguments
-        tool.parameters = Arguments.model_json_schema(by_alias=True, schema_generator=_Plain)
-        returned = TypeAdapter(tool.fn_metadata.output_model)
-        tool.fn_metadata.output_schema = returned.json_schema(schema_generator=_Plain)
+        tool._forms = Forms(Arguments.model_json_schema(by_alias=True))
+        tool.parameters = tool._forms.listed()
+        tool.fn_metadata.output_schema = None  # each model would read it with each list of tools
         return tool
 
     async def run(
@@ -80,7 +82,7 @@ class ClientTool(Tool):
         # Some models send null for an argument that they leave out.
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
-            values = self.fn_metadata.validate_arguments(given)
+            values = self.fn_metadata.validate_arguments(self._forms.taken(given))
         except ValidationError as error:
             raise ToolError(self._wrong(error)) from None
         client = self._client_of(context)
@@ -110,23 +112,22 @@ class ClientTool(Tool):
             if one["type"] == "missing":
                 faults.append(f"{name} is required")
             elif one["type"] == "extra_forbidden" and len(one["loc"]) == 1:
-                known = ", ".join(self.parameters["properties"])
-                faults.append(f"{self.name} has no argument {name!r}, only {known}")
+                faults.append(self._unknown(str(one["loc"][0])))
             elif one["type"] == "extra_forbidden":
                 faults.append(f"{name} is not known")
             else:
-                got = shortened(json.dumps(one["input"], ensure_ascii=False, default=repr), _SHOWN)
-                faults.append(f"{name}: {one['msg'][0].lower()}{one['msg'][1:]}, not {got}")
+                got = shown(one["input"])
+                faults.append(f"{name} is {self._forms.wanted(one)}, not {got}")
         # An argument may have half of a surrogate pair, which cannot be sent.
         return f"{'; '.join(faults)}.".encode(errors="replace").decode()
 
-
-class _Plain(GenerateJsonSchema):
-    """Schemas without titles, which only repeat the names."""
-
-    def field_title_should_be_set(self, schema: Any) -> bool:
-        del schema
-        return False
+    def _unknown(self, name: str) -> str:
+        """Return the fault of an argument that the tool does not have, and the nearest one."""
+        known = tuple(self.parameters["properties"])
+        fault = f"{self.name} has no argument {shortened(name, _SHOWN)!r}"
+        near = nearest(name, known)
+        meant = f"; did you mean {near}? It has" if near else ", only"
+        return f"{fault}{meant} {', '.join(known)}"
 
 
 def _path(place: Iterable[int | str]) -> str:

@@ -10,7 +10,7 @@ from pydantic import Field
 from vikingd.client import AsyncClient, Document, ExtractResult, Memory, RevisionDiffers
 from vikingd.domain.errors import shortened
 from vikingd.domain.search_query import SearchSession, SessionMessage
-from vikingd.mcp.arguments import MAX_INTEGER, MAX_URI, WHOLE, MemoryType, Project
+from vikingd.mcp.arguments import MAX_INTEGER, MAX_URI, MemoryType, Project
 from vikingd.mcp.retrieval_tools import shown_memory
 from vikingd.mcp.tool_answers import Forgotten, Remembered, Written, note_of
 from vikingd.memory import forget_requests
@@ -82,7 +82,6 @@ async def write(
             le=MAX_INTEGER,
             description="0: the file is new. To change a file: its revision, from read.",
         ),
-        WHOLE,
     ] = 0,
     title: Annotated[
         str, Field(max_length=1024, description="Empty: the title stays, or there is none.")
@@ -165,7 +164,7 @@ def _request(about: str) -> str:
 async def forget(
     client: AsyncClient,
     ids: Annotated[
-        list[Annotated[int, Field(ge=1, le=MAX_INTEGER), WHOLE]],
+        list[Annotated[int, Field(ge=1, le=MAX_INTEGER)]],
         Field(max_length=100, description="The ids of memories, from recall or remember."),
     ] = [],  # noqa: B006
     uri: Annotated[
@@ -174,7 +173,6 @@ async def forget(
     expected_revision: Annotated[
         int,
         Field(ge=0, le=MAX_INTEGER, description="With uri: the revision of the file, from read."),
-        WHOLE,
     ] = 0,
     about: Annotated[
         str,

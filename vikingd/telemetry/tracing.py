@@ -22,6 +22,7 @@ from opentelemetry.semconv.schemas import Schemas
 
 from vikingd import __version__
 from vikingd.domain.answers import Stage
+from vikingd.system.installing import install_command
 
 Call = Callable[[Any, Any], Awaitable[Any]]
 
@@ -111,5 +112,6 @@ def _exporters() -> Iterator[SpanExporter]:
         name = otlp if given.strip() == "otlp" else given.strip()
         found = entry_points(group="opentelemetry_traces_exporter", name=name)
         if not found and name != "none":
-            raise ValueError(f"no exporter {name} is installed; vikingd[otel] has otlp and console")
+            more = f"otlp and console come with {install_command('otel')}"
+            raise ValueError(f"no exporter {name} is installed; {more}")
         yield from (exporter.load()() for exporter in found)

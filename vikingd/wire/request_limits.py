@@ -14,6 +14,7 @@ from vikingd.access.records import MAX_GRANTS
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import MAX_DIMENSION
 from vikingd.domain.errors import InvalidField
+from vikingd.domain.long_queries import MAX_QUERY_BYTES
 from vikingd.domain.patterns import MAX_GLOB_BYTES, MAX_PATTERN_BYTES
 from vikingd.domain.retrieve_query import MAX_BOOSTS
 from vikingd.index.metadata.metadata_filters import MAX_CLAUSES, MAX_PATH
@@ -23,7 +24,6 @@ from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES
 from vikingd.memory.entries import MAX_TEXT_BYTES
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2
 
-MAX_QUERY_BYTES = 16 << 10
 MAX_BATCH = 1000
 MAX_FINDS = 256
 MAX_CHOICES = 100

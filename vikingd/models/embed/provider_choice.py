@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from vikingd.domain.errors import EmbedderFailed
 from vikingd.models.embed.embed_settings import E5_PACKAGE, PROVIDERS, EmbedSettings, has_e5
 from vikingd.models.embed.provider import EmbedderUnreachable, Provider, Vectors
+from vikingd.system.installing import install_command
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ def open_provider(settings: EmbedSettings) -> Provider:
         except ImportError as error:
             raise EmbedderFailed(
                 f"the embedder onnx needs {error.name}, which is not installed; install it with: "
-                "pip install 'vikingd[onnx]'"
+                f"{install_command('onnx')}"
             ) from error
         return OnnxModel(settings)
     if settings.provider == "openai":

@@ -16,6 +16,7 @@ from vikingd.models.http.bounded_calls import Calls, Closed, Overdue
 from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
 from vikingd.models.rerank.rerank_settings import BackendSettings
 from vikingd.models.rerank.reranker_protocol import DOUBAO, Reranker, RerankFailed, probability
+from vikingd.system.installing import install_command
 
 CACHE_SIZE = 20_000
 MAX_QUERY_CHARS = 2000
@@ -212,7 +213,7 @@ def _open(settings: BackendSettings) -> Reranker:
             from vikingd.models.rerank.cross_encoder import CrossEncoder
         except ImportError as error:
             raise RerankFailed(
-                f"{error.name} is not installed; install it with: pip install 'vikingd[onnx]'"
+                f"{error.name} is not installed; install it with: {install_command('onnx')}"
             ) from None
         return CrossEncoder(settings)
     from vikingd.models.rerank.rerank_endpoint import Endpoint

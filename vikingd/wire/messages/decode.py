@@ -24,12 +24,12 @@ from vikingd.domain.find_query import (
     Levels,
     Method,
 )
+from vikingd.domain.long_queries import MAX_QUERY_BYTES
 from vikingd.domain.search_query import SearchMode
 from vikingd.domain.vector_products import product
 from vikingd.ingest import prepare
 from vikingd.ingest.limits import check_number
 from vikingd.pb import contexts_pb2, retrieval_pb2
-from vikingd.wire.request_limits import MAX_QUERY_BYTES
 
 MAX_DIRECTORIES = 65_536
 DEFAULT_PAGE = 1000

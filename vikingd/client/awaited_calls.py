@@ -1,0 +1,63 @@
+"""The wait for a call of an asyncio channel, and its end when the caller is cancelled."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from typing import Any, TypeVar
+
+import grpc
+
+T = TypeVar("T")
+
+
+async def reply_of(call: Any) -> Any:
+    """Return the reply of a call; a cancellation of the caller cancels the call.
+
+    Raises:
+        CancelledError: that of the caller.
+        grpc.aio.UsageError: the channel was closed before the reply arrived.
+        grpc.RpcError: the call failed.
+    """
+
+    async def reply() -> Any:
+        return await call
+
+    return await _awaited(call, reply())
+
+
+async def parts_of(call: Any) -> AsyncGenerator[Any, None]:
+    """Yield the messages of a streamed reply; the end of the iteration cancels the call.
+
+    The errors are those of `reply_of`.
+    """
+    try:
+        while (part := await _awaited(call, call.read())) is not grpc.aio.EOF:
+            yield part
+    finally:
+        call.cancel()
+
+
+async def _awaited(call: Any, result: Coroutine[Any, Any, T]) -> T:
+    """Return a result of a call.
+
+    It is awaited in a task of its own. A caller that awaits grpc.aio itself gets a CancelledError
+    that grpc.aio makes, without the message of the cancellation. By that message anyio knows its
+    scopes, so the error would leave them.
+    """
+    task = asyncio.ensure_future(result)
+    try:
+        await asyncio.wait((task,))
+    except asyncio.CancelledError:
+        call.cancel()
+        task.add_done_callback(_retrieve)
+        raise
+    if task.cancelled():
+        raise grpc.aio.UsageError("the channel was closed during the call")
+    return task.result()
+
+
+def _retrieve(task: asyncio.Future[Any]) -> None:
+    """Take the exception of a task that nobody awaits, so that asyncio does not log it."""
+    if not task.cancelled():
+        task.exception()

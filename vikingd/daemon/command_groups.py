@@ -1,0 +1,40 @@
+"""A group of commands whose errors of usage are in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from vikingd.domain.value_faults import shown, wanted
+
+
+class PlainGroup(TyperGroup):
+    """A group of commands that tells of wrong values without the words of libraries."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options before the command."""
+        with _in_plain_words():
+            return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Parse the options of the command, and run it."""
+        with _in_plain_words():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _in_plain_words() -> Iterator[None]:
+    """Reword the error of a value that pydantic refuses, as newer versions of typer tell it."""
+    try:
+        yield
+    except typer.BadParameter as error:
+        faults: list[Any] = getattr(error.__cause__, "errors", list)()
+        for fault in faults[:1]:
+            form = wanted(fault)
+            plain = str(fault["msg"]).removeprefix("Value error, ")
+            error.message = f"must be {form}, not {shown(fault['input'])}" if form else plain
+        raise

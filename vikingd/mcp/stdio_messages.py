@@ -1,0 +1,77 @@
+"""The messages on stdin; a line that is no message of JSON-RPC gets an error as its reply."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from anyio import EndOfStream
+from mcp.shared.message import SessionMessage
+from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError
+from pydantic import ValidationError
+
+_NO_JSON = "Parse error: the line is not JSON; send one message of JSON-RPC 2.0 in each line."
+_NO_MESSAGE = (
+    "Invalid request: the line is not a message of JSON-RPC 2.0; send an object with jsonrpc, "
+    "method and id."
+)
+
+
+class AnsweredFaults:
+    """A stream of messages without those that cannot be read, which it answers with errors.
+
+    Args:
+        messages: the stream of the SDK, which has an exception for such a message.
+        replies: the stream of the answers.
+    """
+
+    def __init__(self, messages: Any, replies: Any) -> None:
+        self._messages = messages
+        self._replies = replies
+
+    @property
+    def last_context(self) -> Any:
+        """The context of the last message, for the SDK."""
+        return self._messages.last_context
+
+    async def receive(self) -> Any:
+        """Return the next message that can be read."""
+        while isinstance(message := await self._messages.receive(), Exception):
+            if (reply := _reply(message)) is not None:
+                await self._replies.send(SessionMessage(reply))
+        return message
+
+    async def aclose(self) -> None:
+        """Close the stream."""
+        await self._messages.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def _reply(fault: Exception) -> JSONRPCError | None:
+    """Return the error for a line; None for an empty line."""
+    faults = fault.errors() if isinstance(fault, ValidationError) else []
+    if faults and faults[0]["type"] != "json_invalid":
+        values = (one["input"] for one in faults)
+        names = (value.get("id") for value in values if isinstance(value, dict))
+        name = next((one for one in names if type(one) in (int, str)), None)
+        return _error(name, INVALID_REQUEST, _NO_MESSAGE)
+    if faults and not str(faults[0]["input"]).strip():
+        return None
+    return _error(None, PARSE_ERROR, _NO_JSON)
+
+
+def _error(name: int | str | None, code: int, text: str) -> JSONRPCError:
+    return JSONRPCError(jsonrpc="2.0", id=name, error=ErrorData(code=code, message=text))

@@ -1,0 +1,38 @@
+"""The standard streams of a process whose parent closed some of them, and its signal of that."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+
+def open_closed() -> None:
+    """Open those of stdin, stdout and stderr that are closed, on the null device.
+
+    Otherwise the next file that is opened, such as the store, gets the number of a closed one, and
+    is written to by all that prints.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number
+        if getattr(sys, name) is None:
+            mode = "w" if number else "r"
+            made = open(number, mode, encoding="utf-8", closefd=False)  # noqa: SIM115  stays open
+            setattr(sys, name, made)
+
+
+def say(line: str) -> None:
+    """Print a line at once; a process whose stdout nobody reads goes on without it."""
+    try:
+        print(line, flush=True)
+    except OSError:
+        # The rest of the buffer would be written at the end, and fail again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def ends_by_hangup() -> bool:
+    """Return True if a closed terminal ends the process; under nohup its signal is ignored."""
+    return signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
