@@ -143,6 +143,37 @@ def test_a_text_goes_on_where_the_work_ran_out(monkeypatch: pytest.MonkeyPatch, 
     assert (came, calls > 5) == (expected, True)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "text", "lines"),
+    [
+        ("international", "An inter\xadnational\nday", [("An international", 1, 4)]),
+        (
+            "data.?base",
+            "a\nthe data\u200bbase, \ufeffdata\u2060base",
+            [("the database, database", 2, 5)],
+        ),
+        ("^tea", "\ufefftea\r\n\u202atea\u202c", [("tea", 1, 1), ("tea", 2, 1)]),
+        ("数据库", "数\u200b据库", [("数据库", 1, 1)]),
+        ("میخواهم", "می\u200cخواهم", []),
+        ("می\u200cخواهم", "می\u200cخواهم", [("می\u200cخواهم", 1, 1)]),
+        ("❤\ufe0f", "❤\ufe0f", [("❤\ufe0f", 1, 1)]),
+        ("r\xadn", "inter\xadnational", [("international", 1, 5)]),
+        ("inter\u200bnational", "international", [("international", 1, 1)]),
+        ("\xad", "inter\xadnational", [("inter\xadnational", 1, 6)]),
+        (r"\x{ad}", "inter\xadnational", [("inter\xadnational", 1, 6)]),
+        (r"\p{Cf}", "inter\xadnational", [("inter\xadnational", 1, 6)]),
+        (r"a\x07", "a\x07é", [("a\x07é", 1, 1)]),
+    ],
+)
+def test_hidden_characters_divide_no_word(
+    pattern: str, text: str, lines: list[tuple[str, int, int]]
+) -> None:
+    """Lines are searched and shown without hidden characters, unless the pattern has some."""
+    found = search_of(pattern).lines(text.encode(), 0)
+    shown = [(one.text, one.number, one.column) for one in found if not isinstance(one, int)]
+    assert shown == lines
+
+
 def test_a_line_is_never_left_in_its_middle(monkeypatch: pytest.MonkeyPatch) -> None:
     """A long line is searched to its end, however little work is allowed."""
     monkeypatch.setattr(work, "MAX_WORK", 1)

@@ -158,3 +158,13 @@ def test_a_broken_limit_is_refused_by_its_field(change: dict[str, Any], field: s
     with pytest.raises(InvalidField) as refused:
         check(replace(Draft(FILE, content="content"), **change), "contexts[3]")
     assert refused.value.field == f"contexts[3].{field}"
+
+
+def test_a_checked_draft_has_its_uri_and_title_as_they_are_read() -> None:
+    """The URI becomes NFC and the title loses hidden characters; an equal draft stays itself."""
+    checked = check(
+        Draft("viking://resources/cafe\u0301.md", title="Con\xadfer\u200bence می\u200cخواهم")
+    )
+    assert checked.uri == "viking://resources/caf\xe9.md"
+    assert checked.title == "Conference می\u200cخواهم"
+    assert check(checked) is checked

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import re2
 
+from vikingd.domain import hidden
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.hidden import WITHIN_WORDS
@@ -16,8 +17,8 @@ MAX_PROGRAM = 10_000
 
 # The hidden characters that divide no word. RE2 reads bytes, and as fast as it can.
 MAYBE_HIDDEN = re2.compile(re.sub(r"\\[xuU]0*([0-9a-f]+)", r"\\x{\1}", f"[{WITHIN_WORDS}]"))
-# What a pattern names them by: the characters themselves, escapes of them, and classes.
-_NAMES_HIDDEN = re.compile(rf"[{WITHIN_WORDS}]|\\x\{{?[0-9A-Fa-f]|\\[pP]\{{?\^?C")
+# Escapes and classes by which a pattern may ask for them.
+_ASKS_FOR_HIDDEN = re.compile(r"\\x\{?[0-9A-Fa-f]|\\[pP]\{?\^?C")
 
 _LINE_ENDS = "(?m)"  # `^` and `$` are the ends of lines
 _MEMORY = 8 << 20  # bytes of a compiled pattern, with the states that a search adds
@@ -73,7 +74,7 @@ class Pattern:
                 "classes",
             )
         self.size: int = self._compiled.programsize
-        self.names_hidden = _NAMES_HIDDEN.search(text) is not None
+        self.names_hidden = bool(hidden.first(text) or _ASKS_FOR_HIDDEN.search(text))
 
     def search(self, text: bytes, start: int, end: int) -> Span | None:
         """Return the span of the first match within [start, end) of a text in UTF-8."""
@@ -88,10 +89,14 @@ class Pattern:
 def line_pattern(text: str, *, case_insensitive: bool, literal: bool) -> Pattern:
     """Return a pattern for matches within one line.
 
+    Hidden characters are left out of it, since nobody sees that they were pasted. A pattern of
+    nothing else stays, and an escape asks for them.
+
     Raises:
         InvalidField: `pattern` is none.
     """
     options = {"case_sensitive": not case_insensitive, "literal": literal, "never_nl": True}
+    text = hidden.removed(text) or text
     if "\n" in text:
         raise InvalidField("pattern", "has a line break: each line is searched by itself")
     if literal:

@@ -91,18 +91,11 @@ class LineSearch:
 
 
 def _without_hidden(text: bytes) -> bytes:
-    """Return a text in UTF-8 without the hidden characters that are no control characters.
-
-    A line separator of Unicode stays, too: it does not end a line here.
-    """
+    """Return a text in UTF-8 without hidden characters, see `hidden.removed`."""
     if not MAYBE_HIDDEN.search(text):
         return text
     decoded = text.decode(errors="surrogateescape")
-    return hidden.replaced(decoded, _separator).encode(errors="surrogateescape")
-
-
-def _separator(character: str) -> str:
-    return character if character < "\xa0" or character.isspace() else ""
+    return hidden.removed(decoded).encode(errors="surrogateescape")
 
 
 def _character(text: bytes, at: int) -> int:

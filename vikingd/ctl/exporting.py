@@ -235,7 +235,7 @@ class Exporter:
 def _checked(uri: str, top: str) -> str:
     """Return a URI from the daemon, checked, since it becomes a path."""
     try:
-        is_below = uris.parse(uri) == uri and uris.is_within(uri, top)
+        is_below = uris.parse(uri) == uris.canonical(uri) and uris.is_within(uri, top)
     except InvalidField as error:
         raise not_written(f"the daemon names {uri!r}: {error}") from None
     if not is_below:

@@ -95,6 +95,11 @@ def replaced(text: str, by: Callable[[str], str]) -> str:
     return _hidden().sub(lambda found: by(found[0]), text)
 
 
+def removed(text: str) -> str:
+    """Return a text without hidden characters; control characters and ends of lines stay."""
+    return replaced(text, lambda one: one if one < "\xa0" or one.isspace() else "")
+
+
 def marked(text: str) -> str:
     """Return a text of the same length with U+FFFD in place of each hidden character."""
     return replaced(text, lambda _: "\ufffd")

@@ -54,11 +54,7 @@ def canonical(text: str) -> str:
     """Return a URI, a name or a glob in NFC without hidden characters; control characters stay."""
     if text.isascii():
         return text
-    return unicodedata.normalize("NFC", hidden.replaced(text, _control))
-
-
-def _control(character: str) -> str:
-    return character if unicodedata.category(character) == "Cc" else ""
+    return unicodedata.normalize("NFC", hidden.removed(text))
 
 
 def parse(uri: str, field: str = "uri") -> str:

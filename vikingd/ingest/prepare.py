@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 
+from vikingd.domain import hidden
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft, Passage, Prepared, Text
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.pinned_text import without_pin
 from vikingd.domain.spoken_text import without_speaker
-from vikingd.domain.text import script_of, text_to_index, without_invisible
+from vikingd.domain.text import script_of, text_to_index
 from vikingd.ingest.abstracts import MAX_TITLE_BYTES, derive_abstract, stated_abstract
 from vikingd.ingest.limits import check_metadata, check_text
 from vikingd.ingest.passages import MAX_PASSAGES, MAX_SECTION_BYTES, default_passages
@@ -101,7 +102,7 @@ def check(draft: Draft, field: str = "") -> Draft:
                 raise InvalidField(f"{prefix}passages[{i}].continues", f"{uri} holds no memories")
     if draft.time is not None and not MIN_TIME <= draft.time <= MAX_TIME:
         raise InvalidField(f"{prefix}time", "must lie in the years 1 to 9999")
-    title = without_invisible(draft.title)
+    title = hidden.removed(draft.title)
     return (
         replace(draft, uri=uri, title=title) if (uri, title) != (draft.uri, draft.title) else draft
     )

@@ -1007,7 +1007,8 @@ class GrepRequest(_message.Message):
     searched by itself, so a line feed never matches; a carriage return before it is no part of the
     line. `^` and `$` are the ends of a line. In a line of more than 3,000 bytes, a match of more
     than 800 may be missed or cut, if the pattern is very large. Hidden characters, such as soft hyphens,
-    are no part of the text, unless the pattern has some or an escape such as \\x{ad}. Required.
+    are no part of text and pattern, unless the pattern has nothing else, or an escape such as \\x{ad}.
+    Required.
     """
     target_uri: _builtins.str
     """Search this file, or the files below this directory. Empty: viking://."""

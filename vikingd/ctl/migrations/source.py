@@ -27,6 +27,7 @@ from vikingd.ingest.prepare import check
 from vikingd.system.installing import install_command
 
 _FORBIDDEN = re.compile(r"[/%\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+_FORBIDDEN_OR_NOT_ASCII = re.compile(r"[/%\x00-\x1f\x7f-\U0010ffff]")
 
 
 @dataclass(slots=True)
@@ -65,11 +66,13 @@ class Source:
 def name_of(identifier: str) -> str:
     """Return a segment of a URI for an id; different ids have different segments.
 
-    Control characters, "/", "%" and a whole "." or ".." are percent-encoded.
+    Control characters, "/", "%" and a whole "." or ".." are percent-encoded. So are the characters
+    outside of ASCII in an id that a URI cannot have as it is, see `uris.canonical`.
     """
     if identifier in (".", ".."):
         return identifier.replace(".", "%2E")
-    return _FORBIDDEN.sub(
+    forbidden = _FORBIDDEN if uris.canonical(identifier) == identifier else _FORBIDDEN_OR_NOT_ASCII
+    return forbidden.sub(
         lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode(errors="surrogatepass")),
         identifier,
     )
