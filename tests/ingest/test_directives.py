@@ -137,6 +137,30 @@ def test_a_directive_is_no_text(directive: str, eol: str) -> None:
             "tells how words are cut into their pieces.",
         ),
         (
+            "In a template {{date}} and {{ title }} are replaced by their values.",
+            "In a template {{date}} and {{ title }} are replaced by their values.",
+        ),
+        (
+            "{{date}} is replaced by the date of the day on which it is used.",
+            "{{date}} is replaced by the date of the day on which it is used.",
+        ),
+        (
+            "See [the page]({{ site.url | relative }}) of words that are cut into pieces.",
+            "See the page of words that are cut into pieces.",
+        ),
+        (f'[a]: https://a.b/c\n[d e]: <https://f.g> "A title of the page"\n\n{PROSE}', PROSE),
+        (f"[a]: https://a.b/c\n{PROSE}", PROSE),
+        (
+            "[^1]: A footnote is a text that a reader of the page will see.",
+            "[^1]: A footnote is a text that a reader of the page will see.",
+        ),
+        (f"{{{{< code-toggle config=x />}}}}\n\n{PROSE}", PROSE),
+        (
+            "{{< code-toggle >}}\ntitle = 'A title of a page with words'\n"
+            f"{{{{< /code-toggle >}}}}\n\n{PROSE}",
+            PROSE,
+        ),
+        (
             "Write `{{ name }}` and `{% raw %}` where the name has to stand.",
             "Write {{ name }} and {% raw %} where the name has to stand.",
         ),
@@ -290,6 +314,9 @@ ASIDE = "This note stands beside the text, as an aside."
         f"!!! note\n    {ASIDE}",
         f"!!! note\n\n    {ASIDE}",
         f"> {ASIDE}",
+        f"<Note>\n{ASIDE}\n</Note>",
+        f"<Callout type='x'>\n\n{ASIDE}\n\n</Callout>",
+        f"<Warning\n  a={{b}}>\n  {ASIDE}\n</Warning>",
     ],
 )
 def test_an_admonition_is_an_abstract_only_without_other_prose(aside: str) -> None:

@@ -53,6 +53,10 @@ _INDENTING = re.compile(rf"[ ]{{0,3}}(?:{_ADMONITION}|{_TAB})[ \t]*{_EOL}")
 _WITH_OPTIONS = re.compile(r"[ ]{0,3}(?::{3,}[ \t]*[\w.:]+|/{3,}[ \t][^\n]*)[ \t]*\r?\n")
 _MODULE = re.compile(r"[ ]{0,3}:{3}[ \t]+\w+(?:[.:]\w+)+[ \t]*(?=[\r\n]|\Z)")
 _ASIDE = re.compile(r"[ ]{0,3}/{3,}(?P<name>[ \t]+[^\s/][^\r\n]*)?[ \t]*(?=[\r\n]|\Z)")
+_CALLOUT_TAG = re.compile(
+    r"[ ]{0,3}<(?P<end>/)?(?P<name>Note|Tip|Info|Warning|Danger|Caution|Important|Check|Callout"
+    r"|Alert|Admonition|Aside)\b(?![^>\n]*/>)"
+)
 _ASIDE_END = re.compile(r"^[ ]{0,3}/{3,}[ \t]*(?=[\r\n]|\Z)", re.MULTILINE)
 _OPTIONS = re.compile(rf"(?:(?:[ ]{{4}}|\t)[ \t]*\S[^\r\n]*(?:{_EOL}|\Z))+")
 _SNIPPETS = re.compile(rf"[ ]{{0,3}}(?P<mark>-{{1,2}}8<-{{1,2}})[ \t]*{_EOL}")
@@ -72,7 +76,8 @@ _TAG = re.compile(r"</?(?:(?P<component>[A-Z][\w.]*)|[a-z][\w-]*)?(?=[\s/>])")
 _IN_TAG = re.compile(r"""[{}>]|'[^']*'|"[^"]*"|`[^`]*`""")
 # Templates whose text is code, or a comment.
 _BLOCK = re.compile(
-    r"\{(?:%-?|\{[<%])\s*(?P<name>highlight|codeblock|code|mermaid|math|katex|comment)\b"
+    r"\{(?:%-?|\{[<%])\s*(?P<name>highlight|codeblock|code-toggle|code|mermaid|math|katex|comment)"
+    r"(?![\w-])(?![^\r\n]*/[>%]\}\})"
 )
 _CODE_FENCE = "~" * 8
 _PAIRS = (("<!--", "-->"), ("{/*", "*/}"), ("{%", "%}"), ("{{", "}}"), ("{#", "#}"), ("%%", "%%"))
@@ -80,9 +85,14 @@ _PAIRS = (("<!--", "-->"), ("{/*", "*/}"), ("{%", "%}"), ("{{", "}}"), ("{#", "#
 # Templates within a line, and the code spans that keep theirs.
 _INLINE = re.compile(
     r"(?P<code>(?<!`)(?P<ticks>`+)(?!`)[^\0]{1,1000}?(?<!`)(?P=ticks)(?!`))"
-    r"|\{\{.{0,400}?\}\}|\{%.{0,400}?%\}|\{/\*.{0,400}?\*/\}|\{\*.{0,400}?\*\}",
+    r"|\{\{(?!\s*\w+\s*\}\}).{0,400}?\}\}|\{%.{0,400}?%\}|\{/\*.{0,400}?\*/\}|\{\*.{0,400}?\*\}",
     re.DOTALL,
 )
+_NAME = re.compile(
+    r"[ ]{0,3}\{\{\s*\w+\s*\}\}[ \t]*+[^\s]"
+)  # in a sentence: it may be meant as it is
+# A definition of a link; a footnote is text.
+_DEFINITION = re.compile(r"[ ]{0,3}\[(?!\^)[^\]\n]+\]:[ \t]*\S+(?:[ \t]+[\"'(].*)?[ \t]*")
 _REFERRING_BADGE = re.compile(r"\[!\[[^\]\n]*\]\[[^\]\n]*\]\](?:\([^()\n]*\)|\[[^\]\n]*\])")
 _CALLOUT = re.compile(r"\A\[!\w+\][-+]?[ \t]*", re.IGNORECASE)
 
@@ -91,7 +101,7 @@ def without_directives(text: str, nested: int = 0) -> str:
     """Return a Markdown text without directives; the number of its lines stays the same.
 
     An indented admonition becomes a quotation. BEGIN_ASIDE and END_ASIDE stand for the lines around
-    one between `///`, and MODULE for the name of a module. Code stays as it is.
+    another one, and MODULE for the name of a module. Code stays as it is.
     """
     return _Scan(text, nested).result() if _SIGN.search(text) else text
 
@@ -105,14 +115,18 @@ def without_templates(source: str) -> str:
     """Return inline Markdown without directives, templates and badges by reference."""
     if "\n" in source or source[:1] in "/:!?={<%[-":
         source = "".join(
-            "" if line.strip() and _ONE_LINE.fullmatch(line.rstrip("\r\n")) else line
-            for line in _LINE.findall(source)
+            "" if _is_directive(line.rstrip("\r\n")) else line for line in _LINE.findall(source)
         )
     if "[!" in source:
         source = _REFERRING_BADGE.sub("", _CALLOUT.sub("", source))
     if "{" in source:
         source = _INLINE.sub(lambda found: found["code"] or "", source)
     return source
+
+
+def _is_directive(line: str) -> bool:
+    is_one = _ONE_LINE.fullmatch(line) or _DEFINITION.fullmatch(line)
+    return bool(is_one and line.strip())
 
 
 class _Scan:
@@ -135,7 +149,8 @@ class _Scan:
             assert line
             end = self._directive(at, line.end(), begins_block)
             if end > at:
-                if mark := self._mark(at, line.end()):
+                mark = self._mark(at, line.end()) if end >= line.end() else ""
+                if mark:
                     self._parts.append(f"{mark}\n")
                     at = line.end()
                 self._blank(at, end)
@@ -150,6 +165,12 @@ class _Scan:
         """Return the comment that stands for the directive of a line, or ""."""
         if _MODULE.match(self._text, at):
             return MODULE
+        callout = _CALLOUT_TAG.match(self._text, at)
+        if callout and callout["end"]:
+            return END_ASIDE
+        if callout:
+            is_closed = self._text.find(f"</{callout['name']}>", end, end + _MAX_TAG) >= 0
+            return BEGIN_ASIDE if is_closed else ""
         aside = _ASIDE.match(self._text, at)
         if aside and aside["name"] and self._closes_aside(end):
             self._asides += 1
@@ -212,6 +233,8 @@ class _Scan:
         if begins_block and text.startswith(("import", "export"), at):
             return self._statement(at)
         if _BLOCK.match(text, start):
+            return at
+        if _NAME.match(text, at):
             return at
         for begin, close in _PAIRS:
             if text.startswith(begin, start):
@@ -311,7 +334,9 @@ class _Scan:
     def _code(self, block: re.Match[str], end: int) -> int:
         """Keep the text of a template as code, or leave it out if it is a comment."""
         name = block["name"]
-        close = re.compile(rf"\{{(?:%-?|\{{[<%])\s*(?:end{name}|/\s*{name})\b[^\r\n]*(?:{_EOL}|\Z)")
+        close = re.compile(
+            rf"\{{(?:%-?|\{{[<%])\s*(?:end{name}|/\s*{name})(?![\w-])[^\r\n]*(?:{_EOL}|\Z)"
+        )
         found = close.search(self._text, end) if self._failed <= _MAX_FAILED else None
         if found is None:
             self._failed += 1

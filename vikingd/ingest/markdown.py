@@ -226,10 +226,10 @@ def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
     asides = 0
     for token, inline in pairwise(_tokens(text, is_page=True)):
         if token.type == "paragraph_open" and (plain := _plain(inline.content)):
-            yield plain, token.level == 0 and asides <= 0
+            yield plain, token.level == 0 and not asides
         elif token.type == "html_block":
             asides += token.content.startswith(BEGIN_ASIDE)
-            asides -= token.content.startswith(END_ASIDE)
+            asides = max(asides - token.content.startswith(END_ASIDE), 0)
 
 
 def _is_hidden(token: Token, is_first: bool) -> bool:
