@@ -179,7 +179,7 @@ def test_html_is_in_its_declared_encoding(tmp_path: Path, read: Read) -> None:
     assert (read(page).encoding, read(page).how) == ("GB18030", "detected")
     page.write_bytes(b"<p>a\x81\xff</p>")
     with pytest.raises(
-        Failed, match="is no UTF-8 at byte 4, and its encoding is not certain: .* --e"
+        Failed, match=r"is no UTF-8 at byte 4, and its encoding is not certain: .* --e"
     ):
         read(page)
     page.write_bytes(b"<p> </p>")
