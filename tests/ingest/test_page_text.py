@@ -100,6 +100,7 @@ HIDDEN = [
     '<span aria-hidden="true">S</span>',
     "<template><p>S</p></template>",
     "<noscript>S</noscript>",
+    "<noscript><!-- a --><script>S</script><svg><!-- b --><text>防\n波</text></svg></noscript>",
     "<style>.x{display:none}</style><p class='a x'>S</p>",
     "<style>#x{visibility:hidden}</style><p id=x>S</p>",
     "<style>b , i{opacity:0}</style><p><i>S</i></p>",
