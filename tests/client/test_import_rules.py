@@ -94,6 +94,8 @@ def test_a_directory_left_out_keeps_what_is_stored_below(
 ) -> None:
     """A directory that is not entered any more protects all contexts below it."""
     typed.import_path(code, TOP)
+    assert not typed.import_path(code, TOP, include=["*.md"]).kept
+    assert typed.import_path(code, TOP, include=["*.md"], delete=True).kept
     summary = typed.import_path(code, TOP, delete=True, exclude=["src"])
     assert summary.kept == [f"{TOP}/src"]
     assert summary.deleted == 0
