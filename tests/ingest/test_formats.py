@@ -178,7 +178,9 @@ def test_html_is_in_its_declared_encoding(tmp_path: Path, read: Read) -> None:
     assert read(page).text == "防波堤和灯塔\n"
     assert (read(page).encoding, read(page).how) == ("GB18030", "detected")
     page.write_bytes(b"<p>a\x81\xff</p>")
-    with pytest.raises(Failed, match="is no UTF-8 at byte 4, and its encoding is not certain: .* --e"):
+    with pytest.raises(
+        Failed, match=r"is no UTF-8 at byte 4, and its encoding is not certain: .* --e"
+    ):
         read(page)
     page.write_bytes(b"<p> </p>")
     with pytest.raises(Failed, match=r"^has no text$"):

@@ -44,11 +44,11 @@ _WORD = re.compile(r"[!-~]*[^\x00-\x7f\s]\S*")
 _WORDS = 5000  # words that are looked at
 _LATIN = "A-Za-z\u00c0-\u024f\u1e00-\u1eff"
 _OTHER = "\u0370-\u03ff\u0400-\u052f\u0590-\u06ff"  # Greek, Cyrillic, Hebrew, Arabic
-# Neighbours that the words of no language have: two scripts, three accented letters, a symbol
+# Neighbours that the words of no language have: two scripts, four accented letters, a symbol
 # between letters, and characters without a meaning.
 _MIXED = re.compile(
     f"[{_LATIN}][{_OTHER}]|[{_OTHER}][{_LATIN}]"
-    "|[\u00c0-\u024f]{3}"
+    "|[\u00c0-\u024f]{4}"
     f"|[{_LATIN}{_OTHER}][\u00a1-\u00a6\u00a8\u00a9\u00ab-\u00b1\u00b4-\u00b6\u00b8\u00bb-\u00bf"
     f"\u0192\u02c6\u02dc\u201a\u201c-\u201e\u2020\u2021\u2030\u2039\u203a\u20ac\u2122][{_LATIN}{_OTHER}]"
     "|[\x80-\x9f\ue000-\uf8ff\ufffd]"

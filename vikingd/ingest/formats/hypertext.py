@@ -87,10 +87,12 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
     hidden = remove_hidden(soup)
     title = soup.title
     for element in list(soup.descendants):
+        if element.decomposed:
+            continue
         if isinstance(element, Tag):
-            if element.name == "img" and not element.decomposed:
+            if element.name == "img":
                 element.replace_with(str(element.get("alt") or ""))
-            elif element.name in _UNSEEN and not element.decomposed and not _holds(element, title):
+            elif element.name in _UNSEEN and not _holds(element, title):
                 element.decompose()
         elif isinstance(element, Comment):
             element.extract()

@@ -25,6 +25,7 @@ from vikingd.ingest.formats.document import (
     time_of,
     title_of,
 )
+from vikingd.ingest.formats.pdf_order import in_reading_order, plain_letters
 
 MAX_PAGES = 20_000
 _MAX_BOOKMARKS = 20_000
@@ -63,13 +64,16 @@ def read(file: BinaryIO) -> Document:
     pages = Pages()
     failed: list[tuple[str, str]] = []
     empty = []
+    unordered = []
     has_text = False
     for number in range(1, count + 1):
         try:
-            text, is_drawn = _text(pdf, number - 1)
+            text, is_drawn, is_ordered = _text(pdf, number - 1)
         except pypdfium2.PdfiumError as error:
             failed.append((f"page {number}", str(error)))
-            text, is_drawn = "", False
+            text, is_drawn, is_ordered = "", False, True
+        if not is_ordered:
+            unordered.append(number)
         if text:
             has_text = True
         elif is_drawn:
@@ -82,6 +86,9 @@ def read(file: BinaryIO) -> Document:
         one = len(empty) == 1
         of = f"page {empty[0]} has" if one else f"pages {numbers(empty)} have"
         lost.append(f"{of} no text: {'it may be a scan' if one else 'they may be scans'}")
+    if unordered:
+        pages_are = "page" if len(unordered) == 1 else "pages"
+        lost.append(f"Arabic or Hebrew on {pages_are} {numbers(unordered)} may be reversed")
     if pdf.get_formtype() != raw.FORMTYPE_NONE:
         lost.append("the fields of its form are not read")
     facts = pdf.get_metadata_dict()
@@ -112,19 +119,20 @@ def _bookmarks(pdf: pypdfium2.PdfDocument, lost: list[str]) -> Mapping[int, list
     return found
 
 
-def _text(pdf: pypdfium2.PdfDocument, index: int) -> tuple[str, bool]:
-    """Return the text of a page, and whether anything is drawn on it."""
+def _text(pdf: pypdfium2.PdfDocument, index: int) -> tuple[str, bool, bool]:
+    """Return the text of a page, True if anything is drawn on it, and True if its order is sure."""
     page = pdf[index]
     try:
         textpage = page.get_textpage()
         try:
             found = textpage.get_text_range() if textpage.count_chars() else ""
+            found, is_ordered = in_reading_order(textpage, found)
         finally:
             textpage.close()
         found = _HYPHEN.sub("", found.replace("\r\n", "\n"))
-        lines = [line.strip() for line in clean(found).split("\n")]
+        lines = [line.strip() for line in clean(plain_letters(found)).split("\n")]
         text = "\n".join(_unwrapped([line for line in lines if line]))
-        return text, bool(raw.FPDFPage_CountObjects(page))
+        return text, bool(raw.FPDFPage_CountObjects(page)), is_ordered
     finally:
         page.close()
 

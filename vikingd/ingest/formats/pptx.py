@@ -16,6 +16,7 @@ from vikingd.ingest.formats.document import (
     escaped,
     heading,
     lost_parts,
+    numbers,
     table,
     title_of,
 )
@@ -48,7 +49,11 @@ def read(file: BinaryIO) -> Document:
     pages = Pages()
     failed: list[tuple[str, str]] = []
     has_text = False
+    hidden = []
     for number, slide in enumerate(slides, start=1):
+        if slide.element.get("show") in ("0", "false"):
+            hidden.append(number)
+            continue
         first = ""
         blocks: list[str] = []
         try:
@@ -66,8 +71,12 @@ def read(file: BinaryIO) -> Document:
             pages.add(block)
     if not has_text:
         raise Failed("has no text" if not failed else f"is damaged: {failed[0][1]}")
+    lost = lost_parts(failed)
+    if hidden:
+        are = f"slide {hidden[0]} is" if len(hidden) == 1 else f"slides {numbers(hidden)} are"
+        lost.append(f"{are} hidden and left out")
     metadata: dict[str, str | int] = {"format": "pptx", "slides": len(slides)}
-    return Document(pages.text(), title, metadata, time, lost_parts(failed))
+    return Document(pages.text(), title, metadata, time, lost)
 
 
 def _title(slide: Any) -> str:
@@ -80,6 +89,10 @@ def _blocks(shapes: Iterable[Any], title: Any, depth: int) -> Iterator[str]:
     if depth > _MAX_NESTED:
         raise Failed("groups are nested too deeply")
     for shape in shapes:
+        if shape._element.xpath("boolean(.//p:cNvPr[1]/@hidden='1')") and not hasattr(
+            shape, "shapes"
+        ):
+            continue
         if title is not None and shape.shape_id == title.shape_id:
             continue
         if shape.is_placeholder and shape.placeholder_format.type in _REPEATED:
@@ -89,11 +102,23 @@ def _blocks(shapes: Iterable[Any], title: Any, depth: int) -> Iterator[str]:
         elif shape.has_text_frame:
             yield _text(shape)
         elif getattr(shape, "has_table", False):
-            yield table([[cell.text for cell in row.cells] for row in shape.table.rows])
+            yield table(_grid(shape.table))
         elif getattr(shape, "has_chart", False):
             yield from _chart(shape.chart)
         elif shape._element.tag.endswith("graphicFrame"):
             yield _diagram(shape)
+
+
+def _grid(shape_table: Any) -> list[list[str]]:
+    """Return the texts of a table; that of a cell over several rows stands in each of them."""
+    rows: list[list[str]] = []
+    for row in shape_table.rows:
+        texts = []
+        for column, cell in enumerate(row.cells):
+            is_below = cell._tc.vMerge and rows and column < len(rows[-1])
+            texts.append(rows[-1][column] if is_below else cell.text)
+        rows.append(texts)
+    return rows
 
 
 def _text(shape: Any) -> str:

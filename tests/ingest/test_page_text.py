@@ -1,0 +1,200 @@
+"""HTML as its readers see it: tables, marks above and below the line, ruby, and hidden text."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from vikingd.ingest.formats.document import Failed
+from vikingd.ingest.formats.hypertext import markdown, parse
+
+MARKS = [
+    ("10<sup>5</sup> cells", "10^5 cells"),
+    ("3 cm<sup>2</sup>", "3 cm^2"),
+    ("10<sup>−3</sup> mol", "10^-3 mol"),
+    ("5 mol<sup>-1</sup>", "5 mol^-1"),
+    ("x<sup>n+1</sup>", "x^(n+1)"),
+    ("2<sup>n</sup>", "2^n"),
+    ("(a+b)<sup>2</sup>", "(a+b)^2"),
+    ("E = mc<sup>2</sup>", "E = mc^2"),
+    ("sin<sup>2</sup> x", "sin^2 x"),
+    ("see Lee<sup>12</sup>.", "see Lee [12]."),
+    ("Berlin.<sup>[1]</sup>", "Berlin. [1]"),
+    ("word<sup>1,2</sup>", "word [1,2]"),
+    ("word<sup><a href='#f1'>a</a></sup>", "word [a]"),
+    ("in 2019<sup class='footnote'>7</sup>", "in 2019 [7]"),
+    ("说明<sup>3</sup>", "说明 [3]"),
+    ("1<sup>st</sup> of 3<sup>ème</sup>", "1st of 3ème"),
+    ("M<sup>me</sup> M<sup>c</sup>Donald", "Mme McDonald"),
+    ("Acme<sup>TM</sup>", "Acme™"),
+    ("<sup>14</sup>C", "14C"),
+    ("H<sub>2</sub>O and CO<sub>2</sub>", "H2O and CO2"),
+    ("C<sub>6</sub>H<sub>12</sub>O<sub>6</sub>", "C6H12O6"),
+    ("Ca(OH)<sub>2</sub>", "Ca(OH)2"),
+    ("SO<sub>4</sub><sup>2−</sup>", "SO4^2-"),
+    ("Ca<sup>2+</sup>", "Ca^2+"),
+    ("x<sub>i</sub><sup>2</sup>", "x_i^2"),
+    ("a<sub>1</sub> v<sub>max</sub> log<sub>2</sub> n", "a_1 v_max log_2 n"),
+    ("<math><msup><mi>x</mi><mn>2</mn></msup></math>", "x^2"),
+    ("<ruby>漢字<rp>(</rp><rt>かんじ</rt><rp>)</rp></ruby>", "漢字(かんじ)"),
+    ("<ruby>漢<rt>かん</rt>字<rt>じ</rt></ruby>を", "漢字（かんじ）を"),
+    ("<ruby>東<rt>とう</rt></ruby><ruby>京<rt>きょう</rt></ruby>", "東京（とうきょう）"),
+    ("<ruby>汉<rt>hàn</rt>字<rt>zì</rt></ruby>", "汉字（hàn zì）"),
+    ("枣红色，\n  下肉", "枣红色，下肉"),
+    ("one\nline", "one\nline"),
+]
+HEAD = "<tr><th>A</th><th>B</th><th>C</th></tr>"
+TABLES = [
+    (
+        f"{HEAD}<tr><td rowspan=2>EU</td><td>Cable</td><td>1</td></tr>"
+        "<tr><td>Hub</td><td>7</td></tr>",
+        ["A B C", "EU Cable 1", "EU Hub 7"],
+    ),
+    (
+        f"{HEAD}<tr><td>1</td><td rowspan=0>x</td><td>2</td></tr><tr><td>3</td><td>4</td></tr>",
+        ["A B C", "1 x 2", "3 x 4"],
+    ),
+    (
+        "<tr><th rowspan=2>N</th><th colspan=2>2023</th></tr><tr><th>Q1</th><th>Q2</th></tr>"
+        "<tr><td>x</td><td>5</td><td>6</td></tr>",
+        ["N 2023 2023", "N Q1 Q2", "x 5 6"],
+    ),
+    (f"{HEAD}<tr><td colspan=2>both</td><td>c</td></tr>", ["A B C", "both - c"]),
+    (f"{HEAD}<tr><td rowspan=1000000>a</td><td>b</td></tr><tr><td>c</td></tr>", None),
+    (f"{HEAD}<tr><td colspan=999999999>a</td></tr>", ["A B C", "a"]),
+    (
+        "<thead><tr><th>A</th><th>B</th></tr></thead><tbody><tr><td rowspan=9>a</td><td>b</td></tr>"
+        "</tbody><tbody><tr><td>c</td><td>d</td></tr></tbody>",
+        ["A B", "a b", "c d"],
+    ),
+    (
+        "<tr><th>K</th><th>V</th></tr><tr><td>x<table><tr><td>in</td><td>2</td></tr><tr><td>3</td>"
+        "</tr></table></td><td>y</td></tr>",
+        ["K V", "x-in,-2;-3 y"],
+    ),
+]
+HIDDEN = [
+    '<p style="display:none">S</p>',
+    '<p style="DISPLAY : none !important">S</p>',
+    '<p style="visibility: hidden">S</p>',
+    '<p style="opacity:0">S</p>',
+    '<p style="opacity:0.00">S</p>',
+    '<p style="font-size:0px">S</p>',
+    '<p style="font-size:1px">S</p>',
+    '<p style="font:0/0 a">S</p>',
+    '<p style="position:absolute;left:-9999px">S</p>',
+    '<p style="position:fixed;top:-100em">S</p>',
+    '<p style="text-indent:-9999px">S</p>',
+    '<p style="transform:scale(0)">S</p>',
+    '<p style="height:0;overflow:hidden">S</p>',
+    '<p style="position:absolute;clip:rect(0,0,0,0)">S</p>',
+    '<p style="clip-path: inset(50%)">S</p>',
+    '<p style="color:#fff">S</p>',
+    '<p style="color:white;background:#FFFFFF">S</p>',
+    '<p style="color:rgb(254,254,254);font-size:0">S</p>',
+    '<p style="color:transparent">S</p>',
+    '<div style="background:#000"><p style="color:#010101">S</p></div>',
+    '<font color="white">S</font>',
+    "<p hidden>S</p>",
+    '<span aria-hidden="true">S</span>',
+    "<template><p>S</p></template>",
+    "<noscript>S</noscript>",
+    "<noscript><!-- a --><script>S</script><svg><!-- b --><text>防\n波</text></svg></noscript>",
+    "<style>.x{display:none}</style><p class='a x'>S</p>",
+    "<style>#x{visibility:hidden}</style><p id=x>S</p>",
+    "<style>b , i{opacity:0}</style><p><i>S</i></p>",
+    "<style>.a .b > i{font-size:0}</style><div class=a><p class=b><i>S</i></p></div>",
+    "<style>@media screen{.m{display:none}}</style><p class=m>S</p>",
+    "<style>/* .x{} */ .x{display:block} .x.y{display:none}</style><p class='x y'>S</p>",
+    "<style>[data-a=b]{display:none}</style><p data-a=b>S</p>",
+    "<style>.x{display:none!important}</style><p class=x style='display:block'>S</p>",
+]
+SHOWN = [
+    '<p style="display:block">S</p>',
+    '<p style="opacity:0.5;color:#333">S</p>',
+    '<p style="color:#fff;background:#000">S</p>',
+    '<table><tr><td bgcolor="#000000"><font color="white">S</font></td></tr></table>',
+    '<link rel="stylesheet" href="a.css"><p style="color:white">S</p>',
+    '<p style="visibility:hidden"><b style="visibility:visible">S</b></p>',
+    '<p style="font-size:0"><b style="font-size:12px">S</b></p>',
+    '<p hidden="until-found">S</p>',
+    "<details><summary>T</summary>S</details>",
+    "<style>@media print{p{display:none}}</style><p>S</p>",
+    "<style>p:hover{display:none}</style><p>S</p>",
+    "<style>.x{display:none} .x.on{display:block}</style><p class='x on'>S</p>",
+    "<style>.a > .b{display:none}</style><div class=a><i><b class=b>S</b></i></div>",
+    "<style>body{visibility:hidden;opacity:0}</style><p>S</p>",
+    "<style>.x{background:linear-gradient(red,blue)} b{color:#fff}</style><p class=x><b>S</b></p>",
+    "<style>.x{display:none</style><p>S</p>",
+    "<style>}}{{{</style><p>S</p>",
+    '<div aria-hidden="true"><p>S is most of the page.</p></div>',
+    '<p style="position:relative;left:-2px">S</p>',
+    '<p style="height:0">S</p>',
+]
+
+
+def text_of(html: str) -> str:
+    """Return a page as Markdown."""
+    return markdown(parse(html)[0])
+
+
+@pytest.mark.parametrize(("html", "text"), MARKS)
+def test_marks_are_written_as_people_type_them(html: str, text: str) -> None:
+    """Exponents, indices, footnote marks and readings neither join words nor change numbers."""
+    assert text_of(f"<p>{html}</p>") == text
+
+
+@pytest.mark.parametrize(("rows", "wanted"), TABLES)
+def test_cells_stay_in_their_columns(rows: str, wanted: list[str] | None) -> None:
+    """A cell over several rows stands in each of them, and each row has a cell in each column."""
+    lines = text_of(f"<table>{rows}</table>").split("\n")
+    del lines[1]  # below the header
+    cells = [
+        [cell.strip().replace(" ", "-") or "-" for cell in line.split("|")[1:-1]] for line in lines
+    ]
+    assert [" ".join(row) for row in cells] == (wanted or ["A B C", "a b", "a c"])
+
+
+def test_blocks_keep_their_form() -> None:
+    """Layout tables, captions, definitions and folded parts are read one after the other."""
+    inner = "<table><tr><td>1</td><td>2</td></tr></table>"
+    page = f"<table><tr><td><h2>Menu</h2><p>one</p></td><td>{inner}</td></tr></table>"
+    assert text_of(page) == "## Menu\n\none\n\n| 1 | 2 |\n| --- | --- |"
+    assert text_of("<table><caption>Fees</caption><tr><td>1</td></tr></table>").startswith(
+        "Fees\n\n|"
+    )
+    assert text_of("<dl><dt>Reef</dt><dd>A ridge</dd></dl>") == "Reef\n:   A ridge"
+    assert text_of("<details><summary>More</summary>text</details>") == "More\n\ntext"
+
+
+@pytest.mark.parametrize("html", HIDDEN)
+def test_hidden_text_is_left_out(html: str) -> None:
+    """Text that a page does not show is no part of it, and is counted."""
+    soup, hidden = parse(f"<html><body><p>Shown and read.</p>{html}</body></html>")
+    assert markdown(soup) == "Shown and read."
+    assert hidden == ("<template" not in html and "<noscript" not in html)
+
+
+@pytest.mark.parametrize("html", SHOWN)
+def test_shown_text_is_kept(html: str) -> None:
+    """A style that hides nothing at rest on a screen loses no text."""
+    soup, hidden = parse(f"<html><head></head><body>{html}</body></html>")
+    assert "S" in markdown(soup)
+    assert hidden == 0
+
+
+def test_spans_and_styles_have_limits() -> None:
+    """Cells that span millions of others are refused; style sheets take linear time."""
+    row = "<tr>" + "<td rowspan=65534>a</td>" * 900 + "</tr>"
+    with pytest.raises(Failed, match="span more than 500,000 others"):
+        text_of(f"<table>{row}{'<tr></tr>' * 1_000}</table>")
+    started = time.process_time()
+    wide = "<tr><td colspan=1000 rowspan=1000000>a</td></tr>" * 1_000
+    with pytest.raises(Failed, match="span more than 500,000 others"):
+        text_of(f"<table>{wide}</table>")
+    assert text_of(f"<table>{'<tr><td colspan=1000>a</td></tr>' * 1_000}</table>")
+    css = ".a .b{display:none}" * 5_000 + "/*" + "{" * 50_000
+    assert text_of(f"<style>{css}</style>" + "<div class=b>x</div>" * 500)
+    assert text_of("<p style='visibility:hidden'>" * 100 + "a" + "<p>b")
+    assert time.process_time() - started < 30
