@@ -266,7 +266,8 @@ def _pages(tree: Tree, source: Path, files: Iterable[str]) -> Iterator[Page]:
         for read in read_tree(Path(directory), f"{ROOT}/{tree.name}"):
             if isinstance(read, Unreadable):
                 raise SystemExit(f"{tree.name}: {read.path} {read.reason}")
-            yield Page(read, "" if read.is_directory else tree.lang(read.uri))
+            if isinstance(read, Draft):
+                yield Page(read, "" if read.is_directory else tree.lang(read.uri))
 
 
 def _check_answers(questions: Iterable[Question], known: Collection[str]) -> None:

@@ -94,6 +94,8 @@ def test_a_directory_left_out_keeps_what_is_stored_below(
 ) -> None:
     """A directory that is not entered any more protects all contexts below it."""
     typed.import_path(code, TOP)
+    assert not typed.import_path(code, TOP, include=["*.md"]).kept
+    assert typed.import_path(code, TOP, include=["*.md"], delete=True).kept
     summary = typed.import_path(code, TOP, delete=True, exclude=["src"])
     assert summary.kept == [f"{TOP}/src"]
     assert summary.deleted == 0
@@ -211,9 +213,13 @@ def test_a_watched_folder_obeys_its_rules(client: MessageClient, daemon: str, co
         (code / "new.md").write_text("new")
         eventually(lambda: "/new.md" in stored(client))
         assert "/dist/new.js" not in stored(client)
-        (code / ".gitignore").write_text("secret.env\nnew.md\n")
+        (code / ".gitignore").write_text("secret.env\nnew.md\nc.py\n")
         eventually(lambda: "/dist/new.js" in stored(client))
         assert "/new.md" in stored(client)
+        (code / "src/b.py").unlink()
+        (code / "src/d.tmp").unlink()
+        eventually(lambda: stored(client).isdisjoint({"/src/b.py", "/src/d.tmp"}))
+        assert "/src/c.py" in stored(client)  # it is there, and nothing beside it is taken
         (code / "cafe\u0301.md").write_text("old")
         eventually(lambda: "/caf\u00e9.md" in stored(client))
         (code / "cafe\u0301.md").unlink()

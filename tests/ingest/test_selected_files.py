@@ -291,6 +291,32 @@ def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
     assert outs[f"{tmp_path}/src/note.tmp"].endswith("/my excludes:1")
 
 
+GLOBAL = [
+    ("[core]\n\texcludesFile = {0}/mine", {"mine"}),
+    ("[CORE]\nexcludesfile={0}/mine ; a remark", {"mine"}),
+    ('[core "x"]\n[core] excludesfile = "{0}/mine"', {"mine"}),
+    ("[other]\nexcludesfile = {0}/mine", {"usual"}),
+    ("", {"usual"}),
+]
+
+
+@pytest.mark.parametrize(("settings", "left_out"), GLOBAL)
+def test_the_global_excludes_file_counts_in_a_checkout(
+    settings: str, left_out: set[str], tmp_path: Path
+) -> None:
+    """It is the one of core.excludesFile, or `git/ignore` of the settings of the user."""
+    (tmp_path / "no-settings").write_text(settings.format(tmp_path))
+    (tmp_path / "mine").write_text("mine.md")
+    (tmp_path / "no-config/git").mkdir(parents=True)
+    (tmp_path / "no-config/git/ignore").write_text("usual.md")
+    top = make(tmp_path / "tree", Case("", "mine.md usual.md", {}, ""))
+    names = {"mine.md", "usual.md"}
+    assert names - taken(top, Selection()) == {f"{name}.md" for name in left_out}
+    (top / ".git/info").rmdir()
+    (top / ".git").rmdir()
+    assert taken(top, Selection()) == names
+
+
 @pytest.mark.skipif(not HAS_GIT, reason="git is not installed")
 @pytest.mark.parametrize("seed", range(8))
 def test_random_rules_choose_the_files_of_git(seed: int, tmp_path: Path) -> None:

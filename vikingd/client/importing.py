@@ -32,7 +32,7 @@ from vikingd.ingest.frontmatter import faults
 from vikingd.ingest.jsonl import count_lines, is_jsonl, read_jsonl
 from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.masks import ALL
-from vikingd.ingest.selected_files import LeftOut, Selection
+from vikingd.ingest.selected_files import NOT_INCLUDED, LeftOut, Selection
 from vikingd.ingest.written import is_written
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput
 from vikingd.pb.contexts_pb2 import Context as StoredContext
@@ -295,8 +295,15 @@ class Importer:
         )
 
     def _left_behind(self) -> list[str]:
-        """Return the outermost stored contexts whose files are there, and left out."""
-        out = {item.uri for item in self.summary.left_out if item.uri} - self._seen
+        """Return the outermost stored contexts whose files are there, and left out.
+
+        What `include` does not name may be that of another import, and only `delete` asks for it.
+        """
+        out = {
+            item.uri
+            for item in self.summary.left_out
+            if item.uri and (self._delete or item.rule != NOT_INCLUDED)
+        } - self._seen
         return outermost(
             uri
             for uri in self._present

@@ -22,7 +22,7 @@ NAMES = (".ignore", ".gitignore")
 
 _MOST = 1 << 20  # bytes of an ignore file
 _SECTION = re.compile(r"\s*\[\s*([^\]\s]+)[^\]]*\]")
-_EXCLUDES_FILE = re.compile(r'(?i)\s*excludesfile\s*=\s*"?(.*?)"?\s*$')
+_EXCLUDES_FILE = re.compile(r'(?i)\s*excludesfile\s*=\s*"?(.*?)"?\s*(?:[#;].*)?$')
 
 
 @dataclass(frozen=True, slots=True)
