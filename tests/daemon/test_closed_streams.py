@@ -55,7 +55,9 @@ def serves(process: subprocess.Popen[bytes], directory: Path) -> bool:
 
 
 @pytest.mark.deep_after(1)
-@pytest.mark.parametrize("redirected", ["1>&- 2>&-", "1>&-", "2>&-", "0>&- 1>&- 2>&-", "1>/dev/full"])
+@pytest.mark.parametrize(
+    "redirected", ["1>&- 2>&-", "1>&-", "2>&-", "0>&- 1>&- 2>&-", "1>/dev/full"]
+)
 def test_a_daemon_without_streams_serves_and_ends(tmp_path: Path, redirected: str) -> None:
     """It serves without stdin, stdout or stderr, and ends at SIGTERM with 0."""
     with started(tmp_path, redirected) as process:
