@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import string
 import struct
@@ -59,6 +60,39 @@ def test_errors_of_the_daemon_keep_their_details(gateway: Gateway, client: Messa
     assert (reembed.status_code, reason(reembed)) == (400, "INVALID_FIELD")
 
 
+LIBRARIES = re.compile(
+    r"invalid literal|Couldn't|Failed to parse|int\(\)|bytes-like|has no len|Enum"
+)
+"""Words of Python and of protobuf."""
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "said"),
+    [
+        (
+            "find?query=a&limit=abc",
+            "limit",
+            'must be a whole number from 0 to 4,294,967,295, not "abc"',
+        ),
+        ("find?query=a&limit=", "limit", "must be a whole number"),
+        ("find?query=a&limit=-1", "limit", "must be a whole number"),
+        ("find?query=a&alpha=x", "alpha", 'must be a number, not "x"'),
+        ("find?query=a&trace=1", "trace", "must be true or false"),
+        ("find?query=a&contextTypes=x", "context_types[0]", "must be one of CONTEXT_TYPE_"),
+        ("tree?uri=viking://&depth=x", "depth", "must be a whole number"),
+        ("tree?uri=viking://&timeout=x", "timeout", "is not a number of seconds"),
+    ],
+)
+def test_a_bad_parameter_names_its_fault(
+    gateway: Gateway, name: str, field: str, said: str
+) -> None:
+    """A parameter of a URL with a wrong value is 400, and the error says what it must be."""
+    reply = gateway.get(f"/v1/{name}")
+    assert (reply.status_code, fields(reply)) == (400, [field]), reply.text
+    assert said in reply.json()["message"]
+    assert not LIBRARIES.search(reply.text), reply.text
+
+
 @pytest.mark.parametrize(
     ("body", "field", "said"),
     [
@@ -76,19 +110,29 @@ def test_errors_of_the_daemon_keep_their_details(gateway: Gateway, client: Messa
         (DEEP, "body", "nested too deeply"),
         (b'{"query": "\xff"}', "body", "UTF-8"),
         ('{"query": "\\ud800"}', "body", ""),
-        ('{"limit": "many"}', "limit", ""),
-        ('{"limit": -1}', "limit", ""),
-        ('{"limit": 1.5}', "limit", ""),
-        ('{"limit": 99999999999}', "limit", ""),
+        (
+            '{"limit": "many"}',
+            "limit",
+            'must be a whole number from 0 to 4,294,967,295, not "many"',
+        ),
+        ('{"limit": -1}', "limit", "must be a whole number from 0 to 4,294,967,295, not -1"),
+        ('{"limit": 1.5}', "limit", "must be a whole number from 0"),
+        ('{"limit": true}', "limit", "must be a whole number from 0"),
+        ('{"limit": 99999999999}', "limit", "must be a whole number from 0"),
+        ('{"trace": "yes"}', "trace", 'must be true or false, not "yes"'),
+        ('{"alpha": "half"}', "alpha", 'must be a number, not "half"'),
+        ('{"query": 5}', "query", "must be text, not 5"),
+        ('{"vector": 5}', "vector", "must be text in base64, not 5"),
+        ('{"contextTypes": {"a": 1}}', "contextTypes", "must be a list, not"),
         ('{"limit": ' + "9" * 5000 + "}", "body", ""),
-        ('{"limit": [1]}', "limit", ""),
-        ('{"levels": "ALL"}', "levels", "ALL"),
+        ('{"limit": [1]}', "limit", "must be a whole number from 0"),
+        ('{"levels": "ALL"}', "levels", "must be one of LEVELS_"),
         ('{"vector": "%%"}', "vector", ""),
         ('{"query": {"a": 1}}', "query", ""),
         ('{"contextTypes": [1, null]}', "contextTypes[1]", ""),
-        ('{"contextTypes": 1}', "contextTypes", ""),
+        ('{"contextTypes": 1}', "contextTypes", "must be a list, not 1"),
         ('{"querry": "a"}', "querry", "query, vector, targetUri"),
-        ('{"where": 3}', "where", ""),
+        ('{"where": 3}', "where", "must be an object, not 3"),
         ('{"[a.b]": 1}', "[a.b]", "is not a field"),
         ('{"targetUri": "a", "target_uri": "b"}', "target_uri", "two names"),
     ],
@@ -101,6 +145,7 @@ def test_a_bad_body_names_its_fault(
     assert (reply.status_code, reason(reply)) == (400, "INVALID_FIELD"), reply.text
     assert fields(reply) == [field]
     assert said in reply.json()["message"]
+    assert not LIBRARIES.search(reply.text), reply.text
     assert len(reply.text) < 4096
 
 

@@ -141,3 +141,15 @@ def test_replies_are_json_without_a_session(gateway: Gateway) -> None:
     assert "mcp-session-id" not in reply.headers
     assert json.loads(reply.text)["result"]["tools"]
     assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_slash_at_the_end_changes_nothing(gateway: Gateway) -> None:
+    """`/mcp/`, which many examples have, is the same address: replies, methods and errors."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    plain, slash = (
+        gateway.http.post(path, json=message, headers=HEADERS) for path in ("/mcp", "/mcp/")
+    )
+    assert (slash.status_code, slash.text) == (plain.status_code, plain.text) == (200, plain.text)
+    assert gateway.http.post("/mcp/", content=b"{", headers=HEADERS).status_code == 400
+    assert gateway.http.get("/mcp/").status_code == 405
+    assert gateway.http.post("/mcp/x", json=message, headers=HEADERS).status_code == 404

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from typing import Any
 
 import pytest
@@ -193,6 +194,31 @@ def test_hostile_messages_get_an_error_and_the_server_goes_on(daemon: str) -> No
             assert expected, (line[:80], said)
             assert expected in said, (line[:80], said)
             assert len(said) < 3000
+        process.stdin.close()
+        assert process.wait(10) == 0
+        assert process.stderr.read() == b""
+
+
+def test_a_cancelled_call_does_not_end_the_server(daemon: str) -> None:
+    """Calls that are cancelled while they run get no reply; the server answers all others."""
+    with served("--address", daemon) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        process.stdin.write(HELLO)
+        process.stdin.flush()
+        process.stdout.readline()
+        for number in range(20):
+            asked = call("tools/call", number, name="grep", arguments={"pattern": "(a|b)+z"})
+            cancelled = {"requestId": number, "reason": "Esc"}
+            told = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": cancelled}
+            process.stdin.write(asked + json.dumps(told).encode() + b"\n")
+            process.stdin.flush()
+            time.sleep(0.01 * (number % 3))
+            process.stdin.write(call("ping", f"ping {number}"))
+            process.stdin.flush()
+            while json.loads(process.stdout.readline())["id"] != f"ping {number}":
+                pass
         process.stdin.close()
         assert process.wait(10) == 0
         assert process.stderr.read() == b""
