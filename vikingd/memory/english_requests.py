@@ -50,7 +50,7 @@ def _order(text: str, front: str, said: frozenset[str]) -> Asked | None:
         if kind != "keep" or is_negated:
             break
     else:
-        return None
+        return _is_done(text)
     known = _POLITE | _NOT if kind == "keep" else _POLITE
     if not words <= known or re.search(r"[,;:.]", text[: verb.start()]):
         return _is_done(text)
@@ -67,7 +67,7 @@ def _order(text: str, front: str, said: frozenset[str]) -> Asked | None:
         or (bends and words.isdisjoint(("mind", "rather", "if", "stop", "quit", "longer")))
     ):
         return None
-    is_bid = to_you or is_named or _FORM.STOPS.search(text)
+    is_bid = to_you or {"do", "not"} <= words or is_named or _FORM.STOPS.search(text)
     if kind == "keep" and not is_bid and re.match("remember|know", verb[0], re.I):
         return None  # "Don't know my blood type."
     is_wish = not (words.isdisjoint(_WISHES) or to_you)
@@ -110,19 +110,15 @@ def _last(text: str, front: str, *, is_named: bool, is_told: bool) -> Asked | No
     """Return a request for the statement before, or for the topic in front of "forget it"."""
     is_plain = text.lower() == "it" and not is_named
     front = _FORM.FRONT.sub("", front.rstrip(" ,;:.—–-?!"))
-    if front and not re.match(r"(?:i|i'm|i've|we)\b", front, re.I) and (is_told or not is_plain):
+    is_topic = _FORM.HEAD.fullmatch(front) is not None
+    is_noun = is_topic or re.match("that i", front, re.I) or not _FORM.VERBAL.search(front)
+    may_name = is_noun and (is_told or is_topic or not is_plain)
+    if front and may_name and not re.match(r"(?:i|i'm|i've|we)\b", front, re.I):
         found = _topic(front, is_named=False, deletes=False, is_told=False)
-        is_noun = (
-            _FORM.HEAD.fullmatch(front)
-            or re.match("that i", front, re.I)
-            or not _FORM.VERBAL.search(front)
+        states = (
+            found and found.meant is Meant.STATEMENT and not re.match("th(?:at|e) ", front, re.I)
         )
-        names = (
-            found
-            and is_noun
-            and (found.meant is not Meant.STATEMENT or re.match("that |the ", front, re.I))
-        )
-        if found and found.is_sure and names:
+        if found and found.is_sure and not states:
             return found
     if is_plain and front:
         return None
