@@ -145,7 +145,7 @@ def test_what_is_not_meant_stays(client: Client, memories: list[str], said: str)
         ("The user lives in Leeds.", ("I live in Leeds.", "Forget that recipe.")),
         ("The user plays chess with Anna.", ("Ben plays chess with Anna.", "Forget that chess.")),
         ("The user plays chess with Anna.", ("My aunt plays chess with Anna.", "Forget that.")),
-        ("The user's sister lives in York.", ("That was my sister.", "Please forget it.")),
+        ("The user's sister lives in York.", ("That was my sister. Please forget it.",)),
         ("The user's name is Ray.", ("Forget my name, forget my face,\nforget the place, uh",)),
         ("The user's schedule for Friday is full.", ("Clear my schedule for Friday.",)),
         (
