@@ -17,6 +17,7 @@ _POLITE = _FORM.words("POLITE")
 _NOT = frozenset(("don't", "dont", "not", "never", "needn't", "stop", "quit", "longer", "didn't"))
 _YOU = frozenset(("you", "you'd", "you'll", "u", "ya"))
 _WISHES = frozenset(("i", "i'd", "i'm", "i've", "we", "we'd", "let's"))
+_MAY = _FORM.words("MAY")
 _SOMEBODY = in_both("WHO")
 
 
@@ -46,8 +47,7 @@ def _order(text: str, front: str, said: frozenset[str]) -> Asked | None:
         return _object(text[found.end() :], "forget", front, is_told=True)
     for verb in _FORM.VERB.finditer(text):
         kind, rest, words = str(verb.lastgroup), text[verb.end() :], _words(text[: verb.start()])
-        is_negated = not _NOT.isdisjoint(words) or {"no", "need"} <= words
-        if kind != "keep" or is_negated:
+        if kind != "keep" or _negates(text[: verb.start()].lower().split()):
             break
     else:
         return _is_done(text)
@@ -58,7 +58,7 @@ def _order(text: str, front: str, said: frozenset[str]) -> Asked | None:
     to_you, is_named = words & (_YOU | {"can", "could"}), bool(_FORM.MEMORY.search(rest))
     bends = kind == "past" or verb[0].lower().endswith("ing")
     if (
-        words == {"you"}
+        (words & _YOU and _MAY.isdisjoint(told))
         or ("will" in words and "please" not in told)
         or (
             _FORM.QUESTION.search(re.split("[,;—–]", text)[0])
@@ -76,6 +76,16 @@ def _order(text: str, front: str, said: frozenset[str]) -> Asked | None:
     return _object(rest, kind, front, is_told=bool(told), is_wish=is_wish)
 
 
+def _negates(before: list[str]) -> bool:
+    """Return True if words make "keep" an order not to: "you need not", but not "you don't"."""
+    at = [i for i, one in enumerate(before) if one in _NOT or before[i : i + 2] == ["no", "need"]]
+    if not at or not set(before[at[-1] + 1 :]) <= _POLITE - {"sure"}:
+        return False
+    subject = [one for one in before[: at[-1]] if one not in ("no", "still")][-1:]
+    is_bare = not subject or subject[0] not in _YOU | _WISHES
+    return is_bare or not _MAY.isdisjoint(before)
+
+
 def _object(
     rest: str, kind: str, front: str, *, is_told: bool, is_wish: bool = False
 ) -> Asked | None:
@@ -87,7 +97,7 @@ def _object(
         if re.search(r"[:,].*\w" if kind == "keep" else r"\A[\w ]+:.*\w", rest):
             return None  # "Don't save this: ..." keeps its message out of memory.
         return _last(text, front, is_named=is_named, is_told=is_told)
-    deletes, is_said = kind in ("delete", "take"), _FORM.SAID.search(text, re.I) is not None
+    deletes, is_said = kind in ("delete", "take"), _FORM.SAID.search(text) is not None
     moves_on = not is_told and _FORM.MOVES_ON.search(rest) is not None
     found = _topic(text, is_named=is_named, deletes=deletes, is_told=is_told)
     if (
