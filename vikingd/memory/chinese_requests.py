@@ -52,7 +52,7 @@ def _clause(clause: str, front: str) -> Asked | None:
         order = _FORM.ORDER.match(before)
         assert order
         left, told = before[order.end() :], order[0]
-        is_soft = "吧" in ends or bool(_FORM.SOFT.search(told))
+        is_soft = "吧" in ends or "呗" in ends or bool(_FORM.SOFT.search(told))
         if topic and left:
             continue
         if re.search("[吗？?]", ends) and not (
@@ -83,9 +83,7 @@ def _clause(clause: str, front: str) -> Asked | None:
             )
         if re.search("把|将|(?:我(?:都|已经|全|也)?|[别不没])$", topic):
             return None
-        if not (
-            kind == "keep" or re.search("请|麻烦|可以|就|你|全|都|我|能", marks[0]) or "吧" in ends
-        ):
+        if not (kind == "keep" or re.search("请|麻烦|可以|就|你|全|都|我|能", marks[0]) or is_soft):
             return None
         is_kept = kind == "keep" and word[-1] in "着得"
         is_known = is_named or is_kept or "给我" in marks[0] or topic[-1:] == "个"

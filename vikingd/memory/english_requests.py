@@ -17,6 +17,7 @@ _POLITE = _FORM.words("POLITE")
 _NOT = frozenset(("don't", "dont", "not", "never", "needn't", "stop", "quit", "longer", "didn't"))
 _YOU = frozenset(("you", "you'd", "you'll", "u", "ya"))
 _WISHES = frozenset(("i", "i'd", "i'm", "i've", "we", "we'd", "let's"))
+_MAY = _FORM.words("MAY")
 _SOMEBODY = in_both("WHO")
 
 
@@ -46,11 +47,10 @@ def _order(text: str, front: str, said: frozenset[str]) -> Asked | None:
         return _object(text[found.end() :], "forget", front, is_told=True)
     for verb in _FORM.VERB.finditer(text):
         kind, rest, words = str(verb.lastgroup), text[verb.end() :], _words(text[: verb.start()])
-        is_negated = not _NOT.isdisjoint(words) or {"no", "need"} <= words
-        if kind != "keep" or is_negated:
+        if kind != "keep" or _negates(text[: verb.start()].lower().split()):
             break
     else:
-        return None
+        return _is_done(text)
     known = _POLITE | _NOT if kind == "keep" else _POLITE
     if not words <= known or re.search(r"[,;:.]", text[: verb.start()]):
         return _is_done(text)
@@ -58,7 +58,7 @@ def _order(text: str, front: str, said: frozenset[str]) -> Asked | None:
     to_you, is_named = words & (_YOU | {"can", "could"}), bool(_FORM.MEMORY.search(rest))
     bends = kind == "past" or verb[0].lower().endswith("ing")
     if (
-        words == {"you"}
+        (words & _YOU and _MAY.isdisjoint(told))
         or ("will" in words and "please" not in told)
         or (
             _FORM.QUESTION.search(re.split("[,;—–]", text)[0])
@@ -67,13 +67,23 @@ def _order(text: str, front: str, said: frozenset[str]) -> Asked | None:
         or (bends and words.isdisjoint(("mind", "rather", "if", "stop", "quit", "longer")))
     ):
         return None
-    is_bid = to_you or is_named or _FORM.STOPS.search(text)
+    is_bid = to_you or {"do", "not"} <= words or is_named or _FORM.STOPS.search(text)
     if kind == "keep" and not is_bid and re.match("remember|know", verb[0], re.I):
         return None  # "Don't know my blood type."
     is_wish = not (words.isdisjoint(_WISHES) or to_you)
     if is_wish and not (is_named or "let's" in words):
         return None
     return _object(rest, kind, front, is_told=bool(told), is_wish=is_wish)
+
+
+def _negates(before: list[str]) -> bool:
+    """Return True if words make "keep" an order not to: "you need not", but not "you don't"."""
+    at = [i for i, one in enumerate(before) if one in _NOT or before[i : i + 2] == ["no", "need"]]
+    if not at or not set(before[at[-1] + 1 :]) <= _POLITE - {"sure"}:
+        return False
+    subject = [one for one in before[: at[-1]] if one not in ("no", "still")][-1:]
+    is_bare = not subject or subject[0] not in _YOU | _WISHES
+    return is_bare or not _MAY.isdisjoint(before)
 
 
 def _object(
@@ -87,7 +97,7 @@ def _object(
         if re.search(r"[:,].*\w" if kind == "keep" else r"\A[\w ]+:.*\w", rest):
             return None  # "Don't save this: ..." keeps its message out of memory.
         return _last(text, front, is_named=is_named, is_told=is_told)
-    deletes, is_said = kind in ("delete", "take"), _FORM.SAID.search(text, re.I) is not None
+    deletes, is_said = kind in ("delete", "take"), _FORM.SAID.search(text) is not None
     moves_on = not is_told and _FORM.MOVES_ON.search(rest) is not None
     found = _topic(text, is_named=is_named, deletes=deletes, is_told=is_told)
     if (
@@ -110,19 +120,15 @@ def _last(text: str, front: str, *, is_named: bool, is_told: bool) -> Asked | No
     """Return a request for the statement before, or for the topic in front of "forget it"."""
     is_plain = text.lower() == "it" and not is_named
     front = _FORM.FRONT.sub("", front.rstrip(" ,;:.—–-?!"))
-    if front and not re.match(r"(?:i|i'm|i've|we)\b", front, re.I) and (is_told or not is_plain):
+    is_topic = _FORM.HEAD.fullmatch(front) is not None
+    is_noun = is_topic or re.match("that i", front, re.I) or not _FORM.VERBAL.search(front)
+    may_name = is_noun and (is_told or is_topic or not is_plain)
+    if front and may_name and not re.match(r"(?:i|i'm|i've|we)\b", front, re.I):
         found = _topic(front, is_named=False, deletes=False, is_told=False)
-        is_noun = (
-            _FORM.HEAD.fullmatch(front)
-            or re.match("that i", front, re.I)
-            or not _FORM.VERBAL.search(front)
+        states = (
+            found and found.meant is Meant.STATEMENT and not re.match("th(?:at|e) ", front, re.I)
         )
-        names = (
-            found
-            and is_noun
-            and (found.meant is not Meant.STATEMENT or re.match("that |the ", front, re.I))
-        )
-        if found and found.is_sure and names:
+        if found and found.is_sure and not states:
             return found
     if is_plain and front:
         return None

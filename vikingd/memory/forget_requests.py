@@ -46,6 +46,9 @@ _COMPOSES = lazy(
     r"dialogues?|prompts?)\b|写一?[封个篇首段条句]|翻译|润色|改写|回复|草拟|造句",
     re.IGNORECASE,
 )
+_ASKS = lazy(
+    r"\A(?:wh\w+|how|is|are|do|does|did|can|could|will|would|have|has)\b|[吗嗎呢么]\W*\Z", re.I
+)
 _TOPICS = lazy(r"(?:,| and|, and|,? as well as|、|和|以及|还有) ?(?=(?:my |我的))")
 _FIRST_PERSON = lazy(r"\b(?:i|i'm|im|i've|my|mine|me|we|our)\b|我", re.IGNORECASE)
 
@@ -153,8 +156,8 @@ def _asked(sentence: str) -> Asked | None:
 
 def _named(before: str, sentence: str) -> Asked | None:
     """Return a request whose topic is in the sentence before: "My old address? Forget it."."""
-    joined = _asked(f"{before.rstrip('.。!！… ')}, {sentence}")
-    is_named = joined and joined.meant is not Meant.BEFORE and before[-1:] not in "?？"
+    joined = _asked(f"{before.rstrip('.。!！?？… ')}, {sentence}")
+    is_named = joined and joined.meant is not Meant.BEFORE and not _ASKS.search(before)
     return joined if is_named else None
 
 
