@@ -86,10 +86,9 @@ _SPLIT, _ASIDE, _HE, _SUBJECT, _COMPANY, _UNTURNED, _INTRODUCED = map(
 _CUT, _TURNS, _QUESTION, _BACK, _PLAYS, _CORRECTS, _LIMITS, _LAUGHS, _IF = map(
     in_both, ("CUT", "TURNS", "QUESTION", "BACK", "PLAYS", "CORRECTS", "LIMITS", "LAUGHS", "IF")
 )
-_WHO, _MAN, _WOMAN, _THING, _ALIKE, _OWNED, _KIN_CLAUSE, _STRANGER, _NAMES, _HENCE = map(
-    in_both,
-    ("WHO", "MAN", "WOMAN", "THING", "ALIKE", "OWNED_FIRST", "KIN_CLAUSE", "STRANGER", "NAMES")
-    + ("HENCE",),
+_WHO, _MAN, _WOMAN, _THING, _ALIKE = map(in_both, ("WHO", "MAN", "WOMAN", "THING", "ALIKE"))
+_OWNED, _KIN_CLAUSE, _STRANGER, _NAMES, _HENCE = map(
+    in_both, ("OWNED_FIRST", "KIN_CLAUSE", "STRANGER", "NAMES", "HENCE")
 )
 _PRONOUN_OF = ((_MAN, ("he", "他")), (_WOMAN, ("she", "她")), (_THING, ("it", "它")))
 _PROFILE, _PREFERENCES, _ENTITIES = (
@@ -197,9 +196,8 @@ def _who(sentence: str, before: str) -> str:
         (only,) = named
         return "" if _ALIKE.search(sentence.replace(only, "")) else _WITH.sub("我", only)
     few = _FEW if HAN.search(sentence) else 3 * _FEW
-    goes_on = _HE.match(_unfilled(sentence)) or (
-        len(sentence) < few and not _NAMED.search(sentence)
-    )
+    is_short = len(sentence) < few and not _NAMED.search(sentence)
+    goes_on = is_short or _HE.match(_unfilled(sentence))
     return before if goes_on and not named else ""
 
 
