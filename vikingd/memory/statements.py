@@ -70,6 +70,8 @@ class Statements:
 _BULLET = lazy(r"[ \t]*(?:[-*+•]|[0-9]{1,3}[.)、])[ \t]+")
 
 _MEANING = lazy(r"\w")
+_NAMED = lazy(r"(?<=[\w,] )(?!I\b)[A-Z]")
+_WITH = lazy(r"^我[和跟]")
 _THIRD = lazy(r"(?-i:[a-z])+s\b")
 _OWN = lazy(r"\b(?:i|i'm|i've|me|my|we|our)\b|[我咱]", re.IGNORECASE)
 _FOREIGN, _OTHERS, _UNREAL, _JEST, _ASKS = map(
@@ -84,9 +86,9 @@ _SPLIT, _ASIDE, _HE, _SUBJECT, _COMPANY, _UNTURNED, _INTRODUCED = map(
 _CUT, _TURNS, _QUESTION, _BACK, _PLAYS, _CORRECTS, _LIMITS, _LAUGHS, _IF = map(
     in_both, ("CUT", "TURNS", "QUESTION", "BACK", "PLAYS", "CORRECTS", "LIMITS", "LAUGHS", "IF")
 )
-_WHO, _MAN, _WOMAN, _THING, _ALIKE, _OWNED, _KIN_CLAUSE, _STRANGER = map(
-    in_both,
-    ("WHO", "MAN", "WOMAN", "THING", "ALIKE", "OWNED_FIRST", "KIN_CLAUSE", "STRANGER"),
+_WHO, _MAN, _WOMAN, _THING, _ALIKE = map(in_both, ("WHO", "MAN", "WOMAN", "THING", "ALIKE"))
+_OWNED, _KIN_CLAUSE, _STRANGER, _NAMES, _HENCE = map(
+    in_both, ("OWNED_FIRST", "KIN_CLAUSE", "STRANGER", "NAMES", "HENCE")
 )
 _PRONOUN_OF = ((_MAN, ("he", "他")), (_WOMAN, ("she", "她")), (_THING, ("it", "它")))
 _PROFILE, _PREFERENCES, _ENTITIES = (
@@ -167,7 +169,7 @@ def _sentences(content: str, now: datetime, who: str) -> Iterator[_Sentence]:
                 if not _REMEMBER.match(_unfilled(sentence)) or not before.strip():
                     return
             if _MEANING.search(_unfilled(sentence)):
-                one = _read(sentence, now, who, in_jest=in_jest)
+                one = _with_names(_read(sentence, now, who, in_jest=in_jest), in_jest=in_jest)
                 who = _who(sentence, who)
                 yield replace(one, who=who)
         end = body[-MAX_SENTENCE:].rstrip()
@@ -175,12 +177,27 @@ def _sentences(content: str, now: datetime, who: str) -> Iterator[_Sentence]:
             return
 
 
+def _with_names(one: _Sentence, *, in_jest: bool) -> _Sentence:
+    """Return a sentence with the names of people of the user that it mentions: "my son Tom"."""
+    if in_jest or any(p.search(one.sentence) for p in (_ASKS, _LAUGHS, _IF, _CORRECTS, _TURNS)):
+        return one
+    named = [
+        (MemoryKind.ENTITIES, f"The user's {found['of'].lower()} is called {found['name']}.")
+        for found in _NAMES.finditer(one.sentence)
+        if not any(found["name"] in note for _, note in one.facts)
+    ]
+    return replace(one, facts=(*one.facts, *named))
+
+
 def _who(sentence: str, before: str) -> str:
     """Return the only one whom a sentence names; after a pronoun or a few words that of before."""
     named = {found[0] for found in _WHO.finditer(sentence)}
-    if len(named) == 1 and not _ALIKE.search(sentence):
-        return named.pop()
-    goes_on = _HE.match(_unfilled(sentence)) or len(sentence) < _FEW
+    if len(named) == 1:
+        (only,) = named
+        return "" if _ALIKE.search(sentence.replace(only, "")) else _WITH.sub("我", only)
+    few = _FEW if HAN.search(sentence) else 3 * _FEW
+    is_short = len(sentence) < few and not _NAMED.search(sentence)
+    goes_on = is_short or _HE.match(_unfilled(sentence))
     return before if goes_on and not named else ""
 
 
@@ -265,8 +282,8 @@ def _apart(text: str, now: datetime, before: Understood | None = None) -> list[U
             heads = text[ends[i] :].lstrip()[:1] in tuple(":：")  # what follows may be quoted
             if not _may_be_left_out(piece, is_behind=bool(parts)) or (heads and not parts):
                 return []
-            if _OTHERS.search(piece) or _UNREAL.search(piece):
-                break  # What follows may be supposed or reported, too.
+            if any(one.search(piece) for one in (_OTHERS, _UNREAL)) or _HENCE.match(piece):
+                break  # What follows may be supposed, reported or asked for, too.
             before, i = None, i + 1
     return parts
 
