@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from vikingd.browse.compiled_patterns import MAYBE_HIDDEN, Pattern
@@ -11,6 +12,8 @@ from vikingd.domain import hidden, pace
 from vikingd.domain.patterns import MAX_SHOWN
 
 _SLICE_WORK = 1 << 25  # bytes times instructions of one search, some 0.3 s at worst
+_FEW = 64  # characters that may be hidden
+_BESIDE = 40  # bytes; the tags of a flag have 28
 _LEAD = 100  # characters before the match, in the part of a long line that is shown
 
 
@@ -92,10 +95,24 @@ class LineSearch:
 
 def _without_hidden(text: bytes) -> bytes:
     """Return a text in UTF-8 without hidden characters, see `hidden.removed`."""
-    if not MAYBE_HIDDEN.search(text):
-        return text
+    found = list(islice(MAYBE_HIDDEN.finditer(text), _FEW))
+    if len(found) < _FEW:  # to decode all would take far longer
+        kept, after = [], 0
+        for start, end in [one.span() for one in found]:
+            if _is_hidden(text, start, end):
+                kept.append(text[after:start])
+                after = end
+        return b"".join([*kept, text[after:]]) if kept else text
     decoded = text.decode(errors="surrogateescape")
     return hidden.removed(decoded).encode(errors="surrogateescape")
+
+
+def _is_hidden(text: bytes, start: int, end: int) -> bool:
+    """Return whether a character is hidden, by those beside it."""
+    low, high = max(start - _BESIDE, 0), min(end + _BESIDE, len(text))
+    before = text[_character(text, low) : start].decode(errors="replace")
+    rest = text[start : _character(text, high)].decode(errors="replace")
+    return hidden.is_at(before + rest, len(before))
 
 
 def _character(text: bytes, at: int) -> int:

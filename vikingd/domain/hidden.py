@@ -90,9 +90,16 @@ def _hidden() -> re.Pattern[str]:
 
 def replaced(text: str, by: Callable[[str], str]) -> str:
     """Return a text with another one in place of each hidden character."""
-    if not _CANDIDATE.search(text):
-        return text
-    return _hidden().sub(lambda found: by(found[0]), text)
+    # Most characters are no candidates, and the class alone is much faster than the whole pattern.
+    return _CANDIDATE.sub(
+        lambda found: by(found[0]) if _hidden().match(text, found.start()) else found[0], text
+    )
+
+
+def is_at(text: str, place: int) -> bool:
+    """Return True if the character at a place is hidden, and no control character or line end."""
+    one = text[place]
+    return not (one < "\xa0" or one.isspace()) and _hidden().match(text, place) is not None
 
 
 def removed(text: str) -> str:
