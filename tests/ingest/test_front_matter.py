@@ -143,6 +143,8 @@ def test_a_value_is_that_of_yaml_1_2(written: str, value: object) -> None:
         # Tabs.
         ("x:\tHello", "Hello"),
         ("x: Hello\t", "Hello"),
+        ("x:\t12", 12),
+        ("x:\ttrue\t# yes", True),
         ("x:\n\t- a\n\t- b", ["a", "b"]),
         ("x:\n-\ta\n-\tb", ["a", "b"]),
         ("x: [a,\tb]", ["a", "b"]),

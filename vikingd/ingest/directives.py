@@ -22,11 +22,11 @@ _LINE_END = re.compile(_EOL)
 BEGIN_ASIDE, END_ASIDE, MODULE = "<!--(-->", "<!--)-->", "<!--:-->"
 
 # The beginnings of lines that may be directives; most texts have none.
-_SIGN = re.compile(
-    r"^[ ]{0,3}(?:/{3}|:{3}|!{3}|\?{3}|={3}[ \t]|\{|<|%%|!\[|\[(?:!\[|\[|toc\])|-{1,2}8<"
-    r"|import\b|export\b)",
-    re.MULTILINE | re.IGNORECASE,
+_BEGINNING = (
+    r"/{3}|:{3}|!{3}|\?{3}|={3}[ \t]|\{|<|%%|!\[|\[(?:!\[|\[|toc\])|-{1,2}8<|import\b|export\b"
 )
+_SIGN = re.compile(rf"^[ ]{{0,3}}(?:{_BEGINNING})", re.MULTILINE | re.IGNORECASE)
+_STOP = re.compile(rf"^[ ]{{0,3}}(?:{_BEGINNING}|```|~~~)", re.MULTILINE | re.IGNORECASE)
 _FENCE = re.compile(r"[ ]{0,3}(?P<fence>`{3,}|~{3,})")
 
 _IMAGE = r"!\[[^\]\n]*\](?:\([^()\n]*\)|\[[^\]\n]*\])"
@@ -144,7 +144,12 @@ class _Scan:
         """Return the text without directives."""
         text, at = self._text, 0
         begins_block = True  # behind an empty line, where a statement of MDX may stand
-        while at < len(text):
+        while stop := _STOP.search(text, at):
+            if at < stop.start():
+                self._parts.append(text[at : stop.start()])
+                last = max(text.rfind("\n", at, stop.start() - 1) + 1, at)
+                begins_block = not text[last : stop.start()].strip()
+                at = stop.start()
             line = _LINE.match(text, at)
             assert line
             end = self._directive(at, line.end(), begins_block)
@@ -157,8 +162,9 @@ class _Scan:
                 at = end
                 begins_block = begins_block or at == line.end()
                 continue
-            begins_block = not line[0].strip()
+            begins_block = False
             at = self._kept(at, line.end())
+        self._parts.append(text[at:])
         return "".join(self._parts)
 
     def _mark(self, at: int, end: int) -> str:
@@ -216,8 +222,11 @@ class _Scan:
         sign = _SIGN.match(text, at)
         if sign is None:
             return at
-        if _CONTENTS.match(text, at) and self._parts and _CONTENTS_ITEM.match(self._parts[-1]):
-            self._parts[-1] = "\n"
+        if _CONTENTS.match(text, at) and self._parts:
+            before = self._parts[-1]
+            last = before.rfind("\n", 0, -1) + 1
+            if _CONTENTS_ITEM.match(before, last):
+                self._parts[-1] = f"{before[:last]}\n"
         if _INDENTING.match(text, at):
             is_empty = not self._indented(end) and text[at:end].rstrip().endswith('"')
             return end if is_empty else at
