@@ -22,6 +22,7 @@ _MAX_LINK = 300  # characters of the target of a link that is kept
 _BLANK = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[ \t]+$", re.M)
 _UNSEEN = frozenset({"script", "style", "template", "noscript", "iframe", "object", "svg", "head"})
+_MAY_HIDE = re.compile(r"hidden|<style|[\s\"'](?:style|color)\s*=", re.I)
 _WIDE = re.compile(f"[{HAN_CHARS}{KANA_CHARS}]")
 
 
@@ -79,12 +80,12 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)  # chapters of books are XHTML
         soup = BeautifulSoup(html, "lxml")
-    for note in soup.find_all("annotation"):
+    for note in soup.find_all("annotation") if "<annotation" in html else ():
         if note.get("encoding") == "application/x-tex":  # beside a copy for the eye
             whole = note.find_parent(class_="katex") or note.find_parent("math")
             if isinstance(whole, Tag):
                 whole.replace_with(f"${' '.join(note.get_text().split())}$")
-    hidden = remove_hidden(soup)
+    hidden = remove_hidden(soup) if _MAY_HIDE.search(html) else 0
     title = soup.title
     for element in list(soup.descendants):
         if element.decomposed:

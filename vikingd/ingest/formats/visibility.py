@@ -68,10 +68,10 @@ class _Page:
 
     def _candidates(self, soup: BeautifulSoup, hiding: Rules) -> Iterator[Tag]:
         """Yield the elements that may be hidden, outer ones first."""
-        for element in soup.descendants:
-            if not isinstance(element, Tag) or element.name in _KEPT:
-                continue
+        for element in soup.find_all(True):
             given = element.attrs
+            if (not given and not hiding) or element.name in _KEPT:
+                continue
             if (
                 "hidden" in given
                 or "aria-hidden" in given
