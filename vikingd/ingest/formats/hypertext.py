@@ -12,6 +12,7 @@ from markdownify import MarkdownConverter
 
 from vikingd.domain.text import HAN_CHARS, KANA_CHARS, join_lines
 from vikingd.ingest.formats.document import Failed, clean, escaped
+from vikingd.ingest.formats.elements import below
 from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.formats.grids import lay_out
 from vikingd.ingest.formats.inline_marks import write_marks
@@ -87,7 +88,7 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
                 whole.replace_with(f"${' '.join(note.get_text().split())}$")
     hidden = remove_hidden(soup) if _MAY_HIDE.search(html) else 0
     title = soup.title
-    for element in list(soup.descendants):
+    for element in list(below(soup)):
         if element.decomposed:
             continue
         if isinstance(element, Tag):

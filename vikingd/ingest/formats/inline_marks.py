@@ -8,6 +8,7 @@ from collections.abc import Callable
 from bs4.element import NavigableString, Tag
 
 from vikingd.domain.text import HAN_CHARS, KANA_CHARS
+from vikingd.ingest.formats.elements import tags_below
 
 
 def _words(text: str) -> frozenset[str]:
@@ -49,7 +50,7 @@ def write_marks(element: Tag) -> None:
         "ruby": _ruby,
         "math": _formula,
     }
-    for one in element.find_all(list(writers)):
+    for one in tags_below(element, *writers):
         if one.decomposed or one.parent is None:
             continue
         if one.name in ("sup", "sub") and one.find(["table", "p", "ul", "ol", "div", "img"]):

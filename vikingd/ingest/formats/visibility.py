@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from bs4 import BeautifulSoup
 from bs4.element import NavigableString, PreformattedString, Tag
 
+from vikingd.ingest.formats.elements import below
 from vikingd.ingest.formats.style_rules import Rule, Rules, rules_of
 
 _FAR = 999  # pixels outside of the screen
@@ -68,7 +69,9 @@ class _Page:
 
     def _candidates(self, soup: BeautifulSoup, hiding: Rules) -> Iterator[Tag]:
         """Yield the elements that may be hidden, outer ones first."""
-        for element in soup.find_all(True):
+        for element in below(soup):
+            if not isinstance(element, Tag):
+                continue
             given = element.attrs
             if (not given and not hiding) or element.name in _KEPT:
                 continue
