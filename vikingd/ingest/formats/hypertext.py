@@ -23,7 +23,7 @@ _MAX_LINK = 300  # characters of the target of a link that is kept
 _BLANK = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[ \t]+$", re.M)
 _UNSEEN = frozenset({"script", "style", "template", "noscript", "iframe", "object", "svg", "head"})
-_MAY_HIDE = re.compile(r"hidden|<style|[\s\"'](?:style|color)\s*=", re.I)
+_MAY_HIDE = ("hidden", "<style", "style=", "style =", "color=", "color =")
 _WIDE = re.compile(f"[{HAN_CHARS}{KANA_CHARS}]")
 
 
@@ -86,7 +86,8 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
             whole = note.find_parent(class_="katex") or note.find_parent("math")
             if isinstance(whole, Tag):
                 whole.replace_with(f"${' '.join(note.get_text().split())}$")
-    hidden = remove_hidden(soup) if _MAY_HIDE.search(html) else 0
+    lower = html.lower()
+    hidden = remove_hidden(soup) if any(mark in lower for mark in _MAY_HIDE) else 0
     title = soup.title
     for element in list(below(soup)):
         if element.decomposed:
