@@ -20,3 +20,8 @@ def below(element: Tag) -> Iterator[PageElement]:
 def tags_below(element: Tag, *names: str) -> list[Tag]:
     """Return the elements of these names below an element, in the order of the page."""
     return [one for one in below(element) if isinstance(one, Tag) and one.name in names]
+
+
+def is_removed(element: PageElement) -> bool:
+    """Return True for an element that was decomposed; the parser's own test searches a tag."""
+    return "_decomposed" in vars(element)

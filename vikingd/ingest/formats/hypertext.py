@@ -12,7 +12,7 @@ from markdownify import MarkdownConverter
 
 from vikingd.domain.text import HAN_CHARS, KANA_CHARS, join_lines
 from vikingd.ingest.formats.document import Failed, clean, escaped
-from vikingd.ingest.formats.elements import below
+from vikingd.ingest.formats.elements import below, is_removed
 from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.formats.grids import lay_out
 from vikingd.ingest.formats.inline_marks import write_marks
@@ -90,7 +90,7 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
     hidden = remove_hidden(soup) if any(mark in lower for mark in _MAY_HIDE) else 0
     title = soup.title
     for element in list(below(soup)):
-        if element.decomposed:
+        if is_removed(element):
             continue
         if isinstance(element, Tag):
             if element.name == "img":
