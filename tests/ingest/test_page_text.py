@@ -193,8 +193,8 @@ def test_spans_and_styles_have_limits() -> None:
     wide = "<tr><td colspan=1000 rowspan=1000000>a</td></tr>" * 1_000
     with pytest.raises(Failed, match="span more than 500,000 others"):
         text_of(f"<table>{wide}</table>")
-    assert text_of(f"<table>{'<tr><td colspan=1000>a</td></tr>' * 1_000}</table>")
-    css = ".a .b{display:none}" * 5_000 + "/*" + "{" * 50_000
+    assert text_of(f"<table>{'<tr><td colspan=1000>a</td></tr>' * 300}</table>")
+    css = ".a .b{display:none}" * 500 + "/*" + "{" * 50_000
     assert text_of(f"<style>{css}</style>" + "<div class=b>x</div>" * 500)
     assert text_of("<p style='visibility:hidden'>" * 100 + "a" + "<p>b")
     assert time.process_time() - started < 30

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from bs4.element import Tag
 
 from vikingd.ingest.formats.document import Failed
+from vikingd.ingest.formats.elements import tags_below
 
 _MAX_CELLS = 500_000  # cells of a document that are only there because others span them
 _MAX_COLUMNS = 1000  # columns that a cell may span, as browsers have it
@@ -27,7 +28,7 @@ def lay_out(element: Tag) -> None:
     """
     left = _MAX_CELLS
     tables = [element] if element.name == "table" else []
-    for table in reversed([*tables, *element.find_all("table")]):  # inner ones first
+    for table in reversed([*tables, *tags_below(element, "table")]):  # inner ones first
         rows = _rows(table)
         if _is_layout(table, rows):
             _to_blocks(table, rows)

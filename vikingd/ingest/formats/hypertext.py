@@ -12,6 +12,7 @@ from markdownify import MarkdownConverter
 
 from vikingd.domain.text import HAN_CHARS, KANA_CHARS, join_lines
 from vikingd.ingest.formats.document import Failed, clean, escaped
+from vikingd.ingest.formats.elements import below, is_removed
 from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.formats.grids import lay_out
 from vikingd.ingest.formats.inline_marks import write_marks
@@ -22,6 +23,7 @@ _MAX_LINK = 300  # characters of the target of a link that is kept
 _BLANK = re.compile(r"\n{3,}")
 _SPACES = re.compile(r"[ \t]+$", re.M)
 _UNSEEN = frozenset({"script", "style", "template", "noscript", "iframe", "object", "svg", "head"})
+_MAY_HIDE = ("hidden", "<style", "style=", "style =", "color=", "color =")
 _WIDE = re.compile(f"[{HAN_CHARS}{KANA_CHARS}]")
 
 
@@ -79,15 +81,16 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", XMLParsedAsHTMLWarning)  # chapters of books are XHTML
         soup = BeautifulSoup(html, "lxml")
-    for note in soup.find_all("annotation"):
+    for note in soup.find_all("annotation") if "<annotation" in html else ():
         if note.get("encoding") == "application/x-tex":  # beside a copy for the eye
             whole = note.find_parent(class_="katex") or note.find_parent("math")
             if isinstance(whole, Tag):
                 whole.replace_with(f"${' '.join(note.get_text().split())}$")
-    hidden = remove_hidden(soup)
+    lower = html.lower()
+    hidden = remove_hidden(soup) if any(mark in lower for mark in _MAY_HIDE) else 0
     title = soup.title
-    for element in list(soup.descendants):
-        if element.decomposed:
+    for element in list(below(soup)):
+        if is_removed(element):
             continue
         if isinstance(element, Tag):
             if element.name == "img":

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from bs4.element import NavigableString, Tag
 
 from vikingd.domain.text import HAN_CHARS, KANA_CHARS
+from vikingd.ingest.formats.elements import is_removed, tags_below
 
 
 def _words(text: str) -> frozenset[str]:
@@ -49,8 +50,8 @@ def write_marks(element: Tag) -> None:
         "ruby": _ruby,
         "math": _formula,
     }
-    for one in element.find_all(list(writers)):
-        if one.decomposed or one.parent is None:
+    for one in tags_below(element, *writers):
+        if is_removed(one) or one.parent is None:
             continue
         if one.name in ("sup", "sub") and one.find(["table", "p", "ul", "ol", "div", "img"]):
             continue

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from bs4 import BeautifulSoup
 from bs4.element import NavigableString, PreformattedString, Tag
 
+from vikingd.ingest.formats.elements import below, is_removed
 from vikingd.ingest.formats.style_rules import Rule, Rules, rules_of
 
 _FAR = 999  # pixels outside of the screen
@@ -63,15 +64,17 @@ class _Page:
             "stylesheet" in (link.get("rel") or ()) for link in soup.find_all("link")
         )
         for element in list(self._candidates(soup, hiding)):
-            if not element.decomposed and element.parent is not None:
+            if not is_removed(element) and element.parent is not None:
                 self._hide(element, soup)
 
     def _candidates(self, soup: BeautifulSoup, hiding: Rules) -> Iterator[Tag]:
         """Yield the elements that may be hidden, outer ones first."""
-        for element in soup.descendants:
-            if not isinstance(element, Tag) or element.name in _KEPT:
+        for element in below(soup):
+            if not isinstance(element, Tag):
                 continue
             given = element.attrs
+            if (not given and not hiding) or element.name in _KEPT:
+                continue
             if (
                 "hidden" in given
                 or "aria-hidden" in given
