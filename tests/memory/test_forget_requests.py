@@ -205,6 +205,7 @@ UNSURE = [
     "Forget my car, let's take the train.",
     "I want to travel, forget my problems with my car.",
     "Delete my dentist appointment.",
+    "Please disregard my previous message.",
     "帮我写封邮件给房东。请删除我的地址。",
     "把我的生日都忘了，你这朋友真行",
 ]

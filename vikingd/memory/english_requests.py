@@ -118,7 +118,7 @@ def _object(
 
 def _last(text: str, front: str, *, is_named: bool, is_told: bool) -> Asked | None:
     """Return a request for the statement before, or for the topic in front of "forget it"."""
-    is_plain = text.lower() == "it" and not is_named
+    is_plain = not (is_named or re.search(r"\b(?:that|this|those|what|i)\b", text, re.I))
     front = _FORM.FRONT.sub("", front.rstrip(" ,;:.—–-?!"))
     is_topic = _FORM.HEAD.fullmatch(front) is not None
     is_noun = is_topic or re.match("that i", front, re.I) or not _FORM.VERBAL.search(front)
