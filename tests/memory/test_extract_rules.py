@@ -70,6 +70,7 @@ SAID = [
     ("Answer in German, please.", PREFERENCES, "Answer in German, please."),
     ("Please don't use emojis.", PREFERENCES, "Don't use emojis."),
     ("Always show me the diff.", PATTERNS, "Always show the user the diff."),
+    ("Always give prices in euros.", PREFERENCES, "Always give prices in euros."),
     ("From now on run the tests first.", PATTERNS, "From now on run the tests first."),
     ("Ask me before you delete anything.", PATTERNS, "Ask the user before you delete anything."),
     ("On Fridays we never deploy.", PATTERNS, "On Fridays we never deploy."),

@@ -104,9 +104,7 @@ def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statem
     The newest facts count if there are more than MAX_MEMORIES.
     """
     read: list[tuple[int, _Sentence]] = []
-    is_played = any(
-        _PLAYS.search(one.content[:MAX_READ]) for one in messages[:first] if one.role == "user"
-    )
+    is_played = any(_PLAYS.search(one.content[:MAX_READ]) for one in messages if one.role == "user")
     who = ""
     for index in range(first, len(messages)):
         message = messages[index]
@@ -120,7 +118,6 @@ def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statem
             if read and _BACK.match(one.sentence):
                 _take_back(read, index)
             read.append((index, one))
-        is_played = is_played or _PLAYS.search(message.content[:MAX_READ]) is not None
     facts: dict[str, Proposal] = {}
     ended: list[Ending] = []
     untaken: list[Untaken] = []
@@ -216,7 +213,7 @@ def _antecedent(text: str, who: str) -> Understood | None:
 def _read(sentence: str, now: datetime, who: str, *, in_jest: bool) -> _Sentence:
     if len(sentence) > MAX_SENTENCE:
         return _Sentence(sentence, reason="it is long")
-    if LEFT_OUT in sentence:
+    if LEFT_OUT in sentence or any(sign in sentence for sign in "`{}"):
         return _Sentence(sentence, reason="it quotes another text")
     if in_jest:
         return _Sentence(sentence, reason="it is said in jest")
