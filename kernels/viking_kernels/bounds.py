@@ -1,8 +1,8 @@
 """Upper bounds of the scores of texts, from int4 codes, which are half as long as int8 codes.
 
-A text that can't be among the best by its upper bound is passed over: see `opening.open_all` and
-`weighted_search`. The bound fails with a probability of less than one in 4e10 for each text: see
-`int4.CodedDirection`.
+A text that can't be among the best by its upper bound is passed over: see
+`directory_opening.open_all` and `weighted_search`. The bound fails with a probability of less than
+one in 4e10 for each text: see `int4.CodedDirection`.
 """
 
 from __future__ import annotations

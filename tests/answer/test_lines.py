@@ -23,7 +23,7 @@ from vikingd.browse import work_limit as work
 from vikingd.browse.compiled_patterns import MAX_PROGRAM, line_pattern
 from vikingd.browse.matching_lines import LineSearch
 from vikingd.browse.work_limit import Work
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.patterns import MAX_SHOWN
 
@@ -201,7 +201,7 @@ def test_no_search_is_long_without_a_step(pattern: str, text: str) -> None:
         steps += 1
 
     search._pattern = Counted()  # type: ignore[assignment]
-    with pace.Looking(look):
+    with cancellation.Checking(look):
         assert all(isinstance(line, int) for line in search.lines(text.encode(), 0))
     assert max(called) <= 1 << 25
     assert steps == len(called)

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from benchmarks.extracted import read_attacks, read_talks
-from tests.memory.test_own_words import PARTS
+from tests.memory.test_unquoted_text import PARTS
 from vikingd.domain.rights import LOCAL
 from vikingd.domain.search_query import SearchSession, SessionMessage
 from vikingd.domain.spoken_text import without_speaker

@@ -23,7 +23,7 @@ from vikingd.client import (
     TimedOut,
 )
 from vikingd.client.messages import MessageClient
-from vikingd.client.seen import KEY, Seen
+from vikingd.client.session_points import KEY, Seen
 from vikingd.domain import errors
 from vikingd.domain.contexts import Draft
 from vikingd.pb.contexts_pb2 import GetRequest

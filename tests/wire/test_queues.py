@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from tests.patience import SECONDS
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.wire.call_pools import CallDeadline, Pool
 from vikingd.wire.queues import Lane, Slot
@@ -181,7 +181,7 @@ def test_work_ends_at_its_next_step_when_nobody_waits_for_it(why: str) -> None:
             begun.set()
             try:
                 while True:
-                    pace.step()
+                    cancellation.check()
                     time.sleep(0.001)
             finally:
                 ended.set()
@@ -229,7 +229,7 @@ def test_long_work_lets_others_go_on_between_its_slices() -> None:
             begun.set()
             end = time.monotonic() + SECONDS
             while not short.is_set() and time.monotonic() < end:
-                pace.step()
+                cancellation.check()
             return short.is_set()
 
         task = asyncio.create_task(in_slot(of, Call("long"), long))

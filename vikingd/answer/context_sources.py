@@ -18,7 +18,7 @@ from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.shown_texts import name_of, shown
 from vikingd.context.build import BuiltContext, Plan, build
 from vikingd.context.deduplicated_parts import Piece
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
     Confidence,
@@ -138,7 +138,7 @@ def _of_find(engine: Engine, found: FindHits, embed: Stage, most_bytes: int) -> 
     pieces: list[Piece] = []
     dates = _dates(engine, snapshot, [text for hit in found.hits for text, _ in hit.passages])
     for hit, uri in zip(found.hits, uris, strict=False):
-        pace.step()
+        cancellation.check()
         shown_of = len(pieces)
         for text, own in hit.passages:
             if not budget.left:
@@ -161,7 +161,7 @@ def _of_retrieve(engine: Engine, found: RetrieveHits, embed: Stage, most_bytes: 
     pieces: list[Piece] = []
     dates = _dates(engine, snapshot, [hit.row for hit in found.hits])
     for hit, uri, (_, passage) in zip(found.hits, uris, names, strict=False):
-        pace.step()
+        cancellation.check()
         if not passage:
             pieces.append(Piece(uri, hit.score))
             continue

@@ -23,7 +23,7 @@ from vikingd.answer.text_ranking import (
     ranked_by_meaning,
     ranked_by_words,
 )
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.answers import NO_CONFIDENCE, Confidence, Degraded, Stage
 from vikingd.domain.retrieve_query import ItemTrace, Mode, Outcome, RetrieveQuery, Rrf
 from vikingd.index.snapshot import Snapshot
@@ -271,7 +271,7 @@ def _distinct(query: RetrieveQuery, snapshot: Snapshot, listed: Iterable[TextHit
     kept: list[TextHit] = []
     seen: set[object] = set()
     for hit in _in_order(snapshot, listed):
-        pace.step()
+        cancellation.check()
         if len(kept) == wanted or (threshold is not None and hit.score <= threshold):
             break
         keys: list[object] = [key_of(snapshot, hit.row)]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from vikingd.browse.compiled_patterns import glob_pattern, line_pattern
 from vikingd.browse.matching_lines import LineSearch
 from vikingd.browse.work_limit import Work
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, size_of
 from vikingd.domain.patterns import ABSTRACT, CONTENT, GrepMatch, GrepQuery, Position
@@ -105,7 +105,7 @@ class _Grep:
         wanted: list[Node] = []
         size = self._glob.pattern.size if self._glob else 0
         for node in nodes:
-            pace.step()
+            cancellation.check()
             self._work.take_node(len(node.uri), size)
             if self._is_wanted(node.uri):
                 wanted.append(node)

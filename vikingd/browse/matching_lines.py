@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from vikingd.browse.compiled_patterns import MAYBE_HIDDEN, Pattern
 from vikingd.browse.work_limit import Work
-from vikingd.domain import hidden, pace
+from vikingd.domain import cancellation, hidden
 from vikingd.domain.patterns import MAX_SHOWN
 
 _SLICE_WORK = 1 << 25  # bytes times instructions of one search, some 0.3 s at worst
@@ -77,7 +77,7 @@ class LineSearch:
             elif following <= len(text):
                 number += text.count(b"\n", at, following)
             at = following
-            pace.step()
+            cancellation.check()
             if not self._work.has_texts and text[at - 1 : at] == b"\n":
                 yield number - 1
                 return

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from vikingd.browse.compiled_patterns import glob_pattern
 from vikingd.browse.work_limit import Work
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, size_of
 from vikingd.domain.errors import InvalidField
@@ -46,7 +46,7 @@ def find_paths(
             raise InvalidField("target_uri", f"{target} is a file; name a directory")
         since = f"{last}{AFTER}" if last else ""
         for node in walk.nodes(since, glob.top(target), directories=kind is not NodeKind.FILE):
-            pace.step()
+            cancellation.check()
             if len(found) == query.limit or not work.has_nodes:
                 return GlobPage(tuple(found), last)
             work.take_node(len(node.uri), glob.pattern.size)

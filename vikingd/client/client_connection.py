@@ -29,7 +29,7 @@ from vikingd.client.credentials import Credentials, check_address, is_several
 from vikingd.client.methods import Method, Stubs
 from vikingd.client.pages import Progress
 from vikingd.client.rpc_methods import RETRIED, Methods
-from vikingd.client.seen import KEY, Seen
+from vikingd.client.session_points import KEY, Seen
 from vikingd.client.steps import arun, run
 from vikingd.client.unreached import looked_at, unreached
 

@@ -36,7 +36,7 @@ from vikingd.context.deduplicated_parts import (
     Place,
 )
 from vikingd.context.tokenizers import DEFAULT, open_tokenizer
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.answers import UNBOUNDED, size_of
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.prompt import CitationStyle, ContextOrder, DropReason
@@ -127,7 +127,7 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
 
     def tokens(shown: list[Part]) -> int:
         nonlocal too_large
-        pace.step()
+        cancellation.check()
         text = assemble(shown, style)[0]
         if size_of(text) > plan.max_bytes:
             too_large = True

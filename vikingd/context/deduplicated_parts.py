@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from vikingd.context.cut import LEFT_OUT, cut, sentences
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.prompt import DropReason
 from vikingd.domain.spoken_text import sign_end
 from vikingd.domain.text import approximate_tokens, one_line
@@ -134,7 +134,7 @@ class Parts:
     def __iter__(self) -> Iterator[Part]:
         """Yield each part with new text; `left_out` has the reasons for the other pieces."""
         for rank, piece in enumerate(self.pieces):
-            pace.step()
+            cancellation.check()
             part = self._part(rank, piece)
             if isinstance(part, Part):
                 yield part

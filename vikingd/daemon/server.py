@@ -18,7 +18,7 @@ from vikingd.config import ConfigError, Loaded, load
 from vikingd.daemon.command_groups import PlainGroup
 from vikingd.domain.errors import VikingError
 from vikingd.system.command_parameters import declare, parameters_of
-from vikingd.system.imports import without
+from vikingd.system.hidden_packages import without
 from vikingd.system.installing import install_command
 
 app = typer.Typer(

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from errno import EDQUOT, ENOSPC
 
 from vikingd.domain.errors import Corrupt, DiskFull
-from vikingd.system.processes import let_finds_go_first
+from vikingd.system.priorities import let_finds_go_first
 
 _PAUSE = 60.0  # seconds at least from a failed compaction to the next one
 

@@ -29,7 +29,7 @@ from vikingd.index.segment.segment_files import Files
 from vikingd.index.settings import IndexSettings
 from vikingd.index.snapshot import Snapshot
 from vikingd.index.tail.tail import Tail
-from vikingd.system.processes import let_finds_go_first
+from vikingd.system.priorities import let_finds_go_first
 
 _WORTH_FOLDING = 64  # rows in the tail
 _SMALL_ROOM = 256  # rows of a new tail in an index of many; it grows

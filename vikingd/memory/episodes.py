@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft, Entry, Prepared
 from vikingd.domain.rights import Caller, Right
@@ -28,11 +28,11 @@ from vikingd.memory import entries
 from vikingd.memory.change import FileChanged
 from vikingd.memory.model import MemoryFile, Rewritten, is_earlier, laid_out
 from vikingd.memory.numbered_files import MOST_CHARACTERS, MOST_ENTRIES, file_of, number_of
-from vikingd.memory.own_words import Part, is_private, parts
 from vikingd.memory.remember import draft_of
 from vikingd.memory.said_dates import with_dates
 from vikingd.memory.series import Key, Known, Series, is_full
 from vikingd.memory.statements import MAX_READ
+from vikingd.memory.unquoted_text import Part, is_private, parts
 
 _ROOM = MAX_TOKENS - 24  # tokens of an entry's lines, besides its beginning
 _BREAKS = (re.compile(r"[.!?] |[。！？]"), re.compile(r"[ ,，、；]"))  # ends of pieces, best first
@@ -71,7 +71,7 @@ def read(session: SearchSession, first: int, time: int, zone: str) -> Episode:
     """
     turns, others, private, replies, hidden = list[Turn](), 0, 0, 0, False
     for i, message in enumerate(session.messages):
-        pace.step()
+        cancellation.check()
         if message.role == "user":
             hidden = is_private(message.content)
         if i < first:
@@ -136,7 +136,7 @@ class Recording:
         number = number_of(self.uri, series.files[-1][0]) if series.files else 0
         last = files[-1] if files and not is_full(files[-1]) else None
         while lines:
-            pace.step()
+            cancellation.check()
             number += last is None
             uri = file_of(self.uri, number)
             if not self._caller.may(Right.WRITE, uri):

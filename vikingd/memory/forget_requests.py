@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.extract import ForgetRequest, Meant
 from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.sentences import sentences as cut
 from vikingd.domain.text import CJK_CHARS, lazy
 from vikingd.memory import chinese_requests, english_requests
 from vikingd.memory.forget_forms import Asked
-from vikingd.memory.own_words import LEFT_OUT, parts
+from vikingd.memory.unquoted_text import LEFT_OUT, parts
 
 MAX_READ = 8_000
 """Characters of a message that are read."""
@@ -57,7 +57,7 @@ def read(messages: Sequence[SessionMessage], first: int) -> tuple[ForgetRequest,
     """Return the requests to forget in the user's messages of messages[first:], in order."""
     found: list[ForgetRequest] = []
     for index in range(first, len(messages)):
-        pace.step()
+        cancellation.check()
         if messages[index].role == "user":
             found += _of_message(messages[index].content, index)
     return tuple(found[-MAX_REQUESTS:])

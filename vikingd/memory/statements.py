@@ -17,16 +17,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.extract import MAX_MEMORIES, Ending, MemoryKind, Proposal, Untaken
 from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.sentences import sentences
 from vikingd.domain.text import lazy, one_line
 from vikingd.memory.forms import DATE, ENDED, HOLDS, PAST, in_both, language
-from vikingd.memory.own_words import LEFT_OUT, own_words
 from vikingd.memory.relations import DENIES, ENDS, Understood, understood
 from vikingd.memory.said_dates import Marked, marked
 from vikingd.memory.third_person import HAN, of_others, third_person
+from vikingd.memory.unquoted_text import LEFT_OUT, own_words
 
 MAX_READ = 8_000
 """Characters of a message that are read."""
@@ -108,7 +108,7 @@ def read(messages: Sequence[SessionMessage], first: int, said: SaidAt) -> Statem
     who = ""
     for index in range(first, len(messages)):
         message = messages[index]
-        pace.step()
+        cancellation.check()
         if message.role != "user":
             continue
         for one in _sentences(message.content[:MAX_READ], said.of(message), who):

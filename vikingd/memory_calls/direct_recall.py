@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo
 
 from vikingd.context.cut import cut
 from vikingd.context.tokenizers import open_tokenizer
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.answers import MESSAGE_BYTES, NAMED, NO_CONFIDENCE, ReplyBudget, Stage, size_of
 from vikingd.domain.contexts import Entry
 from vikingd.domain.prompt import RecallPath
@@ -138,7 +138,7 @@ class DirectRecall:
             list[Memory](),
         )
         for uri in files:
-            pace.step()
+            cancellation.check()
             memory = self._whole(uri, left)
             if memory is None:  # gone since the listing
                 continue
@@ -162,7 +162,7 @@ class DirectRecall:
         memories: list[Memory] = []
         left, passed, budget = query.max_tokens, 0, ReplyBudget(self._most_bytes)
         for uri in files:
-            pace.step()
+            cancellation.check()
             memory = self._whole(uri, left)
             if memory is None:  # gone since the listing
                 continue
@@ -221,7 +221,7 @@ class DirectRecall:
         if truncated:
 
             def fits(text: str, mark: str) -> bool:
-                pace.step()
+                cancellation.check()
                 return tokenizer.count(text + mark) <= budget
 
             kept, mark = cut(content, fits)

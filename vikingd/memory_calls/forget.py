@@ -11,7 +11,7 @@ import numpy as np
 from viking_kernels import salience as kernel
 
 from vikingd.answer.deadline import FutureBridge, Runner
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType
 from vikingd.domain.errors import InvalidField
@@ -121,7 +121,7 @@ def chosen(engine: Engine, query: ForgetQuery, salience: Salience) -> Chosen:
     stored_of = {one.entry.id: one for one in found}
     choice = Chosen([], [])
     for memory in memories:
-        pace.step()
+        cancellation.check()
         if reason := spared(stored_of[memory.entry.id]):
             choice.spared.append(Spared(memory, reason))
         else:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.extract import ForgetRequest, Meant, Proposal
 from vikingd.domain.pinned_text import is_pinned
 from vikingd.domain.rights import Right
@@ -149,7 +149,7 @@ def decide(
     if requests:
         deciding = _Deciding(engine, query, proposals, made)
         for request in requests:
-            pace.step()
+            cancellation.check()
             deciding.decide(request)
     return made
 
@@ -166,7 +166,7 @@ class _Deciding:
         self._unwritable: list[_Candidate] = []
         parts = sorted(query.scope.parts())
         for one in (one for at in parts for one in engine.store.memories_below(at)):
-            pace.step()
+            cancellation.check()
             said, kind = entries.said(one.passage), memory_type_of(one.uri)
             candidate = _Candidate(Text(said, one.section, kind), one)
             if not query.scope.caller.may(Right.WRITE, one.uri):
@@ -285,7 +285,7 @@ class _Deciding:
             if any(text.says_same(part) for text in gone for part in both):
                 self._made.gone[one.entry.id] = one
         for one in self._turns:
-            pace.step()
+            cancellation.check()
             if not _says(one, gone, topic):
                 continue
             if reason := kept_unless_named(one, named):

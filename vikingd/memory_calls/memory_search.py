@@ -21,7 +21,7 @@ from vikingd.answer.several_questions import taking_turns
 from vikingd.answer.shown_texts import key_of, name_of, section_of, shown, vector_of
 from vikingd.answer.text_ranking import DEEPER, MOST_DEPTH, lists, ranked_in_files
 from vikingd.context.tokenizers import Tokenizer, open_tokenizer
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
     NAMED,
@@ -251,7 +251,7 @@ class MemorySearch:
                         continue
                     said.add(key)
                 section, text, _, _ = shown(snapshot, found.rows[i])
-                pace.step()
+                cancellation.check()
                 pinned = is_pinned(text)
                 content = entries.said(text)
                 if entry.id in found.long:

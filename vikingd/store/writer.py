@@ -21,7 +21,7 @@ from vikingd.domain.store_changes import Change, Committed
 from vikingd.store.connection import Connection
 from vikingd.store.damage import RowDamaged
 from vikingd.store.writes.transaction import Ids, Transaction
-from vikingd.system.processes import let_finds_go_first
+from vikingd.system.priorities import let_finds_go_first
 
 Operation = Callable[[Transaction], Committed]
 OnCommit = Callable[[list[Change], int], None]

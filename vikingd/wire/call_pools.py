@@ -14,7 +14,7 @@ from vikingd.answer.deadline import Deadline, ending_before
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.domain.rights import CALLER
 from vikingd.engine import Engine
-from vikingd.system.processes import let_finds_go_first
+from vikingd.system.priorities import let_finds_go_first
 from vikingd.wire.queues import Queues
 
 _P = ParamSpec("_P")

@@ -19,10 +19,10 @@ from contextvars import copy_context
 from typing import ParamSpec, Protocol, TypeVar
 
 from vikingd.answer.deadline import Deadline, Runner, ending_before
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.errors import DeadlinePassed, Overloaded
 from vikingd.system.heap import collect_and_trim
-from vikingd.system.processes import let_finds_go_first
+from vikingd.system.priorities import let_finds_go_first
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -354,7 +354,7 @@ class Slot(_OfCall):
                 until = time.monotonic() + _TURN
 
         try:
-            with pace.Looking(look):
+            with cancellation.Checking(look):
                 look()
                 return function()
         finally:

@@ -21,7 +21,7 @@ from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.search_answer import Models, Searcher
 from vikingd.answer.several_questions import answered
 from vikingd.config import Settings
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.answers import Degradation, Stage
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.retrieve_query import Include
@@ -117,7 +117,7 @@ class RetrievalService:
             self._metrics.took("BatchFind", [embed])
 
             def answer(number: int, most_bytes: int) -> bytes:
-                pace.step()
+                cancellation.check()
                 snapshot, plans = self._engine.snapshot, list[FindPlan]()
                 for query in asked[number]:
                     degraded = tuple[Degradation, ...]()

@@ -6,7 +6,7 @@ answered from a state that contains all of them, and the reply has the point of 
 later one. So a session sees its own writes, and never goes back in time.
 
 Invariant of a client: each point that its session saw is contained in the state of a point that it
-holds, until HistoryLost told the caller of the loss. See `vikingd.client.seen`.
+holds, until HistoryLost told the caller of the loss. See `vikingd.client.session_points`.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.errors import Corrupt
 from vikingd.index.metadata.metadata_filters import (
     NO_VALUE,
@@ -99,7 +99,7 @@ class _Values:
             holds, right = np.empty(len(table), np.bool_), np.array(operand, table.dtype)
             # In chunks, because numpy holds the GIL while it compares objects.
             for start in range(0, len(table), _CHUNK):
-                pace.step()
+                cancellation.check()
                 part = slice(start, start + _CHUNK)
                 holds[part] = ORDER[where.op](table[part], right)
         return holds.take(codes)
@@ -233,7 +233,7 @@ class Columns:
             for part in where.parts:
                 combine(out, self.mask(part, nodes, revision), out=out)
             return out
-        pace.step()
+        cancellation.check()
         number = self._numbers.get(where.path)
         if number is None:
             return np.zeros(nodes, np.bool_)

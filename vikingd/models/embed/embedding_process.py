@@ -26,7 +26,7 @@ from vikingd.models.embed.limiter import LONGEST
 from vikingd.models.embed.provider import EmbedderBroke, EmbedderUnreachable, Vectors
 from vikingd.models.embed.provider_choice import open_provider
 from vikingd.system import platform
-from vikingd.system.processes import work_in_background
+from vikingd.system.priorities import work_in_background
 
 LOCAL_DEPTH = 2
 """Groups in the child at a time: it embeds one while the vectors of the other are written."""

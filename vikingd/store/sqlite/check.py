@@ -14,7 +14,7 @@ from vikingd.domain.errors import StoreDamaged
 from vikingd.store.damage import store_damaged
 from vikingd.store.sqlite.sqlite_faults import quick_check, undecodable_rows
 from vikingd.store.sqlite.sqlite_schema import connect
-from vikingd.system.processes import let_finds_go_first
+from vikingd.system.priorities import let_finds_go_first
 
 _log = logging.getLogger(__name__)
 

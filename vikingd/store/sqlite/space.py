@@ -10,7 +10,7 @@ from itertools import count
 
 from vikingd.store.sqlite.sqlite_committing import SqliteCommitting
 from vikingd.store.writer import Writer
-from vikingd.system.processes import let_finds_go_first
+from vikingd.system.priorities import let_finds_go_first
 
 IDLE = 1.0
 """Seconds without a commit after which the log is emptied."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from google.protobuf import duration_pb2, timestamp_pb2
 
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import Confidence, Degradation, ReplyBudget, Stage, seconds_of
 from vikingd.domain.contexts import Context, ContextType
@@ -137,7 +137,7 @@ class Page:
 
     def add(self, one: Context) -> bool:
         """Add the next context; return False if it does not fit and begins the next page."""
-        pace.step()
+        cancellation.check()
         message = context(one)
         fits = self._budget.take(message.ByteSize())
         if not self._left or (not fits and self.contexts):

@@ -9,7 +9,7 @@ from vikingd.answer.context_sources import ItemRef, Sources
 from vikingd.config_sections import Context as Defaults
 from vikingd.context import tokenizers
 from vikingd.context.build import BuiltContext, Plan
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import (
     MESSAGE_BYTES,
@@ -117,7 +117,7 @@ def response_of(
         )
     budget = ReplyBudget(max(0, most_bytes - reply.ByteSize()))
     for i, piece in enumerate(built.dropped):
-        pace.step()
+        cancellation.check()
         if not budget.take(MESSAGE_BYTES + size_of(piece.uri) + size_of(piece.section)):
             left_out = len(built.dropped) - i
             cut.append(too_large(f"the reply has no room to name {left_out:,} dropped pieces"))

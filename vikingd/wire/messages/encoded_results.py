@@ -16,7 +16,7 @@ from viking_kernels.arrays import encode_file, is_file
 
 from vikingd.answer.find_hits import FindHits, Hit
 from vikingd.answer.shown_texts import shown
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
 from vikingd.domain.contexts import ABSTRACT, PASSAGE, ContextType, Relation
 from vikingd.index.shown_strings import Contents
@@ -120,7 +120,7 @@ class EncodedResults:
         whole: list[_Context] = []
         left = budget.left
         for hit in found.hits:
-            pace.step()
+            cancellation.check()
             row = hit.row
             context = contexts.get(row)
             if context is None or context.abstract != snapshot.abstract_number(row):
@@ -138,7 +138,7 @@ class EncodedResults:
             whole.append(context)
         out: list[tuple[Hit, _Context, bytes]] = []
         for hit, context in zip(found.hits, whole, strict=False):
-            pace.step()
+            cancellation.check()
             parts = [context.data, _LEVELS[hit.level], _packed(hit.score)]
             if linked and (related := linked.get(hit.row)):
                 parts.append(_relations(related))
@@ -199,7 +199,7 @@ class EncodedResults:
         kept, left = self._of(snapshot), budget.left
         out: list[bytes] = []
         for row, score in chosen:
-            pace.step()
+            cancellation.check()
             item = kept.items.get(row)
             if item is None or (
                 item.abstract >= 0

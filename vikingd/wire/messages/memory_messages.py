@@ -14,7 +14,7 @@ from google.protobuf.message import Message
 
 from vikingd.config_sections import Recall as Defaults
 from vikingd.context import tokenizers
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage
 from vikingd.domain.contexts import ContextType
@@ -231,14 +231,14 @@ def forget_response(choice: Chosen, revision: int, most_bytes: int) -> memories_
     """Return the reply, with as many memories as it has room for, the forgotten ones first."""
     reply, budget = memories_pb2.ForgetResponse(revision=revision), ReplyBudget(most_bytes)
     for memory in choice.memories:
-        pace.step()
+        cancellation.check()
         message = memory_message(memory)
         if not budget.take(MESSAGE_BYTES + message.ByteSize()):
             reply.left_out = len(choice.memories) - len(reply.forgotten)
             break
         reply.forgotten.append(message)
     for one in choice.spared:
-        pace.step()
+        cancellation.check()
         spared = memories_pb2.SparedMemory(memory=memory_message(one.memory), reason=one.reason)
         if not budget.take(MESSAGE_BYTES + spared.ByteSize()):
             reply.spared_left_out = len(choice.spared) - len(reply.spared)

@@ -11,7 +11,7 @@ from viking_kernels.arrays import encode_file
 
 from vikingd.answer.retrieve_answer import RetrieveHits
 from vikingd.answer.shown_texts import name_of, shown, vector_of
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.answers import ReplyBudget, Stage, size_of, too_large
 from vikingd.domain.retrieve_query import Include
 from vikingd.pb import retrieval_pb2
@@ -105,7 +105,7 @@ def _add_items(
     """Add the items that fit, then fill in their texts as far as these fit."""
     snapshot, include = found.snapshot, found.query.include
     for i, hit in enumerate(found.hits):
-        pace.step()
+        cancellation.check()
         uri, passage = name_of(snapshot, hit.row)
         vector = b""
         if Include.VECTOR in include:
@@ -118,7 +118,7 @@ def _add_items(
         if found.traces is not None:
             item.trace.CopyFrom(retrieval_pb2.ItemTrace(**fields_of(found.traces(hit))))
     for item, hit in zip(reply.items, found.hits, strict=False):
-        pace.step()
+        cancellation.check()
         if Include.TEXT in include:
             item.section, item.text, item.start, item.end = shown(snapshot, hit.row, budget)
         else:
@@ -136,7 +136,7 @@ def _add_listed(
     page = found.listed
     assert page is not None
     for uri, row in page.files:
-        pace.step()
+        cancellation.check()
         text = ""
         if Include.TEXT in found.query.include:
             text = found.snapshot.abstract(encode_file(row))
@@ -158,7 +158,7 @@ def _add_metadata(
         items = reply.items[start : start + _AT_ONCE]
         found = metadata_of(list(dict.fromkeys(item.uri for item in items))) if budget.left else {}
         for item in items:
-            pace.step()
+            cancellation.check()
             if not budget.left:
                 budget.left_out += 1
             elif metadata := found.get(item.uri):

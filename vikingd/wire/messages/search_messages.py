@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from vikingd.answer.find_hits import FindHits
 from vikingd.answer.search_answer import SearchHits
-from vikingd.domain import pace
+from vikingd.domain import cancellation
 from vikingd.domain.answers import MESSAGE_BYTES, ReplyBudget, Stage, size_of, too_large
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.search_query import SESSION_ID, SearchQuery, SearchSession, SessionMessage
@@ -115,7 +115,7 @@ def _hits(found: FindHits, budget: ReplyBudget) -> list[retrieval_pb2.QueryHit]:
     """Return the hits of a query by name, as far as they fit."""
     out: list[retrieval_pb2.QueryHit] = []
     for i, hit in enumerate(found.hits):
-        pace.step()
+        cancellation.check()
         uri = found.snapshot.uri(hit.row)
         if not found.snapshot.type_of(hit.row):  # above the typed roots
             continue

@@ -1,7 +1,7 @@
 """Checks within long work: for cancellation, for deadlines, and to let other work run.
 
-Code that does long work calls `step` in its loops. The code that runs the work on a thread sets the
-check of that thread with `Looking`. Without one, `step` does nothing.
+Code that does long work calls `check` in its loops. The code that runs the work on a thread sets
+the check of that thread with `Checking`. Without one, `check` does nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ class _Thread(threading.local):
 _here = _Thread()
 
 
-def step() -> None:
+def check() -> None:
     """Call the check of this thread, which raises if the work is no longer wanted."""
     if (look := _here.look) is not None:
         look()
 
 
-class Looking:
-    """A context manager in which each step of this thread calls `look`."""
+class Checking:
+    """A context manager in which each `check` of this thread calls `look`."""
 
     __slots__ = ("_look",)
 

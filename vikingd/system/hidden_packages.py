@@ -1,4 +1,4 @@
-"""Imports without the packages that a library takes if they are installed."""
+"""Packages that an import does not see, although they are installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def without(*names: str) -> Iterator[None]:
-    """Import as if these packages were not installed, unless they are loaded already.
+    """Hide packages from imports in the context, unless they are loaded already.
+
+    A library that loads one of them if it is installed does without it then.
 
     The caller is the only thread.
     """

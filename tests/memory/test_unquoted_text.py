@@ -11,7 +11,7 @@ from benchmarks.extracted import Attack, read_attacks
 from vikingd.domain.extract import MemoryKind, Proposal
 from vikingd.domain.search_query import SessionMessage
 from vikingd.domain.text import without_invisible
-from vikingd.memory.own_words import LEFT_OUT, is_private, own_words, parts
+from vikingd.memory.unquoted_text import LEFT_OUT, is_private, own_words, parts
 from vikingd.memory_calls.evidence import Evidence
 
 FOREIGN = "zebra-77"
