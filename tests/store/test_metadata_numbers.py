@@ -51,7 +51,9 @@ def test_an_import_says_which_file_has_such_a_number(typed: Client, tmp_path: Pa
     (tmp_path / "docs" / "a.md").write_text(f"---\nid: {2**60 + 1}\n---\n# A\n")
     (tmp_path / "docs" / "b.md").write_text("---\nid: 7\n---\n# B\n")
     summary = typed.import_path(tmp_path / "docs", DOCS)
-    assert [(f.uri, "metadata.id" in f.reason) for f in summary.as_text] == [(f"{DOCS}/a.md", True)]
+    assert [(f.uri, f.reason.partition(":")[0]) for f in summary.as_text] == [
+        (f"{DOCS}/a.md", "id")
+    ]
     assert typed.get(f"{DOCS}/b.md").metadata == {"id": 7}
     lines = tmp_path / "lines.jsonl"
     lines.write_text(f'{{"uri": "{TEA}", "text": "x", "n": {2**53}}}\n')

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 
 import numpy as np
 from viking_kernels.arrays import encode_file
 
 from vikingd.domain import uri as uris
-from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound, VikingError
+from vikingd.domain.errors import (
+    AlreadyExists,
+    Corrupt,
+    InvalidField,
+    NotFound,
+    StoreAway,
+    VikingError,
+)
 from vikingd.index.snapshot import Snapshot
 from vikingd.store.writing import WritableStore
 
@@ -24,18 +32,20 @@ def rename_contexts(store: WritableStore, newest: Callable[[], Snapshot]) -> Non
     """Rename the contexts whose names are not canonical. The log names each one.
 
     A name that is taken gets a number, so nothing is lost. A context that cannot be renamed stays.
+    While the index answers nothing, all stay; the next start renames them.
 
     Args:
         store: the store that all writes have reached.
         newest: returns the newest snapshot of its index.
     """
-    while not newest().names.are_canonical():
-        moved: list[str] = []
-        for uri in _others(newest()):
-            if not any(uris.is_within(uri, above) for above in moved) and _rename(store, uri):
-                moved.append(uri)
-        if not moved:
-            return
+    with suppress(Corrupt, StoreAway):
+        while not newest().names.are_canonical():
+            moved: list[str] = []
+            for uri in _others(newest()):
+                if not any(uris.is_within(uri, above) for above in moved) and _rename(store, uri):
+                    moved.append(uri)
+            if not moved:
+                return
 
 
 def _others(snapshot: Snapshot) -> list[str]:
