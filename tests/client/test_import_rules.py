@@ -144,6 +144,20 @@ def test_an_encoding_can_be_named_and_is_told(
     assert (told.uri, told.encoding, told.how) == (f"{TOP}/old.txt", "EUC-JP", "assumed")
 
 
+def test_a_named_encoding_reaches_html(typed: Client, tmp_path: Path) -> None:
+    """A page without a label is read as the caller says, and told; a label is believed."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "old.html").write_bytes("<p>茶と港</p>".encode("shift_jis"))
+    (site / "stated.html").write_bytes('<meta charset="gbk"><p>防波堤和灯塔</p>'.encode("gbk"))
+    summary = typed.import_path(site, TOP, encoding="shift_jis")
+    assert typed.get(f"{TOP}/old.html").content == "茶と港\n"
+    assert typed.get(f"{TOP}/stated.html").content == "防波堤和灯塔\n"
+    assert not summary.unreadable
+    [told] = summary.encodings
+    assert (told.uri, told.encoding, told.how) == (f"{TOP}/old.html", "Shift_JIS", "assumed")
+
+
 def test_names_in_nfd_are_told(ctl: Ctl, client: MessageClient, code: Path) -> None:
     """A renamed file can be got by its typed name; a second one of the same name is refused."""
     (code / "cafe\u0301.md").write_text("first")

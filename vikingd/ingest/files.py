@@ -72,7 +72,7 @@ class Unchanged:
 
 @dataclass(frozen=True, slots=True)
 class Assumed:
-    """A text file whose encoding neither a byte order mark nor UTF-8 proves.
+    """A text file or an HTML page whose encoding neither a mark, a label nor UTF-8 proves.
 
     Attributes:
         path: a printable path.
@@ -298,18 +298,17 @@ def read_file(
 ) -> Iterator[Draft | Unreadable | Assumed]:
     """Yield the draft of a file, the parts of it that are missing, and an assumed encoding.
 
-    `encoding` is that of a text file that has no byte order mark and is not UTF-8.
+    `encoding` is that of a text or an HTML page that states none and is not UTF-8.
     """
     lost: list[str] = []
-    decoded: Decoded | None = None
     try:
-        if document := _read_document(path, documents):
+        if document := _read_document(path, documents, encoding):
             content, metadata, time = document.text, document.metadata, document.time
             title = document.title or derive_title(content, path.name)
-            lost = document.lost
+            lost, read_in, how = document.lost, document.encoding, document.how
         else:
             decoded = decoded_file(path, encoding)
-            content = decoded.text
+            content, read_in, how = decoded.text, decoded.encoding, decoded.how
             if decoded.wrong:
                 lost = [f"{decoded.wrong:,} places are not {decoded.encoding}, and became U+FFFD"]
             metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}
@@ -327,11 +326,11 @@ def read_file(
     if isinstance(draft, Draft):
         for reason in lost:
             yield Unreadable(printable(path), f"{reason}; the rest is imported", draft.uri)
-        if decoded and decoded.how in ("assumed", "detected"):
-            yield Assumed(printable(path), decoded.encoding, decoded.how, draft.uri)
+        if how in ("assumed", "detected"):
+            yield Assumed(printable(path), read_in, how, draft.uri)
 
 
-def _read_document(path: Path, documents: Documents) -> Document | None:
+def _read_document(path: Path, documents: Documents, encoding: str) -> Document | None:
     """Read a PDF or the like as Markdown; None for other files, and for Markdown of an export.
 
     Raises:
@@ -346,7 +345,7 @@ def _read_document(path: Path, documents: Documents) -> Document | None:
             with suppress(OSError):
                 if front_matter(text_of_file(path))[0].get("format") == format_:
                     return None
-        return documents.read(file, format_)
+        return documents.read(file, format_, encoding)
 
 
 def text_of_file(path: Path) -> str:

@@ -20,6 +20,7 @@ from vikingd.ingest.formats.document import (
     table,
     title_of,
 )
+from vikingd.ingest.formats.hypertext import hidden_parts
 from vikingd.ingest.formats.zips import BROKEN, checked, stated, xml
 
 _MAX_NESTED = 32
@@ -50,6 +51,7 @@ def read(file: BinaryIO) -> Document:
     failed: list[tuple[str, str]] = []
     has_text = False
     hidden = []
+    unseen = 0
     for number, slide in enumerate(slides, start=1):
         if slide.element.get("show") in ("0", "false"):
             hidden.append(number)
@@ -57,6 +59,7 @@ def read(file: BinaryIO) -> Document:
         first = ""
         blocks: list[str] = []
         try:
+            unseen += _drop_hidden(slide.shapes)
             first = _title(slide)
             blocks.extend(_blocks(slide.shapes, slide.shapes.title, 0))
             frame = slide.notes_slide.notes_text_frame if slide.has_notes_slide else None
@@ -75,8 +78,18 @@ def read(file: BinaryIO) -> Document:
     if hidden:
         are = f"slide {hidden[0]} is" if len(hidden) == 1 else f"slides {numbers(hidden)} are"
         lost.append(f"{are} hidden and left out")
+    lost += hidden_parts(unseen)
     metadata: dict[str, str | int] = {"format": "pptx", "slides": len(slides)}
     return Document(pages.text(), title, metadata, time, lost)
+
+
+def _drop_hidden(shapes: Any) -> int:
+    """Remove hidden shapes and groups from a slide; return the number of those with text."""
+    count = 0
+    for shape in shapes._spTree.xpath(".//*[*/p:cNvPr[@hidden='1' or @hidden='true']]"):
+        count += any(text.strip() for text in shape.itertext(_TEXT))
+        shape.getparent().remove(shape)
+    return count
 
 
 def _title(slide: Any) -> str:
@@ -89,10 +102,6 @@ def _blocks(shapes: Iterable[Any], title: Any, depth: int) -> Iterator[str]:
     if depth > _MAX_NESTED:
         raise Failed("groups are nested too deeply")
     for shape in shapes:
-        if shape._element.xpath("boolean(.//p:cNvPr[1]/@hidden='1')") and not hasattr(
-            shape, "shapes"
-        ):
-            continue
         if title is not None and shape.shape_id == title.shape_id:
             continue
         if shape.is_placeholder and shape.placeholder_format.type in _REPEATED:
