@@ -6,15 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from viking_kernels import (
-    answer_features,
-    bm25,
-    directory_opening,
-    hierarchy,
-    second_stage,
-    select,
-    walk,
-)
+from viking_kernels import answer_features, bm25, hierarchy, second_stage, select, walk
+from viking_kernels import directory_opening as opening
 from viking_kernels import scope as scopes
 from viking_kernels._jit import inlined, njit
 from viking_kernels.arrays import (
@@ -55,12 +48,10 @@ EXACT = 3
 BLOCK = 256
 """Texts whose codes are multiplied before their scores are computed."""
 
-MAX_DEPTH = 128
-"""A directory has fewer ancestors."""
+MAX_DEPTH = 128  # a directory has fewer ancestors
 
 NO_ROWS = np.zeros(0, np.int32)
-ALL_FILES = np.zeros(0, np.uint8)
-NO_FILES = ALL_FILES
+ALL_FILES = NO_FILES = np.zeros(0, np.uint8)
 
 _is_file = inlined(is_file)
 _decode_file = inlined(decode_file)
@@ -79,7 +70,7 @@ class Plan(NamedTuple):
     passages: int  # best passages to return for each file
     all_directories: bool  # exact scores of all, not only of those around files
     k: int  # results wanted, at least 1
-    in_round: int  # BEST_FIRST: this and the next two, see directory_opening.Limits
+    in_round: int  # BEST_FIRST: this and the next two, see opening.Limits
     patience: int
     max_directories: int
     keeps_words: bool = False  # scratch stays for score_nodes; the caller calls `forget` later
@@ -203,8 +194,8 @@ def find(
         at = scopes.place(sample[i], scope.dir_low, scope.dir_high, scope.base_dirs)
         scratch.sampled[at] = 1
         row = np.int64(sample[i])
-        directory_opening.code_directory(row, search)
-        texts += directory_opening.score_files(row, never, search)
+        opening.code_directory(row, search)
+        texts += opening.score_files(row, never, search)
     icc, sample_files, sampled = hierarchy.intraclass_correlation(sample, search)
     if exact:  # the sample, too, is scored from vectors then
         scratch.sampled[:d] = 0
@@ -222,9 +213,9 @@ def find(
     wanted, least = plan.k, plan.threshold
     if plan.adjusted > 0:
         wanted, least = max(plan.k, plan.adjusted), 0.0
-    best = directory_opening.none_yet(wanted)
-    limits = directory_opening.Limits(plan.in_round, plan.patience, plan.max_directories)
-    rules = directory_opening.Opening(weights, exact, plan.all_files, limits, plan.allowed, best)
+    best = opening.none_yet(wanted)
+    limits = opening.Limits(plan.in_round, plan.patience, plan.max_directories)
+    rules = opening.Opening(weights, exact, plan.all_files, limits, plan.allowed, best)
     starts = np.empty(0, np.int32)
     opened = rounds = stop = 0
     if walks:
@@ -232,7 +223,7 @@ def find(
         opened, rounds, stop, more = walk.best_first(starts, search, rules)
         texts += more
     else:
-        texts += directory_opening.open_all(d, search, rules)
+        texts += opening.open_all(d, search, rules)
     candidates = _candidates(best, least, scratch)
     if walks:
         candidates = _with_proposed(candidates, plan.near, tree, scope, plan.allowed, scratch)
@@ -432,7 +423,7 @@ def _start_points(count: int, wanted: int, scope: Scope, scratch: Scratch) -> I3
 
 
 @njit
-def _candidates(best: directory_opening.Best, threshold: float, scratch: Scratch) -> I32:
+def _candidates(best: opening.Best, threshold: float, scratch: Scratch) -> I32:
     """Return the rising positions of the files that may be among the k best above a threshold."""
     count = best.candidates[0]
     full = best.held[0] == best.top.shape[0]

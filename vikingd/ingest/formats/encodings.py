@@ -54,16 +54,6 @@ class Decoded:
     how: How
     wrong: int = 0
 
-    def notes(self) -> list[str]:
-        """Return sentences for a report: an encoding that is no certainty, and invalid places."""
-        said = []
-        if self.how in ("assumed", "detected"):
-            said.append(f"is read as {self.encoding}, which is {self.how}")
-        if self.wrong:
-            places = "place is" if self.wrong == 1 else "places are"
-            said.append(f"{self.wrong:,} {places} invalid in {self.encoding}")
-        return said
-
 
 def decode(data: bytes, *, label: str | None = None, assumed: str | None = None) -> Decoded:
     """Return the text of bytes.
