@@ -37,6 +37,22 @@ MARKS = [
     ("x<sub>i</sub><sup>2</sup>", "x_i^2"),
     ("a<sub>1</sub> v<sub>max</sub> log<sub>2</sub> n", "a_1 v_max log_2 n"),
     ("<math><msup><mi>x</mi><mn>2</mn></msup></math>", "x^2"),
+    ("<math><msqrt><mi>a</mi><mo>+</mo><mi>b</mi></msqrt></math>", "√(a+b)"),
+    ("<math><munderover><mo>∑</mo><mi>i</mi><mi>n</mi></munderover><mi>x</mi></math>", "∑_i^nx"),
+    ("<math alttext='{\\displaystyle E=mc^{2}}'></math>", "$E=mc^{2}$"),
+    # Formulas of Wikipedia and MathJax are hidden beside the picture that shows them.
+    (
+        "<span><span style='display:none'><math><semantics><mi>A</mi>"
+        "<annotation encoding='application/x-tex'>{\\displaystyle A}</annotation></semantics>"
+        "</math></span><img aria-hidden=true alt='{\\displaystyle A}'></span> holds",
+        "$A$ holds",
+    ),
+    (
+        "if <mjx-math aria-hidden=true><mjx-mi>S</mjx-mi></mjx-math>"
+        "<mjx-mml style='clip:rect(1px,1px,1px,1px);position:absolute'><math><mi>a</mi></math>"
+        "</mjx-mml>",
+        "if a",
+    ),
     ("<ruby>漢字<rp>(</rp><rt>かんじ</rt><rp>)</rp></ruby>", "漢字(かんじ)"),
     ("<ruby>漢<rt>かん</rt>字<rt>じ</rt></ruby>を", "漢字（かんじ）を"),
     ("<ruby>東<rt>とう</rt></ruby><ruby>京<rt>きょう</rt></ruby>", "東京（とうきょう）"),
@@ -78,6 +94,8 @@ HIDDEN = [
     '<p style="display:none">S</p>',
     '<p style="DISPLAY : none !important">S</p>',
     '<p style="visibility: hidden">S</p>',
+    "<p><span style='display:none'><math><mtext>S</mtext></math></span></p>",
+    "<p><span style='display:none'>S <math><mi>x</mi></math></span><img aria-hidden=true></p>",
     '<p style="opacity:0">S</p>',
     '<p style="opacity:0.00">S</p>',
     '<p style="font-size:0px">S</p>',

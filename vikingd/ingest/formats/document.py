@@ -40,7 +40,7 @@ class Document:
     Attributes:
         text: Markdown.
         title: the title that the file states, "" without one.
-        metadata: the format, and the number of pages, slides or sheets.
+        metadata: the format, the number of pages, slides or sheets, and the author of a book.
         time: the last change that the file states, in microseconds since the epoch.
         lost: reasons why parts of the file are not in `text`.
         encoding: the encoding that its text was read in, "" for formats that have one.

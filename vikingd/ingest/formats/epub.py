@@ -65,10 +65,14 @@ def read(file: BinaryIO) -> Document:
     changed = next(
         (e.text for e in _all(root, "meta") if e.get("property") == "dcterms:modified"), None
     )
+    metadata: dict[str, str | int] = {"format": "epub", "chapters": len(chapters)}
+    for name, stated in (("author", "creator"), ("language", "language")):
+        if values := [" ".join(e.text.split()) for e in _all(root, stated) if e.text]:
+            metadata[name] = ", ".join(values)
     return Document(
         pages.text(),
         title,
-        {"format": "epub", "chapters": len(chapters)},
+        metadata,
         moment(changed or _first(root, "date") or ""),
         [*lost_parts(failed), *hidden_parts(hidden_count)],
     )

@@ -15,9 +15,9 @@ from vikingd.ingest.formats.document import Failed, clean, escaped
 from vikingd.ingest.formats.elements import below, is_removed
 from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.formats.grids import lay_out
-from vikingd.ingest.formats.inline_marks import write_marks
+from vikingd.ingest.formats.inline_marks import tex_of, write_marks
 from vikingd.ingest.formats.stated_labels import stated_label
-from vikingd.ingest.formats.visibility import remove_hidden
+from vikingd.ingest.formats.visibility import is_of_formula, remove_hidden
 
 _MAX_LINK = 300  # characters of the target of a link that is kept
 _BLANK = re.compile(r"\n{3,}")
@@ -85,7 +85,9 @@ def parse(html: str) -> tuple[BeautifulSoup, int]:
         if note.get("encoding") == "application/x-tex":  # beside a copy for the eye
             whole = note.find_parent(class_="katex") or note.find_parent("math")
             if isinstance(whole, Tag):
-                whole.replace_with(f"${' '.join(note.get_text().split())}$")
+                if isinstance(whole.parent, Tag) and is_of_formula(whole.parent):
+                    whole = whole.parent
+                whole.replace_with(tex_of(note.get_text()))
     lower = html.lower()
     hidden = remove_hidden(soup) if any(mark in lower for mark in _MAY_HIDE) else 0
     title = soup.title

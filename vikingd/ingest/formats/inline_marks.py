@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import chain, zip_longest
 
 from bs4.element import NavigableString, Tag
 
@@ -30,6 +31,16 @@ _UNITS = _words(
     "mol min sec rad deg bar day hour year mmol kcal sin cos tan cot csc log exp lim det sinh cosh"
     " tanh arcsin arccos arctan pixel"
 )
+# The signs between the parts of elements of MathML.
+_BETWEEN = {
+    "msup": "^",
+    "msub": "_",
+    "mfrac": "/",
+    "msubsup": "_^",
+    "munderover": "_^",
+    "munder": "_",
+}
+_FRAMED = re.compile(r"\{\\displaystyle (.*)\}", re.DOTALL)
 _TOKEN = re.compile(r"[^\W\d_]+$|\d+$|\S$")
 _NUMBER = re.compile(r"[+-]?\d+(?:[.,]\d+)?")
 _CHARGE = re.compile(r"\d*[+-]+|[+-]\d+")
@@ -37,7 +48,7 @@ _MARK = re.compile(r"\[?(?:\d{1,3}|[a-z]|[ivx]{1,4})(?:\s*[,;–-]\s*(?:\d{1,3}|
 _SYMBOLS = re.compile(r"[*†‡§¶#°′″]+")
 _FOOTNOTE = re.compile(r"foot|(?:^|[-_ ])(?:fn|note|cite|ref)", re.I)
 _CHEMICAL = re.compile(r"(?:[A-Z][a-z]?|[)\]}\d])$")
-_SIMPLE = re.compile(r"[+-]?\w+(?:\.\d+)?[+-]?|[*'′]+")
+_SIMPLE = re.compile(r"[+-]?\w+(?:\.\d+)?[+-]?|[*'′]+|\S")
 _HAN_END = re.compile(f"[{HAN_CHARS}{KANA_CHARS}]$")
 _LATIN = re.compile(r"[a-zà-ɏ]", re.I)
 
@@ -149,21 +160,30 @@ def _ruby(ruby: Tag) -> str:
     return f"{word}{left}{reading}{right}"
 
 
+def tex_of(text: str) -> str:
+    """Return a formula in TeX between dollars, without the frame that Wikipedia gives it."""
+    tex = " ".join(text.split())
+    if framed := _FRAMED.fullmatch(tex):
+        tex = framed[1]
+    return f"${tex}$"
+
+
 def _formula(math: Tag) -> str:
     """Return a formula in TeX, if it states it, else in one line."""
     for note in math.find_all(["annotation", "annotation-xml"]):
         if note.get("encoding") == "application/x-tex":
-            return f"${' '.join(note.get_text().split())}$"
+            return tex_of(note.get_text())
         note.decompose()
     if tex := str(math.get("alttext") or "").strip():
-        return f"${tex}$"
-    for power in reversed(math.find_all(["msup", "msub", "mfrac", "msqrt"])):
-        parts = [
-            _grouped("".join(part.get_text().split()))
-            for part in power.find_all(True, recursive=False)
-        ]
-        sign = {"msup": "^", "msub": "_", "mfrac": "/"}.get(power.name, "")
-        power.string = f"√{_grouped(''.join(parts))}" if power.name == "msqrt" else sign.join(parts)
+        return tex_of(tex)
+    for power in reversed(math.find_all([*_BETWEEN, "msqrt"])):
+        if power.name == "msqrt":
+            power.string = f"√{_grouped(''.join(power.get_text().split()))}"
+            continue
+        parts = power.find_all(True, recursive=False)
+        texts = [_grouped("".join(part.get_text().split())) for part in parts]
+        signs = _BETWEEN[power.name]
+        power.string = "".join(chain.from_iterable(zip_longest(texts, signs, fillvalue="")))
     return "".join(math.get_text().split())
 
 

@@ -116,6 +116,8 @@ def _blocks(shapes: Iterable[Any], title: Any, depth: int) -> Iterator[str]:
             yield from _chart(shape.chart)
         elif shape._element.tag.endswith("graphicFrame"):
             yield _diagram(shape)
+        elif shape._element.tag.endswith("}pic"):  # the text that stands for a picture
+            yield escaped(clean(shape._element.nvPicPr.cNvPr.get("descr") or "").strip())
 
 
 def _grid(shape_table: Any) -> list[list[str]]:
@@ -147,7 +149,12 @@ def _text(shape: Any) -> str:
 def _chart(chart: Any) -> Iterator[str]:
     if chart.has_title and chart.chart_title.has_text_frame:
         yield escaped(clean(chart.chart_title.text_frame.text))
-    for plot in chart.plots:
+    try:
+        plots = list(chart.plots)
+    except ValueError:  # the library does not know the type of the chart
+        yield table(_series(chart))
+        return
+    for plot in plots:
         series = list(plot.series)
         rows = [["", *(str(one.name) for one in series)]]
         values = [list(one.values) for one in series]
@@ -155,6 +162,17 @@ def _chart(chart: Any) -> Iterator[str]:
             cells = (column[i] if i < len(column) else None for column in values)
             rows.append([str(category), *("" if cell is None else f"{cell:g}" for cell in cells)])
         yield table(rows)
+
+
+def _series(chart: Any) -> list[list[str]]:
+    """Return the series of a chart of any type, one in each row: its name and its values."""
+    found = chart._chartSpace.xpath(".//c:ser")
+    names = [" ".join(one.xpath("c:tx//c:v/text()")) for one in found]
+    values = [one.xpath("c:val//c:v/text()") for one in found]
+    categories = found[0].xpath("c:cat//c:v/text()") if found else []
+    width = max(map(len, (categories, *values)), default=0)
+    rows = [["", *categories], *([name, *given] for name, given in zip(names, values, strict=True))]
+    return [row + [""] * (width + 1 - len(row)) for row in rows]
 
 
 def _diagram(shape: Any) -> str:

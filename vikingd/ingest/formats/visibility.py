@@ -73,7 +73,7 @@ class _Page:
             if not isinstance(element, Tag):
                 continue
             given = element.attrs
-            if (not given and not hiding) or element.name in _KEPT:
+            if (not given and not hiding) or element.name in _KEPT or is_of_formula(element):
                 continue
             if (
                 "hidden" in given
@@ -248,6 +248,20 @@ def _are_alike(a: Color, b: Color) -> bool:
 def _is_side(element: Tag, soup: BeautifulSoup) -> bool:
     """Return True unless an element holds most of a page, as it does while a dialog is open."""
     return 2 * len(element.get_text()) <= max(len((soup.body or soup).get_text()), 1)
+
+
+def is_of_formula(element: Tag) -> bool:
+    """Return True for the markup of a formula that a picture or signs beside it draw.
+
+    Wikipedia and MathJax hide it for programs that read pages aloud.
+    """
+    if element.name != "math":
+        formulas = element.find_all("math", limit=2)
+        if len(formulas) != 1 or formulas[0].get_text().split() != element.get_text().split():
+            return False
+    beside = (element, element.parent)[element.name == "math"]
+    siblings = (beside.find_previous_sibling(), beside.find_next_sibling()) if beside else ()
+    return any(one is not None and one.get("aria-hidden") == "true" for one in siblings)
 
 
 def _is_text(found: NavigableString) -> bool:
