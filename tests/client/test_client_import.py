@@ -6,6 +6,8 @@ import asyncio
 import json
 import os
 import signal
+import threading
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from vikingd.client import AsyncClient, Client, Draft, InvalidField, Unreachable
-from vikingd.client.interrupts import held_back
+from vikingd.client.interrupts import held_back, noted
 
 TOP = "viking://resources/docs"
 
@@ -149,4 +151,20 @@ def test_ctrl_c_comes_after_what_must_not_be_broken_off() -> None:
         inside = signal.getsignal(signal.SIGINT)
         assert pool.submit(lambda: held_back().__enter__()).result() is None
         assert signal.getsignal(signal.SIGINT) is inside is not before
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_in_a_callback_of_the_collector_is_noted() -> None:
+    """Python drops the exception there; `noted` keeps the event, and restores the handler."""
+
+    class Kept:
+        """An object with weak references."""
+
+    before, event, one = signal.getsignal(signal.SIGINT), threading.Event(), Kept()
+    dead = weakref.ref(one, lambda _: signal.raise_signal(signal.SIGINT))
+    with noted(event):
+        del one  # raises nothing
+    assert dead() is None
+    assert event.is_set()
     assert signal.getsignal(signal.SIGINT) is before

@@ -1,4 +1,4 @@
-"""Deferral of Ctrl-C."""
+"""Ctrl-C: its deferral, and a note of it."""
 
 from __future__ import annotations
 
@@ -28,3 +28,26 @@ def held_back() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if came:
             before(*came[0])
+
+
+@contextmanager
+def noted(event: threading.Event) -> Iterator[None]:
+    """Set an event at Ctrl-C, before KeyboardInterrupt is raised.
+
+    Python drops an exception that is raised within a callback of the garbage collector. Code that
+    waits for long looks at the event, too.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+
+    def note(*what: Any) -> None:
+        event.set()
+        before(*what)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -13,6 +14,7 @@ import typer
 
 from vikingd.client.client_errors import ClientError, Unreachable
 from vikingd.client.importing import Importer, items_of
+from vikingd.client.interrupts import noted
 from vikingd.client.unreached import unreachable
 from vikingd.client.watching import Watched
 from vikingd.ctl.command_session import INTERRUPTED, OTHER, Session
@@ -176,6 +178,7 @@ def _watch(session: Session, asked: Asked, selection: Selection) -> None:
     Raises:
         InvalidField: the arguments do not fit.
     """
+    stopped = threading.Event()
     with meter(session, "text", 0) as shown:
         try:
             watched = Watched(
@@ -187,6 +190,7 @@ def _watch(session: Session, asked: Asked, selection: Selection) -> None:
                 counted=shown.expect,
                 advance=shown.advance,
                 waiting=partial(_tell_waiting, session),
+                cancelled=stopped,
             )
             batches = iter(watched)
             summary = next(batches)
@@ -199,11 +203,12 @@ def _watch(session: Session, asked: Asked, selection: Selection) -> None:
     if summary.end == "done":
         session.note(f"following {asked.place}; Ctrl-C ends it")
     try:
-        for summary in batches:
-            report_batch(session, asked.place, summary)
+        with noted(stopped):
+            for summary in batches:
+                report_batch(session, asked.place, summary)
     except OSError as error:
         raise _not_watched(error) from None
-    if summary.end != "done":
+    if stopped.is_set() or summary.end != "done":
         raise typer.Exit(INTERRUPTED)
 
 
