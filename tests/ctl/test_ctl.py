@@ -122,6 +122,22 @@ def test_find_passes_every_option_on(ctl: Ctl) -> None:
 
 
 @pytest.mark.usefixtures("client")
+def test_get_shows_metadata_as_they_were_given(ctl: Ctl) -> None:
+    """Texts are shown as they are, numbers, lists and objects as JSON."""
+    metadata = {"year": 2024, "tags": ["a", "茶"], "by": {"name": "Ada"}, "to": "Lyon"}
+    ctl("put", "viking://resources/tea.md", "--content", "x", "--metadata", json.dumps(metadata))
+    shown = ctl("get", "viking://resources/tea.md")[1]
+    rows = dict(line.split(None, 1) for line in shown.split("metadata\n")[1].splitlines() if line)
+    found = {key: value.strip() for key, value in rows.items()}
+    assert found == {
+        "year": "2024",
+        "tags": '["a", "茶"]',
+        "by": '{"name": "Ada"}',
+        "to": "Lyon",
+    }
+
+
+@pytest.mark.usefixtures("client")
 def test_find_shows_a_table_and_with_trace_the_tree(ctl: Ctl) -> None:
     """The find command prints URIs and a footer; --trace and --timings add details."""
     ctl("put", "viking://resources/tea.md", "--content", "oolong")

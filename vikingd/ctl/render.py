@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
+from google.protobuf.json_format import MessageToDict
 from google.protobuf.message import Message
+from google.protobuf.struct_pb2 import Value
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.console import Group, RenderableType
 from rich.table import Column, Table
@@ -18,6 +21,7 @@ from rich.tree import Tree
 from vikingd.ctl.progress import time_left
 from vikingd.domain import uri as uris
 from vikingd.domain.text import join_lines
+from vikingd.ingest.limits import as_sent
 from vikingd.pb import retrieval_pb2
 from vikingd.pb.admin_pb2 import StatsResponse, VerifyResponse
 from vikingd.pb.contexts_pb2 import Context, ContextType
@@ -196,6 +200,12 @@ def children_table(contexts: Iterable[Context]) -> Table:
     return table
 
 
+def _value(value: Value) -> str:
+    """Return a value of metadata as text; a list or an object as JSON."""
+    found = as_sent(MessageToDict(value))
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+
+
 def context_details(context: Context) -> Group:
     """Return the fields of one context, its texts without the content, and its links."""
     kind = "directory" if context.is_directory else "file"
@@ -217,7 +227,7 @@ def context_details(context: Context) -> Group:
             parts.append(Text.assemble("\n", (heading, "bold"), "\n", text))
     if len(context.metadata):
         parts.append(Text("\nmetadata", "bold"))
-        parts.append(fields({key: str(value) for key, value in context.metadata.items()}))
+        parts.append(fields({key: _value(one) for key, one in context.metadata.fields.items()}))
     if context.relations:
         parts.append(Text("\nlinked to", "bold"))
         for relation in context.relations:
