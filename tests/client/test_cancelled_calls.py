@@ -81,6 +81,7 @@ def test_a_task_group_of_anyio_is_cancelled(daemon: tuple[str, str]) -> None:
                 group.start_soon(drained, client)
             await anyio.sleep(0.01)
             group.cancel_scope.cancel("enough")
+        assert group.cancel_scope.cancelled_caught
 
     anyio.run(main)
 

@@ -108,7 +108,7 @@ def _without_hidden(text: bytes) -> bytes:
 
 
 def _is_hidden(text: bytes, start: int, end: int) -> bool:
-    """Return whether a character is hidden, by those beside it."""
+    """Return True if a character is hidden; its neighbours decide for joiners and the like."""
     low, high = max(start - _BESIDE, 0), min(end + _BESIDE, len(text))
     before = text[_character(text, low) : start].decode(errors="replace")
     rest = text[start : _character(text, high)].decode(errors="replace")

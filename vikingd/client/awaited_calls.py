@@ -58,6 +58,6 @@ async def _awaited(call: Any, result: Coroutine[Any, Any, T]) -> T:
 
 
 def _retrieve(task: asyncio.Future[Any]) -> None:
-    """Take the exception of a task that nobody awaits, so that asyncio does not log it."""
+    """Read the exception of a task without a waiter, so that asyncio does not log it."""
     if not task.cancelled():
         task.exception()

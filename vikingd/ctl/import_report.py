@@ -113,7 +113,7 @@ def _list(session: Session, what: str, faults: list[tuple[str, str]], style: str
 
 
 def _list_left_out(session: Session, place: str, left_out: Sequence[LeftOut]) -> None:
-    """Tell of each rule what it leaves out, by the first names; --json has all."""
+    """Print each rule with the first names that it leaves out; --json has all."""
     if not left_out:
         return
     groups: dict[str, list[str]] = defaultdict(list)

@@ -60,7 +60,7 @@ def _others(snapshot: Snapshot) -> list[str]:
 
 
 def _rename(store: WritableStore, source: str) -> bool:
-    """Rename a context; return whether its URI is another one now."""
+    """Rename a context; return True if it has another URI now."""
     wanted = uris.canonical(source)
     stem, dot, ending = uris.name(wanted).rpartition(".")
     for number in count(1):

@@ -151,7 +151,7 @@ class Folder:
         return found
 
     def _is_left_out(self, path: str) -> bool:
-        """Return True for a path of which no rule can have changed since the last comparison."""
+        """Return True for a left-out path with the same rules as at the last comparison."""
         if (out := self.tree.rule_of(path)) is not None:
             return out.rule != TOO_LARGE
         return any(

@@ -41,7 +41,7 @@ class Pattern:
 
 
 class Patterns:
-    """Patterns in their order, of which the last match decides."""
+    """An ordered list of patterns. The last one that matches decides."""
 
     def __init__(self, patterns: Iterable[Pattern]) -> None:
         self._patterns = tuple(patterns)

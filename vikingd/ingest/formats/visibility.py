@@ -251,9 +251,9 @@ def _is_side(element: Tag, soup: BeautifulSoup) -> bool:
 
 
 def is_of_formula(element: Tag) -> bool:
-    """Return True for the markup of a formula that a picture or signs beside it draw.
+    """Return True for the hidden markup of a formula, beside a picture or signs that show it.
 
-    Wikipedia and MathJax hide it for programs that read pages aloud.
+    Wikipedia and MathJax write formulas twice: the markup is for programs that read pages aloud.
     """
     if element.name != "math":
         formulas = element.find_all("math", limit=2)
