@@ -56,7 +56,7 @@ def joined(text: str) -> str:
 def test_every_format_has_a_parser() -> None:
     """Each ending of a document belongs to a format with a parser, and its content is Markdown."""
     assert set(kinds._DOCUMENTS.values()) == FORMATS
-    assert all(kinds.kind_of(f"a{end}") is kinds.Kind.MARKDOWN for end in kinds._DOCUMENTS)
+    assert all(kinds.syntax_of(f"a{end}") is kinds.Syntax.MARKDOWN for end in kinds._DOCUMENTS)
     assert kinds.document_format("A.PDF") == "pdf"
     assert kinds.document_format("a.pdf.txt") == kinds.document_format(".pdf") == ""
 

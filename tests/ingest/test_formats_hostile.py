@@ -19,11 +19,11 @@ import pytest
 from tests.ingest.formats_helpers import FILES, rewritten
 from tests.patience import eventually
 from vikingd.domain.contexts import Draft
+from vikingd.ingest.file_syntax import document_format
 from vikingd.ingest.files import Unreadable, read_tree
 from vikingd.ingest.formats import zips
 from vikingd.ingest.formats.document import Failed
 from vikingd.ingest.formats.document_reader import Documents, Limits
-from vikingd.ingest.kinds import document_format
 from vikingd.system.installing import install_command
 
 TOP = "viking://resources/papers"

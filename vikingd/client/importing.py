@@ -26,11 +26,11 @@ from vikingd.domain.contexts import Draft, Entry
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import Linked
 from vikingd.domain.text import without_layout
+from vikingd.ingest.file_syntax import Syntax, syntax_of
 from vikingd.ingest.file_tree import Renamed, uri_of_a_context
 from vikingd.ingest.files import Assumed, Remark, Unreadable, find_files, read_files
 from vikingd.ingest.frontmatter import faults
 from vikingd.ingest.jsonl import count_lines, is_jsonl, read_jsonl
-from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.masks import ALL
 from vikingd.ingest.selected_files import NOT_INCLUDED, LeftOut, Selection
 from vikingd.ingest.written import is_written
@@ -214,7 +214,7 @@ class Importer:
     def _compared(self, draft: Draft) -> ContextInput | None:
         """Return the message of a draft that the store lacks; None if there is nothing to send."""
         summary = self.summary
-        if kind_of(uris.name(draft.uri)) is Kind.MARKDOWN:
+        if syntax_of(uris.name(draft.uri)) is Syntax.MARKDOWN:
             summary.as_text += (Failure(draft.uri, why) for why in faults(draft.content))
         if not uris.is_within(draft.uri, self._top):
             summary.failed.append(Failure(draft.uri, f"is not below {self._top}"))

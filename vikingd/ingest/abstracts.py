@@ -9,8 +9,8 @@ from contextlib import suppress
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import approximate_tokens, join_lines, one_line
 from vikingd.ingest import markdown
+from vikingd.ingest.file_syntax import Syntax, comment_mark, syntax_of
 from vikingd.ingest.frontmatter import front_matter, stated
-from vikingd.ingest.kinds import Kind, comment_mark, kind_of
 
 MAX_ABSTRACT = 400
 """Maximum characters of an abstract that is derived from the text."""
@@ -35,7 +35,7 @@ _LEGAL = re.compile(r"copyright|licen[cs]e|spdx", re.IGNORECASE)
 
 def derive_title(content: str, name: str) -> str:
     """Return the title of a Markdown file: that of its front matter, else the first H1, or ""."""
-    if kind_of(name) is not Kind.MARKDOWN:
+    if syntax_of(name) is not Syntax.MARKDOWN:
         return ""
     start = front_matter(content)[1]
     title = stated(content, "title")
@@ -46,7 +46,7 @@ def derive_title(content: str, name: str) -> str:
 
 def stated_abstract(content: str, name: str) -> str:
     """Return `description`, `abstract` or `summary` of a Markdown file's front matter, or ""."""
-    if kind_of(name) is not Kind.MARKDOWN:
+    if syntax_of(name) is not Syntax.MARKDOWN:
         return ""
     return shorten(_stated(content), _MAX_STATED)
 
@@ -71,16 +71,16 @@ def is_derived(abstract: str, content: str, name: str) -> bool:
     """
     if abstract == (stated_abstract(content, name) or derive_abstract(content, name)):
         return True
-    is_markdown = kind_of(name) is Kind.MARKDOWN
+    is_markdown = syntax_of(name) is Syntax.MARKDOWN
     whole = (_stated(content) if is_markdown else "") or _first_paragraph(content, name)
     return len(abstract) > MAX_ABSTRACT // 4 and whole.startswith(abstract.removesuffix("…"))
 
 
 def _first_paragraph(content: str, name: str) -> str:
-    kind = kind_of(name)
-    if kind is Kind.CODE:
+    syntax = syntax_of(name)
+    if syntax is Syntax.CODE:
         return next(_comment_paragraphs(content[:_BEGINNING], comment_mark(name)), "")
-    if kind is Kind.MARKDOWN:
+    if syntax is Syntax.MARKDOWN:
         start = front_matter(content)[1]
         beginning = content[start : start + _BEGINNING]
         with suppress(markdown.TooCostly):

@@ -21,6 +21,7 @@ from vikingd.ingest.abstracts import (
     shorten,
     stated_abstract,
 )
+from vikingd.ingest.file_syntax import Syntax, document_format, syntax_of
 from vikingd.ingest.file_tree import (
     TOP,
     FileTree,
@@ -33,7 +34,6 @@ from vikingd.ingest.formats.document import Document, Failed
 from vikingd.ingest.formats.document_reader import Documents, Limits
 from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.frontmatter import canonical, front_matter, with_front_matter
-from vikingd.ingest.kinds import Kind, document_format, kind_of
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
 from vikingd.ingest.selected_files import LeftOut, Selection
@@ -169,7 +169,7 @@ def file_text(context: Context) -> str:
     does not state, so that `read_tree` reads them. Other files are the content alone.
     """
     name, content = uris.name(context.uri), context.content
-    if kind_of(name) is not Kind.MARKDOWN:
+    if syntax_of(name) is not Syntax.MARKDOWN:
         return content
     stated = front_matter(content)[0]
     given = as_put(context)
@@ -311,7 +311,7 @@ def read_file(
             content, read_in, how = decoded.text, decoded.encoding, decoded.how
             if decoded.wrong:
                 lost = [f"{decoded.wrong:,} places are not {decoded.encoding}, and became U+FFFD"]
-            metadata = front_matter(content)[0] if kind_of(path.name) is Kind.MARKDOWN else {}
+            metadata = front_matter(content)[0] if syntax_of(path.name) is Syntax.MARKDOWN else {}
             title, time = derive_title(content, path.name), time_of(metadata.get("date"))
     except (OSError, Failed) as error:
         reason = getattr(error, "strerror", "") or str(error)

@@ -13,10 +13,10 @@ from typing import TypeAlias, TypeVar
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
+from vikingd.ingest.file_syntax import are_alike
 from vikingd.ingest.file_tree import TOP, VANISHED, FileTree, Stamp, normal
 from vikingd.ingest.files import DESCRIBING, Assumed, Read, Unchanged, Unreadable
 from vikingd.ingest.ignore_files import NAMES
-from vikingd.ingest.kinds import are_alike
 from vikingd.ingest.selected_files import SKIPPED_DIRECTORIES, TOO_LARGE, Selection
 
 T = TypeVar("T")

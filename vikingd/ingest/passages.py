@@ -15,8 +15,8 @@ from vikingd.domain.contexts import ContextType, Passage
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, common_section, lazy
 from vikingd.ingest import markdown
+from vikingd.ingest.file_syntax import Syntax, syntax_of
 from vikingd.ingest.frontmatter import front_matter
-from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.markdown import MAX_HEADING, Block
 
 MAX_PASSAGES = 4096
@@ -70,7 +70,7 @@ _NO_HEADLINE = re.compile(r"[ \t]*(?:#|//|/\*|\*|--|;|@|\"|'|<!--|$)")
 def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     """Cut a content into passages of about TARGET_TOKENS, at most MAX_TOKENS, in linear time.
 
-    The name of the file tells its kind. Markdown is cut by headings, source code by top-level
+    The name of the file tells its syntax. Markdown is cut by headings, source code by top-level
     blocks, other text by paragraphs. Markdown that is too costly to parse is cut as other text,
     with `entries` at its unindented items too. A short content is one passage. Passages are in
     order, do not overlap, and have no white space at their ends. More than
@@ -84,19 +84,19 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     if not MEANING.search(content):
         return []
     tokens = TokenCount(content)
-    kind = kind_of(name)
+    syntax = syntax_of(name)
     cut = (
         piece
-        for block in _blocks(content, kind, tokens, entries)
+        for block in _blocks(content, syntax, tokens, entries)
         for piece in _cut(block, tokens, _LINEWISE if block.linewise else _SENTENCEWISE)
     )
     pieces = list(_stripped(cut, tokens))
-    whole = MAX_TOKENS if kind is Kind.TEXT else TARGET_TOKENS
+    whole = MAX_TOKENS if syntax is Syntax.TEXT else TARGET_TOKENS
     is_short = pieces and tokens.count(pieces[0].start, pieces[-1].end) <= whole
     if is_short and all(piece.item < 0 for piece in pieces):
         passages = [reduce(_joined, pieces)]
     else:
-        passages = _join(pieces, tokens, across_sections=kind is Kind.CODE)
+        passages = _join(pieces, tokens, across_sections=syntax is Syntax.CODE)
     while len(passages) > MAX_PASSAGES and not entries:
         pairs = zip(passages[::2], [*passages[1::2], None], strict=False)
         passages = [_joined(a, b) if b else a for a, b in pairs]
@@ -142,8 +142,11 @@ class TokenCount:
         )
 
 
-def _blocks(content: str, kind: Kind, tokens: TokenCount, entries: bool) -> Iterable[Block]:
-    if kind is Kind.MARKDOWN and content.count("\n") + content.count("\r") <= MAX_MARKDOWN_LINES:
+def _blocks(content: str, syntax: Syntax, tokens: TokenCount, entries: bool) -> Iterable[Block]:
+    if (
+        syntax is Syntax.MARKDOWN
+        and content.count("\n") + content.count("\r") <= MAX_MARKDOWN_LINES
+    ):
         start = front_matter(content)[1]
         with suppress(markdown.TooCostly):
             for is_page in (not entries, False):  # A page of directives alone is its directives.
@@ -158,10 +161,10 @@ def _blocks(content: str, kind: Kind, tokens: TokenCount, entries: bool) -> Iter
                     return found
             return []
     start = 1 if content.startswith("\ufeff") else 0
-    whole = Block("", start, len(content), linewise=kind is Kind.CODE)
-    if kind is Kind.CODE:
+    whole = Block("", start, len(content), linewise=syntax is Syntax.CODE)
+    if syntax is Syntax.CODE:
         return _code_blocks(whole, content)
-    if kind is Kind.MARKDOWN and entries:
+    if syntax is Syntax.MARKDOWN and entries:
         return _plain_items(whole, content)
     return _parts(whole, content, _PARAGRAPHS)
 

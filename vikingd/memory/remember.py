@@ -13,7 +13,7 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.pinned_text import is_pinned, with_pin, without_pin
 from vikingd.domain.rights import LOCAL, Caller, Right
 from vikingd.ingest.abstracts import is_derived
-from vikingd.ingest.kinds import Kind, kind_of
+from vikingd.ingest.file_syntax import Syntax, syntax_of
 from vikingd.ingest.passages import MEANING
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, prepare
 from vikingd.memory import entries
@@ -348,7 +348,7 @@ class Forgetting:
 
 
 def _says_nothing(uri: str, content: str) -> bool:
-    if kind_of(uris.name(uri)) is Kind.MARKDOWN:
+    if syntax_of(uris.name(uri)) is Syntax.MARKDOWN:
         return entries.is_bare(content)
     return not MEANING.search(content)
 

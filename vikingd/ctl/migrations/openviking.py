@@ -29,10 +29,10 @@ from vikingd.domain.contexts import Entry as Memory
 from vikingd.domain.errors import InvalidField
 from vikingd.domain.store_changes import Linked
 from vikingd.ingest.abstracts import derive_title
+from vikingd.ingest.file_syntax import Syntax, syntax_of
 from vikingd.ingest.files import Unreadable
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.jsonl import Tree
-from vikingd.ingest.kinds import Kind, kind_of
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import is_shared
 
@@ -182,7 +182,7 @@ class _Reading:
         cut: Sequence[Passage] = default_passages(uri, content)
         if state != Memory():
             cut = [replace(passage, entry=state) for passage in cut]
-        stated = front_matter(content)[0] if kind_of(parts[-1]) is Kind.MARKDOWN else {}
+        stated = front_matter(content)[0] if syntax_of(parts[-1]) is Syntax.MARKDOWN else {}
         item = source.checked(
             where,
             Draft(

@@ -24,7 +24,7 @@ from vikingd.domain.retrieve_query import Rrf, WeightedSum
 from vikingd.domain.rights import Caller, Right
 from vikingd.domain.store_changes import Committed, Once
 from vikingd.engine import Engine
-from vikingd.ingest.kinds import Kind, kind_of
+from vikingd.ingest.file_syntax import Syntax, syntax_of
 from vikingd.memory import entries, places
 from vikingd.memory.model import (
     RELEVANCE,
@@ -130,7 +130,10 @@ def remembering(
     zone = time_zone(request.time_zone)
     if request.uri:
         uri = uris.parse(request.uri)
-        if uris.context_type(uri) is not ContextType.MEMORY or kind_of(uri) is not Kind.MARKDOWN:
+        if (
+            uris.context_type(uri) is not ContextType.MEMORY
+            or syntax_of(uri) is not Syntax.MARKDOWN
+        ):
             raise InvalidField("uri", "must be a Markdown file (.md) below a root of memories")
     else:
         kind = request.memory_type

@@ -1,12 +1,12 @@
-"""The kind of a file by its name, which decides its passages and its abstract."""
+"""The syntax of a file by its name, which decides its passages and its abstract."""
 
 from __future__ import annotations
 
 from enum import Enum
 
 
-class Kind(Enum):
-    """The kind of a file."""
+class Syntax(Enum):
+    """The syntax of a file."""
 
     MARKDOWN = "markdown"
     CODE = "code"
@@ -38,12 +38,12 @@ _COMMENT_MARKS = {
 _COMMENT_MARK = {end: mark for mark, ends in _COMMENT_MARKS.items() for end in ends.split()}
 
 
-def kind_of(name: str) -> Kind:
-    """Return the kind of a file of this name; TEXT for an unknown suffix."""
+def syntax_of(name: str) -> Syntax:
+    """Return the syntax of a file of this name; TEXT for an unknown suffix."""
     ending = _ending(name)
     if ending in _MARKDOWN:
-        return Kind.MARKDOWN
-    return Kind.CODE if ending in _COMMENT_MARK else Kind.TEXT
+        return Syntax.MARKDOWN
+    return Syntax.CODE if ending in _COMMENT_MARK else Syntax.TEXT
 
 
 def document_format(name: str) -> str:
@@ -59,7 +59,7 @@ def comment_mark(name: str) -> str:
 def are_alike(name: str, other: str) -> bool:
     """Return True if files of both names are read and cut in the same way."""
     one, two = (
-        (kind_of(each), document_format(each), comment_mark(each)) for each in (name, other)
+        (syntax_of(each), document_format(each), comment_mark(each)) for each in (name, other)
     )
     return one == two
 
