@@ -174,7 +174,7 @@ def file_text(context: Context) -> str:
     stated = front_matter(content)[0]
     given = as_put(context)
     values = {**stated, **context.metadata}
-    if given.title and given.title != derive_title(content, name):
+    if given.title and given.title != derive_title(content, context.uri):
         values["title"] = given.title
     derived = stated_abstract(content, name) or derive_abstract(content, name)
     if given.abstract and given.abstract != derived:
@@ -284,13 +284,19 @@ def _name(path: str) -> str:
 def _listing(first: Iterable[Read], subdirectories: Iterable[str]) -> str:
     """Return the titles or names of a directory's children, as long as an abstract may be."""
     read = (one for one in first if isinstance(one, (Draft, Unchanged)))
-    files = (one.title or uris.name(one.uri) for one in read)
+    files = (_label(one) for one in read)
     listing = ""
     for label in chain(subdirectories, files):
         if len(listing) + len(label) > MAX_ABSTRACT:
             return f"{listing}, …" if listing else shorten(label)
         listing += f", {label}" if listing else label
     return listing
+
+
+def _label(one: Draft | Unchanged) -> str:
+    """Return the title of a file; its name if the title is its name with its directory."""
+    name = uris.name(one.uri)
+    return name if one.title.endswith(f"/{name}") else one.title or name
 
 
 def read_file(
@@ -304,7 +310,7 @@ def read_file(
     try:
         if document := _read_document(path, documents, encoding):
             content, metadata, time = document.text, document.metadata, document.time
-            title = document.title or derive_title(content, path.name)
+            title = document.title or derive_title(content, uri)
             lost, read_in, how = document.lost, document.encoding, document.how
         else:
             decoded = decoded_file(path, encoding)
@@ -312,7 +318,7 @@ def read_file(
             if decoded.wrong:
                 lost = [f"{decoded.wrong:,} places are not {decoded.encoding}, and became U+FFFD"]
             metadata = front_matter(content)[0] if syntax_of(path.name) is Syntax.MARKDOWN else {}
-            title, time = derive_title(content, path.name), time_of(metadata.get("date"))
+            title, time = derive_title(content, uri), time_of(metadata.get("date"))
     except (OSError, Failed) as error:
         reason = getattr(error, "strerror", "") or str(error)
         yield Unreadable(printable(path), reason, uri_of_a_context(uri))
