@@ -20,6 +20,7 @@ ATTRIBUTES: Final[tuple[Attribute, ...]] = (
 )
 
 _MAX_LINES = 10_000
+_MAX_PATTERNS = 1_000  # of a tree, about the three attributes; each takes .1 ms
 _MAX_LINE = 2_048  # characters; git ignores longer lines too
 _QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"\s+(.*)')
 _FALSE = frozenset(("false", "0", "no", "off"))
@@ -31,11 +32,13 @@ class GitAttributes:
     def __init__(self) -> None:
         self._files: dict[str, dict[Attribute, _Rules]] = {}
         self._macros: dict[str, str] = {}
+        self._patterns = 0
 
     def add(self, directory: str, text: str) -> None:
         """Read a file of a directory; "" is the top.
 
-        Lines that say nothing about the three attributes are skipped, and so are invalid ones.
+        Lines that say nothing about the three attributes are skipped, and so are invalid ones and
+        those after the 1,000th pattern of the tree.
         """
         found: dict[Attribute, _Rules] = {}
         for number, raw in enumerate(text.removeprefix("\ufeff").split("\n", _MAX_LINES), start=1):
@@ -50,6 +53,9 @@ class GitAttributes:
                 continue  # a negative pattern is forbidden, and no file is a directory
             if not (values := self._values(states)):
                 continue
+            self._patterns += 1
+            if self._patterns > _MAX_PATTERNS:
+                break
             if one := pattern_of(pattern, str(number)):
                 for attribute, value in values.items():
                     found.setdefault(attribute, _Rules()).add(one, value)

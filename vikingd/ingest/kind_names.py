@@ -50,12 +50,16 @@ DATA: Final = _suffixes(
     "csv tsv psv parquet json jsonl ndjson geojson topojson jsonld xlsx xls ods sqlite sqlite3 db "
     "npy npz avro arrow feather orc pickle pkl xml xsl xsd wsdl dtd svg dump log out har ics vcf "
     "diff patch po pot strings stringsdict xlf xliff resx arb ftl snap golden lst dat bib fasta "
-    "gpx kml rdf ttl owl nt pem crt key pub"
+    "gpx kml rdf ttl owl nt pem crt key pub png jpg jpeg gif webp avif bmp tif tiff ico icns mp3 "
+    "mp4 m4a mov webm wav ogg flac woff woff2 eot otf zip gz tgz bz2 xz 7z tar jar whl"
 )
 PROSE: Final = _suffixes(
     "md markdown mdx mdown mkd mdc rmd qmd rst rest adoc asciidoc asc txt text org textile wiki "
     "mediawiki creole pod rdoc tex latex typ texi texinfo man mdoc 1 2 3 4 5 6 7 8 roff"
 )
+TYPESET: Final = _suffixes("tex latex typ typi texi roff man textile wiki mediawiki")
+"""Prose that is a template in a directory of templates."""
+
 DOCUMENT: Final = _suffixes(
     "pdf html htm xhtml docx doc pptx ppt epub odt odp rtf eml mbox pages key srt vtt"
 )
@@ -79,6 +83,9 @@ VENDORED_NAME: Final = _name(
     r"|libtool\.m4|lt[\w~]*\.m4|install-sh|missing|depcomp|compile|mkinstalldirs|waf",
     r"catch(?:2)?\.hpp|doctest\.h|stb_\w+\.h|sqlite3\.[ch]|miniz\.[ch]",
 )
+
+SOURCE_DIRECTORIES: Final = _words("src source sources lib libs app apps pkg internal cmd crates")
+"""Directories in which the names of vendored, built and documenting directories tell nothing."""
 
 GENERATED_DIRECTORIES: Final = _words(
     "__generated__ __snapshots__ __pycache__ .next .nuxt .svelte-kit .output .turbo .parcel-cache "
@@ -124,6 +131,9 @@ LICENCE_NAME: Final = _name(
 )
 
 DOCUMENTATION_DIRECTORIES: Final = _words("doc docs documentation javadoc groovydoc man wiki")
+PAGE_DIRECTORIES: Final = DOCUMENTATION_DIRECTORIES | _words(
+    "guide guides content contents pages posts _posts articles"
+)
 DOCUMENTATION_NAME: Final = _name(
     r"(?i:readme|changes|changelog|change-log|contributing|contributors|authors|maintainers"
     r"|history|news|releases?|release-?_?notes|install|installation|upgrading|upgrade|security"
@@ -134,12 +144,13 @@ DOCUMENTATION_NAME: Final = _name(
 
 TEST_DIRECTORIES: Final = _words(
     "test tests __tests__ __test__ __mocks__ __fixtures__ testdata test_data test-data "
-    "testing_data fixtures fixture e2e cypress t unittest unittests unit_tests testcases test-cases test_cases "
+    "testing_data fixtures fixture e2e cypress t unittest unittests unit_tests testcases "
+    "test-cases test_cases "
     "androidtest regress regression_tests"
 )
 TEST_DIRECTORY: Final = _name(
     r"(?:[\w.-]+[-_.])?[Tt]ests?(?:[-_.][\w.-]+)?",
-    r"\w*[a-z0-9](?:Tests?|UITests)",
+    r"[\w.-]*[a-z0-9](?:UI)?Tests?",
 )
 TEST_NAME: Final = _name(
     # Python.
@@ -175,7 +186,7 @@ EXAMPLE_DIRECTORIES: Final = _words(
 EXAMPLE_NAME: Final = _name(
     r"(?:examples?|samples?)\.\w+",
     r"examples?[-_.].+",
-    r".+[-_.](?:examples?|sample|stories)\.\w+(?:\.\w+)?",
+    r".+\.(?:examples?|sample|stories)\.\w+(?:\.\w+)?",
 )
 NAMESPACES: Final = _words("com org net io edu dev")
 """Directories above "example" in the name spaces of Java."""
