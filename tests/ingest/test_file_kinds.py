@@ -94,7 +94,8 @@ _BY_PATH = {
     """,
     "configuration": """
         pyproject.toml  setup.py  setup.cfg  tox.ini  noxfile.py  requirements.txt
-        requirements-dev.txt  requirements/base.in  requirements/base.txt  constraints.txt  MANIFEST.in  Pipfile
+        requirements-dev.txt  requirements/base.in  requirements/base.txt
+        constraints.txt  MANIFEST.in  Pipfile
         environment.yml  docs/conf.py  docs/Makefile  docs/requirements.txt  mkdocs.yml
         src/flask/py.typed  package.json  packages/vant/package.json  tsconfig.json
         tsconfig.build.json  .eslintrc.js  .prettierrc  .babelrc  vite.config.ts  jest.config.js
