@@ -21,6 +21,7 @@ from vikingd.ingest.abstracts import (
     shorten,
     stated_abstract,
 )
+from vikingd.ingest.file_kinds import without_derived_kind
 from vikingd.ingest.file_syntax import Syntax, document_format, syntax_of
 from vikingd.ingest.file_tree import (
     TOP,
@@ -162,18 +163,21 @@ def remarks(tree: FileTree) -> Iterator[Unreadable | LeftOut | Renamed]:
         yield Unreadable(printable(path), reason)
 
 
-def file_text(context: Context) -> str:
+def file_text(context: Context, path: str = "") -> str:
     """Return the text of the file that an export writes for a context.
 
     A Markdown file gets front matter with the title, abstract, metadata and time that its content
     does not state, so that `read_tree` reads them. Other files are the content alone.
+
+    `path` is the path of the file from the top of the export. The kind that an import derives from
+    it is not written.
     """
     name, content = uris.name(context.uri), context.content
     if syntax_of(name) is not Syntax.MARKDOWN:
         return content
     stated = front_matter(content)[0]
     given = as_put(context)
-    values = {**stated, **context.metadata}
+    values = {**stated, **without_derived_kind(context.metadata, path or name)}
     if given.title and given.title != derive_title(content, context.uri):
         values["title"] = given.title
     derived = stated_abstract(content, name) or derive_abstract(content, name)
