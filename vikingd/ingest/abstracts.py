@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import approximate_tokens, join_lines, one_line
-from vikingd.ingest import markdown
+from vikingd.ingest import asciidoc, markdown, markup_pieces, restructured
 from vikingd.ingest.file_syntax import Syntax, comment_mark, syntax_of
 from vikingd.ingest.frontmatter import front_matter, stated
 
@@ -16,6 +16,8 @@ MAX_ABSTRACT = 400
 """Maximum characters of an abstract that is derived from the text."""
 
 MAX_TITLE_BYTES = 1024
+
+_PIECES = {Syntax.RST: restructured, Syntax.ASCIIDOC: asciidoc}
 
 _MAX_STATED = 1024  # characters of an abstract that the front matter states
 _BEGINNING = 8192
@@ -34,14 +36,28 @@ _LEGAL = re.compile(r"copyright|licen[cs]e|spdx", re.IGNORECASE)
 
 
 def derive_title(content: str, name: str) -> str:
-    """Return the title of a Markdown file: that of its front matter, else the first H1, or ""."""
-    if syntax_of(name) is not Syntax.MARKDOWN:
+    """Return the title of a file of markup, or "".
+
+    It is that of the front matter of Markdown, else the first heading of level 1.
+    """
+    syntax = syntax_of(name)
+    if reader := _PIECES.get(syntax):
+        return _short_title(markup_pieces.title(reader.pieces(_beginning(content))))
+    if syntax is not Syntax.MARKDOWN:
         return ""
     start = front_matter(content)[1]
     title = stated(content, "title")
     with suppress(markdown.TooCostly):
         title = title or markdown.title(content[start : start + _BEGINNING])
+    return _short_title(title)
+
+
+def _short_title(title: str) -> str:
     return title.encode()[:MAX_TITLE_BYTES].decode(errors="ignore")
+
+
+def _beginning(content: str) -> str:
+    return content[:_BEGINNING].lstrip("\ufeff")
 
 
 def stated_abstract(content: str, name: str) -> str:
@@ -86,7 +102,10 @@ def _first_paragraph(content: str, name: str) -> str:
         with suppress(markdown.TooCostly):
             return _first_prose(markdown.paragraphs(beginning))
     else:
-        beginning = content[:_BEGINNING].lstrip("\ufeff")
+        beginning = _beginning(content)
+        if reader := _PIECES.get(syntax):
+            found = reader.pieces(beginning)
+            return _first_prose(markup_pieces.paragraphs(beginning, found, reader.plain))
     return _first_prose((text, True) for text in _paragraphs(beginning))
 
 

@@ -9,6 +9,8 @@ class Syntax(Enum):
     """The syntax of a file."""
 
     MARKDOWN = "markdown"
+    RST = "reStructuredText"
+    ASCIIDOC = "AsciiDoc"
     CODE = "code"
     TEXT = "text"
 
@@ -25,6 +27,14 @@ _DOCUMENTS = {
 }
 # The content of a document is the Markdown that an import makes of it.
 _MARKDOWN = frozenset({".md", ".markdown", ".mdx", *_DOCUMENTS})
+
+_OTHER_MARKUP = {
+    ".rst": Syntax.RST,
+    ".rest": Syntax.RST,
+    ".adoc": Syntax.ASCIIDOC,
+    ".asciidoc": Syntax.ASCIIDOC,
+    ".asc": Syntax.ASCIIDOC,
+}
 
 # The suffixes of source code and configuration by the mark of a comment line; "" for no mark.
 _COMMENT_MARKS = {
@@ -43,6 +53,8 @@ def syntax_of(name: str) -> Syntax:
     ending = _ending(name)
     if ending in _MARKDOWN:
         return Syntax.MARKDOWN
+    if ending in _OTHER_MARKUP:
+        return _OTHER_MARKUP[ending]
     return Syntax.CODE if ending in _COMMENT_MARK else Syntax.TEXT
 
 

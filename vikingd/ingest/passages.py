@@ -14,7 +14,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Passage
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, common_section, lazy
-from vikingd.ingest import markdown
+from vikingd.ingest import asciidoc, markdown, markup_pieces, restructured
 from vikingd.ingest.file_syntax import Syntax, syntax_of
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.markdown import MAX_HEADING, Block
@@ -27,7 +27,7 @@ MAX_TOKENS = 320
 SMALL_TOKENS = 50  # a passage with fewer joins a neighbour if both fit
 
 MAX_MARKDOWN_LINES = 65_536
-"""Markdown with more lines is cut as plain text, since parsing it takes long."""
+"""Markup with more lines is cut as plain text, since parsing it takes long."""
 
 _EOL = r"(?>\r\n?|\n)"
 _BLANK_LINES = re.compile(rf"{_EOL}(?>[ \t]*+{_EOL})+")
@@ -70,7 +70,7 @@ _NO_HEADLINE = re.compile(r"[ \t]*(?:#|//|/\*|\*|--|;|@|\"|'|<!--|$)")
 def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     """Cut a content into passages of about TARGET_TOKENS, at most MAX_TOKENS, in linear time.
 
-    The name of the file tells its syntax. Markdown is cut by headings, source code by top-level
+    The name of the file tells its syntax. Markdown, reStructuredText and AsciiDoc are cut by headings, source code by top-level
     blocks, other text by paragraphs. Markdown that is too costly to parse is cut as other text,
     with `entries` at its unindented items too. A short content is one passage. Passages are in
     order, do not overlap, and have no white space at their ends. More than
@@ -143,10 +143,9 @@ class TokenCount:
 
 
 def _blocks(content: str, syntax: Syntax, tokens: TokenCount, entries: bool) -> Iterable[Block]:
-    if (
-        syntax is Syntax.MARKDOWN
-        and content.count("\n") + content.count("\r") <= MAX_MARKDOWN_LINES
-    ):
+    is_markup = syntax not in (Syntax.CODE, Syntax.TEXT)
+    is_parsed = is_markup and content.count("\n") + content.count("\r") <= MAX_MARKDOWN_LINES
+    if syntax is Syntax.MARKDOWN and is_parsed:
         start = front_matter(content)[1]
         with suppress(markdown.TooCostly):
             for is_page in (not entries, False):  # A page of directives alone is its directives.
@@ -162,6 +161,10 @@ def _blocks(content: str, syntax: Syntax, tokens: TokenCount, entries: bool) -> 
             return []
     start = 1 if content.startswith("\ufeff") else 0
     whole = Block("", start, len(content), linewise=syntax is Syntax.CODE)
+    if is_parsed:
+        reader = restructured if syntax is Syntax.RST else asciidoc
+        if found := markup_pieces.blocks(reader.pieces(content, start)):
+            return found
     if syntax is Syntax.CODE:
         return _code_blocks(whole, content)
     if syntax is Syntax.MARKDOWN and entries:
