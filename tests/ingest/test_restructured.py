@@ -54,13 +54,17 @@ def long(text: str) -> str:
         (":py:class:`Text <a.B>`\n======================\n", "Text"),
         (":class:`!Hidden`\n================\n", "Hidden"),
         ("`Text <https://a.b/c>`_ of links\n================================\n", "Text of links"),
-        ("`Text`_ and word_ and `phrase`__\n================================\n",
-         "Text and word and phrase"),
+        (
+            "`Text`_ and word_ and `phrase`__\n================================\n",
+            "Text and word and phrase",
+        ),
         ("|name| in |version|_\n====================\n", "name in version"),
         ("Notes [1]_ of *it*\\ s [#a]_\n===========================\n", "Notes of its"),
         ("The ``__init__`` method\n=======================\n", "The __init__ method"),
-        ("snake_case_name and 2 * 3 * 4\n=============================\n",
-         "snake_case_name and 2 * 3 * 4"),
+        (
+            "snake_case_name and 2 * 3 * 4\n=============================\n",
+            "snake_case_name and 2 * 3 * 4",
+        ),
         ("C:\\\\dir and \\*args\n=================\n", "C:\\dir and *args"),
         ("Text alone\n", ""),
         ("----\n\nText\n", ""),
@@ -135,10 +139,14 @@ def test_what_is_no_prose_is_no_abstract(beginning: str, eol: str) -> None:
     [
         (f"Title\n=====\n\n{PROSE}\n\n{MORE}\n", PROSE),
         (f"Title\n=====\n{PROSE}\n", PROSE),
-        ("Use :func:`~a.b.c` or ``d`` of *words* to read `the text <https://a.b>`_ of |it| [1]_.\n",
-         "Use c or d of words to read the text of it."),
-        ("A paragraph over\ntwo lines with :ref:`a label <x>` of many more\nwords.\n",
-         "A paragraph over two lines with a label of many more words."),
+        (
+            "Use :func:`~a.b.c` or ``d`` of *words* to read `the text <https://a.b>`_ of |it| [1]_.\n",
+            "Use c or d of words to read the text of it.",
+        ),
+        (
+            "A paragraph over\ntwo lines with :ref:`a label <x>` of many more\nwords.\n",
+            "A paragraph over two lines with a label of many more words.",
+        ),
         ("一个段落在\n两行里面，讲述如何切分文字。\n", "一个段落在两行里面，讲述如何切分文字。"),
         (f".. note::\n\n   {PROSE}\n", PROSE),  # nothing else is there
         (f".. only:: html\n\n   {PROSE}\n", PROSE),
@@ -209,7 +217,9 @@ def test_sections(source: str, found: list[str]) -> None:
 
 def test_a_passage_has_the_signature_of_its_function() -> None:
     """The line of a function is text of the passage below it."""
-    ((section, text),) = sections(f".. py:function:: cut(words, into=3)\n   :async:\n\n   {PROSE}\n")
+    ((section, text),) = sections(
+        f".. py:function:: cut(words, into=3)\n   :async:\n\n   {PROSE}\n"
+    )
     assert (section, text.startswith("cut(words, into=3)")) == ("cut", True)
 
 

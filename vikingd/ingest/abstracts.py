@@ -8,8 +8,8 @@ from contextlib import suppress
 
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import approximate_tokens, join_lines, one_line
-from vikingd.ingest import asciidoc, markdown, markup_pieces, restructured
-from vikingd.ingest.file_syntax import Syntax, comment_mark, syntax_of
+from vikingd.ingest import asciidoc, html_source, markdown, markup_pieces, restructured
+from vikingd.ingest.file_syntax import Syntax, comment_mark, document_format, syntax_of
 from vikingd.ingest.frontmatter import front_matter, stated
 
 MAX_ABSTRACT = 400
@@ -38,9 +38,12 @@ _LEGAL = re.compile(r"copyright|licen[cs]e|spdx", re.IGNORECASE)
 def derive_title(content: str, name: str) -> str:
     """Return the title of a file of markup, or "".
 
-    It is that of the front matter of Markdown, else the first heading of level 1.
+    It is that of the front matter, else the first heading of level 1. Source of HTML has a title
+    too.
     """
-    syntax = syntax_of(name)
+    syntax = syntax_of(name, content)
+    if _is_html_source(syntax, name):
+        return _short_title(stated(content, "title") or html_source.title(content))
     if reader := _PIECES.get(syntax):
         return _short_title(markup_pieces.title(reader.pieces(_beginning(content))))
     if syntax is not Syntax.MARKDOWN:
@@ -61,8 +64,11 @@ def _beginning(content: str) -> str:
 
 
 def stated_abstract(content: str, name: str) -> str:
-    """Return `description`, `abstract` or `summary` of a Markdown file's front matter, or ""."""
-    if syntax_of(name) is not Syntax.MARKDOWN:
+    """Return `description`, `abstract` or `summary` of front matter, or "".
+
+    Files of Markdown and HTML have it.
+    """
+    if not _has_front_matter(content, name):
         return ""
     return shorten(_stated(content), _MAX_STATED)
 
@@ -87,13 +93,16 @@ def is_derived(abstract: str, content: str, name: str) -> bool:
     """
     if abstract == (stated_abstract(content, name) or derive_abstract(content, name)):
         return True
-    is_markdown = syntax_of(name) is Syntax.MARKDOWN
-    whole = (_stated(content) if is_markdown else "") or _first_paragraph(content, name)
+    whole = (_stated(content) if _has_front_matter(content, name) else "") or _first_paragraph(
+        content, name
+    )
     return len(abstract) > MAX_ABSTRACT // 4 and whole.startswith(abstract.removesuffix("…"))
 
 
 def _first_paragraph(content: str, name: str) -> str:
-    syntax = syntax_of(name)
+    syntax = syntax_of(name, content)
+    if _is_html_source(syntax, name):
+        return _first_prose((text, True) for text in html_source.paragraphs(content))
     if syntax is Syntax.CODE:
         return next(_comment_paragraphs(content[:_BEGINNING], comment_mark(name)), "")
     if syntax is Syntax.MARKDOWN:
@@ -107,6 +116,15 @@ def _first_paragraph(content: str, name: str) -> str:
             found = reader.pieces(beginning)
             return _first_prose(markup_pieces.paragraphs(beginning, found, reader.plain))
     return _first_prose((text, True) for text in _paragraphs(beginning))
+
+
+def _has_front_matter(content: str, name: str) -> bool:
+    syntax = syntax_of(name, content)
+    return syntax is Syntax.MARKDOWN or _is_html_source(syntax, name)
+
+
+def _is_html_source(syntax: Syntax, name: str) -> bool:
+    return syntax is Syntax.CODE and document_format(name) == "html"
 
 
 def _first_prose(paragraphs: Iterable[tuple[str, bool]]) -> str:

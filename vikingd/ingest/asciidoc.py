@@ -146,9 +146,7 @@ class _Scan:
         self._is_aside = False
         stop = self._starts[end - 1] + len(self._lines[end - 1])
         margin = len(line) - len(line.lstrip())
-        yield Piece(
-            self._starts[first] + margin, stop, is_prose=not is_aside, linewise=is_literal
-        )
+        yield Piece(self._starts[first] + margin, stop, is_prose=not is_aside, linewise=is_literal)
 
     def _block(self, at: int) -> Iterator[Piece]:
         """Read a line that is no paragraph; return the line behind it, or `at`."""
@@ -176,7 +174,11 @@ class _Scan:
             text, level = heading["text"].removesuffix(f" {signs}").rstrip(), len(signs)
             start = self._starts[at] + heading.start("text")
         elif self._is_underline(at + 1):
-            text, level, start = line, _UNDERLINES.index(self._lines[at + 1][0]) + 1, self._starts[at]
+            text, level, start = (
+                line,
+                _UNDERLINES.index(self._lines[at + 1][0]) + 1,
+                self._starts[at],
+            )
             behind = at + 2
         if not text:
             return at
@@ -187,7 +189,9 @@ class _Scan:
             ):
                 if _ATTRIBUTE.fullmatch(self._line(behind)):
                     behind = yield from self._block(behind)
-                elif _NESTING.fullmatch(self._line(behind)) or _VERBATIM.fullmatch(self._line(behind)):
+                elif _NESTING.fullmatch(self._line(behind)) or _VERBATIM.fullmatch(
+                    self._line(behind)
+                ):
                     break
                 else:
                     behind += 1

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from enum import Enum
 
+from vikingd.ingest.html_source import holds_source
+
 
 class Syntax(Enum):
     """The syntax of a file."""
@@ -48,11 +50,15 @@ _COMMENT_MARKS = {
 _COMMENT_MARK = {end: mark for mark, ends in _COMMENT_MARKS.items() for end in ends.split()}
 
 
-def syntax_of(name: str) -> Syntax:
-    """Return the syntax of a file of this name; TEXT for an unknown suffix."""
+def syntax_of(name: str, content: str = "") -> Syntax:
+    """Return the syntax of a file of this name; TEXT for an unknown suffix.
+
+    The content of an HTML file is Markdown, or the source of a template, which is CODE.
+    """
     ending = _ending(name)
     if ending in _MARKDOWN:
-        return Syntax.MARKDOWN
+        is_source = _DOCUMENTS.get(ending) == "html" and holds_source(content)
+        return Syntax.CODE if is_source else Syntax.MARKDOWN
     if ending in _OTHER_MARKUP:
         return _OTHER_MARKUP[ending]
     return Syntax.CODE if ending in _COMMENT_MARK else Syntax.TEXT

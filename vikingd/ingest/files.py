@@ -169,7 +169,8 @@ def file_text(context: Context) -> str:
     does not state, so that `read_tree` reads them. Other files are the content alone.
     """
     name, content = uris.name(context.uri), context.content
-    if syntax_of(name) is not Syntax.MARKDOWN:
+    is_document = bool(document_format(name)) and "format" in context.metadata
+    if syntax_of(name, content) is not Syntax.MARKDOWN and not is_document:
         return content
     stated = front_matter(content)[0]
     given = as_put(context)

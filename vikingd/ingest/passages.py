@@ -84,7 +84,7 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     if not MEANING.search(content):
         return []
     tokens = TokenCount(content)
-    syntax = syntax_of(name)
+    syntax = syntax_of(name, content)
     cut = (
         piece
         for block in _blocks(content, syntax, tokens, entries)

@@ -35,22 +35,19 @@ _STYLE = re.compile(r"[a-z][a-z0-9-]*(?:[ \t]+[a-z][a-z0-9-]*)*")
 # Directives without text, and those of code.
 _HIDDEN = frozenset(
     "toctree image contents index include literalinclude meta highlight default-role role raw "
-    "module currentmodule program sectnum section-numbering target-notes header footer unicode "
+    "mdinclude module currentmodule program sectnum section-numbering target-notes header footer unicode "
     "replace date highlightlang tabularcolumns autosummary default-domain default-intersphinx "
     "namespace testsetup testcleanup bibliography youtube video spelling title "
-    "inheritance-diagram automodapi plantuml-include restructuredtext-test-directive "
-    "cssclass-off".split()
+    "inheritance-diagram automodapi".split()
 )
 _CODE = frozenset(
     "code code-block sourcecode parsed-literal math productionlist doctest testcode testoutput "
     "prompt ipython graphviz digraph graph mermaid uml plantuml plot jinja console csv-table "
-    "list-table table highlight-code".split()
+    "list-table table".split()
 )
 _TITLED_CODE = frozenset({"csv-table", "list-table", "table"})  # the argument is text
 _UNTITLED = frozenset({"figure", "only", "ifconfig", "container", "rst-class", "cssclass"})
-_TRANSPARENT = frozenset(
-    {"only", "ifconfig", "container", "rst-class", "cssclass", "compound", "class", "if-builder"}
-)
+_TRANSPARENT = frozenset({"only", "ifconfig", "container", "rst-class", "cssclass", "compound"})
 # Directives that are headings of their own; of the others of them the whole argument is the name.
 _OBJECTS = frozenset(
     "function method class classmethod staticmethod attribute data exception decorator "
@@ -246,7 +243,7 @@ class _Scan:
         level = self._styles.get(style, _MAX_STYLES)
         start = self._starts[text]
         shown = plain(heading)[:MAX_HEADING].rstrip()
-        self._has_text = self._has_text or len(self._styles) > 1
+        self._has_text = self._has_text or len(self._styles) > 2
         yield Piece(start, start + len(heading), level, shown)
         return under + 1
 
@@ -275,7 +272,7 @@ class _Scan:
             return close
         is_style = name == "class" and _STYLE.fullmatch(argument)
         is_style = is_style and not any(self._lines[at + 1 : self._indented(at + 1, indent)])
-        is_prose = name in _TRANSPARENT and name != "class"
+        is_prose = name in _TRANSPARENT
         is_prose = is_prose and (not self._bodies or self._bodies[-1].is_prose)
         body = _Body(indent, -1, is_prose)
         is_object = name in _OBJECTS or name in _WHOLE
@@ -285,7 +282,9 @@ class _Scan:
             heading = argument if name in _WHOLE else _name(argument)
             yield Piece(start, start + len(argument), body.level, heading[:MAX_HEADING].rstrip())
         self._bodies.append(body)
-        if argument and name not in _UNTITLED and not is_style:
+        is_file = "/" in argument and not re.search(r"\s", argument)
+        is_words = re.search(r"[^\W\d_]", argument) and not (is_file and not body.level)
+        if is_words and name not in _UNTITLED and not is_style:
             yield Piece(start, start + len(argument))
         return self._behind_options(at + 1, indent)
 
