@@ -21,9 +21,12 @@ _LINE_END = re.compile(_EOL)
 # Comments that stand for a directive in the result, each in a line of its own.
 BEGIN_ASIDE, END_ASIDE, MODULE = "<!--(-->", "<!--)-->", "<!--:-->"
 
+BREAK = "\x1e"
+"""The first character of a line that continues no quotation; as white space it is no text."""
+
 # The beginnings of lines that may be directives; most texts have none.
 _BEGINNING = (
-    r"/{3}|:{3}|!{3}|\?{3}|={3}[ \t]|\{|<|%%|!\[|\[(?:!\[|\[|toc\])|-{1,2}8<|import\b|export\b"
+    r"/{3}|:{3}|!{3}|\?{3}|={3}[ \t!+\"]|\{|<|%%|!\[|\[(?:!\[|\[|toc\])|-{1,2}8<|import\b|export\b"
 )
 _SIGN = re.compile(rf"^[ ]{{0,3}}(?:{_BEGINNING})", re.MULTILINE | re.IGNORECASE)
 _STOP = re.compile(rf"^[ ]{{0,3}}(?:{_BEGINNING}|```|~~~)", re.MULTILINE | re.IGNORECASE)
@@ -34,8 +37,8 @@ _BADGE = rf"\[{_IMAGE}\](?:\([^()\n]*\)|\[[^\]\n]*\])"
 _SHIELD = r"!\[[^\]\n]*\]\([^()\n]*(?:badge|shields\.io)[^()\n]*\)"
 _HTML_IMAGE = r"</?(?:a|img|br|picture|source)\b[^<>\n]*>"
 
-_ADMONITION = r'(?:!{3}|\?{3}\+?)[ \t]+[\w-]+(?:[ \t]+[\w-]+)*(?:[ \t]+"[^"\n]*")?'
-_TAB = r'={3}[!+]*[ \t]+"[^"\n]*"'
+_ADMONITION = r'(?:!{3}|\?{3}\+?)[ \t]*[\w-]+(?:[ \t]+[\w-]+)*(?:[ \t]+"[^\n]*")?'
+_TAB = r'={3}[!+]*[ \t]*"[^\n]*"'
 _ONE_LINE = re.compile(
     rf"""[ \t]*(?:
     /{{3,}}(?:[ \t][^\n]*)?
@@ -50,6 +53,8 @@ _ONE_LINE = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _INDENTING = re.compile(rf"[ ]{{0,3}}(?:{_ADMONITION}|{_TAB})[ \t]*{_EOL}")
+_UNTITLED = re.compile(r"[ ]{0,3}(?:!{3}|\?{3}\+?)[ \t]*[\w-]+[ \t]*\Z")
+_BEGINS_PARAGRAPH = re.compile(r"(?![#>|<`~]|[-+*][ \t]|\d{1,9}[.)][ \t])\S")
 _WITH_OPTIONS = re.compile(r"[ ]{0,3}(?::{3,}[ \t]*[\w.:]+|/{3,}[ \t][^\n]*)[ \t]*\r?\n")
 _MODULE = re.compile(r"[ ]{0,3}:{3}[ \t]+\w+(?:[.:]\w+)+[ \t]*(?=[\r\n]|\Z)")
 _ASIDE = re.compile(r"[ ]{0,3}/{3,}(?P<name>[ \t]+[^\s/][^\r\n]*)?[ \t]*(?=[\r\n]|\Z)")
@@ -210,6 +215,8 @@ class _Scan:
             # As a quotation it is one block, and no abstract if other prose can be.
             self._parts += (f"> {line}" for line in _LINE.findall(inner))
             end += sum(map(len, body))
+            if body[-1].strip() and _BEGINS_PARAGRAPH.match(text, end):
+                self._parts.append(BREAK)
         elif block := _BLOCK.match(text, at):
             return self._code(block, end)
         else:
@@ -228,8 +235,9 @@ class _Scan:
             if _CONTENTS_ITEM.match(before, last):
                 self._parts[-1] = f"{before[:last]}\n"
         if _INDENTING.match(text, at):
-            is_empty = not self._indented(end) and text[at:end].rstrip().endswith('"')
-            return end if is_empty else at
+            line = text[at:end].rstrip()
+            is_one = line.endswith('"') or _UNTITLED.match(line)
+            return end if is_one and not self._indented(end) else at
         if _ONE_LINE.match(text, at):
             if _WITH_OPTIONS.match(text, at) and (options := _OPTIONS.match(text, end)):
                 return options.end()
