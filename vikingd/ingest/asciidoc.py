@@ -11,7 +11,7 @@ from vikingd.ingest.markup_pieces import Piece
 
 _MAX_INLINE = 4096
 _MAX_NESTED = 16
-_NEAR = 2  # signs that an underline may be longer or shorter than its title
+_NEAR = 1  # signs that an underline may be longer or shorter than its title, as Asciidoctor says
 
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n?|\n|\Z)")
 _HEADING = re.compile(r"(?P<signs>={1,6}|#{1,6})[ \t]+(?P<text>\S.*)")
@@ -28,8 +28,8 @@ _ASIDE_STYLE = re.compile(r"\[(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION|quote|verse|
 _COMMENT = re.compile(r"//(?!/)")
 _BLOCK_TITLE = re.compile(r"\.(?![ \t.])\S")
 _ASIDE = re.compile(
-    r"(?:\*{1,5}|-|\.{1,5}|\d{1,9}\.|[A-Za-z]\.|<[\d.]{1,9}>)[ \t]|.{1,200}?(?::{2,4}|;;)(?:[ \t]|$)"
-    r"|(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]"
+    r"(?:\*{1,5}|-|\.{1,5}|\d{1,9}\.|[A-Za-z]\.|<[\d.]{1,9}>)[ \t]"
+    r"|.{1,200}?(?::{2,4}|;;)(?:[ \t]|$)|(?:NOTE|TIP|IMPORTANT|WARNING|CAUTION):[ \t]"
 )
 
 _PLAIN = re.compile(
@@ -50,11 +50,22 @@ _PLAIN = re.compile(
     r"|\\(?P<escaped>[*_`#+{<\[])",
     re.DOTALL,
 )
-_SHOWN = (
-    "raw mono link cross macro unbound strong emphasis marked literal above below escaped"
-).split()
-_SIGNS = {"nbsp": " ", "zwsp": "", "wj": "", "sp": " ", "empty": "", "plus": "+", "amp": "&",
-          "lt": "<", "gt": ">", "apos": "'", "asterisk": "*", "vbar": "|", "cpp": "C++"}  # fmt: skip
+_SHOWN = frozenset(_PLAIN.groupindex) - {"mark", "name"}
+_SIGNS = {
+    "nbsp": " ",
+    "sp": " ",
+    "zwsp": "",
+    "wj": "",
+    "empty": "",
+    "plus": "+",
+    "amp": "&",
+    "lt": "<",
+    "gt": ">",
+    "apos": "'",
+    "asterisk": "*",
+    "vbar": "|",
+    "cpp": "C++",
+}
 
 
 def pieces(content: str, start: int = 0) -> Iterator[Piece]:
@@ -105,9 +116,7 @@ class _Scan:
         while at < len(self._lines):
             line = self._lines[at]
             if not line or line == "+" or _COMMENT.match(line):
-                if line != "+" and not line:
-                    yield from self._paragraph(at)
-                elif line == "+":
+                if not line or line == "+":
                     yield from self._paragraph(at)
                 at += 1
                 continue

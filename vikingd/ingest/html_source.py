@@ -51,9 +51,10 @@ _CONTROL = re.compile(r"<(?:form|input|button|select|textarea|nav)\b", re.IGNORE
 _WHOLE = re.compile(r"<(?:!doctype|html|body|frameset)\b", re.IGNORECASE)
 _SPACE = re.compile(r"\s+")
 _BLANK_LINE = re.compile(r"\n\s*\n")
-_INLINE = frozenset(
-    "a abbr b bdi bdo big cite code data del dfn em font i ins kbd label mark q s samp small span "
-    "strong sub sup time tt u var wbr".split()
+_INLINE = re.compile(
+    r"/?(?:a|abbr|b|bdi|bdo|big|cite|code|data|del|dfn|em|font|i|ins|kbd|label|mark|q|s|samp|small"
+    r"|span|strong|sub|sup|time|tt|u|var|wbr)/?",
+    re.IGNORECASE,
 )
 _TITLE = re.compile(r"<title\b[^<>]*+>(.{0,1000}?)</title", re.DOTALL | re.IGNORECASE)
 _HEADING = re.compile(r"<h1\b[^<>]*+>(.{0,1000}?)</h1", re.DOTALL | re.IGNORECASE)
@@ -87,7 +88,7 @@ def is_source(text: str) -> bool:
     found = sum(len(_ATTRIBUTE.findall(tag[0])) for tag in tags)
     if prose < max(150 * min(found, _MANY), 15 * found):
         return True
-    if has_script and (prose < _FEW or prose < 300 and scripts > 4 * prose):
+    if has_script and (prose < _FEW or (prose < 300 and scripts > 4 * prose)):
         return True
     if has_script and prose < 600 and scripts > 20 * prose:
         return True
@@ -124,7 +125,7 @@ def paragraphs(content: str) -> Iterator[str]:
 
 
 def _gap(tag: re.Match[str]) -> str:
-    return "" if tag["name"].strip("/").lower() in _INLINE else "\n\n"
+    return "" if _INLINE.fullmatch(tag["name"]) else "\n\n"
 
 
 def _plain(source: str) -> str:

@@ -70,11 +70,11 @@ _NO_HEADLINE = re.compile(r"[ \t]*(?:#|//|/\*|\*|--|;|@|\"|'|<!--|$)")
 def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     """Cut a content into passages of about TARGET_TOKENS, at most MAX_TOKENS, in linear time.
 
-    The name of the file tells its syntax. Markdown, reStructuredText and AsciiDoc are cut by headings, source code by top-level
-    blocks, other text by paragraphs. Markdown that is too costly to parse is cut as other text,
-    with `entries` at its unindented items too. A short content is one passage. Passages are in
-    order, do not overlap, and have no white space at their ends. More than
-    MAX_PASSAGES are joined in pairs until they are few enough, even beyond MAX_TOKENS.
+    The name of the file tells its syntax. Markdown, reStructuredText and AsciiDoc are cut by
+    headings, source code by top-level blocks, other text by paragraphs. Markdown that is too costly
+    to parse is cut as other text, with `entries` at its unindented items too. A short content is
+    one passage. Passages are in order, do not overlap, and have no white space at their ends. More
+    than MAX_PASSAGES are joined in pairs until they are few enough, even beyond MAX_TOKENS.
 
     With `entries` each list item of a Markdown file is a passage, without its marker. A nested list
     belongs to its item. An item with more than MAX_TOKENS is cut: its first passage stands for the

@@ -30,35 +30,31 @@ _ASIDE = re.compile(
 )
 _BULLET = re.compile(r"[-*+•‣][ \t]")
 _LINES = re.compile(r">>>(?:[ \t]|$)|\+-[-+]|=+(?:[ \t]+=+)+$")  # of a doctest or a table
+_LETTER = re.compile(r"[^\W\d_]")
 _STYLE = re.compile(r"[a-z][a-z0-9-]*(?:[ \t]+[a-z][a-z0-9-]*)*")
 
-# Directives without text, and those of code.
-_HIDDEN = frozenset(
-    "toctree image contents index include literalinclude meta highlight default-role role raw "
-    "mdinclude module currentmodule program sectnum section-numbering target-notes header footer unicode "
-    "replace date highlightlang tabularcolumns autosummary default-domain default-intersphinx "
-    "namespace testsetup testcleanup bibliography youtube video spelling title "
-    "inheritance-diagram automodapi".split()
-)
-_CODE = frozenset(
-    "code code-block sourcecode parsed-literal math productionlist doctest testcode testoutput "
-    "prompt ipython graphviz digraph graph mermaid uml plantuml plot jinja console csv-table "
-    "list-table table".split()
-)
-_TITLED_CODE = frozenset({"csv-table", "list-table", "table"})  # the argument is text
-_UNTITLED = frozenset({"figure", "only", "ifconfig", "container", "rst-class", "cssclass"})
-_TRANSPARENT = frozenset({"only", "ifconfig", "container", "rst-class", "cssclass", "compound"})
-# Directives that are headings of their own; of the others of them the whole argument is the name.
-_OBJECTS = frozenset(
-    "function method class classmethod staticmethod attribute data exception decorator "
-    "decoratormethod property cfunction cmember cmacro ctype cvar macro member type var struct "
-    "union enum enumerator concept alias automodule autoclass autofunction automethod "
-    "autoattribute autodata autoexception autodecorator autoproperty".split()
-)
-_WHOLE = frozenset(
-    "option cmdoption envvar confval setting describe object directive get post put patch delete "
-    "head options".split()
-)
+# Directives by their kind: without text; code; tables, whose argument is text; containers of prose;
+# those whose argument is no text; and headings of their own, named by the name in a signature or by
+# the whole argument. All others are asides.
+_NAMES = {
+    "hidden": "toctree image contents index include literalinclude mdinclude meta highlight raw "
+    "default-role role module currentmodule program sectnum section-numbering target-notes header "
+    "footer unicode replace date highlightlang tabularcolumns autosummary default-domain "
+    "default-intersphinx namespace testsetup testcleanup bibliography youtube video spelling title "
+    "inheritance-diagram automodapi",
+    "code": "code code-block sourcecode parsed-literal math productionlist doctest testcode "
+    "testoutput prompt ipython graphviz digraph graph mermaid uml plantuml plot jinja console",
+    "table": "csv-table list-table table",
+    "container": "only ifconfig container rst-class cssclass compound",
+    "figure": "figure",
+    "signature": "function method class classmethod staticmethod attribute data exception "
+    "decorator decoratormethod property cfunction cmember cmacro ctype cvar macro member type var "
+    "struct union enum enumerator concept alias automodule autoclass autofunction automethod "
+    "autoattribute autodata autoexception autodecorator autoproperty",
+    "name": "option cmdoption envvar confval setting describe object directive get post put patch "
+    "delete head options",
+}
+_KINDS = {name: kind for kind, names in _NAMES.items() for name in names.split()}
 
 _PLAIN = re.compile(
     r"``(?P<literal>(?:[^`]|`(?!`))+)``"
@@ -260,32 +256,30 @@ class _Scan:
             if line == ".." and not self._line(at + 1):
                 return at + 1
             return self._indented(at + 1, indent)
-        name, argument = directive["name"].lower(), line[directive.end() :]
-        if name in _HIDDEN:
-            return self._indented(at + 1, indent)
+        kind, argument = _KINDS.get(directive["name"].lower(), ""), line[directive.end() :]
+        close = self._indented(at + 1, indent)
+        if kind == "hidden":
+            return close
         start = self._starts[at] + directive.end()
-        if name in _CODE:
-            close = self._indented(at + 1, indent)
-            if argument and name in _TITLED_CODE:
-                yield Piece(start, start + len(argument))
+        text = Piece(start, start + len(argument))
+        if kind in ("code", "table"):
+            if argument and kind == "table":
+                yield text
             yield from self._code(self._behind_options(at + 1, indent), close)
             return close
-        is_style = name == "class" and _STYLE.fullmatch(argument)
-        is_style = is_style and not any(self._lines[at + 1 : self._indented(at + 1, indent)])
-        is_prose = name in _TRANSPARENT
-        is_prose = is_prose and (not self._bodies or self._bodies[-1].is_prose)
+        is_prose = kind == "container" and (not self._bodies or self._bodies[-1].is_prose)
         body = _Body(indent, -1, is_prose)
-        is_object = name in _OBJECTS or name in _WHOLE
-        if argument and is_object and not is_style:
-            depth = sum(1 for one in self._bodies[:_OBJECT] if one.level)
-            body.level = _OBJECT + depth
-            heading = argument if name in _WHOLE else _name(argument)
-            yield Piece(start, start + len(argument), body.level, heading[:MAX_HEADING].rstrip())
+        if directive["name"] == "class" and _STYLE.fullmatch(argument):
+            is_object = any(self._lines[at + 1 : close])  # else it is the class of a style
+            argument = argument if is_object else ""
+        if argument and kind in ("signature", "name"):
+            body.level = _OBJECT + sum(1 for one in self._bodies[:_OBJECT] if one.level)
+            heading = argument if kind == "name" else _name(argument)
+            yield text._replace(level=body.level, heading=heading[:MAX_HEADING].rstrip())
         self._bodies.append(body)
-        is_file = "/" in argument and not re.search(r"\s", argument)
-        is_words = re.search(r"[^\W\d_]", argument) and not (is_file and not body.level)
-        if is_words and name not in _UNTITLED and not is_style:
-            yield Piece(start, start + len(argument))
+        is_file = "/" in argument and not body.level and not re.search(r"\s", argument)
+        if _LETTER.search(argument) and not is_file and kind not in ("container", "figure"):
+            yield text
         return self._behind_options(at + 1, indent)
 
     def _behind_options(self, at: int, indent: int) -> int:

@@ -1,4 +1,4 @@
-"""HTML files: the main part of a page."""
+"""HTML files: the main part of a page, or the source of a template."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _TIMES = ("article:modified_time", "article:published_time", "date", "dcterms.mo
 def read(file: BinaryIO, assumed: str | None = None) -> Document:
     """Read an HTML file.
 
-    The text of a template or a part of an application is its source. Of a page it is the Markdown of
-    its only `main` element, or else of all but navigation and footers.
+    The text of a template or a part of an application is its source. That of a page is the Markdown
+    of its only `main` element, or else of all but navigation and footers.
 
     Args:
         file: the page.
