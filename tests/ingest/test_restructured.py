@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
+from vikingd.domain.contexts import Draft
 from vikingd.ingest.abstracts import derive_abstract, derive_title
+from vikingd.ingest.files import read_tree
 from vikingd.ingest.passages import split
 
 PROSE = "This page tells how to cut words into pieces."
@@ -241,6 +244,15 @@ def test_the_body_of_code_is_text() -> None:
     source = f"Top\n===\n\n.. code-block:: python\n   :linenos:\n\n   def f():\n\n       return 1\n\n{PROSE}\n"
     ((_, text),) = sections(source)
     assert text == f"def f():\n\n       return 1\n\n{PROSE}"
+
+
+@pytest.mark.parametrize("name", ["README.rst", "index.rst", "README.adoc"])
+def test_a_readme_describes_its_directory(tmp_path: Path, name: str) -> None:
+    """Title and abstract of a directory are those of its README or index."""
+    (tmp_path / name).write_text(f"Ropes\n=====\n\n{PROSE}\n")
+    first = next(iter(read_tree(tmp_path, "viking://resources/ropes")))
+    assert isinstance(first, Draft)
+    assert (first.is_directory, first.title, first.abstract) == (True, "Ropes", PROSE)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from vikingd.domain.text import join_lines, one_line
 from vikingd.ingest.markdown import MAX_HEADING
@@ -157,7 +157,7 @@ class _Scan:
         margin = len(line) - len(line.lstrip())
         yield Piece(self._starts[first] + margin, stop, is_prose=not is_aside, linewise=is_literal)
 
-    def _block(self, at: int) -> Iterator[Piece]:
+    def _block(self, at: int) -> Generator[Piece, None, int]:
         """Read a line that is no paragraph; return the line behind it, or `at`."""
         line = self._lines[at]
         if attribute := _ATTRIBUTE.fullmatch(line):
@@ -208,7 +208,7 @@ class _Scan:
         yield Piece(start, start + len(text), level, shown)
         return behind
 
-    def _verbatim(self, at: int, delimiter: re.Match[str]) -> Iterator[Piece]:
+    def _verbatim(self, at: int, delimiter: re.Match[str]) -> Generator[Piece, None, int]:
         """Read a block without markup; return the line behind it."""
         close = delimiter[1] or delimiter[2] or delimiter[3]
         self._is_aside = False

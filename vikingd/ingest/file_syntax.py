@@ -42,7 +42,7 @@ _OTHER_MARKUP = {
 _COMMENT_MARKS = {
     "#": ".py .pyi .sh .bash .zsh .rb .pl .r .toml .yaml .yml .cmake .tf .ex .exs .nix .graphql",
     "//": ".js .jsx .mjs .cjs .ts .tsx .go .rs .java .kt .kts .scala .swift .c .h .cc .cpp .cxx "
-    ".hh .hpp .cs .m .mm .php .dart .zig .proto .groovy .scss .less .vue .svelte",
+    ".hh .hpp .cs .m .mm .php .dart .zig .proto .groovy .scss .less .vue .svelte .astro",
     "--": ".sql .lua .hs .elm",
     ";": ".ini .cfg .clj .el .lisp .scm .asm",
     "": ".css .xml .svg .json .ipynb",

@@ -41,7 +41,10 @@ from vikingd.ingest.stated_dates import time_of
 from vikingd.ingest.written import as_put
 from vikingd.system.regular_files import open_regular, read_regular
 
-DESCRIBING = ("README.md", "readme.md", "index.md", "SKILL.md")
+DESCRIBING = (
+    *("README.md", "readme.md", "index.md", "SKILL.md"),
+    *("README.rst", "README.adoc", "index.rst", "index.adoc"),
+)
 """The files that describe their directory, the first one that exists."""
 
 _FORMER_SIDECAR = ".vikingd.jsonl"  # in which old exports kept all that files do not hold

@@ -6,7 +6,7 @@ Known are titles, directives, roles and explicit markup as docutils and Sphinx r
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from vikingd.domain.text import join_lines, one_line
@@ -168,7 +168,7 @@ class _Scan:
         if self._bodies and self._bodies[-1].inside < 0:
             self._bodies[-1].inside = indent
 
-    def _paragraph(self, next_: int) -> Iterator[Piece]:
+    def _paragraph(self, next_: int) -> Generator[Piece, None, int]:
         """End the open paragraph; return the line to go on with: behind its literal block."""
         first, last = self._first, self._last
         self._first = -1
@@ -202,7 +202,7 @@ class _Scan:
             and not _OPTION.match(text)
         )
 
-    def _block(self, at: int) -> Iterator[Piece]:
+    def _block(self, at: int) -> Generator[Piece, None, int]:
         """Read what begins a block other than a paragraph; return the line behind it, or `at`."""
         line, indent = self._lines[at], self._indents[at]
         if self._is_explicit(at):
@@ -215,7 +215,7 @@ class _Scan:
             return at
         return (yield from self._title(at))
 
-    def _title(self, at: int) -> Iterator[Piece]:
+    def _title(self, at: int) -> Generator[Piece, None, int]:
         """Read a title or a transition."""
         over = _ADORNMENT.fullmatch(self._lines[at])
         text = at + 1 if over else at
@@ -243,7 +243,7 @@ class _Scan:
         yield Piece(start, start + len(heading), level, shown)
         return under + 1
 
-    def _explicit(self, at: int) -> Iterator[Piece]:
+    def _explicit(self, at: int) -> Generator[Piece, None, int]:
         """Read explicit markup; the text of a directive begins a paragraph or a body."""
         line, indent = self._lines[at], self._indents[at]
         if note := _NOTE.match(line):
