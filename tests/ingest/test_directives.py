@@ -313,6 +313,19 @@ ASIDE = "This note stands beside the text, as an aside."
         f"//// tab | Python\n\n/// tip\n\n{ASIDE}\n\n///\n\n////",
         f"!!! note\n    {ASIDE}",
         f"!!! note\n\n    {ASIDE}",
+        f'!!! note "Title"\n    {ASIDE}',
+        f'!!! note inline end "A "quoted" title"\n    {ASIDE}',
+        f'!!!note "Title"\n\t{ASIDE}',
+        f"!!! note 'Title'\n    {ASIDE}",
+        f"!!! note: Title, without quotes\n    {ASIDE}",
+        f'!!! note "Title" {{ .class }}\n    {ASIDE}',
+        f'!!! note "Title"\n  {ASIDE}',
+        f"??? note\n    {ASIDE}",
+        f'???+ tip "Title"\n\n    {ASIDE}',
+        f'=== "Tab"\n\n    {ASIDE}',
+        f"=== 'Tab'\n\n    {ASIDE}",
+        f'===! "Tab"\n    {ASIDE}',
+        f'=== "Tab"\n\n    !!! note\n        {ASIDE}',
         f"> {ASIDE}",
         f"<Note>\n{ASIDE}\n</Note>",
         f"<Callout type='x'>\n\n{ASIDE}\n\n</Callout>",
@@ -323,6 +336,32 @@ def test_an_admonition_is_an_abstract_only_without_other_prose(aside: str) -> No
     """The text of an admonition is an abstract if the page has no other prose."""
     assert derive_abstract(f"# T\n\n{aside}\n\n{PROSE}\n", "a.md") == PROSE
     assert derive_abstract(f"# T\n\n{aside}\n", "a.md") == ASIDE
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['!!! note "Title"', "!!! note", '??? note "Title"', "???+ note", '=== "Tab"', '===+ "Tab"'],
+)
+@pytest.mark.parametrize("prose", [PROSE, f"**{PROSE}**", f"[{PROSE}](a.md)", f"_{PROSE}_"])
+@pytest.mark.parametrize("eol", ["\n", "\r\n"])
+def test_prose_behind_an_admonition_is_no_part_of_it(line: str, prose: str, eol: str) -> None:
+    """An unindented line ends an admonition or a tab, without an empty line too."""
+    behind = f"{line}\n    {ASIDE}\n    {ASIDE}\n{prose}\n"
+    for source in (behind, f"# T\n\n{behind}", behind + behind, f"=== 'a'\n\n{behind}"):
+        source = source.replace("\n", eol)
+        assert derive_abstract(source, "a.md") == PROSE
+        texts = [source[p.start : p.end] for p in split(source * 8, "a.md")]
+        assert not any(text.startswith(line) for text in texts)
+    assert derive_abstract(f"{line}\n{prose}\n".replace("\n", eol), "a.md") == PROSE
+
+
+@pytest.mark.parametrize("below", ["## Next\n\nText.", "- an item", "```\ncode\n```", "> quoted"])
+def test_a_block_behind_an_admonition_is_one(below: str) -> None:
+    """Headings, lists and code that follow an admonition at once are read as such."""
+    source = f"# T\n\n!!! note\n    {ASIDE}\n{below}\n\n{PROSE}\n"
+    assert derive_abstract(source, "a.md") == PROSE
+    if below.startswith("##"):
+        assert "T > Next" in {p.section for p in split(source + PROSE * 20, "a.md")}
 
 
 def test_the_names_of_modules_are_found() -> None:

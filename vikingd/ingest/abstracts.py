@@ -8,15 +8,17 @@ from contextlib import suppress
 
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import approximate_tokens, join_lines, one_line
-from vikingd.ingest import markdown
+from vikingd.ingest import asciidoc, html_source, markdown, markup_pieces, restructured
 from vikingd.ingest.code.outline import signatures
-from vikingd.ingest.file_syntax import Syntax, comment_mark, syntax_of
+from vikingd.ingest.file_syntax import Syntax, comment_mark, document_format, syntax_of
 from vikingd.ingest.frontmatter import front_matter, stated
 
 MAX_ABSTRACT = 400
 """Maximum characters of an abstract that is derived from the text."""
 
 MAX_TITLE_BYTES = 1024
+
+_PIECES = {Syntax.RST: restructured, Syntax.ASCIIDOC: asciidoc}
 
 _MAX_STATED = 1024  # characters of an abstract that the front matter states
 _BEGINNING = 8192
@@ -37,25 +39,40 @@ _LEGAL = re.compile(r"copyright|licen[cs]e|spdx", re.IGNORECASE)
 def derive_title(content: str, uri: str) -> str:
     """Return the title of a file, or "".
 
-    That of Markdown is the one of its front matter, else the first H1. That of source code is its
-    name with its directory.
+    That of markup is the one of its front matter, else the first heading of level 1. Source of HTML
+    has a title too. That of other source code is its name with its directory.
     """
     above, _, name = uri.rpartition("/")
-    syntax = syntax_of(name)
+    syntax = syntax_of(name, content)
+    if _is_html_source(syntax, name):
+        return _short_title(stated(content, "title") or html_source.title(content))
     if syntax is Syntax.CODE:
         return f"{above.rpartition('/')[2]}/{name}"
+    if reader := _PIECES.get(syntax):
+        return _short_title(markup_pieces.title(reader.pieces(_beginning(content))))
     if syntax is not Syntax.MARKDOWN:
         return ""
     start = front_matter(content)[1]
     title = stated(content, "title")
     with suppress(markdown.TooCostly):
         title = title or markdown.title(content[start : start + _BEGINNING])
+    return _short_title(title)
+
+
+def _short_title(title: str) -> str:
     return title.encode()[:MAX_TITLE_BYTES].decode(errors="ignore")
 
 
+def _beginning(content: str) -> str:
+    return content[:_BEGINNING].lstrip("\ufeff")
+
+
 def stated_abstract(content: str, name: str) -> str:
-    """Return `description`, `abstract` or `summary` of a Markdown file's front matter, or ""."""
-    if syntax_of(name) is not Syntax.MARKDOWN:
+    """Return `description`, `abstract` or `summary` of front matter, or "".
+
+    Files of Markdown and HTML have it.
+    """
+    if not _has_front_matter(content, name):
         return ""
     return shorten(_stated(content), _MAX_STATED)
 
@@ -80,13 +97,16 @@ def is_derived(abstract: str, content: str, name: str) -> bool:
     """
     if abstract == (stated_abstract(content, name) or derive_abstract(content, name)):
         return True
-    is_markdown = syntax_of(name) is Syntax.MARKDOWN
-    whole = (_stated(content) if is_markdown else "") or _first_paragraph(content, name)
+    whole = (_stated(content) if _has_front_matter(content, name) else "") or _first_paragraph(
+        content, name
+    )
     return len(abstract) > MAX_ABSTRACT // 4 and whole.startswith(abstract.removesuffix("…"))
 
 
 def _first_paragraph(content: str, name: str) -> str:
-    syntax = syntax_of(name)
+    syntax = syntax_of(name, content)
+    if _is_html_source(syntax, name):
+        return _first_prose((text, True) for text in html_source.paragraphs(content))
     if syntax is Syntax.CODE:
         comments = _comment_paragraphs(content[:_BEGINNING], comment_mark(name))
         return next(comments, "") or signatures(content, name, MAX_ABSTRACT)
@@ -96,8 +116,20 @@ def _first_paragraph(content: str, name: str) -> str:
         with suppress(markdown.TooCostly):
             return _first_prose(markdown.paragraphs(beginning))
     else:
-        beginning = content[:_BEGINNING].lstrip("\ufeff")
+        beginning = _beginning(content)
+        if reader := _PIECES.get(syntax):
+            found = reader.pieces(beginning)
+            return _first_prose(markup_pieces.paragraphs(beginning, found, reader.plain))
     return _first_prose((text, True) for text in _paragraphs(beginning))
+
+
+def _has_front_matter(content: str, name: str) -> bool:
+    syntax = syntax_of(name, content)
+    return syntax is Syntax.MARKDOWN or _is_html_source(syntax, name)
+
+
+def _is_html_source(syntax: Syntax, name: str) -> bool:
+    return syntax is Syntax.CODE and document_format(name) == "html"
 
 
 def _first_prose(paragraphs: Iterable[tuple[str, bool]]) -> str:

@@ -21,9 +21,12 @@ _LINE_END = re.compile(_EOL)
 # Comments that stand for a directive in the result, each in a line of its own.
 BEGIN_ASIDE, END_ASIDE, MODULE = "<!--(-->", "<!--)-->", "<!--:-->"
 
+BREAK = "\x1e"
+"""The first character of a line that continues no quotation; as white space it is no text."""
+
 # The beginnings of lines that may be directives; most texts have none.
 _BEGINNING = (
-    r"/{3}|:{3}|!{3}|\?{3}|={3}[ \t]|\{|<|%%|!\[|\[(?:!\[|\[|toc\])|-{1,2}8<|import\b|export\b"
+    r"/{3}|:{3}|!{3}|\?{3}|={3}[ \t!+\"]|\{|<|%%|!\[|\[(?:!\[|\[|toc\])|-{1,2}8<|import\b|export\b"
 )
 _SIGN = re.compile(rf"^[ ]{{0,3}}(?:{_BEGINNING})", re.MULTILINE | re.IGNORECASE)
 _STOP = re.compile(rf"^[ ]{{0,3}}(?:{_BEGINNING}|```|~~~)", re.MULTILINE | re.IGNORECASE)
@@ -34,8 +37,8 @@ _BADGE = rf"\[{_IMAGE}\](?:\([^()\n]*\)|\[[^\]\n]*\])"
 _SHIELD = r"!\[[^\]\n]*\]\([^()\n]*(?:badge|shields\.io)[^()\n]*\)"
 _HTML_IMAGE = r"</?(?:a|img|br|picture|source)\b[^<>\n]*>"
 
-_ADMONITION = r'(?:!{3}|\?{3}\+?)[ \t]+[\w-]+(?:[ \t]+[\w-]+)*(?:[ \t]+"[^"\n]*")?'
-_TAB = r'={3}[!+]*[ \t]+"[^"\n]*"'
+_ADMONITION = r"(?:!{3}|\?{3}\+?)[ \t]*[\w'\"][^\r\n]*"
+_TAB = r"={3}[!+]*[ \t]*(?:\"[^\r\n]*\"|'[^\r\n]*')"
 _ONE_LINE = re.compile(
     rf"""[ \t]*(?:
     /{{3,}}(?:[ \t][^\n]*)?
@@ -50,6 +53,13 @@ _ONE_LINE = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _INDENTING = re.compile(rf"[ ]{{0,3}}(?:{_ADMONITION}|{_TAB})[ \t]*{_EOL}")
+# An admonition or a tab that is one without a body too.
+_EMPTY = re.compile(
+    r"[ ]{0,3}(?:(?:!{3}|\?{3}\+?)[ \t]*(?:[\w-]+|[\w-]+(?:[ \t]+[\w-]+)*[ \t]+\"[^\r\n]*\")"
+    r"|={3}[!+]*[ \t]*\"[^\r\n]*\")[ \t]*(?=[\r\n]|\Z)"
+)
+_MARGIN = re.compile(r"\t|[ ]{2,4}(?=[ \t]*[^\s])")  # of the body of an admonition
+_BEGINS_PARAGRAPH = re.compile(r"(?![#>|<`~]|[-+*][ \t]|\d{1,9}[.)][ \t])\S")
 _WITH_OPTIONS = re.compile(r"[ ]{0,3}(?::{3,}[ \t]*[\w.:]+|/{3,}[ \t][^\n]*)[ \t]*\r?\n")
 _MODULE = re.compile(r"[ ]{0,3}:{3}[ \t]+\w+(?:[.:]\w+)+[ \t]*(?=[\r\n]|\Z)")
 _ASIDE = re.compile(r"[ ]{0,3}/{3,}(?P<name>[ \t]+[^\s/][^\r\n]*)?[ \t]*(?=[\r\n]|\Z)")
@@ -204,12 +214,19 @@ class _Scan:
             self._parts.append(text[at:end])
         elif _INDENTING.match(text, at) and (body := self._indented(end)):
             self._parts.append("\n")
-            inner = "".join(line[4:] if line[:4] == "    " else line.lstrip(" \t") for line in body)
+            margin = _MARGIN.match(next(filter(str.strip, body)))
+            assert margin
+            width = margin.end()
+            inner = "".join(
+                line[width:] if line[:width] == margin[0] else line.lstrip(" \t") for line in body
+            )
             if self._nested < _MAX_NESTED:
                 inner = without_directives(inner, self._nested + 1)
             # As a quotation it is one block, and no abstract if other prose can be.
             self._parts += (f"> {line}" for line in _LINE.findall(inner))
             end += sum(map(len, body))
+            if body[-1].strip() and _BEGINS_PARAGRAPH.match(text, end):
+                self._parts.append(BREAK)
         elif block := _BLOCK.match(text, at):
             return self._code(block, end)
         else:
@@ -228,8 +245,7 @@ class _Scan:
             if _CONTENTS_ITEM.match(before, last):
                 self._parts[-1] = f"{before[:last]}\n"
         if _INDENTING.match(text, at):
-            is_empty = not self._indented(end) and text[at:end].rstrip().endswith('"')
-            return end if is_empty else at
+            return end if _EMPTY.match(text, at) and not self._indented(end) else at
         if _ONE_LINE.match(text, at):
             if _WITH_OPTIONS.match(text, at) and (options := _OPTIONS.match(text, end)):
                 return options.end()
@@ -283,7 +299,7 @@ class _Scan:
         lines: list[str] = []
         kept = 0
         for line in self._lines(at):
-            if line.startswith(("    ", "\t")):
+            if _MARGIN.match(line):
                 lines.append(line)
                 kept = len(lines)
             elif line.strip():

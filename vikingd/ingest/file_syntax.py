@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from enum import Enum
 
+from vikingd.ingest.html_source import holds_source
+
 
 class Syntax(Enum):
     """The syntax of a file."""
 
     MARKDOWN = "markdown"
+    RST = "reStructuredText"
+    ASCIIDOC = "AsciiDoc"
     CODE = "code"
     TEXT = "text"
 
@@ -26,11 +30,19 @@ _DOCUMENTS = {
 # The content of a document is the Markdown that an import makes of it.
 _MARKDOWN = frozenset({".md", ".markdown", ".mdx", *_DOCUMENTS})
 
+_OTHER_MARKUP = {
+    ".rst": Syntax.RST,
+    ".rest": Syntax.RST,
+    ".adoc": Syntax.ASCIIDOC,
+    ".asciidoc": Syntax.ASCIIDOC,
+    ".asc": Syntax.ASCIIDOC,
+}
+
 # The suffixes of source code and configuration by the mark of a comment line; "" for no mark.
 _COMMENT_MARKS = {
     "#": ".py .pyi .sh .bash .zsh .rb .pl .r .toml .yaml .yml .cmake .tf .ex .exs .nix .graphql",
     "//": ".js .jsx .mjs .cjs .ts .tsx .go .rs .java .kt .kts .scala .swift .c .h .cc .cpp .cxx "
-    ".hh .hpp .cs .m .mm .php .dart .zig .proto .groovy .scss .less .vue .svelte",
+    ".hh .hpp .cs .m .mm .php .dart .zig .proto .groovy .scss .less .vue .svelte .astro",
     "--": ".sql .lua .hs .elm",
     ";": ".ini .cfg .clj .el .lisp .scm .asm",
     "": ".css .xml .svg .json .ipynb",
@@ -38,11 +50,17 @@ _COMMENT_MARKS = {
 _COMMENT_MARK = {end: mark for mark, ends in _COMMENT_MARKS.items() for end in ends.split()}
 
 
-def syntax_of(name: str) -> Syntax:
-    """Return the syntax of a file of this name; TEXT for an unknown suffix."""
+def syntax_of(name: str, content: str = "") -> Syntax:
+    """Return the syntax of a file of this name; TEXT for an unknown suffix.
+
+    The content of an HTML file is Markdown, or the source of a template, which is CODE.
+    """
     end = ending(name)
     if end in _MARKDOWN:
-        return Syntax.MARKDOWN
+        is_source = _DOCUMENTS.get(end) == "html" and holds_source(content)
+        return Syntax.CODE if is_source else Syntax.MARKDOWN
+    if end in _OTHER_MARKUP:
+        return _OTHER_MARKUP[end]
     return Syntax.CODE if end in _COMMENT_MARK else Syntax.TEXT
 
 

@@ -42,7 +42,10 @@ from vikingd.ingest.stated_dates import time_of
 from vikingd.ingest.written import as_put
 from vikingd.system.regular_files import open_regular, read_regular
 
-DESCRIBING = ("README.md", "readme.md", "index.md", "SKILL.md")
+DESCRIBING = (
+    *("README.md", "readme.md", "index.md", "SKILL.md"),
+    *("README.rst", "README.adoc", "index.rst", "index.adoc"),
+)
 """The files that describe their directory, the first one that exists."""
 
 _FORMER_SIDECAR = ".vikingd.jsonl"  # in which old exports kept all that files do not hold
@@ -173,7 +176,8 @@ def file_text(context: Context, path: str = "") -> str:
     it is not written.
     """
     name, content = uris.name(context.uri), context.content
-    if syntax_of(name) is not Syntax.MARKDOWN:
+    is_document = bool(document_format(name)) and "format" in context.metadata
+    if syntax_of(name, content) is not Syntax.MARKDOWN and not is_document:
         return content
     stated = front_matter(content)[0]
     given = as_put(context)

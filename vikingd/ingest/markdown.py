@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vikingd.domain.text import SECTION_SEPARATOR, join_lines, one_line
 from vikingd.ingest.directives import (
     BEGIN_ASIDE,
+    BREAK,
     END_ASIDE,
     MODULE,
     may_have_directives,
@@ -79,13 +80,13 @@ class Part(NamedTuple):
     item: int = -1  # the start of the line of an item
 
 
-def _count_step(state: StateBlock, line: int, _end: int, _silent: bool) -> bool:
-    """Count a step of the parser; this block rule never matches."""
+def _count_step(state: StateBlock, line: int, _end: int, silent: bool) -> bool:
+    """Count a step of the parser; this block rule matches only where a quotation has to end."""
     left: int = state.env["steps"] - 1 - (state.eMarks[line] - state.bMarks[line]) // _WIDE
     if left < 0:
         raise TooCostly
     state.env["steps"] = left
-    return False
+    return silent and state.src.startswith(BREAK, state.bMarks[line])
 
 
 @cache
@@ -327,7 +328,7 @@ def _heading(source: str) -> str:
 
 def _plain(source: str) -> str:
     """Return inline Markdown as plain text in one line, without images, HTML and directives."""
-    source = without_templates(source[:_MAX_INLINE])
+    source = without_templates(source[:_MAX_INLINE].removeprefix(BREAK))
     is_costly = source.count("[") + source.count("<") > _MAX_BRACKETS
     if is_costly or not _INLINE_SIGNS.search(source):
         return _unbroken(source)

@@ -14,7 +14,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Passage
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, common_section, lazy
-from vikingd.ingest import markdown
+from vikingd.ingest import asciidoc, markdown, markup_pieces, restructured
 from vikingd.ingest.code.grammars import grammar_of, language_is_there
 from vikingd.ingest.code.parts import joined, parts
 from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
@@ -29,7 +29,7 @@ MAX_TOKENS = 320
 SMALL_TOKENS = 50  # a passage with fewer joins a neighbour if both fit
 
 MAX_MARKDOWN_LINES = 65_536
-"""Markdown with more lines is cut as plain text, since parsing it takes long."""
+"""Markup with more lines is cut as plain text, since parsing it takes long."""
 
 _EOL = r"(?>\r\n?|\n)"
 _BLANK_LINES = re.compile(rf"{_EOL}(?>[ \t]*+{_EOL})+")
@@ -71,12 +71,12 @@ MEANING = re.compile(r"[^\s!-/:-@\[-`{-~]")  # neither white space nor ASCII pun
 def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     """Cut a content into passages of about TARGET_TOKENS, at most MAX_TOKENS, in linear time.
 
-    The name of the file tells its syntax. Markdown is cut by headings, source code at definitions,
-    code without a grammar at top-level blocks, other text by paragraphs. Markdown that is too
-    costly to parse is cut as other text,
-    with `entries` at its unindented items too. A short content is one passage. Passages are in
-    order, do not overlap, and have no white space at their ends. More than
-    MAX_PASSAGES are joined in pairs until they are few enough, even beyond MAX_TOKENS.
+    The name of the file tells its syntax. Markdown, reStructuredText and AsciiDoc are cut by
+    headings, source code at definitions, code without a grammar at top-level blocks, other text by
+    paragraphs. Markdown that is too costly to parse is cut as other text, with `entries` at its
+    unindented items too. A short content is one passage. Passages are in order, do not overlap, and
+    have no white space at their ends. More than MAX_PASSAGES are joined in pairs until they are few
+    enough, even beyond MAX_TOKENS.
 
     With `entries` each list item of a Markdown file is a passage, without its marker. A nested list
     belongs to its item. An item with more than MAX_TOKENS is cut: its first passage stands for the
@@ -86,7 +86,7 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     if not MEANING.search(content):
         return []
     tokens = TokenCount(content)
-    syntax = syntax_of(name)
+    syntax = syntax_of(name, content)
     passages = _by_syntax(content, name, tokens) if syntax is Syntax.CODE else None
     if passages is None:
         passages = _by_blocks(content, syntax, tokens, entries)
@@ -172,10 +172,9 @@ class TokenCount:
 
 
 def _blocks(content: str, syntax: Syntax, tokens: TokenCount, entries: bool) -> Iterable[Block]:
-    if (
-        syntax is Syntax.MARKDOWN
-        and content.count("\n") + content.count("\r") <= MAX_MARKDOWN_LINES
-    ):
+    is_markup = syntax not in (Syntax.CODE, Syntax.TEXT)
+    is_parsed = is_markup and content.count("\n") + content.count("\r") <= MAX_MARKDOWN_LINES
+    if syntax is Syntax.MARKDOWN and is_parsed:
         start = front_matter(content)[1]
         with suppress(markdown.TooCostly):
             for is_page in (not entries, False):  # A page of directives alone is its directives.
@@ -191,6 +190,10 @@ def _blocks(content: str, syntax: Syntax, tokens: TokenCount, entries: bool) -> 
             return []
     start = 1 if content.startswith("\ufeff") else 0
     whole = Block("", start, len(content), linewise=syntax is Syntax.CODE)
+    if is_parsed:
+        reader = restructured if syntax is Syntax.RST else asciidoc
+        if found := markup_pieces.blocks(reader.pieces(content, start)):
+            return found
     if syntax is Syntax.CODE:
         return _code_blocks(whole, content)
     if syntax is Syntax.MARKDOWN and entries:

@@ -38,9 +38,10 @@ class Document:
     """A file as Markdown.
 
     Attributes:
-        text: Markdown.
+        text: Markdown; the source of a template of HTML.
         title: the title that the file states, "" without one.
-        metadata: the format, the number of pages, slides or sheets, and the author of a book.
+        metadata: the format, the number of pages, slides or sheets, and the author of a book; empty
+            for source.
         time: the last change that the file states, in microseconds since the epoch.
         lost: reasons why parts of the file are not in `text`.
         encoding: the encoding that its text was read in, "" for formats that have one.

@@ -1,4 +1,4 @@
-"""HTML files: the main part of a page."""
+"""HTML files: the main part of a page, or the source of a template."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from typing import BinaryIO
 from bs4.element import Tag
 
 from vikingd.ingest.formats.document import Document, Failed, Pages, title_of
+from vikingd.ingest.formats.encodings import Decoded
 from vikingd.ingest.formats.hypertext import decoded, hidden_parts, markdown, parse
 from vikingd.ingest.formats.zips import moment
+from vikingd.ingest.html_source import is_source
+from vikingd.ingest.prepare import MAX_CONTENT_BYTES
 
 _AROUND = frozenset({"nav", "dialog", "select", "button"})
 _AROUND_BY_ROLE = frozenset({"navigation", "search", "banner", "contentinfo"})
@@ -16,7 +19,10 @@ _TIMES = ("article:modified_time", "article:published_time", "date", "dcterms.mo
 
 
 def read(file: BinaryIO, assumed: str | None = None) -> Document:
-    """Read an HTML file: its only `main` element, or else all but navigation and footers.
+    """Read an HTML file.
+
+    The text of a template or a part of an application is its source. That of a page is the Markdown
+    of its only `main` element, or else of all but navigation and footers.
 
     Args:
         file: the page.
@@ -26,6 +32,8 @@ def read(file: BinaryIO, assumed: str | None = None) -> Document:
         Failed: it has no text, or its encoding is not certain.
     """
     page = decoded(file.read(), assumed)
+    if is_source(page.text):
+        return _source(page)
     soup, hidden = parse(page.text)
     title = title_of(soup.title.get_text() if soup.title else "")
     time = _time(soup)
@@ -43,6 +51,22 @@ def read(file: BinaryIO, assumed: str | None = None) -> Document:
     if page.wrong:
         lost.append(f"{page.wrong:,} places are not {page.encoding}, and became U+FFFD")
     document = Document(text, title, {"format": "html"}, time, lost)
+    document.encoding, document.how = page.encoding, page.how
+    return document
+
+
+def _source(page: Decoded) -> Document:
+    """Return source as it is, with its title.
+
+    Raises:
+        Failed: it is too long, or binary.
+    """
+    if "\0" in page.text:
+        raise Failed("is binary")
+    if (size := len(page.text.encode(errors="replace"))) > MAX_CONTENT_BYTES:
+        raise Failed(f"is source of {size:,} bytes, at most {MAX_CONTENT_BYTES:,}; split the file")
+    lost = [f"{page.wrong:,} places are not {page.encoding}, and became U+FFFD"] * bool(page.wrong)
+    document = Document(page.text, lost=lost)
     document.encoding, document.how = page.encoding, page.how
     return document
 
