@@ -46,6 +46,7 @@ class Piece:
     content: str | None = None  # None if it was not read
     gone: bool = False  # there is no such context or passage
     date: str = ""  # of a memory: the day when it was last said, as YYYY-MM-DD
+    line: int = 0  # of the start in the content, from 1; 0: unknown, or no passage
 
 
 class Segment(NamedTuple):

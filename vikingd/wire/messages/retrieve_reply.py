@@ -119,14 +119,16 @@ def _add_items(
             item.trace.CopyFrom(retrieval_pb2.ItemTrace(**fields_of(found.traces(hit))))
     for item, hit in zip(reply.items, found.hits, strict=False):
         cancellation.check()
-        if Include.TEXT in include:
-            item.section, item.text, item.start, item.end = shown(snapshot, hit.row, budget)
+        with_text = Include.TEXT in include
+        passage = shown(snapshot, hit.row, budget if with_text else None)
+        item.start, item.end = passage.start, passage.end
+        item.first_line, item.last_line = passage.first_line, passage.last_line
+        if with_text:
+            item.section, item.text = passage.section, passage.text
+        elif budget.take(size_of(passage.section)):
+            item.section = passage.section
         else:
-            section, _, item.start, item.end = shown(snapshot, hit.row)
-            if budget.take(size_of(section)):
-                item.section = section
-            else:
-                budget.shortened += 1
+            budget.shortened += 1
 
 
 def _add_listed(
