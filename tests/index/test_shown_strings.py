@@ -182,6 +182,7 @@ def _with(context: Upsert, **fields: Any) -> Upsert:
         (lambda context: _with(context, text="cold"), "has other terms"),
         (lambda context: _with(context, start=1), "is another passage"),
         (lambda context: _with(context, section="x"), "is another passage"),
+        (lambda context: _with(context, line=2), "is another passage"),
         (lambda context: replace(context, context_id=99), "is context 99"),
         (lambda context: replace(context, uri=C), "has no sound row"),
     ],

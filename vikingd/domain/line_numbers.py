@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from vikingd.domain.errors import InvalidField
 
-_GIVEN = re.compile(r"(?a:(\d{1,10})?(?:([:-])(\d{1,10})?)?)")
+_GIVEN = re.compile(r"([0-9]{1,10})?(?:(:|(?<=[0-9])-(?=[0-9]))([0-9]{1,10})?)?")
 
 
 def lines_at(content: str, starts: Iterable[int]) -> Iterator[int]:
@@ -54,12 +54,12 @@ class LineRange(NamedTuple):
             InvalidField: the content ends before the range; names `field`.
         """
         if not content:
-            raise InvalidField(field, "is for a content, which is empty here")
+            raise InvalidField(field, "the content is empty")
         start = 0
         for number in range(1, self.first):
             start = content.find("\n", start) + 1
             if not start or start == len(content):
-                raise InvalidField(field, f"begins with {self.first}, {_lines(number)}")
+                raise InvalidField(field, f"begins with line {self.first}, {_lines(number)}")
         end, number = start, self.first - 1
         while end < len(content) and (self.last is None or number < self.last):
             end = content.find("\n", end) + 1 or len(content)
