@@ -39,7 +39,7 @@ CONTENTS = {
 
 
 @pytest.fixture(scope="module", params=[STAYS, COMPACTS, REBUILDS, RELOADS])
-def fixture(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator:
+def fixture(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Fixture]:
     """Yield an engine for each way to continue after a write."""
     made = Fixture(tmp_path_factory.mktemp("store"), request.param)
     yield made
@@ -52,7 +52,8 @@ def put(made: Fixture, content: str, *passages: str) -> Snapshot:
     cut = tuple(
         Passage("", start, start + len(one)) for start, one in zip(starts, passages, strict=True)
     )
-    return made.put(FILE, "An abstract.", content=content, passages=cut)
+    snapshot: Snapshot = made.put(FILE, "An abstract.", content=content, passages=cut)
+    return snapshot
 
 
 def lines(snapshot: Snapshot) -> dict[str, str]:

@@ -136,7 +136,13 @@ def _result(match: MatchedContext, passages: int) -> tool_answers.FoundFile:
         score=round(match.score, 3),
         abstract="" if repeated else _shortened(match.abstract),
         passages=[
-            tool_answers.FoundPassage(offset=one.start, section=one.section, content=one.text)
+            tool_answers.FoundPassage(
+                offset=one.start,
+                line=one.first_line,
+                last_line=one.last_line,
+                section=one.section,
+                content=one.text,
+            )
             for one in shown
         ],
         twin=match.twin,

@@ -77,8 +77,16 @@ class FoundPassage(BaseModel):
     """A passage of a file that matches."""
 
     offset: int = Field(description="Its first character in the file, for read.")
+    line: int = Field(default=0, description="Its first line in the file, for read.")
+    last_line: int = Field(default=0, description="Its last line.")
     section: str = Field(default="", description="The headings above it.")
     content: str
+
+
+    def place(self) -> str:
+        """Return the place in the file in words."""
+        place = f"from character {self.offset}"
+        return f"lines {self.line} to {self.last_line}, {place}" if self.line else place
 
 
 class FoundFile(BaseModel):
@@ -95,7 +103,7 @@ class FoundFile(BaseModel):
         """Return the file as lines of text."""
         head = f"{number}. {named(self.uri)} ({self.type}, score {self.score})"
         passages = (
-            lines(f"   from character {passage.offset}:", quoted(passage.content, "   "))
+            lines(f"   {passage.place()}:", quoted(passage.content, "   "))
             for passage in self.passages
         )
         twin = f"   the same in another language: {named(self.twin)}" if self.twin else ""

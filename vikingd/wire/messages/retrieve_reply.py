@@ -120,13 +120,13 @@ def _add_items(
     for item, hit in zip(reply.items, found.hits, strict=False):
         cancellation.check()
         with_text = Include.TEXT in include
-        passage = shown(snapshot, hit.row, budget if with_text else None)
-        item.start, item.end = passage.start, passage.end
-        item.first_line, item.last_line = passage.first_line, passage.last_line
+        found_text = shown(snapshot, hit.row, budget if with_text else None)
+        item.start, item.end = found_text.start, found_text.end
+        item.first_line, item.last_line = found_text.first_line, found_text.last_line
         if with_text:
-            item.section, item.text = passage.section, passage.text
-        elif budget.take(size_of(passage.section)):
-            item.section = passage.section
+            item.section, item.text = found_text.section, found_text.text
+        elif budget.take(size_of(found_text.section)):
+            item.section = found_text.section
         else:
             budget.shortened += 1
 
