@@ -39,7 +39,9 @@ CONTENTS = {
 
 
 @pytest.fixture(scope="module", params=[STAYS, COMPACTS, REBUILDS, RELOADS])
-def fixture(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[Fixture]:
+def fixture(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Fixture]:
     """Yield an engine for each way to continue after a write."""
     made = Fixture(tmp_path_factory.mktemp("store"), request.param)
     yield made

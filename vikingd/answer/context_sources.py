@@ -243,8 +243,8 @@ def pieces_named(
     for item, is_readable in zip(items, readable, strict=True):
         found = passages.get((item.uri, item.passage)) if item.passage else None
         if found is not None:
-            section, start, end, text = found
-            pieces.append(Piece(item.uri, item.score, section, text, start, end))
+            section, text, start, end, line = found
+            pieces.append(Piece(item.uri, item.score, section, text, start, end, line=line))
         else:
             pieces.append(Piece(item.uri, item.score, gone=item.passage > 0 or not is_readable))
     return pieces

@@ -352,7 +352,8 @@ class RetrieveResult(Rows[RetrievedItem]):
 class Citation:
     """The place of a passage in a built context: code points [start, end) of its text.
 
-    `level` is 0 for an abstract, 1 for an overview, 2 for content.
+    `level` is 0 for an abstract, 1 for an overview, 2 for content. Of content `first_line` and
+    `last_line` are its lines in the file, from 1.
     """
 
     marker: str
@@ -361,6 +362,8 @@ class Citation:
     level: int
     start: int
     end: int
+    first_line: int = 0
+    last_line: int = 0
 
 
 @dataclass(frozen=True, slots=True)

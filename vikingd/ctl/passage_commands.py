@@ -192,7 +192,11 @@ def _sources(reply: BuildContextResponse) -> Text:
     if dropped:
         shown.append(f" · {dropped} dropped")
     for marker, uri in dict.fromkeys((one.marker, one.uri) for one in reply.citations):
-        shown.append(f"\n{marker} {uri}" if marker != f"[{uri}]" else f"\n{uri}")
+        places = [one for one in reply.citations if one.uri == uri and one.first_line]
+        places.sort(key=lambda one: (one.first_line, one.last_line))
+        lines = ",".join(shown_lines(one.first_line, one.last_line)[1:] for one in places)
+        name = f"{uri}:{lines}" if lines else uri
+        shown.append(f"\n{marker} {name}" if marker != f"[{uri}]" else f"\n{name}")
     shown.append_text(render.confidence_words(reply))
     if reply.left_out:
         shown.append(f"\n{reply.left_out} pieces are left out; --floor 0 shows them", "yellow")

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vikingd.domain.answers import Confidence, Degradation
 from vikingd.domain.errors import shortened
+from vikingd.domain.line_numbers import shown_lines
 from vikingd.domain.text import clean
 from vikingd.mcp.arguments import Kind
 
@@ -81,7 +82,6 @@ class FoundPassage(BaseModel):
     last_line: int = Field(default=0, description="Its last line.")
     section: str = Field(default="", description="The headings above it.")
     content: str
-
 
     def place(self) -> str:
         """Return the place in the file in words."""
@@ -173,6 +173,8 @@ class Source(BaseModel):
 
     marker: str = Field(description="Its marker in the text.")
     uri: str
+    line: int = Field(default=0, description="Its first line in the file.")
+    last_line: int = Field(default=0, description="Its last line.")
 
 
 class BuiltText(Answer):
@@ -188,7 +190,10 @@ class BuiltText(Answer):
         doubt = doubts(self.confidence, "Nothing here is about this")
         if not self.content:
             return lines("Nothing was found.", doubt, self.note)
-        sources = (f"{source.marker} {named(source.uri)}" for source in self.sources)
+        sources = (
+            f"{one.marker} {named(one.uri)}{shown_lines(one.line, one.last_line)}"
+            for one in self.sources
+        )
         return lines(doubt, fenced(self.content), "Sources:", *sources, self.rest, self.note)
 
 

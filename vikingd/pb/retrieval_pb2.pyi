@@ -2280,6 +2280,8 @@ class ContextCitation(_message.Message):
     LEVEL_FIELD_NUMBER: _builtins.int
     START_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
+    FIRST_LINE_FIELD_NUMBER: _builtins.int
+    LAST_LINE_FIELD_NUMBER: _builtins.int
     marker: _builtins.str
     """The marker before the passage; one for each URI. Empty with CITATION_STYLE_NONE."""
     uri: _builtins.str
@@ -2292,6 +2294,12 @@ class ContextCitation(_message.Message):
     """First character of the passage in the text, in code points, marker and heading apart."""
     end: _builtins.int
     """One past the last character."""
+    first_line: _builtins.int
+    """The line of the content on which the passage begins, from 1, as in MatchedPassage. 0: an abstract or
+    an overview, or a text whose place is unknown.
+    """
+    last_line: _builtins.int
+    """The line on which it ends."""
     def __init__(
         self,
         *,
@@ -2301,10 +2309,12 @@ class ContextCitation(_message.Message):
         level: _builtins.int = ...,
         start: _builtins.int = ...,
         end: _builtins.int = ...,
+        first_line: _builtins.int = ...,
+        last_line: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "level", b"level", "marker", b"marker", "section", b"section", "start", b"start", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "first_line", b"first_line", "last_line", b"last_line", "level", b"level", "marker", b"marker", "section", b"section", "start", b"start", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
