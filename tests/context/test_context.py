@@ -238,7 +238,9 @@ def test_markers_name_their_sources() -> None:
         f"[1] Guide > Set up\n{FOX}\n\n[2] {CAT}\n\n[1] {OWL}",
         f"[{B}] Guide > Set up\n{FOX}\n\n[{A}] {CAT}\n\n[{B}] {OWL}",
     ]
-    assert build(pieces, Plan(1000)).citations[0] == Cited("[1]", B, "Guide > Set up", 2, 19, 80)
+    assert build(pieces, Plan(1000)).citations[0] == Cited(
+        "[1]", B, "Guide > Set up", 2, 19, 80, 0, 0
+    )
 
 
 def test_a_heading_is_not_repeated() -> None:

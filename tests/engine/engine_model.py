@@ -24,6 +24,7 @@ from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound
 from vikingd.domain.find_query import FindQuery, Levels, Method
 from vikingd.engine import Engine, EngineSettings
 from vikingd.index.settings import IndexSettings
+from vikingd.index.shown_strings import ShownPassage
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.masks import Masked
 from vikingd.ingest.prepare import prepare
@@ -39,10 +40,10 @@ names = st.sampled_from(["a", "b", "c", "ab", "文"])
 directories = st.lists(names, max_size=2).map(lambda parts: "/".join([ROOT, *parts]))
 files = st.tuples(directories, st.sampled_from(["1.md", "2.md", "10.md", "é.md"])).map("/".join)
 anything = st.one_of(files, directories.filter(lambda uri: uri != ROOT))
-words = st.lists(
-    st.sampled_from(WORDS),
-    max_size=6,
-).map(" ".join)
+words = st.tuples(
+    st.sampled_from([" ", "\n", " \n", "\r\n", "\n\n"]),
+    st.lists(st.sampled_from(WORDS), max_size=6),
+).map(lambda drawn: drawn[0].join(drawn[1]))
 titles = st.sampled_from(["", "harbour", "harbour light", "冬天"])
 seeds = st.none() | st.integers(0, 40)
 
@@ -80,8 +81,8 @@ def shown(result: Answer) -> tuple[object, ...]:
     return result.revision, result.matches
 
 
-Shown = dict[str, tuple[str, list[tuple[str, str, int, int]], tuple[Relation, ...]]]
-"""Abstract, passages (section, text, start, end) and links of each URI."""
+Shown = dict[str, tuple[str, list[ShownPassage], tuple[Relation, ...]]]
+"""Abstract, passages and links of each URI."""
 
 
 def shown_by(snapshot: Snapshot) -> Shown:
@@ -169,7 +170,14 @@ class EngineMachine(RuleBasedStateMachine):
                 continue
             content = prepared.draft.content
             passages = [
-                (t.section, content[t.start : t.end], t.start, t.end)
+                ShownPassage(
+                    t.section,
+                    content[t.start : t.end],
+                    t.start,
+                    t.end,
+                    content[: t.start].count("\n") + 1,
+                    content[: t.end - 1].count("\n") + 1,
+                )
                 for t in prepared.texts
                 if t.ordinal > 0
             ]
@@ -395,7 +403,10 @@ class EngineMachine(RuleBasedStateMachine):
             best = sorted(linked, key=lambda end: (-scores.get(end.uri, 0.0), end.uri))
             related = tuple(Relation(r.uri, r.abstract, r.reason) for r in match.relations)
             assert (match.abstract, related) == (abstract, tuple(best[:MAX_RELATIONS]))
-            shown = {(p.section, p.text, p.start, p.end) for p in match.passages}
+            shown = {
+                (p.section, p.text, p.start, p.end, p.first_line, p.last_line)
+                for p in match.passages
+            }
             assert shown <= set(passages)
 
     @rule()

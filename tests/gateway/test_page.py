@@ -48,11 +48,11 @@ def ask(tab: Page, question: str) -> None:
 
 
 def test_a_question_is_answered_and_explained(browser: Browser, served: Site) -> None:
-    """Results have scores; one click draws the directories and says why."""
+    """Results have lines and scores; one click draws the directories and says why."""
     with page(browser, served) as (tab, _):
         ask(tab, "oolong degrees")
         first = tab.locator(".result").first
-        expect(first).to_contain_text(f"{NOTES}/tea/oolong.md")
+        expect(first).to_contain_text(f"{NOTES}/tea/oolong.md:3-6")
         shown = first.locator(".score").inner_text()
         first.get_by_role("button", name="Why?").click()
         walk = tab.get_by_label("The walk")

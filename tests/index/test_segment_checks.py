@@ -114,6 +114,7 @@ def fits(a: Arrays, sizes: Sizes) -> Iterator[bool]:
     yield a["file_dir"][:files].tolist() == owners(a["dir_files"])
     yield a["text_dir"][:texts].tolist() == owners(a["dir_texts"])
     yield min(a["counts"].min(), a["mean_count"].min(), a["text_start"].min()) >= 0
+    yield a["text_line"].min() >= 0
     yield a["text_length"][:texts].min() >= 0
     yield within(a["text_script"][:texts], 0, SCRIPTS)
     yield within(a["mean_slot"], -1, len(a["mean_count"]))
@@ -159,6 +160,7 @@ CHECKED = (
     "counts",
     "mean_count",
     "text_start",
+    "text_line",
     "text_length",
     "text_script",
     "mean_slot",

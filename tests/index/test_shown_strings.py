@@ -182,6 +182,7 @@ def _with(context: Upsert, **fields: Any) -> Upsert:
         (lambda context: _with(context, text="cold"), "has other terms"),
         (lambda context: _with(context, start=1), "is another passage"),
         (lambda context: _with(context, section="x"), "is another passage"),
+        (lambda context: _with(context, line=2), "is another passage"),
         (lambda context: replace(context, context_id=99), "is context 99"),
         (lambda context: replace(context, uri=C), "has no sound row"),
     ],
@@ -341,18 +342,17 @@ def test_no_kernel_is_compiled_anew_for_a_vector_that_is_read_only(tmp_path: Pat
     made.engine.close()
 
 
-@given(st.text("aß好🦊", max_size=9), st.text("aß好🦊", max_size=30), st.integers(0, 250))
+@given(st.text("aß好🦊", max_size=9), st.text("aß\n\r好🦊", max_size=30), st.integers(0, 250))
 def test_a_passage_is_cut_to_the_budget_at_a_character(
     section: str, passage: str, limit: int
 ) -> None:
-    """A passage above the budget is cut at a character and keeps its whole range."""
+    """A passage above the budget is cut at a character and keeps its whole range and lines."""
     contents = Contents(empty(0))
-    contents.add_text(
-        IndexedText(1, 1, 0, "", b"", False, section=section, start=5, passage=passage)
-    )
+    contents.add_text(IndexedText(1, 1, 0, "", b"", False, section, 5, passage, line=12))
     budget = ReplyBudget(limit)
-    shown_section, shown, start, end = contents.passage(0, budget)
+    shown_section, shown, start, end, first_line, last_line = contents.passage(0, budget)
     assert (start, end) == (5, 5 + len(passage))
+    assert (first_line, last_line) == (12, 12 + passage[:-1].count("\n"))
     left = limit
     if MESSAGE_BYTES + len(section.encode()) <= left:
         left -= MESSAGE_BYTES + len(section.encode())

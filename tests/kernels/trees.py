@@ -183,6 +183,7 @@ class World:
                     self.stamp(uri),
                     text_id,
                     text,
+                    text_id % 1000,
                 )
             )
         if isinstance(node, Directory):
@@ -289,9 +290,10 @@ def check_contents(snapshot: Snapshot) -> None:
     for text in np.flatnonzero(tree.texts.tombstoned > snapshot.revision).tolist():
         file, directory = int(tree.texts.file[text]), int(tree.texts.directory[text])
         row = directory if file < 0 else encode_file(file)
-        section, passage, start, end = contents.passage(text)
+        section, passage, start, end, first_line, _ = contents.passage(text)
         assert section == snapshot.abstract(row)
         assert (start, end) == (snapshot.text_id[text], start + len(passage))
+        assert first_line == snapshot.text_id[text] % 1000
         uri, _, revision = section.rpartition(" 的 ")
         assert uri == snapshot.uri(row)
         assert int(revision) <= snapshot.revision

@@ -66,7 +66,7 @@ def test_a_read_only_server_has_no_tool_that_writes(tree: Daemon) -> None:
 
 
 def test_find_gives_files_with_their_passages(tree: Daemon) -> None:
-    """A find gives URIs, types, scores and passages, whose offsets read understands."""
+    """A find gives URIs, types, scores and passages, whose offsets and lines read understands."""
 
     async def test(client: Client) -> None:
         found = await told(client, "find", query="oolong")
@@ -74,6 +74,9 @@ def test_find_gives_files_with_their_passages(tree: Daemon) -> None:
         [passage] = best["passages"]
         read = await told(client, "read", uri=best["uri"], offset=passage["offset"])
         assert read["content"].startswith(passage["content"])
+        lines = {name: passage[name] for name in ("line", "last_line")}
+        read = await told(client, "read", uri=best["uri"], **lines)
+        assert read["content"].strip() == passage["content"]
         only = await told(client, "find", query="oolong", types=["skill"])
         [skill] = only["results"]
         assert (skill["type"], skill["abstract"]) == ("skill", "Brews tea.")
@@ -296,6 +299,26 @@ def test_a_file_comes_in_parts(tree: Daemon) -> None:
     run(test, tree.address)
 
 
+def test_lines_come_in_parts(tree: Daemon) -> None:
+    """Lines that have no room in one answer are read on to the last of them, and not behind it."""
+    content = "".join(f"Line {number} of a long file.\n" for number in range(1, 401))
+    tree.put([Draft("viking://resources/long.md", content=content)])
+
+    async def test(client: Client) -> None:
+        uri, seen, more = "viking://resources/long.md", "", {"line": 100}
+        for _ in range(50):
+            read = await told(client, "read", uri=uri, last_line=300, max_tokens=600, **more)
+            seen += read["content"]
+            if "rest" not in read:
+                break
+            offset = read["offset"] + len(read["content"])
+            assert read["rest"] == f"Cut: read again with offset={offset} and last_line=300."
+            more = {"offset": offset}
+        assert seen.splitlines() == content.splitlines()[99:300]
+
+    run(test, tree.address)
+
+
 def test_a_listing_comes_in_parts(tree: Daemon) -> None:
     """The parts of a listing make the listing, of one level and of several."""
     made = [f"viking://resources/many/{n // 10:02}/{n:03}.md" for n in range(90)]
@@ -454,6 +477,15 @@ def test_exact_text_and_names_are_found(daemon: str) -> None:
         part = await told(client, "read", uri=f"{home}/a.md", line=5)
         assert part["content"] == "E4712 (twice) E4712"
         assert "lines" in await failed(client, "read", uri=f"{home}/a.md", line=99)
+        part = await told(client, "read", uri=f"{home}/a.md", line=3, last_line=4)
+        assert part["content"] == "Error E4711 in a.\nNo error.\n"
+        assert not part.keys() & {"rest", "revision"}
+        part = await told(client, "read", uri=f"{home}/a.md", last_line=1)
+        assert part["content"] == "# a\n"
+        whole = await told(client, "read", uri=f"{home}/a.md", line=4, last_line=99)
+        assert (whole["content"][:9], "revision" in whole) == ("No error.", True)
+        for wrong in ({"line": 3, "last_line": 2}, {"offset": 9, "last_line": 1}):
+            assert "last_line" in await failed(client, "read", uri=f"{home}/a.md", **wrong)
         assert "pattern" in await failed(client, "grep", pattern="(?=x)", target_uri=home)
         names = await told(client, "glob", pattern="*.md", target_uri=home)
         assert [entry["uri"] for entry in names["entries"]] == [f"{home}/a.md", f"{home}/b.md"]

@@ -122,6 +122,7 @@ CTL: dict[str, str] = {
     ),
     "vikingctl put URI": "vikingctl put viking://resources/a.md --content Assam",
     "vikingctl get URI": "vikingctl get {tea}",
+    "vikingctl get URI --lines 12:40": "vikingctl get {tea} --lines 1:40",
     "vikingctl ls URI": "vikingctl ls viking://resources",
     "vikingctl tree URI": "vikingctl tree viking://resources",
     "vikingctl grep PATTERN [URI]": "vikingctl grep 'oo?long' viking://resources",

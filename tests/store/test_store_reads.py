@@ -150,7 +150,7 @@ def test_passages_of_a_long_file_are_read_in_one_reading(store: Store) -> None:
     passages = store.passages_of({guide: range(1, 4001)}, ReplyBudget(UNBOUNDED))
     entries = store.memories_below("viking://user/memories")
     assert time.process_time() - began < 1
-    assert [text for _, _, _, text in passages.values()] == words[::25]
+    assert [text for _, text, _, _, _ in passages.values()] == words[::25]
     assert [entry.passage for entry in entries] == words[::25]
     assert [entry.ordinal for entry in entries] == list(range(1, 4001))
 

@@ -172,15 +172,8 @@ def plain(found: FindHits, most: int) -> tuple[FindResponse, int, int]:
         for text, score in hit.passages:
             if budget.left:
                 ordinal = int(snapshot.text_ordinal[text])
-                section, passage, start, end = snapshot.contents.passage(text, budget)
-                match.passages.add(
-                    ordinal=ordinal,
-                    section=section,
-                    text=passage,
-                    start=start,
-                    end=end,
-                    score=score,
-                )
+                passage = snapshot.contents.passage(text, budget)
+                match.passages.add(ordinal=ordinal, score=score, **passage._asdict())
         budget.shortened += len(hit.passages) - len(match.passages)
         if hit.parts is not None:
             match.parts.CopyFrom(ScoreParts(**fields_of(hit.parts)))
@@ -308,7 +301,7 @@ def plain_items(found: RetrieveHits, most: int) -> list[RetrievedItem]:
             break
         out.append(RetrievedItem(uri=uri, passage=passage, score=hit.score))
     for item, hit in zip(out, found.hits, strict=False):
-        item.section, item.text, item.start, item.end = shown(snapshot, hit.row, budget)
+        item.MergeFrom(RetrievedItem(**shown(snapshot, hit.row, budget)._asdict()))
     return out
 
 

@@ -34,6 +34,7 @@ from vikingd.domain.hidden import marked
 from vikingd.domain.retrieve_query import Include, RetrieveQuery
 from vikingd.domain.rights import CALLER, Caller, Right
 from vikingd.engine import Engine
+from vikingd.index.shown_strings import ShownPassage
 from vikingd.index.snapshot import Snapshot
 from vikingd.models.rerank.rerankers import Rerankers
 
@@ -145,7 +146,7 @@ def _of_find(engine: Engine, found: FindHits, embed: Stage, most_bytes: int) -> 
                 break
             score = hit.score * own / hit.passages[0][1]
             passage = snapshot.contents.passage(text, budget)
-            pieces.append(Piece(uri, score, *passage, date=dates.get(text, "")))
+            pieces.append(_piece(uri, score, passage, dates.get(text, "")))
         budget.shortened += len(hit.passages) - (len(pieces) - shown_of)
         if len(pieces) == shown_of:
             pieces.append(Piece(uri, hit.score))
@@ -165,12 +166,18 @@ def _of_retrieve(engine: Engine, found: RetrieveHits, embed: Stage, most_bytes: 
         if not passage:
             pieces.append(Piece(uri, hit.score))
             continue
-        section, text, start, end = shown(snapshot, hit.row, budget if with_text else None)
-        shown_text, date = text if with_text else "", dates.get(hit.row, "")
-        pieces.append(Piece(uri, hit.score, section, shown_text, start, end, date=date))
+        found_text = shown(snapshot, hit.row, budget if with_text else None)
+        if not with_text:
+            found_text = found_text._replace(text="")
+        pieces.append(_piece(uri, hit.score, found_text, dates.get(hit.row, "")))
     for uri, _ in found.listed.files if found.listed is not None else ():
         pieces.append(Piece(uri, 1.0))
     return _sources(found, embed, started, pieces, budget)
+
+
+def _piece(uri: str, score: float, passage: ShownPassage, date: str) -> Piece:
+    section, text, start, end, line, _ = passage
+    return Piece(uri, score, section, text, start, end, date=date, line=line)
 
 
 def _dates(engine: Engine, snapshot: Snapshot, rows: Sequence[int]) -> dict[int, str]:
@@ -236,8 +243,8 @@ def pieces_named(
     for item, is_readable in zip(items, readable, strict=True):
         found = passages.get((item.uri, item.passage)) if item.passage else None
         if found is not None:
-            section, start, end, text = found
-            pieces.append(Piece(item.uri, item.score, section, text, start, end))
+            section, text, start, end, line = found
+            pieces.append(Piece(item.uri, item.score, section, text, start, end, line=line))
         else:
             pieces.append(Piece(item.uri, item.score, gone=item.passage > 0 or not is_readable))
     return pieces

@@ -8,6 +8,7 @@ from hashlib import blake2b
 from viking_kernels.arrays import F32, Scope, decode_file, encode_file
 
 from vikingd.domain.answers import ReplyBudget
+from vikingd.index.shown_strings import ShownPassage
 from vikingd.index.snapshot import Snapshot
 
 _SHORT = 1024  # bytes of a text that is its own key
@@ -19,17 +20,12 @@ def name_of(snapshot: Snapshot, row: int) -> tuple[str, int]:
     return snapshot.file_uri(file), passage
 
 
-def shown(
-    snapshot: Snapshot, row: int, budget: ReplyBudget | None = None
-) -> tuple[str, str, int, int]:
-    """Return (section, text, start, end) of a passage. An abstract has only its text.
-
-    The text is cut to the room.
-    """
+def shown(snapshot: Snapshot, row: int, budget: ReplyBudget | None = None) -> ShownPassage:
+    """Return a passage or an abstract, its text cut to the budget."""
     if snapshot.text_ordinal[row]:
         return snapshot.contents.passage(row, budget)
     text = snapshot.abstract(encode_file(snapshot.tree.texts.file.item(row)))
-    return "", text if budget is None else budget.fit(text), 0, 0
+    return ShownPassage("", text if budget is None else budget.fit(text))
 
 
 def section_of(snapshot: Snapshot, row: int) -> str:
@@ -42,7 +38,7 @@ def key_of(snapshot: Snapshot, row: int) -> bytes:
     if snapshot.text_ordinal[row]:
         text = snapshot.contents.passage_bytes(row)
     else:
-        text = shown(snapshot, row)[1].encode()
+        text = shown(snapshot, row).text.encode()
     return text if len(text) <= _SHORT else blake2b(text, digest_size=16).digest()
 
 

@@ -130,7 +130,8 @@ def _line(hit: Any) -> str:
 class MatchedPassage:
     """A matching passage of a file: code points [start, end) of the content.
 
-    `ordinal` is its number in the context, from 1. A ContextItem has this number as `passage`.
+    `ordinal` is its number in the context, from 1. A ContextItem has this number as `passage`. The
+    passage goes from `first_line` to `last_line` of the content, which count from 1.
     """
 
     ordinal: int
@@ -139,6 +140,8 @@ class MatchedPassage:
     start: int
     end: int
     score: float
+    first_line: int = 0
+    last_line: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,7 +297,7 @@ class SearchResult(_ByType):
 
 @dataclass(frozen=True, slots=True)
 class RetrievedItem:
-    """A retrieved passage; passage 0 is the abstract of its context.
+    """A retrieved passage; passage 0 is the abstract of its context, with no lines (0).
 
     `score` is on the scale of the mode. `metadata` and `vector` (little-endian float32) are set
     only if `include` names them, `trace` only with `trace`.
@@ -310,6 +313,8 @@ class RetrievedItem:
     metadata: dict[str, Any] = field(default_factory=dict)
     vector: bytes = b""
     trace: ItemTrace | None = None
+    first_line: int = 0
+    last_line: int = 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -347,7 +352,8 @@ class RetrieveResult(Rows[RetrievedItem]):
 class Citation:
     """The place of a passage in a built context: code points [start, end) of its text.
 
-    `level` is 0 for an abstract, 1 for an overview, 2 for content.
+    `level` is 0 for an abstract, 1 for an overview, 2 for content. Of content `first_line` and
+    `last_line` are its lines in the file, from 1.
     """
 
     marker: str
@@ -356,6 +362,8 @@ class Citation:
     level: int
     start: int
     end: int
+    first_line: int = 0
+    last_line: int = 0
 
 
 @dataclass(frozen=True, slots=True)

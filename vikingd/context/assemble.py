@@ -40,6 +40,8 @@ class Cited:
     level: int  # 0 for an abstract, 1 for an overview, 2 for content
     start: int
     end: int
+    first_line: int  # of the content that it shows, from 1; 0 for a summary
+    last_line: int
 
 
 class Style(NamedTuple):
@@ -59,6 +61,8 @@ class _Block:
     rank: int
     start: int
     dates: str
+    first_line: int
+    last_line: int
 
 
 def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...]]:
@@ -92,7 +96,8 @@ def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...
         start = length + len(head)
         length = start + len(text)
         pieces += head, text
-        cited.append(Cited(marker, block.uri, block.section, block.level, start, length))
+        lines = block.first_line, block.last_line
+        cited.append(Cited(marker, block.uri, block.section, block.level, start, length, *lines))
     return "".join(pieces), tuple(cited)
 
 
@@ -165,11 +170,13 @@ def _block(run: Sequence[tuple[Segment, Part]], text: str) -> Iterator[_Block]:
     text = text.strip()
     if not text.strip(f"{LEFT_OUT} "):
         return
-    (first, part), *_ = run
+    first, part = run[0]
+    last, part_of_last = run[-1]
     section = part.section
     for _, other in run:
         section = common_section(section, other.section)
     rank = min(other.rank for _, other in run)
     days = sorted({other.piece.date for _, other in run} - {""})
     dates = f"({' to '.join(dict.fromkeys((days[0], days[-1])))})" if days else ""
-    yield _Block(part.piece.uri, section, part.level, text, rank, first.start, dates)
+    lines = part.lines(first)[0], part_of_last.lines(last)[1]
+    yield _Block(part.piece.uri, section, part.level, text, rank, first.start, dates, *lines)

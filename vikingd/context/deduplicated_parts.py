@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from vikingd.context.cut import LEFT_OUT, cut, sentences
 from vikingd.domain import cancellation
+from vikingd.domain.line_numbers import last_line
 from vikingd.domain.prompt import DropReason
 from vikingd.domain.spoken_text import sign_end
 from vikingd.domain.text import approximate_tokens, one_line
@@ -46,6 +47,7 @@ class Piece:
     content: str | None = None  # None if it was not read
     gone: bool = False  # there is no such context or passage
     date: str = ""  # of a memory: the day when it was last said, as YYYY-MM-DD
+    line: int = 0  # of the start in the content, from 1; 0: unknown, or no passage
 
 
 class Segment(NamedTuple):
@@ -87,6 +89,22 @@ class Part:
     def is_placed(self) -> bool:
         """True if the segments are of the content of the file, at known places."""
         return self.place[1] == _PLACED
+
+    def lines(self, segment: Segment) -> tuple[int, int]:
+        """Return the first and the last line of a segment without white space around it.
+
+        (0, 0) if its place in the content is unknown.
+        """
+        piece = self.piece
+        text, start, line = piece.text, piece.start, piece.line
+        if not text.strip():
+            text, start, line = piece.content or "", 0, 1
+        if not self.is_placed or not line:
+            return 0, 0
+        begin, own = segment.start - start, text[segment.start - start : segment.end - start]
+        begin += len(own) - len(own.lstrip())
+        first = line + text.count("\n", 0, begin)
+        return first, last_line(first, own.strip())
 
     def shortened(self, kept: str, mark: str) -> Part:
         """Return the part with only the beginning `kept` of its text, and the mark behind it."""

@@ -20,7 +20,9 @@ from vikingd.ctl.command_session import Session
 from vikingd.ctl.output import Form
 from vikingd.ctl.trace_tree import add_plan, search_tree, trace_tree
 from vikingd.domain import uri as uris
-from vikingd.pb.contexts_pb2 import ListResponse, TreeResponse
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.line_numbers import LineRange, line_range
+from vikingd.pb.contexts_pb2 import Context, ListResponse, TreeResponse
 
 # The enums of the client, by their names on the command line.
 TypeName = StrEnum("TypeName", ["MEMORY", "RESOURCE", "SKILL"])
@@ -73,6 +75,17 @@ Kinds = Annotated[
 Threshold = Annotated[
     float | None, typer.Option(min=0.0, max=1.0, help="Only results that score more than this.")
 ]
+
+_LINES = "--lines"
+
+
+def lines_of(text: str) -> LineRange:
+    """Parses the option for lines."""
+    try:
+        return line_range(text, _LINES)
+    except InvalidField as error:
+        raise typer.BadParameter(error.description) from None
+
 
 Limit = Annotated[int, typer.Option("--limit", "-n", min=0, help="Show at most this many; 0: all.")]
 
@@ -224,20 +237,49 @@ def get(
     content: Annotated[
         bool, typer.Option("--content", help="Print the content alone, as it is.")
     ] = False,
+    lines: Annotated[
+        LineRange | None,
+        typer.Option(
+            parser=lines_of,
+            metavar="FIRST:LAST",
+            help="Print these lines of the content alone, as they are: 12:40, 12:, :40 or 12.",
+        ),
+    ] = None,
 ) -> None:
-    """Show one whole context.
+    """Show one whole context, or lines of a file.
 
     RPC: viking.retrieval.v1.Contexts/Get
 
-    Example: vikingctl get viking://resources/notes/tea.md --content
+    Example: vikingctl get viking://resources/notes/tea.md --lines 12:40
     """
     if overview and content:
         raise typer.BadParameter("--overview and --content exclude each other")
+    if lines is not None and (overview or content):
+        raise typer.BadParameter("--lines excludes --overview and --content")
     reply = session.client.get(uri)
-    if (overview or content) and session.form is Form.TEXT:
+    if lines is not None:
+        _show_lines(session, reply.context, lines)
+    elif (overview or content) and session.form is Form.TEXT:
         session.write(reply.context.overview if overview else reply.context.content)
     else:
         session.show(reply, render.context_details(reply.context))
+
+
+def _show_lines(session: Session, context: Context, lines: LineRange) -> None:
+    """Print lines of a content; as JSON with the numbers of the first and the last of them."""
+    if context.is_directory:
+        raise typer.BadParameter(f"{_LINES}: {context.uri} is a directory, which has no lines")
+    try:
+        last, text = lines.of(context.content, _LINES)
+    except InvalidField as error:
+        raise typer.BadParameter(str(error)) from None
+    if session.form is Form.TEXT:
+        session.write(text)
+    elif session.form is Form.URI:
+        session.write(f"{context.uri}\n")
+    else:
+        numbers = {"firstLine": lines.first, "lastLine": last}
+        session.show_value({"uri": context.uri, **numbers, "content": text})
 
 
 def ls(

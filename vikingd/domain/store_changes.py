@@ -68,8 +68,8 @@ class Backlog(NamedTuple):
 class IndexedText:
     """A text with its id in the store, and the passage that a reply shows.
 
-    The passage begins at code point `start` of the content, below the headings of `section`. It is
-    "" for the text of an abstract, since the abstract is a field of the context.
+    The passage begins at code point `start` of the content, on `line`, below the headings of
+    `section`. It is "" for the text of an abstract, since the abstract is a field of the context.
     """
 
     text_id: int
@@ -81,6 +81,7 @@ class IndexedText:
     section: str = ""
     start: int = 0
     passage: str = ""
+    line: int = 0  # from 1; 0 for an abstract
 
 
 @dataclass(frozen=True, slots=True)

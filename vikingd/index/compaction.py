@@ -126,7 +126,8 @@ def _shown_arrays(snapshot: Snapshot, order: _Order) -> _Arrays:
     """Return the arrays of names, abstracts and passages."""
     names, contents, revision = snapshot.names, snapshot.contents, snapshot.revision
     dirs, files = order.directories, order.files
-    arrays: _Arrays = {"text_start": contents.starts(order.texts)}
+    starts, lines = contents.starts(order.texts)
+    arrays: _Arrays = {"text_start": starts, "text_line": lines}
     arrays["dir_name_at"], arrays["dir_names"] = names.directories.gather(dirs)
     arrays["file_name_at"], arrays["file_names"] = names.files.gather(files)
     arrays["dir_abstract_at"], arrays["dir_abstracts"] = contents.directories.gather(dirs, revision)

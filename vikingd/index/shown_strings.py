@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from viking_kernels import compact
@@ -15,6 +16,7 @@ from viking_kernels.arrays import I32, I64, U8, Node, is_file
 
 from vikingd.domain import uri as uris
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget
+from vikingd.domain.line_numbers import last_line
 from vikingd.domain.store_changes import IndexedText
 from vikingd.index.growth import gathered
 from vikingd.index.lexicon import tokens
@@ -169,6 +171,24 @@ class Abstracts:
         return self._strings.gather(numbers[rows])
 
 
+class ShownPassage(NamedTuple):
+    """A passage as a reply shows it; an abstract has only its text.
+
+    Attributes:
+        section: the headings above it.
+        text: the text, cut to the budget of the reply.
+        start, end: code points of the whole passage in the content.
+        first_line, last_line: the lines of the whole passage, from 1.
+    """
+
+    section: str
+    text: str
+    start: int = 0
+    end: int = 0
+    first_line: int = 0
+    last_line: int = 0
+
+
 class Contents:
     """The abstracts of directories and files, and the passages of texts."""
 
@@ -176,9 +196,9 @@ class Contents:
         self.directories = Abstracts(base.dir_abstract_at, base.dir_abstracts)
         self.files = Abstracts(base.file_abstract_at, base.file_abstracts)
         self.texts = Strings(base.text_shown_at, base.text_shown)
-        self._base_start = base.text_start
-        self._start = base.text_start.data
-        self._tail_start = array("i")
+        self._base_start, self._base_line = base.text_start, base.text_line
+        self._start, self._line = base.text_start.data, base.text_line.data
+        self._tail_start, self._tail_line = array("i"), array("i")
 
     def abstracts_of(self, node: Node) -> Abstracts:
         """Return the abstracts of the nodes of a kind."""
@@ -187,20 +207,25 @@ class Contents:
     def add_text(self, text: IndexedText) -> None:
         """Append the passage of the next text of the tail."""
         self._tail_start.append(text.start)
+        self._tail_line.append(text.line)
         self.texts.append(f"{text.section}\0{text.passage}")
 
-    def passage(self, row: int, room: ReplyBudget | None = None) -> tuple[str, str, int, int]:
-        """Return (section, passage, start, end) of a text; a long passage is cut to the budget."""
+    def passage(self, row: int, room: ReplyBudget | None = None) -> ShownPassage:
+        """Return the passage of a text; a long one is cut to the budget."""
         tail = row - self.texts.base_size
-        start = self._start[row] if tail < 0 else self._tail_start[tail]
+        if tail < 0:
+            start, line = self._start[row], self._line[row]
+        else:
+            start, line = self._tail_start[tail], self._tail_line[tail]
         room = room or ReplyBudget(UNBOUNDED)
         encoded = self.texts.encoded(row)
         if room.take(MESSAGE_BYTES + len(encoded)):
             section, _, passage = str(encoded, "utf-8", "replace").partition("\0")
-            length = len(passage)
+            length, last = len(passage), last_line(line, passage)
         else:
-            section, passage, length = _beginning(encoded, room)
-        return section, passage, start, start + length
+            section, passage, length, further = _beginning(encoded, room)
+            last = line + further if line else 0
+        return ShownPassage(section, passage, start, start + length, line, last)
 
     def section(self, row: int) -> str:
         """Return the section of a text."""
@@ -210,15 +235,20 @@ class Contents:
         """Return the UTF-8 of the passage of a text."""
         return bytes(self.texts.encoded(row)).partition(b"\0")[2]
 
-    def starts(self, rows: I32) -> I32:
-        """Return the starts of passages in code points, [rows]; safe while a thread appends."""
-        tail = np.frombuffer(self._tail_start.tobytes(), np.int32)
-        return gathered(self._base_start, tail, rows)
+    def starts(self, rows: I32) -> tuple[I32, I32]:
+        """Return the starts of passages in code points and their lines, [rows] each.
+
+        This is safe while another thread appends.
+        """
+        start = np.frombuffer(self._tail_start.tobytes(), np.int32)
+        line = np.frombuffer(self._tail_line.tobytes(), np.int32)
+        return gathered(self._base_start, start, rows), gathered(self._base_line, line, rows)
 
 
-def _beginning(encoded: memoryview | bytearray, budget: ReplyBudget) -> tuple[str, str, int]:
-    """Return (section, passage cut to the budget, length of the whole passage) of a text.
+def _beginning(encoded: memoryview | bytearray, budget: ReplyBudget) -> tuple[str, str, int, int]:
+    """Return the beginning of a text, and sizes of the whole passage.
 
+    These are (section, passage cut to the budget, length in code points, lines after the first).
     Only what fits is decoded: a request may ask for many passages of a megabyte.
     """
     data = np.frombuffer(encoded, np.int8)
@@ -228,4 +258,5 @@ def _beginning(encoded: memoryview | bytearray, budget: ReplyBudget) -> tuple[st
         section = ""
     # A byte below -64 continues a character.
     length = int(np.count_nonzero(data[end + 1 :] >= -64))
-    return section, budget.fit_encoded(encoded[end + 1 :]), length
+    further = int(np.count_nonzero(data[end + 1 : -1] == ord("\n")))
+    return section, budget.fit_encoded(encoded[end + 1 :]), length, further

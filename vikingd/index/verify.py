@@ -95,7 +95,8 @@ class Comparison:
         owners = texts.file if is_file(node) else texts.directory
         if owners[row] != row_of(node):
             self._problem(f"{name} belongs to another node in the index")
-        if snapshot.contents.passage(row)[:3] != (text.section, text.passage, text.start):
+        held = snapshot.contents.passage(row)
+        if held[:3] != (text.section, text.passage, text.start) or held.first_line != text.line:
             self._problem(f"{name} is another passage in the index")
         is_first = text is context.texts[0]
         hashes, tf, length = tokens.encode(

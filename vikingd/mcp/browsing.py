@@ -31,6 +31,9 @@ async def read(
             ge=0, le=MAX_INTEGER, description="Begin with this line, as grep gives it. 0: unset."
         ),
     ] = 0,
+    last_line: Annotated[
+        int, Field(ge=0, le=MAX_INTEGER, description="End with this line. 0: unset.")
+    ] = 0,
     max_tokens: MaxTokens = 4000,
 ) -> FileContent:
     """Return a file, or the part of it that fits."""
@@ -38,10 +41,15 @@ async def read(
     content = context.overview or context.abstract if context.is_directory else context.content
     if line and offset:
         raise ToolError("Give offset or line, one of them.")
+    if line and last_line and last_line < line:
+        raise ToolError("last_line is before line.")
     if line:
         offset = _start(content, line)
+    stop = _end(content, last_line) if last_line else len(content)
     if offset and offset >= len(content):
         raise ToolError(f"offset: the file has only {len(content)} characters.")
+    if offset and offset >= stop:
+        raise ToolError("last_line ends before offset.")
     related = [relation.uri for relation in context.relations[:_RELATED]]
     answer = FileContent(
         uri=context.uri,
@@ -51,9 +59,10 @@ async def read(
         characters=len(content),
         related=related,
     )
-    part = beginning(content[offset:], max(max_tokens - ENVELOPE - cost(answer), 1))
+    part = beginning(content[offset:stop], max(max_tokens - ENVELOPE - cost(answer), 1))
     end = offset + len(part)
-    rest = f"Cut: read again with offset={end}." if end < len(content) else ""
+    further = f" and last_line={last_line}" if last_line else ""
+    rest = f"Cut: read again with offset={end}{further}." if end < stop else ""
     if context.is_directory:
         rest = rest or "list shows what is in it."
     revision = context.revision if end == len(content) and not context.is_directory else None
@@ -68,6 +77,16 @@ def _start(content: str, line: int) -> int:
         if not start:
             raise ToolError(f"line: the file has only {number} lines.")
     return start
+
+
+def _end(content: str, line: int) -> int:
+    """Return the offset behind a line, with its end; that of the content if it has fewer lines."""
+    end = 0
+    for _ in range(line):
+        end = content.find("\n", end) + 1
+        if not end:
+            return len(content)
+    return end
 
 
 async def list_(

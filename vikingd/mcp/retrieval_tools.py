@@ -136,7 +136,13 @@ def _result(match: MatchedContext, passages: int) -> tool_answers.FoundFile:
         score=round(match.score, 3),
         abstract="" if repeated else _shortened(match.abstract),
         passages=[
-            tool_answers.FoundPassage(offset=one.start, section=one.section, content=one.text)
+            tool_answers.FoundPassage(
+                offset=one.start,
+                line=one.first_line,
+                last_line=one.last_line,
+                section=one.section,
+                content=one.text,
+            )
             for one in shown
         ],
         twin=match.twin,
@@ -263,7 +269,12 @@ def _built(built: BuiltContext) -> tool_answers.BuiltText:
     missing = f"Not there: {', '.join(map(tool_answers.named, gone))}." if gone else ""
     return tool_answers.BuiltText(
         content=built.text,
-        sources=[tool_answers.Source(marker=one.marker, uri=one.uri) for one in built.citations],
+        sources=[
+            tool_answers.Source(
+                marker=one.marker, uri=one.uri, line=one.first_line, last_line=one.last_line
+            )
+            for one in built.citations
+        ],
         confidence=tool_answers.sure_of(built.confidence),
         rest=f"{left} more passages have no room: raise max_tokens." if left else "",
         note=tool_answers.lines(missing, tool_answers.note_of(built.degraded)),

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vikingd.domain.answers import Confidence, Degradation
 from vikingd.domain.errors import shortened
+from vikingd.domain.line_numbers import shown_lines
 from vikingd.domain.text import clean
 from vikingd.mcp.arguments import Kind
 
@@ -77,8 +78,15 @@ class FoundPassage(BaseModel):
     """A passage of a file that matches."""
 
     offset: int = Field(description="Its first character in the file, for read.")
+    line: int = Field(default=0, description="Its first line in the file, for read.")
+    last_line: int = Field(default=0, description="Its last line.")
     section: str = Field(default="", description="The headings above it.")
     content: str
+
+    def place(self) -> str:
+        """Return the place in the file in words."""
+        place = f"from character {self.offset}"
+        return f"lines {self.line} to {self.last_line}, {place}" if self.line else place
 
 
 class FoundFile(BaseModel):
@@ -95,7 +103,7 @@ class FoundFile(BaseModel):
         """Return the file as lines of text."""
         head = f"{number}. {named(self.uri)} ({self.type}, score {self.score})"
         passages = (
-            lines(f"   from character {passage.offset}:", quoted(passage.content, "   "))
+            lines(f"   {passage.place()}:", quoted(passage.content, "   "))
             for passage in self.passages
         )
         twin = f"   the same in another language: {named(self.twin)}" if self.twin else ""
@@ -165,6 +173,8 @@ class Source(BaseModel):
 
     marker: str = Field(description="Its marker in the text.")
     uri: str
+    line: int = Field(default=0, description="Its first line in the file.")
+    last_line: int = Field(default=0, description="Its last line.")
 
 
 class BuiltText(Answer):
@@ -180,7 +190,10 @@ class BuiltText(Answer):
         doubt = doubts(self.confidence, "Nothing here is about this")
         if not self.content:
             return lines("Nothing was found.", doubt, self.note)
-        sources = (f"{source.marker} {named(source.uri)}" for source in self.sources)
+        sources = (
+            f"{one.marker} {named(one.uri)}{shown_lines(one.line, one.last_line)}"
+            for one in self.sources
+        )
         return lines(doubt, fenced(self.content), "Sources:", *sources, self.rest, self.note)
 
 

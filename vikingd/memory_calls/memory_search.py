@@ -250,7 +250,7 @@ class MemorySearch:
                     if (key := key_of(snapshot, found.rows[i])) in said:
                         continue
                     said.add(key)
-                section, text, _, _ = shown(snapshot, found.rows[i])
+                section, text, *_ = shown(snapshot, found.rows[i])
                 cancellation.check()
                 pinned = is_pinned(text)
                 content = entries.said(text)

@@ -584,6 +584,8 @@ class MatchedPassage(_message.Message):
     START_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
     SCORE_FIELD_NUMBER: _builtins.int
+    FIRST_LINE_FIELD_NUMBER: _builtins.int
+    LAST_LINE_FIELD_NUMBER: _builtins.int
     ordinal: _builtins.int
     """The number in the context, from 1, as RetrievedItem.passage and ContextItem.passage."""
     section: _builtins.str
@@ -596,6 +598,12 @@ class MatchedPassage(_message.Message):
     """One past the last character."""
     score: _builtins.float
     """The own score of the passage, in [0, 1]."""
+    first_line: _builtins.int
+    """The line of the content on which the passage begins, from 1. A line feed ends a line. The lines are
+    those of the whole passage, also if `text` is cut.
+    """
+    last_line: _builtins.int
+    """The line on which it ends."""
     def __init__(
         self,
         *,
@@ -605,10 +613,12 @@ class MatchedPassage(_message.Message):
         start: _builtins.int = ...,
         end: _builtins.int = ...,
         score: _builtins.float = ...,
+        first_line: _builtins.int = ...,
+        last_line: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "ordinal", b"ordinal", "score", b"score", "section", b"section", "start", b"start", "text", b"text"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "first_line", b"first_line", "last_line", b"last_line", "ordinal", b"ordinal", "score", b"score", "section", b"section", "start", b"start", "text", b"text"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1964,6 +1974,8 @@ class RetrievedItem(_message.Message):
     METADATA_FIELD_NUMBER: _builtins.int
     VECTOR_FIELD_NUMBER: _builtins.int
     TRACE_FIELD_NUMBER: _builtins.int
+    FIRST_LINE_FIELD_NUMBER: _builtins.int
+    LAST_LINE_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """Its context."""
     passage: _builtins.int
@@ -1980,6 +1992,10 @@ class RetrievedItem(_message.Message):
     """The score on the scale of the mode: in (0, 1] by meaning or by words, else by the fusion's formula."""
     vector: _builtins.bytes
     """The embedding of the passage; only if `include` names it."""
+    first_line: _builtins.int
+    """The line of the content on which the passage begins, as in MatchedPassage; of an abstract 0."""
+    last_line: _builtins.int
+    """The line on which it ends; of an abstract 0."""
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
         """The metadata of the context; only if `include` names them."""
@@ -2001,10 +2017,12 @@ class RetrievedItem(_message.Message):
         metadata: _struct_pb2.Struct | None = ...,
         vector: _builtins.bytes = ...,
         trace: Global___ItemTrace | None = ...,
+        first_line: _builtins.int = ...,
+        last_line: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "metadata", b"metadata", "passage", b"passage", "score", b"score", "section", b"section", "start", b"start", "text", b"text", "trace", b"trace", "uri", b"uri", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "first_line", b"first_line", "last_line", b"last_line", "metadata", b"metadata", "passage", b"passage", "score", b"score", "section", b"section", "start", b"start", "text", b"text", "trace", b"trace", "uri", b"uri", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -2262,6 +2280,8 @@ class ContextCitation(_message.Message):
     LEVEL_FIELD_NUMBER: _builtins.int
     START_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
+    FIRST_LINE_FIELD_NUMBER: _builtins.int
+    LAST_LINE_FIELD_NUMBER: _builtins.int
     marker: _builtins.str
     """The marker before the passage; one for each URI. Empty with CITATION_STYLE_NONE."""
     uri: _builtins.str
@@ -2274,6 +2294,12 @@ class ContextCitation(_message.Message):
     """First character of the passage in the text, in code points, marker and heading apart."""
     end: _builtins.int
     """One past the last character."""
+    first_line: _builtins.int
+    """The line of the content on which the passage begins, from 1, as in MatchedPassage. 0: an abstract or
+    an overview, or a text whose place is unknown.
+    """
+    last_line: _builtins.int
+    """The line on which it ends."""
     def __init__(
         self,
         *,
@@ -2283,10 +2309,12 @@ class ContextCitation(_message.Message):
         level: _builtins.int = ...,
         start: _builtins.int = ...,
         end: _builtins.int = ...,
+        first_line: _builtins.int = ...,
+        last_line: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "level", b"level", "marker", b"marker", "section", b"section", "start", b"start", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "first_line", b"first_line", "last_line", b"last_line", "level", b"level", "marker", b"marker", "section", b"section", "start", b"start", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from vikingd.domain.checksums import checksum
 from vikingd.domain.contexts import Entry
+from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.store_changes import IndexedText, Linked, Upsert
 from vikingd.domain.text import text_to_index
 from vikingd.memory.model import MemoryFile, StoredEntry
@@ -118,7 +119,8 @@ def upsert_of(context: Checked) -> Upsert:
     """Return a context that is not damaged as a change for the index."""
     row = context.row
     texts = []
-    for text in context.texts:
+    lines = lines_at(row.content, (text.start for text in context.texts))
+    for text, line in zip(context.texts, lines, strict=True):
         passage = row.content[text.start : text.end] if text.ordinal else ""
         piece = passage if text.ordinal else row.abstract
         texts.append(
@@ -132,6 +134,7 @@ def upsert_of(context: Checked) -> Upsert:
                 section=text.section,
                 start=text.start,
                 passage=passage,
+                line=line if text.ordinal else 0,
             )
         )
     return Upsert(

@@ -2,6 +2,7 @@
 import { html } from "./vendor/vendor.js";
 import { Degraded, Doubt } from "./results.js";
 import { number, t } from "./texts.js";
+import { linesOf } from "./uris.js";
 import { visible } from "./visible.js";
 
 /** The built context. */
@@ -18,7 +19,7 @@ export function Built({ reply, taken, open }) {
         <h3>${t("taken")} (${(reply.citations || []).length})</h3>
         <ul class="plain">
           ${(reply.citations || []).map(
-            (one, index) => html`<li key=${index}><span class="badge">${one.marker}</span> <button type="button" class="link" onClick=${() => open(one.uri)}><bdi>${visible(one.uri)}</bdi></button> <span class="quiet">${visible(one.section)}</span></li>`,
+            (one, index) => html`<li key=${index}><span class="badge">${one.marker}</span> <button type="button" class="link" onClick=${() => open(one.uri)}><bdi>${visible(one.uri)}</bdi></button><span class="quiet">${linesOf(one)}</span> <span class="quiet">${visible(one.section)}</span></li>`,
           )}
         </ul>
       </section>

@@ -3,6 +3,7 @@ import { html } from "./vendor/vendor.js";
 import { Bar, spoken } from "./bars.js";
 import { shares } from "./scores.js";
 import { number, t } from "./texts.js";
+import { linesOf } from "./uris.js";
 import { visible } from "./visible.js";
 import { Walk } from "./walk.js";
 
@@ -81,7 +82,7 @@ function Result({ match, most, chosen, isWhy, reply, matches, open, explain }) {
       <span class=${`type type-${TYPES[match.contextType]}`}>${typeName(match.contextType)}</span>
       ${trace && html`<button type="button" class="small" aria-expanded=${isWhy} onClick=${() => explain(isWhy ? "" : match.uri)}>${isWhy ? t("hideWhy") : t("why")}</button>`}
     </div>
-    <button type="button" class="result-uri" onClick=${() => open(match.uri)}><bdi>${visible(match.uri)}</bdi></button>
+    <button type="button" class="result-uri" onClick=${() => open(match.uri)}><bdi>${visible(match.uri)}</bdi></button><span class="result-lines quiet">${linesOf((match.passages || [])[0])}</span>
     <p class="result-text is-cut"><bdi>${visible(textOf(match))}</bdi></p>
     ${match.twin && html`<button type="button" class="result-uri twin" onClick=${() => open(match.twin)}>${t("twin")} <bdi>${visible(match.twin)}</bdi></button>`}
     ${isWhy && trace && html`<${Walk} trace=${trace} matches=${matches} chosen=${match.uri} open=${open} />`}

@@ -21,3 +21,9 @@ export function ancestorsOf(uri) {
   for (let at = parentOf(uri); at !== null; at = parentOf(at)) found.unshift(at);
   return found;
 }
+
+/** Return the lines of a passage as they stand behind a URI, such as ":12-40"; "" if it has none. */
+export function linesOf({ firstLine, lastLine } = {}) {
+  if (!firstLine) return "";
+  return lastLine > firstLine ? `:${firstLine}-${lastLine}` : `:${firstLine}`;
+}

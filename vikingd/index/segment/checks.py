@@ -113,6 +113,7 @@ def _check_texts(segment: Segment) -> None:
     _require((segment.text_script < SCRIPTS).all(), "text_script")
     _require((segment.text_length >= 0).all(), "lengths of texts")
     _require((segment.text_start >= 0).all(), "lengths of texts")
+    _require((segment.text_line >= 0).all(), "lines of texts")
     _check_offsets("text_shown_at", segment.text_shown_at, len(segment.text_shown))
 
 

@@ -16,7 +16,7 @@ from vikingd.index.segment.segment_files import ArrayRecord, FileRecord
 from vikingd.system.sealed_files import seal, unseal
 
 FILE = "manifest.json"
-FORMAT = 7
+FORMAT = 8
 
 _CONDEMNED = "damaged: "
 

@@ -139,6 +139,7 @@ class Segment(CommonArrays):
     file_abstracts: Annotated[U8, _LATE_BYTES]
     text_has_vector: Annotated[U8, _TEXT]
     text_start: Annotated[I32, _TEXT]  # start of the passage in the content, in code points
+    text_line: Annotated[I32, _TEXT]  # the line of its start, from 1; 0 for an abstract
     text_shown_at: Annotated[I64, Shape(Numbering.TEXTS, is_offsets=True)]
     text_shown: Annotated[U8, _LATE_BYTES]  # section, NUL (which no section has), passage
     codes: Annotated[I8, _late(Numbering.TEXTS, padded)]  # vector / scale, rounded

@@ -12,6 +12,7 @@ from typing import Any
 from vikingd.domain.answers import ReplyBudget, size_of
 from vikingd.domain.contexts import Context, Entry, Passage, Relation
 from vikingd.domain.errors import InvalidField, NotFound, TooLarge
+from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.uri import ROOT, subtree_bounds
 from vikingd.store.connection import Connection, Rows
 from vikingd.store.damage import Damage, shown
@@ -85,15 +86,15 @@ class ContextReads(DatabaseReads):
 
     def passages_of(
         self, wanted: Mapping[str, Collection[int]], budget: ReplyBudget
-    ) -> dict[tuple[str, int], tuple[str, int, int, str]]:
-        """Return (section, start, end, text) of passages by URI and ordinal.
+    ) -> dict[tuple[str, int], tuple[str, str, int, int, int]]:
+        """Return (section, text, start, end, line of the start) of passages by URI and ordinal.
 
         Missing passages are left out.
 
         Raises:
             TooLarge: the texts do not fit into `budget`.
         """
-        found: dict[tuple[str, int], tuple[str, int, int, str]] = {}
+        found: dict[tuple[str, int], tuple[str, str, int, int, int]] = {}
         with self._snapshot() as db:
             contexts = db.execute(
                 f"SELECT id, uri, content {_BY_URIS}", (json.dumps(list(wanted)),)
@@ -101,13 +102,15 @@ class ContextReads(DatabaseReads):
             for context_id, uri, content in contexts:  # substr() would read it for each passage
                 rows = db.execute(
                     'SELECT ordinal, section, "start", "end" FROM texts '
-                    "WHERE context_id = ? AND ordinal IN (SELECT value FROM each_id(?))",
+                    "WHERE context_id = ? AND ordinal IN (SELECT value FROM each_id(?)) "
+                    "ORDER BY ordinal",
                     (context_id, json.dumps(list(wanted[uri]))),
-                )
-                for ordinal, section, start, end in rows:
+                ).fetchall()
+                lines = lines_at(content, (start for _, _, start, _ in rows))
+                for (ordinal, section, start, end), line in zip(rows, lines, strict=True):
                     text = content[start:end]
                     _take(budget, section, text)
-                    found[uri, ordinal] = (section, start, end, text)
+                    found[uri, ordinal] = (section, text, start, end, line)
         return found
 
     def files_between(self, low: str, high: str) -> list[tuple[str, int]]:

@@ -14,6 +14,7 @@ from vikingd.domain.checksums import (
 )
 from vikingd.domain.contexts import Draft, Prepared
 from vikingd.domain.errors import InvalidField, NotFound, RevisionDiffers, VikingError
+from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.store_changes import (
     AllLinks,
     Committed,
@@ -369,7 +370,8 @@ def _write_texts(
     old = before.texts if before else ()
     vectors = {(text.ordinal == 0, text.text): text.vector for text in old}
     texts = list(old[:kept])
-    for text in context.texts[kept:]:
+    lines = _lines(context)[kept:]
+    for text, line in zip(context.texts[kept:], lines, strict=True):
         text_id = next(work.ids.texts)
         vector = text.vector or vectors.get((text.ordinal == 0, text.text), b"")
         embeddable = bool(text.text.strip())
@@ -402,6 +404,7 @@ def _write_texts(
                 section=text.section,
                 start=text.start,
                 passage=passage,
+                line=line,
             )
         )
     upsert = Upsert(
@@ -423,18 +426,24 @@ def _unchanged_texts(context: Prepared, before: Upsert) -> int:
     same = 0
     if context.draft.title != before.title:
         return same
-    for new, old in zip(context.texts, before.texts, strict=False):
+    for new, line, old in zip(context.texts, _lines(context), before.texts, strict=False):
         piece = context.draft.content[new.start : new.end] if new.ordinal else context.abstract
         old_piece = old.passage if old.ordinal else before.abstract
         if (
-            (new.ordinal, new.section, new.start, new.text)
-            != (old.ordinal, old.section, old.start, old.text)
+            (new.ordinal, new.section, new.start, line, new.text)
+            != (old.ordinal, old.section, old.start, old.line, old.text)
             or piece != old_piece
             or (new.vector and new.vector != old.vector)
         ):
             break
         same += 1
     return same
+
+
+def _lines(context: Prepared) -> list[int]:
+    """Return the line of each text; 0 for the abstract."""
+    lines = lines_at(context.draft.content, (text.start for text in context.texts))
+    return [line if text.ordinal else 0 for text, line in zip(context.texts, lines, strict=True)]
 
 
 def _ends(work: Transaction, uri: str, other: str) -> tuple[int, int]:

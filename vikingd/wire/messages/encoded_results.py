@@ -251,22 +251,17 @@ def _context(snapshot: Snapshot, row: int) -> _Context:
 
 def _passage(snapshot: Snapshot, row: int) -> _Passage:
     budget = ReplyBudget(UNBOUNDED)
-    section, text, start, end = snapshot.contents.passage(row, budget)
+    passage = snapshot.contents.passage(row, budget)
     ordinal = snapshot.text_ordinal.item(row)
-    data = MatchedPassage(
-        ordinal=ordinal, section=section, text=text, start=start, end=end
-    ).SerializeToString()
+    data = MatchedPassage(ordinal=ordinal, **passage._asdict()).SerializeToString()
     size = len(data) + len(_OWN) + _DOUBLE_BYTES
     return _Passage(budget.limit - budget.left, _PASSAGES + _varint(size) + data + _OWN)
 
 
 def _cut_passage(snapshot: Snapshot, row: int, score: float, budget: ReplyBudget) -> bytes:
     """Return a passage as far as it fits."""
-    section, text, start, end = snapshot.contents.passage(row, budget)
-    ordinal = snapshot.text_ordinal.item(row)
-    passage = MatchedPassage(
-        ordinal=ordinal, section=section, text=text, start=start, end=end, score=score
-    )
+    fields = snapshot.contents.passage(row, budget)._asdict()
+    passage = MatchedPassage(ordinal=snapshot.text_ordinal.item(row), score=score, **fields)
     return MatchedContext(passages=[passage]).SerializeToString()
 
 
@@ -293,10 +288,8 @@ def _item(snapshot: Snapshot, row: int) -> _Item:
     uri, ordinal = snapshot.uri(file), int(snapshot.text_ordinal[row])
     if not ordinal:
         number = snapshot.abstract_number(file)
-    section, text, start, end = shown(snapshot, row, budget)
-    data = RetrievedItem(
-        uri=uri, passage=ordinal, section=section, text=text, start=start, end=end
-    ).SerializeToString()
+    passage = shown(snapshot, row, budget)._asdict()
+    data = RetrievedItem(uri=uri, passage=ordinal, **passage).SerializeToString()
     size = len(data) + len(_ITEM_SCORE) + _DOUBLE_BYTES
     taken = ITEM + size_of(uri) + budget.limit - budget.left
     return _Item(number, taken, _ITEMS + _varint(size) + data + _ITEM_SCORE)

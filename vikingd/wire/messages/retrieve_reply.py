@@ -119,14 +119,16 @@ def _add_items(
             item.trace.CopyFrom(retrieval_pb2.ItemTrace(**fields_of(found.traces(hit))))
     for item, hit in zip(reply.items, found.hits, strict=False):
         cancellation.check()
-        if Include.TEXT in include:
-            item.section, item.text, item.start, item.end = shown(snapshot, hit.row, budget)
+        with_text = Include.TEXT in include
+        found_text = shown(snapshot, hit.row, budget if with_text else None)
+        item.start, item.end = found_text.start, found_text.end
+        item.first_line, item.last_line = found_text.first_line, found_text.last_line
+        if with_text:
+            item.section, item.text = found_text.section, found_text.text
+        elif budget.take(size_of(found_text.section)):
+            item.section = found_text.section
         else:
-            section, _, item.start, item.end = shown(snapshot, hit.row)
-            if budget.take(size_of(section)):
-                item.section = section
-            else:
-                budget.shortened += 1
+            budget.shortened += 1
 
 
 def _add_listed(

@@ -1,0 +1,89 @@
+"""Numbers of lines in a content. The first line is 1, and a line feed ends a line.
+
+So a carriage return before a line feed ends no line of its own, and one alone is part of its line.
+Grep counts in the same way.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from vikingd.domain.errors import InvalidField
+
+_GIVEN = re.compile(r"([0-9]{1,10})?(?:(:|(?<=[0-9])-(?=[0-9]))([0-9]{1,10})?)?")
+
+
+def lines_at(content: str, starts: Iterable[int]) -> Iterator[int]:
+    """Yield the line of each position, in one pass; the positions ascend."""
+    line, at = 1, 0
+    for start in starts:
+        line += content.count("\n", at, start)
+        at = start
+        yield line
+
+
+def last_line(first: int, text: str) -> int:
+    """Return the line on which a text ends that begins on a line; a line feed at its end is in it.
+
+    0 is the line of a text that is no part of a content.
+    """
+    return first + text.count("\n", 0, -1) if first else 0
+
+
+def shown_lines(first: int, last: int) -> str:
+    """Return lines as they stand behind a URI, such as ":12-40" or ":12"; "" for none."""
+    if not first:
+        return ""
+    return f":{first}" if last <= first else f":{first}-{last}"
+
+
+class LineRange(NamedTuple):
+    """A range of lines, both ends included; None: to the end of the content."""
+
+    first: int
+    last: int | None
+
+    def of(self, content: str, field: str) -> tuple[int, str]:
+        """Return the number of the last line, and the lines with their ends, as they are.
+
+        A range that goes on behind the content ends with it.
+
+        Raises:
+            InvalidField: the content ends before the range; names `field`.
+        """
+        if not content:
+            raise InvalidField(field, "the content is empty")
+        start = 0
+        for number in range(1, self.first):
+            start = content.find("\n", start) + 1
+            if not start or start == len(content):
+                raise InvalidField(field, f"begins with line {self.first}, {_lines(number)}")
+        end, number = start, self.first - 1
+        while end < len(content) and (self.last is None or number < self.last):
+            end = content.find("\n", end) + 1 or len(content)
+            number += 1
+        return number, content[start:end]
+
+
+def line_range(given: str, field: str) -> LineRange:
+    """Return the lines of "12:40", "12:", ":40" or "12"; "12-40" is "12:40".
+
+    Raises:
+        InvalidField: names `field` and says which forms there are.
+    """
+    found = _GIVEN.fullmatch(given.strip())
+    if not found or not (found[1] or found[3]):
+        raise InvalidField(field, f'is "{given}": type 12:40, 12:, :40 or 12')
+    first = int(found[1] or 1)
+    last = int(found[3]) if found[3] else None if found[2] else first
+    if not first or last == 0:
+        raise InvalidField(field, f'is "{given}": the first line is 1')
+    if last is not None and last < first:
+        raise InvalidField(field, f'is "{given}": the last line is before the first')
+    return LineRange(first, last)
+
+
+def _lines(number: int) -> str:
+    return f"but there {'is 1 line' if number == 1 else f'are {number:,} lines'}"
