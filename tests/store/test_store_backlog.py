@@ -61,6 +61,33 @@ def test_two_imports_take_turns(store: Store) -> None:
         assert words == ["abstract"] * 40 + ["passage"] * 40
 
 
+def test_sources_wait_before_tests(store: Store) -> None:
+    """Tests and other late kinds of a tree come behind all others, in whatever order they came."""
+    kinds = [
+        "test",
+        "source",
+        "generated",
+        "example",
+        "vendored",
+        "documentation",
+        "licence",
+        "none",
+    ]
+    for number, kind in enumerate(kinds * 2):
+        uri = f"viking://resources/a/{number}"
+        put(store, file(uri, f"{kind}\n", abstract=f"{kind} a", metadata={"kind": kind}))
+    done: list[str] = []
+    while group := store.backlog(4):
+        done += [waiting.text.removesuffix("\n") for waiting in group]
+        store.fill([(waiting.text_id, ONE) for waiting in group]).result()
+    late = {"test", "generated", "vendored", "licence"}
+    others = set(kinds) - late
+    assert set(done[:8]) == {f"{kind} a" for kind in others}
+    assert set(done[8:16]) == others
+    assert set(done[16:24]) == {f"{kind} a" for kind in late}
+    assert set(done[24:]) == late
+
+
 def test_a_small_write_is_among_the_first(store: Store) -> None:
     """A memory beside large imports is in the first turns, also below a name of another user."""
     for tree in "ab":

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, zip_longest
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from vikingd.domain.uri import ROOT
+
+LATE_KINDS = frozenset({"test", "generated", "vendored", "licence"})
+"""The values of the metadata `kind` of files that come behind the others of their tree."""
+
+CLASSES = ((1, 0), (1, 1), (2, 0), (2, 1))
+"""The classes of the texts of a tree, in the order of the work: (rank, 1 for passages)."""
 
 
 class Place(NamedTuple):
@@ -22,8 +28,7 @@ def fair_order(oldest: Sequence[Sequence[Place]], newest: Sequence[Sequence[Plac
     The trees of the newest texts and the tree whose text waits longest take turns.
 
     Args:
-        oldest: the oldest texts of each class, the oldest first; the first class has precedence
-            within a tree.
+        oldest: the oldest texts of each of `CLASSES`, the oldest first.
         newest: the newest texts of each class, the newest first.
     """
     turns = chain.from_iterable(zip_longest(_newest_in_turn(newest), _longest_waiting(oldest)))
@@ -47,6 +52,11 @@ def _newest_in_turn(classes: Sequence[Sequence[Place]]) -> Iterator[int]:
     in_order = sorted(trees.values(), key=max, reverse=True)
     turns = chain.from_iterable(zip_longest(*in_order))
     return (text_id for text_id in turns if text_id is not None)
+
+
+def rank_of(metadata: Mapping[str, Any]) -> int:
+    """Return the rank of the texts of a file in its tree, for the column `embeddable`."""
+    return 2 if metadata.get("kind") in LATE_KINDS else 1
 
 
 def tree_of(uri: str) -> str:
