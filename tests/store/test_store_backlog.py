@@ -15,7 +15,7 @@ pytestmark = pytest.mark.stores
 
 
 def test_backlog(store: Store) -> None:
-    """Abstracts wait before passages, each newest first; other texts do not wait."""
+    """Of one tree, abstracts come before passages; other texts do not wait."""
     put(store, file(f"{DOCS}/a", "a1\na2\n", abstract="A", title="T"))
     put(store, file(f"{DOCS}/b", abstract="B"), file(f"{DOCS}/c", abstract="C", vector=ONE))
     put(store, file(f"{DOCS}/d", vector=ONE))
@@ -41,6 +41,66 @@ def test_texts_that_are_asked_for_stand_first_in_the_backlog(store: Store) -> No
     assert [w.text_id for w in store.backlog(9, [a1])] == [b, a, a2]
 
 
+def test_two_imports_take_turns(store: Store) -> None:
+    """A later import stops no earlier one, and each has its abstracts before its passages."""
+    for tree in "ab":
+        files = [f"viking://resources/{tree}/d/{number}" for number in range(40)]
+        put(store, *(file(uri, f"passage {uri}\n", abstract=f"abstract {uri}") for uri in files))
+    done: list[str] = []
+    while group := store.backlog(8):
+        done += [waiting.text.strip() for waiting in group]
+        store.fill([(waiting.text_id, ONE) for waiting in group]).result()
+    trees = [text.split("/")[3] for text in done]
+    assert trees[:64] == ["b", "a"] * 32
+    while len(set(trees)) == 2:
+        assert 2 <= trees[:8].count("a") <= 6
+        del trees[:8]
+    assert len(trees) <= 8
+    for tree in "ab":
+        words = [text.split()[0] for text in done if f"/{tree}/" in text]
+        assert words == ["abstract"] * 40 + ["passage"] * 40
+
+
+def test_sources_wait_before_tests(store: Store) -> None:
+    """Tests and other late kinds of a tree come behind all others, in whatever order they came."""
+    kinds = [
+        "test",
+        "source",
+        "generated",
+        "example",
+        "vendored",
+        "documentation",
+        "licence",
+        "none",
+    ]
+    for number, kind in enumerate(kinds * 2):
+        uri = f"viking://resources/a/{number}"
+        put(store, file(uri, f"{kind}\n", abstract=f"{kind} a", metadata={"kind": kind}))
+    done: list[str] = []
+    while group := store.backlog(4):
+        done += [waiting.text.removesuffix("\n") for waiting in group]
+        store.fill([(waiting.text_id, ONE) for waiting in group]).result()
+    late = {"test", "generated", "vendored", "licence"}
+    others = set(kinds) - late
+    assert set(done[:8]) == {f"{kind} a" for kind in others}
+    assert set(done[8:16]) == others
+    assert set(done[16:24]) == {f"{kind} a" for kind in late}
+    assert set(done[24:]) == late
+
+
+def test_a_small_write_is_among_the_first(store: Store) -> None:
+    """A memory beside large imports is in the first turns, also below a name of another user."""
+    for tree in "ab":
+        for number in range(9):
+            uri = f"viking://resources/{tree}/{number}"
+            put(store, file(uri, f"{tree}{number} passage\n", abstract=f"{tree}{number}"))
+    put(store, file("viking://users/ann/memories/tea", "likes tea\n"))
+    put(store, file("viking://users/bob/memories/tea", "likes coffee\n"))
+    put(store, file("viking://resources/b/late", abstract="b late"))
+    backlog = [waiting.text for waiting in store.backlog(6)]
+    assert {"likes tea", "likes coffee", "b late"} <= {text.strip() for text in backlog}
+
+
 def test_the_backlog_tells_its_work(store: Store) -> None:
     """The work is the characters of passages, tripled for Chinese, plus 100 for each text."""
     put(store, file(f"{DOCS}/a", "a" * 50, abstract="A"))
@@ -62,16 +122,18 @@ def test_the_backlog_is_read_from_its_index_alone(sqlite_store: Store) -> None:
     queries = [sql for sql in told if "SELECT" in sql]
     plans = [db.execute(f"EXPLAIN QUERY PLAN {sql}").fetchall() for sql in queries]
     steps = [row[-1] for plan in plans for row in plan]
-    assert sum("INDEX texts_waiting" in step for step in steps) == 3
-    assert sum("COVERING INDEX texts_waiting" in step for step in steps) == 1
-    assert not [step for step in steps if "TEMP B-TREE" in step or "SCAN" in step]
+    by_index = [step for step in steps if "INDEX texts_waiting" in step]
+    assert sum("(embeddable=? AND <expr>=?)" in step for step in by_index) == len(by_index) - 1
+    assert sum("COVERING INDEX texts_waiting" in step for step in by_index) == 1
+    assert "SEARCH texts USING INTEGER PRIMARY KEY (rowid=?)" in steps  # of the chosen texts
+    assert not [step for step in steps if "TEMP B-TREE" in step or step.startswith("SCAN texts")]
 
 
 def test_equal_texts_have_equal_digests_until_their_vectors_are_dropped(store: Store) -> None:
     """A digest finds a vector that the embedder made, not one that a writer sent."""
     put(store, file(f"{DOCS}/a", abstract="same"), file(f"{DOCS}/b", abstract="same"))
     put(store, file(f"{DOCS}/c", abstract="same", vector=TWO), file(f"{DOCS}/d", abstract="other"))
-    other, b, a = store.backlog(9)
+    a, b, other = sorted(store.backlog(9))
     assert a.digest == b.digest != other.digest
     assert store.made_vectors([a.digest]) == {}
     store.fill([(a.text_id, ONE)], {a.text_id: a.digest}).result()

@@ -11,6 +11,7 @@ from vikingd.domain.text import HAN, HANGUL, KANA
 from vikingd.domain.uri import user_of
 from vikingd.store.checked_rows import vector_damage
 from vikingd.store.connection import Connection
+from vikingd.store.reads.backlog_order import CLASSES, Place, fair_order
 from vikingd.store.reads.store_reads import DatabaseReads, revision_of
 from vikingd.store.rows import text_of
 
@@ -22,18 +23,21 @@ _DIGEST_BYTES = 16
 _COST = f"""
 (100 + ("end" - "start") * CASE WHEN script IN ({HAN}, {KANA}, {HANGUL}) THEN 3 ELSE 1 END)"""
 
+# The index can be read in both directions for each class, but not for all of them in one order.
+_END = """
+SELECT texts.id, uri FROM texts JOIN contexts ON contexts.id = context_id
+WHERE vector IS NULL AND embeddable = ? AND (ordinal > 0) = (? > 0) ORDER BY texts.id {} LIMIT ?
+"""
+_OLDEST, _NEWEST = _END.format("ASC"), _END.format("DESC")
+
+# The plus keeps SQLite from a walk through the whole index of waiting texts.
+_AMONG = "vector IS NULL AND +embeddable > 0 AND texts.id IN (SELECT value FROM each_id(?))"
+_ASKED = f"SELECT id FROM texts WHERE {_AMONG} ORDER BY ordinal > 0, id DESC LIMIT ?"
 _WAITING = f"""
 SELECT texts.id, {_COST}, uri, text, title, section, CASE WHEN ordinal = 0 THEN abstract
     ELSE substr(content, "start" + 1, "end" - "start") END
-FROM texts JOIN contexts ON contexts.id = context_id WHERE vector IS NULL AND embeddable = 1
+FROM texts JOIN contexts ON contexts.id = context_id WHERE {_AMONG}
 """
-_ASKED = f"""
-{_WAITING} AND texts.id IN (SELECT value FROM each_id(?))
-ORDER BY ordinal > 0, texts.id DESC LIMIT ?
-"""
-# Two searches: the index can be read backwards for each kind, but not for both in this order.
-_NEWEST = f"{_WAITING} AND (ordinal > 0) = (? > 0) ORDER BY texts.id DESC LIMIT ?"
-_ABSTRACTS, _PASSAGES = 0, 1
 
 # One row for each digest, because thousands of texts may be equal.
 _MADE = """
@@ -51,26 +55,30 @@ class BacklogReads(DatabaseReads):
     def backlog(self, limit: int, first: Sequence[int] = ()) -> list[Waiting]:
         """Return up to `limit` texts that wait for their vector, in the order of the work.
 
-        Texts with an id in `first` come first, then abstracts, then passages, each newest first.
+        Texts with an id in `first` come first, abstracts before passages. Then the tree whose text
+        waits longest takes turns with the trees of the newest texts, see `fair_order`. So a later
+        import does not stop an earlier one, and a small write is not behind a large import. In each
+        tree, abstracts come before passages, and both before the files of `LATE_KINDS`.
         """
-        searches: list[tuple[str, object]] = [(_NEWEST, _ABSTRACTS), (_NEWEST, _PASSAGES)]
-        if first:
-            searches.insert(0, (_ASKED, json.dumps(first)))
-        rows: dict[int, Waiting] = {}
         with self._snapshot() as db:
             model = db.get_meta("store.model")["store.model"]
             key = blake2b(f"{_dropped(db)} {model}".encode(), digest_size=_DIGEST_BYTES).digest()
-            for sql, value in searches:
-                if len(rows) >= limit:
-                    break
-                for text_id, cost, uri, *row in db.execute(sql, (value, limit)):
-                    text = text_of(*row)
-                    # Users share no vectors: the time of a write tells nothing of others' texts.
-                    user = user_of(uri)
-                    digested = f"{user}\0{text}" if user else text
-                    digest = blake2b(digested.encode(), digest_size=_DIGEST_BYTES, key=key).digest()
-                    rows.setdefault(text_id, Waiting(text_id, text, cost, digest))
-        return list(rows.values())[:limit]
+            ids: list[int] = []
+            if first:
+                ids = [text_id for (text_id,) in db.execute(_ASKED, (json.dumps(first), limit))]
+            if len(ids) < limit:
+                ids += fair_order(_ends(db, _OLDEST, limit), _ends(db, _NEWEST, limit))
+            ids = list(dict.fromkeys(ids))[:limit]
+            rows = {row[0]: row for row in db.execute(_WAITING, (json.dumps(ids),))}
+        waiting = []
+        for text_id, cost, uri, *parts in map(rows.__getitem__, ids):
+            text = text_of(*parts)
+            # Users share no vectors: the time of a write tells nothing of others' texts.
+            user = user_of(uri)
+            digested = f"{user}\0{text}" if user else text
+            digest = blake2b(digested.encode(), digest_size=_DIGEST_BYTES, key=key).digest()
+            waiting.append(Waiting(text_id, text, cost, digest))
+        return waiting
 
     def backlog_size(self) -> Backlog:
         """Return the number of waiting texts, and their work."""
@@ -78,7 +86,7 @@ class BacklogReads(DatabaseReads):
             return Backlog(
                 *db.execute(
                     f"SELECT count(*), CAST(coalesce(sum({_COST}), 0) AS BIGINT) "
-                    "FROM texts INDEXED BY texts_waiting WHERE vector IS NULL AND embeddable = 1"
+                    "FROM texts INDEXED BY texts_waiting WHERE vector IS NULL AND embeddable > 0"
                 ).fetchone()
             )
 
@@ -103,10 +111,15 @@ class BacklogReads(DatabaseReads):
         with self._snapshot() as db:
             (count,) = db.execute(
                 "SELECT count(*) FROM texts WHERE id IN (SELECT value FROM each_id(?)) "
-                "AND vector IS NULL AND embeddable = 1",
+                "AND vector IS NULL AND embeddable > 0",
                 (json.dumps(text_ids),),
             ).fetchone()
             return count, revision_of(db)
+
+
+def _ends(db: Connection, end: str, limit: int) -> list[list[Place]]:
+    """Return up to `limit` texts of each class from one end of the backlog."""
+    return [[Place(*row) for row in db.execute(end, (*one, limit))] for one in CLASSES]
 
 
 def invalidate_digests(db: Connection) -> None:

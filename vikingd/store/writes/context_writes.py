@@ -29,6 +29,7 @@ from vikingd.domain.text import text_to_index
 from vikingd.domain.uri import ROOT, parent
 from vikingd.ingest.masks import Masked
 from vikingd.store.damage import Damage, store_damaged
+from vikingd.store.reads.backlog_order import rank_of
 from vikingd.store.reads.context_reads import read_context
 from vikingd.store.reads.empties import EMPTY_DIRECTORY
 from vikingd.store.rows import check_context, links, memory_file, upserts
@@ -237,7 +238,7 @@ def _waiting(work: Transaction, context_ids: Sequence[int]) -> list[int]:
     """Return the ids of these contexts' texts that wait for their vector."""
     rows = work.use_tables().execute(
         "SELECT id FROM texts WHERE context_id IN (SELECT value FROM each_id(?)) "
-        "AND vector IS NULL AND embeddable = 1",
+        "AND vector IS NULL AND embeddable > 0",
         (json.dumps(context_ids),),
     )
     return [text_id for (text_id,) in rows]
@@ -371,6 +372,7 @@ def _write_texts(
     vectors = {(text.ordinal == 0, text.text): text.vector for text in old}
     texts = list(old[:kept])
     lines = _lines(context)[kept:]
+    rank = rank_of(draft.metadata)
     for text, line in zip(context.texts[kept:], lines, strict=True):
         text_id = next(work.ids.texts)
         vector = text.vector or vectors.get((text.ordinal == 0, text.text), b"")
@@ -387,7 +389,7 @@ def _write_texts(
             text.start,
             text.end,
             text.script,
-            int(embeddable),
+            rank if embeddable else 0,
             None if is_derived else text.text,
         )
         known = vector or None

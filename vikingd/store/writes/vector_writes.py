@@ -17,7 +17,7 @@ from vikingd.store.writes.transaction import Transaction
 
 _VECTORS = """
 SELECT uri, texts.id, context_id FROM contexts JOIN texts ON context_id = contexts.id
-WHERE tenant = 'default' AND uri >= ? AND uri < ? AND embeddable = 1 AND vector IS NOT NULL
+WHERE tenant = 'default' AND uri >= ? AND uri < ? AND embeddable > 0 AND vector IS NOT NULL
 ORDER BY uri LIMIT ?
 """
 _ROWS = """

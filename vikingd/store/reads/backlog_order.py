@@ -1,0 +1,68 @@
+"""The order in which waiting texts get their vectors: fair to the trees that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, zip_longest
+from typing import Any, NamedTuple
+
+from vikingd.domain.uri import ROOT
+
+LATE_KINDS = frozenset({"test", "generated", "vendored", "licence"})
+"""The values of the metadata `kind` of files that come behind the others of their tree."""
+
+CLASSES = ((1, 0), (1, 1), (2, 0), (2, 1))
+"""The classes of the texts of a tree, in the order of the work: (rank, 1 for passages)."""
+
+
+class Place(NamedTuple):
+    """The place of a waiting text: a greater id was written later."""
+
+    text_id: int
+    uri: str
+
+
+def fair_order(oldest: Sequence[Sequence[Place]], newest: Sequence[Sequence[Place]]) -> list[int]:
+    """Return the ids of waiting texts in the order of the work.
+
+    The trees of the newest texts and the tree whose text waits longest take turns.
+
+    Args:
+        oldest: the oldest texts of each of `CLASSES`, the oldest first.
+        newest: the newest texts of each class, the newest first.
+    """
+    turns = chain.from_iterable(zip_longest(_newest_in_turn(newest), _longest_waiting(oldest)))
+    return list(dict.fromkeys(text_id for text_id in turns if text_id is not None))
+
+
+def _longest_waiting(classes: Sequence[Sequence[Place]]) -> list[int]:
+    """Return the texts of the tree of the oldest text, and the others behind them."""
+    places = list(chain.from_iterable(classes))
+    if not places:
+        return []
+    tree = tree_of(min(places).uri)
+    return [p.text_id for p in sorted(places, key=lambda place: tree_of(place.uri) != tree)]
+
+
+def _newest_in_turn(classes: Sequence[Sequence[Place]]) -> Iterator[int]:
+    """Yield one text of each tree in turn; the tree with the newest text begins."""
+    trees: dict[str, list[int]] = {}
+    for place in chain.from_iterable(classes):
+        trees.setdefault(tree_of(place.uri), []).append(place.text_id)
+    in_order = sorted(trees.values(), key=max, reverse=True)
+    turns = chain.from_iterable(zip_longest(*in_order))
+    return (text_id for text_id in turns if text_id is not None)
+
+
+def rank_of(metadata: Mapping[str, Any]) -> int:
+    """Return the rank of the texts of a file in its tree, for the column `embeddable`."""
+    return 2 if metadata.get("kind") in LATE_KINDS else 1
+
+
+def tree_of(uri: str) -> str:
+    """Return the topmost named directory of a URI, such as viking://resources/NAME.
+
+    Below viking://users/USER it is viking://users/USER/resources/NAME.
+    """
+    segments = uri[len(ROOT) :].split("/", 4)
+    return "/".join(segments[: 4 if segments[0] == "users" else 2])
