@@ -61,7 +61,7 @@ async def find(
 
 def _unknown_kind(kind: str) -> str:
     """Return a note on a kind that no import gives; "" for any other."""
-    if not kind or kind in iter(FileKind):
+    if not kind or kind in list(FileKind):
         return ""
     return f"An import gives files no kind {kind!r}, but one of: {', '.join(FileKind)}."
 
