@@ -65,6 +65,28 @@ def test_a_question_is_answered_and_explained(browser: Browser, served: Site) ->
         expect(walk.locator(".walk-name", has_text="tea/").first).to_be_visible()
 
 
+def test_the_kind_of_a_file_bounds_a_find(browser: Browser, served: Site) -> None:
+    """A chosen kind is in the address and leaves its files alone, in both languages."""
+    served.client.put(
+        [
+            Draft(f"{NOTES}/src/kettle.py", content="kettle = 90", metadata={"kind": "source"}),
+            Draft(f"{NOTES}/t/kettle.py", content="assert kettle == 9", metadata={"kind": "test"}),
+        ]
+    )
+    with page(browser, served) as (tab, _):
+        ask(tab, "kettle")
+        expect(tab.locator(".result")).to_have_count(2)
+        kinds = tab.get_by_label("Kind of file")
+        kinds.select_option(label="Tests")
+        expect(tab.locator(".result")).to_have_count(1)
+        expect(tab.locator(".result")).to_contain_text(f"{NOTES}/t/kettle.py")
+        assert "kind=test" in tab.url
+        tab.get_by_role("button", name="中文").click()
+        expect(tab.get_by_label("文件类别").locator("option:checked")).to_have_text("测试")
+        tab.get_by_label("文件类别").select_option(label="所有类别")
+        expect(tab.locator(".result")).to_have_count(2)
+
+
 def test_bars_have_the_length_of_their_scores(browser: Browser, served: Site) -> None:
     """The parts of the best score fill its bar, and those of others their share of it."""
     fragment = "#q=oolong+degrees&why=" + quote(f"{NOTES}/tea/oolong.md", safe="")

@@ -88,6 +88,22 @@ def test_find_gives_files_with_their_passages(tree: Daemon) -> None:
     run(test, tree.address)
 
 
+def test_find_takes_a_kind_of_file(tree: Daemon) -> None:
+    """Only files of the kind are found, and a kind that no import gives is told with the others."""
+    uri = "viking://resources/src/kettle.py"
+    tree.put([Draft(uri, content="oolong = 90", metadata={"kind": "source"})])
+
+    async def test(client: Client) -> None:
+        found = await told(client, "find", query="oolong", kind="source")
+        assert [result["uri"] for result in found["results"]] == [uri]
+        assert not (await told(client, "find", query="oolong", kind="test")).get("note")
+        wrong = await told(client, "find", query="oolong", kind="tests")
+        assert wrong["results"] == []
+        assert "no kind 'tests', but one of: source, test, documentation" in wrong["note"]
+
+    run(test, tree.address)
+
+
 def test_find_names_the_questions_that_it_searched(tree: Daemon) -> None:
     """Two questions in one request are two queries of the answer; one question is none."""
 
@@ -106,7 +122,7 @@ def test_a_result_names_its_twin_in_both_forms() -> None:
         uri="viking://resources/zh/x.md", type="resource", score=0.5, twin="viking://y"
     )
     assert found.model_dump()["twin"] == "viking://y"
-    assert found.text(1).endswith("\n   the same in another language: viking://y")
+    assert found.text(1).endswith("\n   the same at: viking://y")
 
 
 def test_search_says_when_the_messages_are_not_read(tree: Daemon) -> None:

@@ -51,6 +51,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
         {"query": "a", "types": ["file"]},
         'types[0] is one of memory, resource or skill, not "file".',
     ),
+    ("find", {"query": "a", "kind": ["source"] * 2}, 'kind is text, not ["source", "source"]'),
     ("find", {"query": "a", "types": 5}, "types[0] is one of memory, resource or skill, not "),
     (
         "find",

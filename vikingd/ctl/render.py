@@ -102,7 +102,7 @@ def _matched(match: retrieval_pb2.MatchedContext) -> Text:
 
 
 def _twin(match: retrieval_pb2.MatchedContext) -> list[Text]:
-    """Return a line with the same page in another language, if one was found."""
+    """Return a line with the same page in another language or the same text, if there is one."""
     return [Text(f"also: {match.twin}", "dim", overflow="fold")] if match.twin else []
 
 

@@ -39,7 +39,14 @@ Target = Annotated[
 Kind = Literal["memory", "resource", "skill"]
 Kinds = Annotated[
     list[Kind],
-    Field(max_length=3, description="Return only these types of files. Empty: all types."),
+    Field(max_length=3, description="Return only these types. Empty: all."),
+]
+FileKindName = Annotated[
+    str,
+    Field(
+        max_length=64,
+        description="Only this kind of file: source, test, documentation, example, data...",
+    ),
 ]
 Limit = Annotated[int, Field(ge=1, le=100, description="The largest number of results.")]
 MaxTokens = Annotated[

@@ -21,6 +21,7 @@ from vikingd.client import (
     SessionMessage,
     find_request,
 )
+from vikingd.ingest.file_kinds import KEY, FileKind
 from vikingd.mcp import arguments, tool_answers
 from vikingd.mcp.budget import ENVELOPE, beginning, cost, fill, tokens
 
@@ -34,12 +35,17 @@ async def find(
     query: arguments.Query,
     target_uri: arguments.Target = "",
     types: arguments.Kinds = [],  # noqa: B006  pydantic copies it
+    kind: arguments.FileKindName = "",
     limit: arguments.Limit = 10,
     max_tokens: arguments.MaxTokens = 2000,
 ) -> tool_answers.FoundFiles:
     """Return the files that match a question, with their best passages."""
     found = await client.find(
-        query, target_uri=target_uri, context_types=_types(types), limit=limit
+        query,
+        target_uri=target_uri,
+        context_types=_types(types),
+        where={KEY: kind} if kind else None,
+        limit=limit,
     )
     results, rest = _fitted(tuple(found), max_tokens - sum(map(tokens, found.questions)))
     return tool_answers.FoundFiles(
@@ -47,8 +53,17 @@ async def find(
         confidence=tool_answers.sure_of(found.confidence),
         queries=list(found.questions),
         rest=rest,
-        note=tool_answers.note_of(found.degraded),
+        note=tool_answers.lines(
+            "" if results else _unknown_kind(kind), tool_answers.note_of(found.degraded)
+        ),
     )
+
+
+def _unknown_kind(kind: str) -> str:
+    """Return a note on a kind that no import gives; "" for any other."""
+    if not kind or kind in list(FileKind):
+        return ""
+    return f"An import gives files no kind {kind!r}, but one of: {', '.join(FileKind)}."
 
 
 async def search(

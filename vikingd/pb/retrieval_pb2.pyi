@@ -654,7 +654,8 @@ class MatchedContext(_message.Message):
     """The score in (0, 1], comparable between queries."""
     twin: _builtins.str
     """The same page in another language: the result beside this one, or a file of the scope that is no
-    result. Empty: none was found.
+    result. Else a result of the same text: of several the first names the second, the others name the
+    first, which is the source by its metadata `kind`, then the shortest URI. Empty: none was found.
     """
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[_contexts_pb2.Relation]:
@@ -1831,7 +1832,8 @@ class RetrieveRequest(_message.Message):
     """Above 0, up to 1: maximal marginal relevance (Carbonell and Goldstein 1998). Of the best by
     score, two to four times top_k, each next item has the most of (1 - diversity) * score / best
     score - diversity * max(0, cosine) to the nearest item before it, after centring by language.
-    0: by score. Passages of the same text are returned once in any case.
+    0: by score. Passages of the same text are returned once in any case:
+    that of the source by the metadata `kind`, then of the shortest URI.
     """
     degrade: _builtins.bool
     """Answer by words alone if the embedder fails. False: the failure is an error."""

@@ -18,11 +18,13 @@ const LIMIT = 20;
 
 /** The requests of the calls that the search box sends. */
 const CALLS = {
-  find: ["find", (q, targetUri) => ({ query: q, targetUri, limit: LIMIT, trace: true })],
-  search: ["search", (q, targetUri) => ({ query: q, targetUri, limit: LIMIT, trace: true })],
-  recall: ["recall", (q, _, project) => ({ query: q, noTouch: true, scope: { withGlobal: true, project } })],
-  context: ["build_context", (q, targetUri) => ({ find: { query: q, targetUri, limit: LIMIT } })],
+  find: ["find", (q, { targetUri, where }) => ({ query: q, targetUri, where, limit: LIMIT, trace: true })],
+  search: ["search", (q, { targetUri, where }) => ({ query: q, targetUri, where, limit: LIMIT, trace: true })],
+  recall: ["recall", (q, { project }) => ({ query: q, noTouch: true, scope: { withGlobal: true, project } })],
+  context: ["build_context", (q, { targetUri, where }) => ({ find: { query: q, targetUri, where, limit: LIMIT } })],
 };
+/** The kinds that an import gives to files, in the metadata `kind`. */
+const KINDS = ["source", "test", "documentation", "example", "configuration", "data", "generated", "vendored", "licence"];
 const VIEWS = { find: Results, search: Results, recall: Memories, context: Built };
 
 /** Return an error in words. */
@@ -125,12 +127,17 @@ function App() {
     const abort = new AbortController();
     const started = performance.now();
     setBusy(true);
-    call(rpc, request(route.q, route.target || undefined, route.project || undefined), abort.signal)
+    const bounds = {
+      targetUri: route.target || undefined,
+      where: route.kind ? { kind: route.kind } : undefined,
+      project: route.project || undefined,
+    };
+    call(rpc, request(route.q, bounds), abort.signal)
       .then((reply) => setAnswer({ mode: route.mode, project: route.project, reply, taken: performance.now() - started }))
       .catch(fail)
       .finally(() => setBusy(false));
     return () => abort.abort();
-  }, [route.mode, route.q, route.target, route.project, isReady]);
+  }, [route.mode, route.q, route.target, route.kind, route.project, isReady]);
 
   const ask = (event) => {
     event.preventDefault();
@@ -159,6 +166,10 @@ function App() {
           <option value="context">${t("context")}</option>
         </select>
         <input ref=${box} type="search" aria-label=${t("search")} placeholder=${t("searchHint")} defaultValue=${route.q} autocomplete="off" enterkeyhint="search" />
+        ${route.mode !== "recall" && html`<select class="kinds" aria-label=${t("fileKind")} value=${route.kind} onChange=${(event) => go({ kind: event.currentTarget.value, why: "" })}>
+          <option value="">${t("anyKind")}</option>
+          ${[...new Set([...KINDS, route.kind])].filter(Boolean).map((kind) => html`<option key=${kind} value=${kind}>${KINDS.includes(kind) ? t(`kind.${kind}`) : visible(kind)}</option>`)}
+        </select>`}
         ${route.mode === "recall" && html`<input ref=${project} class="project" aria-label=${t("project")} placeholder=${t("project")} title=${t("projectHint")} defaultValue=${route.project} autocomplete="off" />`}
         <button class="primary">${t("go")}</button>
       </form>

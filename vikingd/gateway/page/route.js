@@ -1,12 +1,13 @@
 // The state of the page in the fragment of its URL, so that links and the back button work.
 
-/** Return the state: {mode, q, target, project, uri, why}. */
+/** Return the state: {mode, q, target, kind, project, uri, why}. */
 export function read() {
   const given = new URLSearchParams(location.hash.slice(1));
   return {
     mode: given.get("mode") || "find",
     q: given.get("q") || "",
     target: given.get("in") || "",
+    kind: given.get("kind") || "",
     project: given.get("project") || "",
     uri: given.get("uri") || "",
     why: given.get("why") || "",
@@ -20,6 +21,7 @@ export function go(changes) {
   if (state.mode !== "find") next.set("mode", state.mode);
   if (state.q) next.set("q", state.q);
   if (state.target) next.set("in", state.target);
+  if (state.kind) next.set("kind", state.kind);
   if (state.project) next.set("project", state.project);
   if (state.uri) next.set("uri", state.uri);
   if (state.why) next.set("why", state.why);
