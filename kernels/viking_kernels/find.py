@@ -52,6 +52,7 @@ MAX_DEPTH = 128  # a directory has fewer ancestors
 
 NO_ROWS = np.zeros(0, np.int32)
 ALL_FILES = NO_FILES = np.zeros(0, np.uint8)
+NO_FACTORS = np.zeros(0, np.float32)
 
 _is_file = inlined(is_file)
 _decode_file = inlined(decode_file)
@@ -79,6 +80,7 @@ class Plan(NamedTuple):
     allowed: U8 = ALL_FILES  # [files of the scope], 0 if a filter forbids the file; [0] allows all
     adjusted: int = 0  # best files with a second stage, at least second_stage.FIRST; 0: none
     named: U8 = NO_FILES  # [files of the scope], 1 if the query names the file's day; [0]: no day
+    factors: F32 = NO_FACTORS  # [files of the scope], of the file's kind; [0]: none is preferred
     more: I32 = NO_ROWS  # positions of files that get the second stage besides the best
 
 
@@ -387,7 +389,16 @@ def _adjusted(
             size += 1
     following = parts[kept[count], FINAL] if count < kept.shape[0] else 0.0
     second_stage.adjust(
-        chosen[:size], windows, parts, best_text, gains, plan.named, terms, ranges, search
+        chosen[:size],
+        windows,
+        parts,
+        best_text,
+        gains,
+        plan.named,
+        plan.factors,
+        terms,
+        ranges,
+        search,
     )
     all_of = np.empty(kept.shape[0] + size - count, np.int64)
     all_of[:size] = chosen[:size]

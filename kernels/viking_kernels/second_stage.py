@@ -1,11 +1,12 @@
 """The second stage of a find: the scores of the best files, with what these show together.
 
-    score    = final + feedback + cover + reply + date, in [0, 1]
+    score    = f * (final + feedback + cover + reply + date), in [0, 1]
     feedback = FEEDBACK_WEIGHT * g * (max(0, c') - max(0, c))
     c'       = (c + p * x . m) / |u + p * m|                          p = PSEUDO
     cover    = COVER_WEIGHT * idf of the query's terms that the file has / idf of all its terms
     reply    = REPLY_WEIGHT * node score of the file before, where another speaker asks
     date     = DATE_WEIGHT where the file's day is one that the query names
+    f        = the factor of the file's kind, where the query prefers some kinds
 
 x is the centred unit vector of the file's best text, u that of the query, and c = x . u (see
 dense.py). m is the mean of x over the FIRST best files, and those that tie with the last of these:
@@ -31,6 +32,7 @@ from viking_kernels.arrays import (
     FINAL,
     I32,
     I64,
+    KIND,
     REPLY,
     U8,
     Search,
@@ -74,17 +76,19 @@ def adjust(
     best: I32,
     gains: F64,
     named: U8,
+    factors: F32,
     terms: Terms,
     ranges: I64,
     search: Search,
 ) -> None:
-    """Fill the columns FEEDBACK to DATE of the parts of some files, and change FINAL.
+    """Fill the columns FEEDBACK to KIND of the parts of some files, and change FINAL.
 
     Args:
         chosen: [n] indices of the files, by falling FINAL.
         windows, parts, best: of `hierarchy.parts_of_files`; the scores are those of its formulas.
         gains: from `bm25.score_scope`.
         named: [files of the scope] 1 if the query names the file's day; [0]: it names none.
+        factors: [files of the scope] the factor of each file's kind; [0]: no kind is preferred.
         terms: of the query.
         ranges: from `bm25.ranges_of`.
         search: scratch.lexical holds the lexical scores.
@@ -95,13 +99,15 @@ def adjust(
     _add_reply(chosen, windows, parts, search)
     for i in range(chosen.shape[0]):
         at = chosen[i]
+        file = place(windows[at, 0], scope.file_low, scope.file_high, scope.base_files)
         if named.shape[0] > 0:
-            file = place(windows[at, 0], scope.file_low, scope.file_high, scope.base_files)
             parts[at, DATE] = DATE_WEIGHT * named[file]
         score = parts[at, FINAL]
-        for part in range(FEEDBACK, FINAL):
+        for part in range(FEEDBACK, KIND):
             score += parts[at, part]
-        parts[at, FINAL] = min(max(score, 0.0), 1.0)
+        if factors.shape[0] > 0:
+            parts[at, KIND] = (factors[file] - 1.0) * score
+        parts[at, FINAL] = min(max(score + parts[at, KIND], 0.0), 1.0)
 
 
 @njit

@@ -93,7 +93,10 @@ def test_what_is_no_prose_is_no_abstract(beginning: str, eol: str) -> None:
 @pytest.mark.parametrize(
     ("source", "abstract"),
     [
-        (f"= Title\nAn Author <a@b.c> of many names and words\nv1.0, 2020\n:toc:\n\n{PROSE}\n", PROSE),
+        (
+            f"= Title\nAn Author <a@b.c> of many names and words\nv1.0, 2020\n:toc:\n\n{PROSE}\n",
+            PROSE,
+        ),
         (
             "Use `code` of *many* https://a.b[words] to see <<x,the other>> page. +\nAnd more.\n",
             "Use code of many words to see the other page. And more.",

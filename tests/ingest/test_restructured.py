@@ -193,7 +193,9 @@ def test_abstracts(source: str, abstract: str) -> None:
             f"      {long('c')}\n\n   {long('d')}\n",
             ["API > Flask", "API > Flask > route", "API > Flask > name", "API > Flask"],
         ),
-        (".. automodule:: flask.app\n   :members:\n", ["flask.app"]),
+        (f".. automodule:: flask.app\n   :members:\n\n   {long('a')}\n", ["flask.app"]),
+        (".. automodule:: flask.app\n   :members:\n", [""]),  # names alone
+        ("API\n===\n\n.. autofunction:: flask.one\n.. autofunction:: flask.two\n", ["API"]),
         (f".. autofunction:: flask.abort\n\n   {long('a')}\n", ["flask.abort"]),
         (f".. c:function:: int Py_Run(char *a, int b)\n\n   {long('a')}\n", ["Py_Run"]),
         (f".. option:: --host <name>\n\n   {long('a')}\n", ["--host <name>"]),
@@ -224,6 +226,22 @@ def test_a_passage_has_the_signature_of_its_function() -> None:
         f".. py:function:: cut(words, into=3)\n   :async:\n\n   {PROSE}\n"
     )
     assert (section, text.startswith("cut(words, into=3)")) == ("cut", True)
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        (f"Ropes\n=====\n\n.. note::\n\n   {PROSE}\n", "Ropes"),
+        (f".. _ropes:\n\n=====\nRopes\n=====\n\n{PROSE}\n", "Ropes"),
+        (f"Ropes\n=====\n\n{PROSE}\n", ""),
+        (f".. note::\n\n   {PROSE}\n", ""),
+        ("Ropes\n=====\n\n.. and so on\n.. or not:: maybe\n", ""),
+    ],
+)
+def test_a_text_that_is_certainly_restructured_is_read_so(text: str, title: str) -> None:
+    """A text file needs a title and a directive or a target."""
+    assert derive_title(text, "a.txt") == title
+    assert derive_title(text.replace("\n", "\r\n"), "a.txt") == title
 
 
 @pytest.mark.parametrize("hidden", [".. toctree::\n   :maxdepth: 2\n\n   one\n", ".. a comment\n"])

@@ -102,6 +102,7 @@ def directory_parts(scope: FindScope, found: kernel.Found, row: int) -> ScorePar
         cover=0.0,
         reply=0.0,
         date=0.0,
+        kind=0.0,
         final=scores.final.item(at),
     )
 

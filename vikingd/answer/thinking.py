@@ -207,6 +207,7 @@ class Walk:
             cover=0.0,
             reply=0.0,
             date=0.0,
+            kind=0.0,
             final=node.final,
             rerank=node.rerank,
         )

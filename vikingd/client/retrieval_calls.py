@@ -32,7 +32,7 @@ from vikingd.client.values import (
     vector_bytes,
 )
 from vikingd.domain.contexts import ContextType
-from vikingd.domain.find_query import Levels, Method
+from vikingd.domain.find_query import Levels, Method, Preference
 from vikingd.domain.long_queries import fitted
 from vikingd.domain.prompt import CitationStyle, ContextOrder
 from vikingd.domain.retrieve_query import Boost, Include, Mode, Rrf, WeightedSum
@@ -63,6 +63,7 @@ def find(
     method: Method | str = Method.AUTO,
     max_directories: int = 0,
     mode: SearchMode | str = SearchMode.QUICK,
+    prefer: Preference | str = Preference.NONE,
 ) -> retrieval_pb2.FindRequest:
     """Find the contexts that matter for a query.
 
@@ -81,7 +82,9 @@ def find(
         min_revision: answer from this revision or a later one.
         method: the method of the search.
         max_directories: BEST_FIRST: open at most this many directories; 0: as many as needed.
-        mode: with SearchMode.THINKING a reranker decides the order, and `method` is not allowed.
+        mode: with SearchMode.THINKING a reranker decides the order, and `method` and `prefer` are
+            not allowed.
+        prefer: "code" or "docs": files of other kinds score lower.
     """
     return retrieval_pb2.FindRequest(
         query=fitted(query),
@@ -98,6 +101,7 @@ def find(
         method=one_of(Method, method, "method"),
         max_directories=max_directories,
         mode=one_of(SearchMode, mode, "mode"),
+        prefer=one_of(Preference, prefer, "prefer"),
     )
 
 

@@ -13,7 +13,7 @@ import typer
 from rich.console import Group, RenderableType
 from rich.tree import Tree
 
-from vikingd.client import ContextType, Levels, Method, SearchMode
+from vikingd.client import ContextType, Levels, Method, Preference, SearchMode
 from vikingd.client import Session as Said
 from vikingd.ctl import render
 from vikingd.ctl.command_session import Session
@@ -31,6 +31,8 @@ MethodName = StrEnum(
     "MethodName",
     {"AUTO": "auto", "EXHAUSTIVE": "exhaustive", "BEST_FIRST": "best-first", "EXACT": "exact"},
 )
+
+PreferenceName = StrEnum("PreferenceName", ["NONE", "CODE", "DOCS"])
 
 
 def json_object(text: str) -> dict[str, Any]:
@@ -125,6 +127,9 @@ def find(
     think: Annotated[
         bool, typer.Option("--think", help="Let the daemon's reranker decide the order.")
     ] = False,
+    prefer: Annotated[
+        PreferenceName, typer.Option(help="The kinds of files that score higher.")
+    ] = PreferenceName.NONE,
     trace: Annotated[
         bool, typer.Option("--trace", help="Show how the answer and each score came about.")
     ] = False,
@@ -148,6 +153,7 @@ def find(
         trace=trace,
         method=Method[method.name],
         mode=SearchMode.THINKING if think else SearchMode.QUICK,
+        prefer=Preference[prefer.name],
     )
     footer: list[RenderableType] = [render.find_footer(reply)]
     if trace:

@@ -28,6 +28,7 @@ _ADDED = {
     "cover": "its share of the query's words",
     "reply": "the question of another speaker before it",
     "date": "its day, which the query names,",
+    "kind": "its kind, which is not preferred,",
 }
 """The amounts of the second stage, each with its words."""
 

@@ -40,6 +40,14 @@ class Method(IntEnum):
     EXACT = 3
 
 
+class Preference(IntEnum):
+    """The kinds of files that a find prefers."""
+
+    NONE = 0
+    CODE = 1
+    DOCS = 2
+
+
 class StopReason(IntEnum):
     """The reason why a search stopped."""
 
@@ -82,6 +90,7 @@ class FindQuery:
     method: Method = Method.AUTO
     max_directories: int = 0
     thinking: bool = False
+    prefer: Preference = Preference.NONE
     now: datetime | None = None  # that days such as "yesterday" are counted from; None: the clock
     vector: F32 | None = field(default=None, compare=False)
 
@@ -90,8 +99,8 @@ class FindQuery:
 class ScoreParts:
     """The parts of a score; ScoreParts in the proto documents each field.
 
-    Each is in [0, 1] but `feedback`, which may be below 0. `rerank` is None if no reranker scored
-    the match.
+    Each is in [0, 1] but `feedback`, which may be below 0, and `kind`, which is 0 or below.
+    `rerank` is None if no reranker scored the match.
     """
 
     dense: float
@@ -106,6 +115,7 @@ class ScoreParts:
     cover: float
     reply: float
     date: float
+    kind: float
     final: float
     rerank: float | None = None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from vikingd.ingest.html_source import holds_source
+from vikingd.ingest.restructured import is_restructured
 
 
 class Syntax(Enum):
@@ -53,7 +54,8 @@ _COMMENT_MARK = {end: mark for mark, ends in _COMMENT_MARKS.items() for end in e
 def syntax_of(name: str, content: str = "") -> Syntax:
     """Return the syntax of a file of this name; TEXT for an unknown suffix.
 
-    The content of an HTML file is Markdown, or the source of a template, which is CODE.
+    The content of an HTML file is Markdown, or the source of a template, which is CODE. A text file
+    is RST if its content is certainly that.
     """
     end = ending(name)
     if end in _MARKDOWN:
@@ -61,6 +63,8 @@ def syntax_of(name: str, content: str = "") -> Syntax:
         return Syntax.CODE if is_source else Syntax.MARKDOWN
     if end in _OTHER_MARKUP:
         return _OTHER_MARKUP[end]
+    if end == ".txt" and is_restructured(content):
+        return Syntax.RST
     return Syntax.CODE if end in _COMMENT_MARK else Syntax.TEXT
 
 

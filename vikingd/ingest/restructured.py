@@ -19,6 +19,10 @@ _OBJECT = 100  # the level of the outermost object; titles have lower ones
 _MAX_STYLES = 64  # of titles
 _SHORTEST = 4  # signs of an underline that may be shorter than its title
 
+_BEGINNING = 1 << 16  # characters that tell the syntax of a text
+_SIGN = re.compile(r"^\.\. (?:[a-z][\w+.:-]*::|_[^\s:][^\n:]*:)(?=\s|\Z)", re.MULTILINE)
+_UNDERLINE = re.compile(r"^(?:={3,}|-{3,}|~{3,}|\*{3,}|#{3,}|\^{3,})\r?$", re.MULTILINE)
+
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n?|\n|\Z)")
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*")
 _DIRECTIVE = re.compile(r"\.\.[ \t]+(?:[\w.+-]+:)?(?P<name>\w[\w.+-]*)[ \t]?::(?:[ \t]+|$)")
@@ -90,6 +94,12 @@ class _Body:
 def pieces(content: str, start: int = 0) -> Iterator[Piece]:
     """Yield the headings and the text of a content from `start` on, in order and linear time."""
     yield from _Scan(content, start).pieces()
+
+
+def is_restructured(text: str) -> bool:
+    """Return True for a text that is certainly reStructuredText: it has a title and a directive."""
+    beginning = text[:_BEGINNING]
+    return bool(_SIGN.search(beginning) and _UNDERLINE.search(beginning))
 
 
 def plain(source: str) -> str:
@@ -270,9 +280,10 @@ class _Scan:
         is_prose = kind == "container" and (not self._bodies or self._bodies[-1].is_prose)
         body = _Body(indent, -1, is_prose)
         if directive["name"] == "class" and _STYLE.fullmatch(argument):
-            is_object = any(self._lines[at + 1 : close])  # else it is the class of a style
-            argument = argument if is_object else ""
-        if argument and kind in ("signature", "name"):
+            argument = argument if any(self._lines[at + 1 : close]) else ""  # the class of a style
+        behind = self._behind_options(at + 1, indent)
+        has_body = any(self._lines[behind:close])  # else it is a name in a list of names
+        if argument and has_body and kind in ("signature", "name"):
             body.level = _OBJECT + sum(1 for one in self._bodies[:_OBJECT] if one.level)
             heading = argument if kind == "name" else _name(argument)
             yield text._replace(level=body.level, heading=heading[:MAX_HEADING].rstrip())
@@ -280,7 +291,7 @@ class _Scan:
         is_file = "/" in argument and not body.level and not re.search(r"\s", argument)
         if _LETTER.search(argument) and not is_file and kind not in ("container", "figure"):
             yield text
-        return self._behind_options(at + 1, indent)
+        return behind
 
     def _behind_options(self, at: int, indent: int) -> int:
         """Return the first line behind the options of a directive."""

@@ -48,6 +48,9 @@ FileKindName = Annotated[
         description="Only this kind of file: source, test, documentation, example, data...",
     ),
 ]
+Prefer = Annotated[
+    Literal["none", "code", "docs"], Field(description="The kind of files to rank higher.")
+]
 Limit = Annotated[int, Field(ge=1, le=100, description="The largest number of results.")]
 MaxTokens = Annotated[
     int, Field(ge=200, le=50_000, description="The largest size of the answer, in tokens.")

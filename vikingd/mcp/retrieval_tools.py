@@ -36,6 +36,7 @@ async def find(
     target_uri: arguments.Target = "",
     types: arguments.Kinds = [],  # noqa: B006  pydantic copies it
     kind: arguments.FileKindName = "",
+    prefer: arguments.Prefer = "none",
     limit: arguments.Limit = 10,
     max_tokens: arguments.MaxTokens = 2000,
 ) -> tool_answers.FoundFiles:
@@ -46,6 +47,7 @@ async def find(
         context_types=_types(types),
         where={KEY: kind} if kind else None,
         limit=limit,
+        prefer=prefer,
     )
     results, rest = _fitted(tuple(found), max_tokens - sum(map(tokens, found.questions)))
     return tool_answers.FoundFiles(

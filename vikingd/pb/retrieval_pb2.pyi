@@ -117,6 +117,38 @@ QUICK. If there is no reranker, or it fails, the answer is that of QUICK, and `r
 """
 Global___SearchMode: _TypeAlias = SearchMode  # noqa: Y015
 
+class _Preference:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _PreferenceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Preference.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    PREFERENCE_UNSPECIFIED: _Preference.ValueType  # 0
+    """No kind."""
+    PREFERENCE_CODE: _Preference.ValueType  # 1
+    """source 1, configuration and example .8, documentation, test and data .6, generated, vendored and
+    licence .5. Neighbours and directories have no weight, as with `alpha` 1.
+    """
+    PREFERENCE_DOCS: _Preference.ValueType  # 2
+    """documentation 1, example .9, source and configuration .7, data and test .6, generated, vendored and
+    licence .5.
+    """
+
+class Preference(_Preference, metaclass=_PreferenceEnumTypeWrapper):
+    """The kinds of files that a find prefers. The score of a file is multiplied by the factor of its kind."""
+
+PREFERENCE_UNSPECIFIED: Preference.ValueType  # 0
+"""No kind."""
+PREFERENCE_CODE: Preference.ValueType  # 1
+"""source 1, configuration and example .8, documentation, test and data .6, generated, vendored and
+licence .5. Neighbours and directories have no weight, as with `alpha` 1.
+"""
+PREFERENCE_DOCS: Preference.ValueType  # 2
+"""documentation 1, example .9, source and configuration .7, data and test .6, generated, vendored and
+licence .5.
+"""
+Global___Preference: _TypeAlias = Preference  # noqa: Y015
+
 class _StopReason:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -494,6 +526,7 @@ class FindRequest(_message.Message):
     METHOD_FIELD_NUMBER: _builtins.int
     MAX_DIRECTORIES_FIELD_NUMBER: _builtins.int
     MODE_FIELD_NUMBER: _builtins.int
+    PREFER_FIELD_NUMBER: _builtins.int
     query: _builtins.str
     """The question, at most 16 KiB. Empty: search by the vector alone."""
     vector: _builtins.bytes
@@ -524,8 +557,12 @@ class FindRequest(_message.Message):
     max_directories: _builtins.int
     """BEST_FIRST: open at most this many directories, up to 65,536. 0: as many as needed."""
     mode: Global___SearchMode.ValueType
-    """Unset: QUICK. THINKING takes a query with text, a limit up to 100, and neither `method` nor
-    `max_directories`.
+    """Unset: QUICK. THINKING takes a query with text, a limit up to 100, and none of `method`,
+    `max_directories` and `prefer`.
+    """
+    prefer: Global___Preference.ValueType
+    """Prefer files of some kinds, by their metadata `kind`, which an import of files states: the scores of
+    others are lower. Files without a kind are not affected. Unset: no kind is preferred.
     """
     @_builtins.property
     def context_types(self) -> _containers.RepeatedScalarFieldContainer[_contexts_pb2.ContextType.ValueType]:
@@ -556,10 +593,11 @@ class FindRequest(_message.Message):
         method: Global___Method.ValueType = ...,
         max_directories: _builtins.int = ...,
         mode: Global___SearchMode.ValueType = ...,
+        prefer: Global___Preference.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_score_threshold", b"_score_threshold", "alpha", b"alpha", "score_threshold", b"score_threshold", "where", b"where"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_score_threshold", b"_score_threshold", "alpha", b"alpha", "context_types", b"context_types", "levels", b"levels", "limit", b"limit", "max_directories", b"max_directories", "method", b"method", "min_revision", b"min_revision", "mode", b"mode", "query", b"query", "score_threshold", b"score_threshold", "target_uri", b"target_uri", "trace", b"trace", "vector", b"vector", "where", b"where"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_alpha", b"_alpha", "_score_threshold", b"_score_threshold", "alpha", b"alpha", "context_types", b"context_types", "levels", b"levels", "limit", b"limit", "max_directories", b"max_directories", "method", b"method", "min_revision", b"min_revision", "mode", b"mode", "prefer", b"prefer", "query", b"query", "score_threshold", b"score_threshold", "target_uri", b"target_uri", "trace", b"trace", "vector", b"vector", "where", b"where"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__alpha: _TypeAlias = _typing.Literal["alpha"]  # noqa: Y015
     _WhichOneofArgType__alpha: _TypeAlias = _typing.Literal["_alpha", b"_alpha"]  # noqa: Y015
@@ -716,6 +754,7 @@ class ScoreParts(_message.Message):
     COVER_FIELD_NUMBER: _builtins.int
     REPLY_FIELD_NUMBER: _builtins.int
     DATE_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
     dense: _builtins.float
     """The similarity of meaning: max(0, cosine) after centring by language. 0 without a vector."""
     lexical: _builtins.float
@@ -756,6 +795,10 @@ class ScoreParts(_message.Message):
     """.15 times the node score of the file before, if another speaker asks something there."""
     date: _builtins.float
     """.08 if the time of the file is on a day that the query names, see FindTrace.dates."""
+    kind: _builtins.float
+    """With FindRequest.prefer, the amount that the kind of the file takes away, 0 or below. The 60 best
+    files get it.
+    """
     def __init__(
         self,
         *,
@@ -773,10 +816,11 @@ class ScoreParts(_message.Message):
         cover: _builtins.float = ...,
         reply: _builtins.float = ...,
         date: _builtins.float = ...,
+        kind: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "rerank", b"rerank"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "cover", b"cover", "date", b"date", "dense", b"dense", "dense_weight", b"dense_weight", "feedback", b"feedback", "final", b"final", "lexical", b"lexical", "node_score", b"node_score", "parent", b"parent", "parent_weight", b"parent_weight", "reply", b"reply", "rerank", b"rerank", "smoothed", b"smoothed", "title", b"title"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_rerank", b"_rerank", "cover", b"cover", "date", b"date", "dense", b"dense", "dense_weight", b"dense_weight", "feedback", b"feedback", "final", b"final", "kind", b"kind", "lexical", b"lexical", "node_score", b"node_score", "parent", b"parent", "parent_weight", b"parent_weight", "reply", b"reply", "rerank", b"rerank", "smoothed", b"smoothed", "title", b"title"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__rerank: _TypeAlias = _typing.Literal["rerank"]  # noqa: Y015
     _WhichOneofArgType__rerank: _TypeAlias = _typing.Literal["_rerank", b"_rerank"]  # noqa: Y015

@@ -10,16 +10,17 @@ from time import perf_counter
 import numpy as np
 from viking_kernels import answer_features, dense, second_stage
 from viking_kernels import find as kernel
-from viking_kernels.arrays import DIRECTORIES, I32, TEXTS, U8, Terms
+from viking_kernels.arrays import DIRECTORIES, F32, I32, TEXTS, U8, Terms
 from viking_kernels.bm25 import postings
 
 from vikingd.domain.answers import Degraded
-from vikingd.domain.find_query import MAX_PASSAGES_SHOWN, FindQuery, Levels, Method
+from vikingd.domain.find_query import MAX_PASSAGES_SHOWN, FindQuery, Levels, Method, Preference
 from vikingd.domain.rights import Caller
 from vikingd.domain.text import NONE
 from vikingd.engine import Engine
 from vikingd.index.metadata import days
 from vikingd.index.snapshot import Snapshot
+from vikingd.plan.preferences import factors_of_files
 from vikingd.plan.query_scope import LIGHT_LIMIT, QueryScope, are_light, parts_of
 from vikingd.times.calendar_spans import Days
 from vikingd.times.time_phrases import spans
@@ -34,6 +35,7 @@ IN_ROUND = 8
 MAX_CONVERGENCE_ROUNDS = 3
 MAX_DIRECTORIES = 512
 
+_PREFERRED = 60  # best files with a second stage where a find prefers some kinds
 _LONGEST_DATED = 4000  # characters of a query whose days are looked for; more is a document
 _MOST_DAYS = 16  # phrases of time that count
 
@@ -56,6 +58,8 @@ class FindScope(QueryScope):
         # Alpha 1 is the plain node score, and an identifier is the same in all files that have it.
         plain = query.alpha is not None or self.identifiers or query.levels == Levels.DIRECTORIES
         self.adjusted = 0 if plain else second_stage.BEST
+        if query.prefer:
+            self.adjusted = _PREFERRED
         self.named_days = () if plain else named_days
         self.query_script = self.script(query.vector)
         self.raw_query = self.asked(
@@ -87,8 +91,9 @@ class FindScope(QueryScope):
             limit, allowed = max(query.limit, FIRST), self.allowed(files=True)
         most = query.max_directories or MAX_DIRECTORIES
         alpha = query.alpha
-        if alpha is None:  # Neighbours and directories say nothing about identifiers.
-            alpha = 1.0 if self.identifiers else -1.0
+        if alpha is None:  # Neighbours and directories say nothing about identifiers and code.
+            plain = self.identifiers or query.prefer is Preference.CODE
+            alpha = 1.0 if plain else -1.0
         return kernel.Plan(
             method=int(method),
             threshold=0.0,
@@ -105,6 +110,7 @@ class FindScope(QueryScope):
             near=self._near(int(method), terms),
             allowed=allowed,
             adjusted=self.adjusted if only is None else 0,
+            factors=self._factors() if only is None else kernel.NO_FACTORS,
         )
 
     def of_named_days(self) -> U8:
@@ -113,6 +119,14 @@ class FindScope(QueryScope):
         where, rows = days.within(self.named_days), len(snapshot.file_id)
         named = snapshot.file_columns.mask(where, rows, snapshot.revision)
         return np.concatenate([named[low:high], named[base:]]).astype(np.uint8)
+
+    def _factors(self) -> F32:
+        """Return float32 [files of the scope]: the factor of each file's kind; [0] without any."""
+        if not self.query.prefer:
+            return kernel.NO_FACTORS
+        low, high, base = self.ends(files=True)
+        factors = factors_of_files(self.snapshot, self.query.prefer)
+        return np.concatenate([factors[low:high], factors[base:]])
 
     def no_files(self) -> U8:
         """Return the filter that allows no file of the scope."""

@@ -7,12 +7,12 @@ const VISIBLE = 5e-4; // smaller differences do not show in three digits
 
 /** The names of the parts, in the order of their bars. */
 export const PARTS = ["dense", "lexical", "rerank", "neighbours", "parent", "title", "feedback", "cover", "reply", "date"];
-const ADDED = ["feedback", "cover", "reply", "date"]; // the amounts of the second stage
+const ADDED = ["feedback", "cover", "reply", "date", "kind"]; // the amounts of the second stage
 export const SALIENCE = ["semantic", "reinforcement", "recency", "access"];
 
 /**
  * Return the shares of a traced score; they sum to its final score. A lowering by neighbours takes
- * from the own parts, one by the first results from the meaning.
+ * from the own parts, one by the first results from the meaning, one by the kind of a file from all.
  * @param parts ScoreParts in protobuf's JSON form
  */
 export function shares(parts) {
@@ -22,8 +22,8 @@ export function shares(parts) {
   const kept = nodeScore > 0 ? Math.min(1, smoothed / nodeScore) : 1;
   const own = w * dense + (1 - w) * lexical;
   const scale = own > 0 ? (nodeScore / own) * kept * (1 - b) : 0;
-  const { feedback = 0, cover = 0, reply = 0, date = 0 } = parts;
-  return {
+  const { feedback = 0, cover = 0, reply = 0, date = 0, kind = 0, final = 0 } = parts;
+  const all = {
     dense: Math.max(0, w * dense * scale + Math.min(0, feedback)),
     lexical: (1 - w) * lexical * scale,
     neighbours: raised * (1 - b),
@@ -34,6 +34,8 @@ export function shares(parts) {
     reply,
     date,
   };
+  const left = kind < 0 ? final / (final - kind) : 1;
+  return Object.fromEntries(Object.entries(all).map(([name, share]) => [name, share * left]));
 }
 
 const three = (value) => Number(value || 0).toFixed(3);

@@ -23,6 +23,7 @@ from vikingd.domain.find_query import (
     FindQuery,
     Levels,
     Method,
+    Preference,
 )
 from vikingd.domain.long_queries import MAX_QUERY_BYTES
 from vikingd.domain.search_query import SearchMode
@@ -68,6 +69,7 @@ def find_query(request: retrieval_pb2.FindRequest, dimension: int | None) -> Fin
         min_revision=request.min_revision,
         method=member(request.method, Method.AUTO, "method", "a method"),
         max_directories=request.max_directories,
+        prefer=member(request.prefer, Preference.NONE, "prefer", "a preference"),
         vector=unit_vector(request.vector, dimension, "vector") if request.vector else None,
     )
 
@@ -82,7 +84,7 @@ def _is_thinking(request: retrieval_pb2.FindRequest, limit: int) -> bool:
         raise InvalidField("query", "is empty: a reranker reads texts")
     if limit > MAX_THINKING_LIMIT:
         raise InvalidField("limit", f"is {limit}, in THINKING at most {MAX_THINKING_LIMIT}")
-    for field in ("method", "max_directories"):
+    for field in ("method", "max_directories", "prefer"):
         if getattr(request, field):
             raise InvalidField(field, "is of QUICK alone: THINKING has a walk of its own")
     return True
