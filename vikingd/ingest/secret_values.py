@@ -23,9 +23,11 @@ _OPEN = re.compile(
     r"[$<*{\[]|![A-Za-z]|%\w+%|ENC\[|vault:|op://|arn:|env[.:]|process\.env|os\.|secrets\.|data:"
 )
 _INNER = ("${", "{{", "<", "***", "...", "…", "xxxx", "XXXX", "%s", "%(", "#{", "$(")
-_NAMED = ("example", "placeholder", "redacted", "changeme", "change-me", "change_me", "your-")
-_NAMED += ("your_", "yourapi", "yoursecret", "yourpass", "insert-", "insert_", "replace-")
-_NAMED += ("replace_", "dummy", "not-a-real", "notreal", "not-real", "fake", "goes-here")
+_NAMED = (
+    *("example", "placeholder", "redacted", "changeme", "change-me", "change_me", "your-", "your_"),
+    *("yourapi", "yoursecret", "yourpass", "insert-", "insert_", "replace-", "replace_", "dummy"),
+    *("not-a-real", "notreal", "not-real", "fake", "goes-here"),
+)
 _WORD = re.compile(r"[A-Z]?[a-z]{4,}|[A-Z]{4,}")
 _SIGNS = frozenset("!@#$%^&*+=?~")
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from vikingd.ingest.secret_values import is_fake, is_password, is_random, is_real_jwt
-from vikingd.ingest.token_forms import FORMS
+from vikingd.ingest.token_forms import FAMILIES, OTHERS, Form
 
 
 class Secret(NamedTuple):
@@ -33,7 +33,9 @@ class Secret(NamedTuple):
 _BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
 _END = re.compile(r"-----END [A-Z0-9 ]{0,60}-----")
 _MOST_OF_A_KEY = 20_000  # characters
-_KEY_LINES = re.compile(r"(?:[ \t\"'+\\n]{0,40}[A-Za-z0-9+/=:, -]{16,200}[\"'+\\n ]{0,10}\r?\n?){1,400}+")
+_KEY_LINES = re.compile(
+    r"(?:[ \t\"'+\\n]{0,40}[A-Za-z0-9+/=:, -]{16,200}[\"'+\\n ]{0,10}\r?\n?){1,400}+"
+)
 _OF_A_KEY = re.compile(r"[A-Za-z0-9+/]{40}")
 _PUTTY = re.compile(r"Private-Lines: \d{1,4}\r?\n(?:[A-Za-z0-9+/=]{1,80}\r?\n?){1,400}+")
 
@@ -48,9 +50,10 @@ _BEARER = re.compile(r"(?i)(?:bearer|basic) {1,4}(?P<value>[A-Za-z0-9+/=_.~-]{16
 _WORDS = ("passw", "passphrase", "_pass", "pwd", "secret", "token", "credential", "key")
 _PASSWORDS = frozenset({"passw", "passphrase", "_pass", "pwd"})
 # Keys with another word before them are keys of tables, of keyboards and the like.
-_KEYS = tuple(
-    "access account admin api app auth client deploy encrypt encryption host license master"
-    " private secret service session shared signing sign storage".split()
+_KEYS = (
+    *("access", "account", "admin", "api", "app", "auth", "client", "deploy", "encrypt"),
+    *("encryption", "host", "license", "master", "private", "secret", "service", "session"),
+    *("shared", "signing", "sign", "storage"),
 )
 _ASSIGNED = re.compile(
     r"(?P<rest>[\w.\-]{0,30}+)"
@@ -98,7 +101,8 @@ def secrets_in(text: str, *, is_config: bool = False, is_store: bool = False) ->
 
 def masked(text: str, found: Sequence[Secret]) -> str:
     """Return the text with a marker at the place of each secret. All lines keep their numbers."""
-    parts, at = [], 0
+    parts: list[str] = []
+    at = 0
     for one in found:
         parts += text[at : one.start], f"[secret left out: {one.kind}]"
         parts += re.findall(r"\r?\n", text[one.start : one.end])
@@ -143,17 +147,22 @@ def _line_end(text: str, at: int) -> str:
 
 
 def _tokens(text: str) -> Iterator[Secret]:
-    for start, kind, form in FORMS:
-        at = text.find(start)
+    for sign, family in FAMILIES:
+        done = 0
+        for found in sign.finditer(text):
+            end = found.end()
+            for form in family:
+                if end > done and text.endswith(form[0], done, end):
+                    secret, done = _token(text, end - len(form[0]), form, done)
+                    if secret:
+                        yield secret
+    for form in OTHERS:
+        at = text.find(form[0])
         while at >= 0:
-            end = at + len(start)
-            if match := form.match(text, at):
-                end = match.end()
-                value = match["value"]
-                is_name = start == "sk-" and not is_random(value)  # that of a class in a page
-                if not is_name and not is_fake(value):
-                    yield Secret(*match.span("value"), kind)
-            at = text.find(start, end)
+            secret, at = _token(text, at, form, at + len(form[0]))
+            if secret:
+                yield secret
+            at = text.find(form[0], at)
     at = text.find("eyJ")
     while at >= 0:
         match = _SIGNED.match(text, at)
@@ -167,6 +176,18 @@ def _tokens(text: str) -> Iterator[Secret]:
             if match and is_random(match["value"]) and not is_fake(match["value"]):
                 yield Secret(*match.span("value"), "credential of a request")
             at = text.find(word, match.end() if match else at + 5)
+
+
+def _token(text: str, at: int, form: Form, end: int) -> tuple[Secret | None, int]:
+    """Return the token at a place, and the end of what was read; `end` if that is nothing."""
+    start, kind, expression = form
+    match = expression.match(text, at)
+    if match is None:
+        return None, end
+    value = match["value"]
+    is_name = start == "sk-" and not is_random(value)  # that of a class in a page
+    secret = None if is_name or is_fake(value) else Secret(*match.span("value"), kind)
+    return secret, match.end()
 
 
 def _in_urls(text: str) -> Iterator[Secret]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import TypeAlias
 
 # By kind: the fixed start of a token, and the characters behind it. "%" stands for letters and
 # digits, "~" for these with "_" and "-".
@@ -30,12 +31,12 @@ _TOKENS = (
     ("Stripe key", "rk_live_", r"%{16,120}"),
     ("Stripe key", "whsec_", r"[A-Za-z0-9+/=]{24,80}"),
     ("Anthropic key", "sk-ant-", r"~{24,160}"),
-    ("OpenAI key", "sk-", r"(?:proj-|svcacct-|admin-|or-v1-)?~{20,220}"),
+    ("OpenAI key", "sk-", r"(?!ant-)(?:proj-|svcacct-|admin-|or-v1-)?~{20,220}"),
     ("Google key", "AIza", r"~{35}"),
     ("Google token", "ya29.", r"~{40,400}"),
     ("Google secret", "GOCSPX-", r"~{24,40}"),
     ("npm token", "npm_", r"%{36,80}"),
-    ("PyPI token", "pypi-AgE", r"~{40,400}"),
+    ("PyPI token", "pypi-", r"AgE~{40,400}"),
     ("SendGrid key", "SG.", r"~{16,30}\.~{30,60}"),
     ("Twilio key", "SK", r"[0-9a-f]{32}"),
     ("Telegram token", ":AA", r"~{33}"),
@@ -68,5 +69,17 @@ def _form(start: str, rest: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![A-Za-z0-9_])(?P<value>{re.escape(start)}{rest})(?![A-Za-z0-9])")
 
 
-FORMS = tuple((start, kind, _form(start, rest)) for kind, start, rest in _TOKENS)
-"""(start, kind, expression) of each token; `value` is the group of what is secret."""
+Form: TypeAlias = tuple[str, str, re.Pattern[str]]
+"""The fixed start of a token, its kind, and its expression; `value` is the secret in it."""
+
+FORMS: tuple[Form, ...] = tuple((start, kind, _form(start, rest)) for kind, start, rest in _TOKENS)
+
+_SIGNS = "_-."
+FAMILIES = tuple(
+    (re.compile(rf"{re.escape(sign)}(?=[A-Za-z0-9][\w+/=.-]{{15}})"), family)
+    for sign in _SIGNS
+    if (family := tuple(form for form in FORMS if form[0].endswith(sign)))
+)
+"""The forms whose starts end with the same sign, and an expression of the sign before a token."""
+
+OTHERS = tuple(form for form in FORMS if form[0][-1] not in _SIGNS)
