@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 import json
 import re
-from base64 import urlsafe_b64decode
+from base64 import b64decode, urlsafe_b64decode
 
 # Words and rows of characters that people write in the place of a secret.
 _FILLER = re.compile(
@@ -71,6 +71,19 @@ def _unread(match: re.Match[str]) -> str:
     return "" if 0.2 <= vowels / len(word) <= 0.7 else match[0]
 
 
+def is_credential(value: str, *, is_basic: bool) -> bool:
+    """Return True for what stands behind "Bearer" or "Basic" and is no placeholder or JWT."""
+    if is_fake(value) or value.startswith("eyJ"):
+        return False
+    if not is_basic:
+        return is_random(value)
+    try:
+        _, colon, password = b64decode(value + "=" * (-len(value) % 4)).decode().partition(":")
+    except ValueError:
+        return False
+    return bool(colon) and is_password(password) and not is_fake(password)
+
+
 def is_real_jwt(body: str) -> bool:
     """Return True for the body of a JWT that names nobody of an example."""
     try:
@@ -78,7 +91,7 @@ def is_real_jwt(body: str) -> bool:
         claims = json.loads(data)
     except (ValueError, binascii.Error, RecursionError):
         return False
-    if not isinstance(claims, dict):
+    if not isinstance(claims, dict) or not claims:
         return False
     text = data.decode(errors="replace").lower()
     subject = str(claims.get("sub", ""))

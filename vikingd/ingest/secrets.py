@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from vikingd.ingest.secret_values import is_fake, is_password, is_random, is_real_jwt
+from vikingd.ingest.secret_values import is_credential, is_fake, is_password, is_random, is_real_jwt
 from vikingd.ingest.token_forms import FAMILIES, OTHERS, Form
 
 
@@ -74,6 +74,7 @@ _NO_SECRET = re.compile(
     r"|endpoint|host|port|location|scope|scopes|lifetime|timeout|limit|limits|budget|pos"
     r"|index|store|provider)(?:_|-|$)"
 )
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 _REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,8}$|/|\.{1,2}/|\w{2,12}://|@|~/")
 
 
@@ -173,7 +174,7 @@ def _tokens(text: str) -> Iterator[Secret]:
         at = text.find(word)
         while at >= 0:
             match = _BEARER.match(text, at - 1) if at else None
-            if match and is_random(match["value"]) and not is_fake(match["value"]):
+            if match and is_credential(match["value"], is_basic=word.lower() == "asic "):
                 yield Secret(*match.span("value"), "credential of a request")
             at = text.find(word, match.end() if match else at + 5)
 
@@ -249,7 +250,7 @@ def _of_assignment(
     if is_store:
         is_one = True
     elif match["far"] or (group == "bare" and not is_config and match["by"] != ">"):
-        is_one = len(value) >= 16 and is_random(value)
+        is_one = len(value) >= 16 and is_random(value) and not (match["far"] and _UUID.match(value))
     elif kind == "password":
         is_one = is_password(value)
     else:

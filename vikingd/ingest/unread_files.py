@@ -28,13 +28,13 @@ def _words(text: str) -> frozenset[str]:
 
 _LOCK_FILES = _words(
     "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb "
-    "deno.lock Cargo.lock poetry.lock uv.lock pdm.lock Pipfile.lock pylock.toml pixi.lock conda-lock.yml "
-    "go.sum go.work.sum composer.lock symfony.lock Gemfile.lock gems.locked mix.lock rebar.lock "
+    "deno.lock Cargo.lock uv.lock pdm.lock Pipfile.lock pylock.toml pixi.lock conda-lock.yml "
+    "go.sum go.work.sum composer.lock symfony.lock Gemfile.lock gems.locked poetry.lock rebar.lock "
     "pubspec.lock Podfile.lock Package.resolved Cartfile.resolved packages.lock.json paket.lock "
     "project.assets.json gradle.lockfile buildscript-gradle.lockfile flake.lock conan.lock "
     "stack.yaml.lock cabal.project.freeze Chart.lock renv.lock"
     "MODULE.bazel.lock "
-    ".terraform.lock.hcl npm-shrinkwrap.yaml shard.lock vcpkg-lock.json"
+    ".terraform.lock.hcl npm-shrinkwrap.yaml shard.lock vcpkg-lock.json mix.lock"
 )
 _BY_NAME = (
     (MINIFIED, re.compile(r"(?i).+[.-]min\.(?:[cm]?js|css)")),
@@ -56,6 +56,7 @@ _OF_PROJECTS = _VENDORING | _words(
     "build.gradle.kts Podfile Cartfile DEPS SConstruct"
 )
 _SCRIPT = re.compile(r"(?i).+\.(?:[cm]?js|css)")
+_MUCH = 8 << 10  # characters of generated code; less may be a table that people read
 _MINIFIED_BYTES = 4096
 _LONG_LINE = 500  # characters of a line on the average
 _DENSE = 0.12  # share of white space; that of prose and of code by hand is larger
@@ -96,7 +97,7 @@ def unread_text(name: str, text: str, kind: FileKind) -> str:
     """Return the rule that leaves out a file by its text; "" for none."""
     if _is_minified(name, text):
         return MINIFIED
-    if kind is not FileKind.GENERATED or _suffix(name) not in CODE:
+    if kind is not FileKind.GENERATED or len(text) < _MUCH or _suffix(name) not in CODE:
         return ""
     # A directory such as "build" may have code that people write.
     return GENERATED if file_kind(name, text) is FileKind.GENERATED else ""
