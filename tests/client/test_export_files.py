@@ -266,3 +266,33 @@ def test_delete_keeps_what_became_a_link(
     assert summary["deleted"] == 0
     assert [u["reason"] for u in summary["unreadable"]] == ["is a symbolic link"]
     assert set(snapshot(client, TOP)) == before
+
+
+def test_a_derived_kind_is_not_written_into_a_file(client: MessageClient, tmp_path: Path) -> None:
+    """An export leaves out the kind that an import of the file gives, and writes any other."""
+    top, text = "viking://resources/site", "# Heading\n\ntext\n"
+    own = "---\nkind: documentation\n---\n# Heading\n"
+    kinds = {
+        "guide/a.md": "documentation",
+        "tests/b.md": "test",
+        "vendor/c.md": "vendored",
+        "guide/d.md": "generated",
+    }
+    client.put(
+        [
+            *(
+                Draft(f"{top}/{path}", content=text, metadata={"kind": kind, "n": 1})
+                for path, kind in kinds.items()
+            ),
+            Draft(f"{top}/guide/plain.md", content=text, metadata={"kind": "documentation"}),
+            Draft(f"{top}/guide/own.md", content=own, metadata={"kind": "documentation"}),
+        ]
+    )
+    files = written(client, top, tmp_path / "out")
+    found = {name: data.decode() for name, data in files.items()}
+    assert found.pop("guide/plain.md") == text
+    assert found.pop("guide/own.md") == own
+    assert found.pop("guide/d.md") == f"---\nkind: generated\nn: 1\n---\n\n{text}"
+    assert found == dict.fromkeys(
+        ("guide/a.md", "tests/b.md", "vendor/c.md"), f"---\nn: 1\n---\n\n{text}"
+    )

@@ -73,7 +73,7 @@ from vikingd.ingest.limits import check_metadata
             "#!/bin/sh\n# Restores a backup\n# to a given time.\nset -e\n",
             "Restores a backup to a given time.",
         ),
-        ("a.c", "#include <stdio.h>\nint main(void) {}\n", ""),
+        ("a.c", "#include <stdio.h>\nint main(void) {}\n", "int main(void)"),
         ("a.json", '{"a": 1}', ""),
     ],
     ids=range(14),

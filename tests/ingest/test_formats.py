@@ -24,7 +24,7 @@ from pptx.util import Inches
 from tests.ingest.formats_helpers import FILES, TITLES, expected, rewritten
 from vikingd.client import Client
 from vikingd.domain.contexts import Draft
-from vikingd.ingest import kinds
+from vikingd.ingest import file_syntax
 from vikingd.ingest.files import Unreadable, read_tree
 from vikingd.ingest.formats.document import Document, Failed, numbers, title_of
 from vikingd.ingest.formats.document_reader import Documents
@@ -41,7 +41,7 @@ def read() -> Iterator[Read]:
 
     def read_one(path: Path) -> Document:
         with path.open("rb") as file:
-            return documents.read(file, kinds.document_format(path.name))
+            return documents.read(file, file_syntax.document_format(path.name))
 
     with Documents() as documents:
         yield read_one
@@ -55,10 +55,13 @@ def joined(text: str) -> str:
 
 def test_every_format_has_a_parser() -> None:
     """Each ending of a document belongs to a format with a parser, and its content is Markdown."""
-    assert set(kinds._DOCUMENTS.values()) == FORMATS
-    assert all(kinds.syntax_of(f"a{end}") is kinds.Syntax.MARKDOWN for end in kinds._DOCUMENTS)
-    assert kinds.document_format("A.PDF") == "pdf"
-    assert kinds.document_format("a.pdf.txt") == kinds.document_format(".pdf") == ""
+    assert set(file_syntax._DOCUMENTS.values()) == FORMATS
+    assert all(
+        file_syntax.syntax_of(f"a{end}") is file_syntax.Syntax.MARKDOWN
+        for end in file_syntax._DOCUMENTS
+    )
+    assert file_syntax.document_format("A.PDF") == "pdf"
+    assert file_syntax.document_format("a.pdf.txt") == file_syntax.document_format(".pdf") == ""
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

@@ -164,7 +164,7 @@ def test_files_become_drafts_with_all_that_they_say(tmp_path: Path) -> None:
     assert [b.content[p.start : p.end] for p in b.passages] == ["Text of b."]
     assert drafts["viking://resources/h/a.txt"].content == "Notes"
     assert drafts["viking://resources/h/wide.txt"].content == "宽字符"
-    assert drafts["viking://resources/h/sub/deep/three.py"].title == ""
+    assert drafts["viking://resources/h/sub/deep/three.py"].title == "deep/three.py"
 
 
 def test_a_directory_is_described_by_its_readme_or_by_what_it_holds(tmp_path: Path) -> None:

@@ -202,14 +202,13 @@ def test_text_is_cut_at_the_ends_of_sentences() -> None:
         assert all(text.endswith((".", "。")) for _, text in passages)
 
 
-def test_code_is_cut_at_top_level_blocks() -> None:
-    """Code is cut at top-level blocks, each named by its first line that is no comment."""
+def test_code_without_a_grammar_is_cut_at_top_level_blocks() -> None:
+    """Code without a grammar is cut at top-level blocks. None of them has a heading."""
     body = "".join(f"    value_{i} = compute(value, {i})\n\n" for i in range(25))
-    content = f"import os\n\n\n# why\n@cached\ndef first(a):\n{body}\n\nclass Second:\n{body}"
-    assert [section for section, _ in pieces(content, "a.py")] == [
-        "import os",
-        "def first(a)",
-        "class Second",
+    content = f"require x\n\n\n# why\n@cached\ndef first(a)\n{body}\n\nmodule Second\n{body}"
+    assert [(section, text.split("\n")[0]) for section, text in pieces(content, "a.ex")] == [
+        ("", "require x"),  # a short block joins the next one
+        ("", "module Second"),
     ]
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from viking_kernels.arrays import F32
 
 from vikingd.answer.confidence import confidence_of, features_of_texts, shown_by
+from vikingd.answer.equal_texts import preferences
 from vikingd.answer.filtered_files import Listed, list_files
 from vikingd.answer.ranked_lists import Places, RankedList, diverse, fused, places_in
 from vikingd.answer.shown_texts import key_of, name_of, vector_of
@@ -30,6 +31,7 @@ from vikingd.index.snapshot import Snapshot
 from vikingd.plan.retrieve_plan import RetrievePlan, TextScope
 
 _MMR_POOL = 4  # times top_k: the candidates of diversity
+_EQUALS = 10  # hits behind the wanted ones that may equal one of them, at least
 
 
 class TextHit(NamedTuple):
@@ -264,23 +266,62 @@ def _merged(query: RetrieveQuery, snapshot: Snapshot, pools: Sequence[_Pool]) ->
 def _distinct(query: RetrieveQuery, snapshot: Snapshot, listed: Iterable[TextHit]) -> list[TextHit]:
     """Return the hits above the threshold, each text once, ties by URI and passage.
 
-    `listed` has them by falling score.
+    `listed` has them by falling score. Of equal texts the preferred file is shown, see
+    `equal_texts`, in the place and with the score of the best. The hits that follow are searched
+    for it, as many as are wanted.
     """
     threshold = query.score_threshold
     wanted = query.top_k * (_MMR_POOL if query.diversity else 1)
     kept: list[TextHit] = []
-    seen: set[object] = set()
+    places: dict[bytes, int] = {}
+    equal: dict[int, list[TextHit]] = {}
+    files: set[int] = set()
+    left = max(wanted, _EQUALS)
     for hit in _in_order(snapshot, listed):
         cancellation.check()
-        if len(kept) == wanted or (threshold is not None and hit.score <= threshold):
+        if threshold is not None and hit.score <= threshold:
             break
-        keys: list[object] = [key_of(snapshot, hit.row)]
-        if query.group_by_context:
-            keys.append(snapshot.tree.texts.file.item(hit.row))
-        if seen.isdisjoint(keys):
-            seen.update(keys)
-            kept.append(hit)
-    return kept
+        key = key_of(snapshot, hit.row)
+        if key in places:
+            equal.setdefault(places[key], []).append(hit)
+        elif len(kept) < wanted:
+            file = snapshot.tree.texts.file.item(hit.row)
+            if not (query.group_by_context and file in files):
+                places[key] = len(kept)
+                files.add(file)
+                kept.append(hit)
+        if len(kept) == wanted:
+            left -= 1
+            if left < 0:
+                break
+    return _preferred(query, snapshot, kept, equal, files) if equal else kept
+
+
+def _preferred(
+    query: RetrieveQuery,
+    snapshot: Snapshot,
+    kept: list[TextHit],
+    equal: Mapping[int, list[TextHit]],
+    files: set[int],
+) -> list[TextHit]:
+    """Return the hits with the preferred one of each group of equal texts in its place.
+
+    Args:
+        query: the query.
+        snapshot: the index that the rows belong to.
+        kept: the best hit of each text.
+        equal: other hits of the same text, by the place in `kept`.
+        files: the files of `kept`; with `group_by_context` none is shown twice.
+    """
+    file_of = snapshot.tree.texts.file.item
+    rows = {file_of(hit.row) for place, hits in equal.items() for hit in (kept[place], *hits)}
+    order = preferences(snapshot, rows)
+    for place, hits in equal.items():
+        free = [hit for hit in hits if not (query.group_by_context and file_of(hit.row) in files)]
+        first = min((kept[place], *free), key=lambda hit: order[file_of(hit.row)])
+        files.add(file_of(first.row))
+        kept[place] = first._replace(score=kept[place].score)
+    return list(_in_order(snapshot, kept))
 
 
 def _in_order(snapshot: Snapshot, listed: Iterable[TextHit]) -> Iterator[TextHit]:

@@ -193,7 +193,7 @@ class Exporter:
                 (at if context.is_directory else at.parent).mkdir(parents=True, exist_ok=True)
                 if not context.is_directory:
                     with at.open("xb") as file:  # A link there is not followed.
-                        file.write(file_text(context).encode())
+                        file.write(file_text(context, below).encode())
             except OSError as error:
                 raise not_written(f"{context.uri}: {error.strerror or error}") from None
 

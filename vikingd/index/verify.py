@@ -17,6 +17,7 @@ from vikingd.index.compaction import compacted
 from vikingd.index.lexicon import tokens
 from vikingd.index.shown_strings import Names
 from vikingd.index.snapshot import Snapshot
+from vikingd.ingest.code.headings import defined_names
 
 MAX_PROBLEMS = 100
 
@@ -101,6 +102,7 @@ class Comparison:
             text.text,
             uris.name(context.uri) if is_first else "",
             tokens.heading_of(text, context.abstract),
+            defined_names(text.section, context.uri),
         )
         with np.errstate(over="ignore"):
             words = (hashes * tf.astype(np.uint64)).sum(dtype=np.uint64)

@@ -9,6 +9,7 @@ from contextlib import suppress
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import approximate_tokens, join_lines, one_line
 from vikingd.ingest import markdown
+from vikingd.ingest.code.outline import signatures
 from vikingd.ingest.file_syntax import Syntax, comment_mark, syntax_of
 from vikingd.ingest.frontmatter import front_matter, stated
 
@@ -33,9 +34,17 @@ _FOR_TOOLS = re.compile(r"^(?:#!|.*\b(?:coding[:=]|eslint|pylint|noqa|vim:)).*$"
 _LEGAL = re.compile(r"copyright|licen[cs]e|spdx", re.IGNORECASE)
 
 
-def derive_title(content: str, name: str) -> str:
-    """Return the title of a Markdown file: that of its front matter, else the first H1, or ""."""
-    if syntax_of(name) is not Syntax.MARKDOWN:
+def derive_title(content: str, uri: str) -> str:
+    """Return the title of a file, or "".
+
+    That of Markdown is the one of its front matter, else the first H1. That of source code is its
+    name with its directory.
+    """
+    above, _, name = uri.rpartition("/")
+    syntax = syntax_of(name)
+    if syntax is Syntax.CODE:
+        return f"{above.rpartition('/')[2]}/{name}"
+    if syntax is not Syntax.MARKDOWN:
         return ""
     start = front_matter(content)[1]
     title = stated(content, "title")
@@ -59,7 +68,7 @@ def derive_abstract(content: str, name: str) -> str:
     """Return the first meaningful paragraph, at most MAX_ABSTRACT characters; or "".
 
     For Markdown this is the first prose outside of lists and quotations, else all paragraphs. For
-    source code it is the docstring or comment at the beginning.
+    source code it is the docstring or comment at the beginning, else the signatures.
     """
     return shorten(_first_paragraph(content, name))
 
@@ -79,7 +88,8 @@ def is_derived(abstract: str, content: str, name: str) -> bool:
 def _first_paragraph(content: str, name: str) -> str:
     syntax = syntax_of(name)
     if syntax is Syntax.CODE:
-        return next(_comment_paragraphs(content[:_BEGINNING], comment_mark(name)), "")
+        comments = _comment_paragraphs(content[:_BEGINNING], comment_mark(name))
+        return next(comments, "") or signatures(content, name, MAX_ABSTRACT)
     if syntax is Syntax.MARKDOWN:
         start = front_matter(content)[1]
         beginning = content[start : start + _BEGINNING]

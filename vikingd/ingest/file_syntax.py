@@ -42,20 +42,20 @@ _COMMENT_MARK = {end: mark for mark, ends in _COMMENT_MARKS.items() for end in e
 
 def syntax_of(name: str) -> Syntax:
     """Return the syntax of a file of this name; TEXT for an unknown suffix."""
-    ending = _ending(name)
-    if ending in _MARKDOWN:
+    end = ending(name)
+    if end in _MARKDOWN:
         return Syntax.MARKDOWN
-    return Syntax.CODE if ending in _COMMENT_MARK else Syntax.TEXT
+    return Syntax.CODE if end in _COMMENT_MARK else Syntax.TEXT
 
 
 def document_format(name: str) -> str:
     """Return the format of a file that an import turns into Markdown; "" for any other file."""
-    return _DOCUMENTS.get(_ending(name), "")
+    return _DOCUMENTS.get(ending(name), "")
 
 
 def comment_mark(name: str) -> str:
     """Return the mark of a comment line in source code of this name; "" if there is none."""
-    return _COMMENT_MARK.get(_ending(name), "")
+    return _COMMENT_MARK.get(ending(name), "")
 
 
 def are_alike(name: str, other: str) -> bool:
@@ -66,7 +66,7 @@ def are_alike(name: str, other: str) -> bool:
     return one == two
 
 
-def _ending(name: str) -> str:
+def ending(name: str) -> str:
     """Return the suffix in lower case; "" if the last dot is the first or the last character."""
     dot = name.rfind(".")
     return name[dot:].lower() if 0 < dot < len(name) - 1 else ""

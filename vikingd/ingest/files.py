@@ -22,7 +22,7 @@ from vikingd.ingest.abstracts import (
     stated_abstract,
 )
 from vikingd.ingest.data_heads import head_of
-from vikingd.ingest.file_kinds import KEY, file_kind
+from vikingd.ingest.file_kinds import KEY, file_kind, without_derived_kind
 from vikingd.ingest.file_syntax import Syntax, document_format, syntax_of
 from vikingd.ingest.file_tree import (
     TOP,
@@ -187,19 +187,22 @@ def remarks(tree: FileTree) -> Iterator[Unreadable | LeftOut | Renamed]:
         yield Unreadable(printable(path), reason)
 
 
-def file_text(context: Context) -> str:
+def file_text(context: Context, path: str = "") -> str:
     """Return the text of the file that an export writes for a context.
 
     A Markdown file gets front matter with the title, abstract, metadata and time that its content
     does not state, so that `read_tree` reads them. Other files are the content alone.
+
+    `path` is the path of the file from the top of the export. The kind that an import derives from
+    it is not written.
     """
     name, content = uris.name(context.uri), context.content
     if syntax_of(name) is not Syntax.MARKDOWN:
         return content
     stated = front_matter(content)[0]
     given = as_put(context)
-    values = {**stated, **context.metadata}
-    if given.title and given.title != derive_title(content, name):
+    values = {**stated, **without_derived_kind(context.metadata, path or name)}
+    if given.title and given.title != derive_title(content, context.uri):
         values["title"] = given.title
     derived = stated_abstract(content, name) or derive_abstract(content, name)
     if given.abstract and given.abstract != derived:
@@ -311,13 +314,19 @@ def _name(path: str) -> str:
 def _listing(first: Iterable[Read], subdirectories: Iterable[str]) -> str:
     """Return the titles or names of a directory's children, as long as an abstract may be."""
     read = (one for one in first if isinstance(one, (Draft, Unchanged)))
-    files = (one.title or uris.name(one.uri) for one in read)
+    files = (_label(one) for one in read)
     listing = ""
     for label in chain(subdirectories, files):
         if len(listing) + len(label) > MAX_ABSTRACT:
             return f"{listing}, …" if listing else shorten(label)
         listing += f", {label}" if listing else label
     return listing
+
+
+def _label(one: Draft | Unchanged) -> str:
+    """Return the title of a file; its name if the title is its name with its directory."""
+    name = uris.name(one.uri)
+    return name if one.title.endswith(f"/{name}") else one.title or name
 
 
 def read_file(tree: FileTree, below: str, documents: Documents) -> Iterator[FileItem]:
@@ -358,7 +367,7 @@ def read_file(tree: FileTree, below: str, documents: Documents) -> Iterator[File
         time = time_of(metadata.get("date"))
     if uris.context_type(uri) is not ContextType.MEMORY:
         metadata = {KEY: kind.value, **metadata}
-    title = title or derive_title(content, path.name)
+    title = title or derive_title(content, uri)
     passages = default_passages(uri, content) or None
     draft = _checked(
         Draft(uri, content=content, title=title, metadata=metadata, passages=passages, time=time),

@@ -15,9 +15,11 @@ from vikingd.domain.contexts import ContextType, Passage
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, common_section, lazy
 from vikingd.ingest import markdown
-from vikingd.ingest.file_syntax import Syntax, syntax_of
+from vikingd.ingest.code.grammars import grammar_of, language_is_there
+from vikingd.ingest.code.parts import joined, parts
+from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
 from vikingd.ingest.frontmatter import front_matter
-from vikingd.ingest.markdown import MAX_HEADING, Block
+from vikingd.ingest.markdown import Block
 
 MAX_PASSAGES = 4096
 MAX_SECTION_BYTES = 1024
@@ -64,14 +66,14 @@ _LINEWISE = (
 
 _CJK = lazy(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
 MEANING = re.compile(r"[^\s!-/:-@\[-`{-~]")  # neither white space nor ASCII punctuation
-_NO_HEADLINE = re.compile(r"[ \t]*(?:#|//|/\*|\*|--|;|@|\"|'|<!--|$)")
 
 
 def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     """Cut a content into passages of about TARGET_TOKENS, at most MAX_TOKENS, in linear time.
 
-    The name of the file tells its syntax. Markdown is cut by headings, source code by top-level
-    blocks, other text by paragraphs. Markdown that is too costly to parse is cut as other text,
+    The name of the file tells its syntax. Markdown is cut by headings, source code at definitions,
+    code without a grammar at top-level blocks, other text by paragraphs. Markdown that is too
+    costly to parse is cut as other text,
     with `entries` at its unindented items too. A short content is one passage. Passages are in
     order, do not overlap, and have no white space at their ends. More than
     MAX_PASSAGES are joined in pairs until they are few enough, even beyond MAX_TOKENS.
@@ -85,18 +87,9 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
         return []
     tokens = TokenCount(content)
     syntax = syntax_of(name)
-    cut = (
-        piece
-        for block in _blocks(content, syntax, tokens, entries)
-        for piece in _cut(block, tokens, _LINEWISE if block.linewise else _SENTENCEWISE)
-    )
-    pieces = list(_stripped(cut, tokens))
-    whole = MAX_TOKENS if syntax is Syntax.TEXT else TARGET_TOKENS
-    is_short = pieces and tokens.count(pieces[0].start, pieces[-1].end) <= whole
-    if is_short and all(piece.item < 0 for piece in pieces):
-        passages = [reduce(_joined, pieces)]
-    else:
-        passages = _join(pieces, tokens, across_sections=syntax is Syntax.CODE)
+    passages = _by_syntax(content, name, tokens) if syntax is Syntax.CODE else None
+    if passages is None:
+        passages = _by_blocks(content, syntax, tokens, entries)
     while len(passages) > MAX_PASSAGES and not entries:
         pairs = zip(passages[::2], [*passages[1::2], None], strict=False)
         passages = [_joined(a, b) if b else a for a, b in pairs]
@@ -110,6 +103,42 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
         )
         for p, before in zip(passages, items, strict=False)
     ]
+
+
+def _by_syntax(content: str, name: str, tokens: TokenCount) -> list[Block] | None:
+    """Cut source code at its definitions; None without a grammar, or if it cannot be read."""
+    grammar = grammar_of(ending(name))
+    if grammar is None or not language_is_there(grammar.package):
+        return None
+    start = 1 if content.startswith("\ufeff") else 0
+    data = content[start:].encode(errors="replace")
+    found = parts(data, grammar, lambda a, b: tokens.count(start + a, start + b) <= MAX_TOKENS)
+    if found is None:
+        return None
+    count = lambda a, b: tokens.count(start + a, start + b)  # noqa: E731
+    passages: list[Block] = []
+    for part in joined(found, count, TARGET_TOKENS, SMALL_TOKENS):
+        whole = Block(part.heading, start + part.start, start + part.end, linewise=True)
+        pieces = _join(_stripped(_cut(whole, tokens, _LINEWISE), tokens), tokens, False)
+        passages += pieces[:1]
+        passages += [piece._replace(section=part.rest) for piece in pieces[1:]]
+    return passages
+
+
+def _by_blocks(content: str, syntax: Syntax, tokens: TokenCount, entries: bool) -> list[Block]:
+    cut = (
+        piece
+        for block in _blocks(content, syntax, tokens, entries)
+        for piece in _cut(block, tokens, _LINEWISE if block.linewise else _SENTENCEWISE)
+    )
+    pieces = list(_stripped(cut, tokens))
+    whole = MAX_TOKENS if syntax is Syntax.TEXT else TARGET_TOKENS
+    is_short = pieces and tokens.count(pieces[0].start, pieces[-1].end) <= whole
+    if is_short and all(piece.item < 0 for piece in pieces):
+        passages = [reduce(_joined, pieces)]
+    else:
+        passages = _join(pieces, tokens, across_sections=syntax is Syntax.CODE)
+    return passages
 
 
 def default_passages(uri: str, content: str) -> tuple[Passage, ...]:
@@ -210,18 +239,12 @@ def _cut(block: Block, tokens: TokenCount, ends: tuple[Ends, ...]) -> Iterator[B
 
 
 def _code_blocks(whole: Block, content: str) -> Iterator[Block]:
-    """Yield top-level blocks; each begins with an unindented line after a blank one.
-
-    The section of a block is its first line that is no comment and no decorator.
-    """
+    """Yield top-level blocks; each begins with an unindented line after a blank one."""
     start = whole.start
     for part in _parts(whole, content, _PARAGRAPHS):
         begins_next = part.end == whole.end or content[part.end] not in " \t)]}"
         if begins_next:
-            lines = content[start : min(part.end, start + 4096)].splitlines()
-            headline = next((line for line in lines if not _NO_HEADLINE.match(line)), "")
-            section = headline.strip().rstrip(" {:(")[:MAX_HEADING]
-            yield whole._replace(section=section, start=start, end=part.end)
+            yield whole._replace(start=start, end=part.end)
             start = part.end
 
 

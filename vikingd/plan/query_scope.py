@@ -21,9 +21,10 @@ from vikingd.domain.retrieve_query import RetrieveQuery
 from vikingd.domain.rights import Caller
 from vikingd.domain.text import NONE, script_of
 from vikingd.domain.vector_products import products
-from vikingd.index.lexicon.tokens import QueryTerms, query_terms
+from vikingd.index.lexicon.tokens import QueryTerms, definition_terms, query_terms
 from vikingd.index.metadata import metadata_filters as filters
 from vikingd.index.snapshot import Snapshot
+from vikingd.plan.asked_definition import asked_definition
 
 _LIGHT_TEXTS = 20_000  # are scored in less time than a thread takes to start the work
 
@@ -69,7 +70,7 @@ class QueryScope:
         self.scope: Scope
         self.scope, self.coded, self.means = snapshot.scope(root, top)
         self.text = query.text
-        self.terms: QueryTerms = query_terms(query.text)
+        self.terms: QueryTerms = self._defined() or query_terms(query.text)
         self.identifiers = any(snapshot.has_term(key, self.scope) for key in self.terms.identifiers)
         self.types = query.context_types or _TYPES
         self.counts = snapshot.counts(root)
@@ -87,6 +88,14 @@ class QueryScope:
     def is_light(self) -> bool:
         """See `are_light`."""
         return are_light((self,))
+
+    def _defined(self) -> QueryTerms | None:
+        """Return the terms of a query for a definition that is in the scope; None for others."""
+        for name in asked_definition(self.text):
+            terms = definition_terms(name)
+            if self.snapshot.has_term(terms.identifiers[0], self.scope):
+                return terms
+        return None
 
     def _scored(self) -> int:
         """Return the number of texts in the base that are scored, about."""

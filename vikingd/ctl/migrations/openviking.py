@@ -188,7 +188,7 @@ class _Reading:
             Draft(
                 uri,
                 content=content,
-                title=derive_title(content, parts[-1]),
+                title=derive_title(content, "/".join(parts)),
                 metadata={**stated, **source.fitted(fields, self.asked.notes)},
                 passages=cut or None,
             ),

@@ -10,14 +10,14 @@ form is first.
 
 A stop word with a capital letter, and a name such as AT&T, is a term of its own kind, a *name*. It
 does not count in the length of a text. Queries have names only where nothing else is left of them,
-or where capitals tell IT from it.
+or where capitals tell IT from it. A definition in source code is a name, too: `definition_term`.
 """
 
 from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -44,7 +44,7 @@ from vikingd.index.lexicon.folding import (
     word_characters,
 )
 
-VERSION: int = 4
+VERSION: int = 5
 """The version of the terms. Increase it with every change of a term: an index has one version."""
 
 HEADING = 3
@@ -61,6 +61,9 @@ UNCOUNTED = 2**64 - 2**40
 _FIRST_NAME = np.uint64(UNCOUNTED)
 _NAME = "^"  # before a name in its term; no other term has it
 _MAX_NAME = 32  # characters of a name with &
+_DEFINES = "\x01"  # before a defined name in the parts of a text
+_MAX_DEFINED = 128  # characters of a defined name
+_DEFINITION = 3.0  # the weight of a definition in a query for it
 
 _MAX_CAMEL_PARTS = 12  # a name with more parts is a hash or encoded data
 _CACHED = 1 << 16
@@ -93,11 +96,12 @@ def _compound(word: str) -> str:
     return rf"[A-Za-z](?:\+\+|#)(?![A-Za-z0-9_])|{word}++(?:{joint}{word}++)*"
 
 
-_ASCII_PIECE = re.compile(_compound("[A-Za-z0-9_]"))
+_DEFINED = rf"{_DEFINES}\S*"
+_ASCII_PIECE = re.compile(rf"{_DEFINED}|{_compound('[A-Za-z0-9_]')}")
 # The lookahead takes two CJK characters, and one is consumed. So bigrams overlap.
 _PIECE = lazy(
     lambda: (
-        rf"(?=([{CJK_CHARS}]{{2}}|[{CJK_CHARS}](?:[{WITHIN_WORDS}]++[{CJK_CHARS}])?"
+        rf"(?=({_DEFINED}|[{CJK_CHARS}]{{2}}|[{CJK_CHARS}](?:[{WITHIN_WORDS}]++[{CJK_CHARS}])?"
         rf"|{_compound(word_characters())}|[{SPACELESS_CHARS}][{SPACELESS_CHARS}{WITHIN_WORDS}]*+))"
         rf"(?:[{CJK_CHARS}]|\1)"
     )
@@ -106,6 +110,7 @@ _CJK = lazy(f"[{CJK_CHARS}]")
 _SPACELESS = lazy(f"[{SPACELESS_CHARS}]")
 _UNSPACED = lazy(f"[{CJK_CHARS}{SPACELESS_CHARS}]")
 _LETTERS = re.compile("[A-Za-z]{2,}")
+_SPACE = re.compile(r"\s")
 _WITH_AND = re.compile(r"[A-Za-z]\w*(?:&[A-Za-z]\w*)+")
 
 # From the outside in: a path, its names, their words. The last pattern divides camelCase,
@@ -180,8 +185,17 @@ def term_hash(term: str) -> int:
     return min(max(hashed | UNCOUNTED if term[:1] == _NAME else hashed, 1), 2**64 - 2)
 
 
-def parts(text: str, name: str = "", heading: str = "") -> tuple[str, ...]:
+def definition_term(name: str) -> str:
+    """Return the term of a text that defines a name; the case of letters counts."""
+    return f"{_NAME}{_DEFINES}{name}"
+
+
+def parts(
+    text: str, name: str = "", heading: str = "", defined: Sequence[str] = ()
+) -> tuple[str, ...]:
     """Return the normalised parts of a text that count, each as often as it counts.
+
+    `defined` has the names that the text defines, see `definition_term`.
 
     The heading counts HEADING times: it is part of the text, and repeated here. It names the topic
     of the whole text. A file name of digits only is an ordinal and does not count.
@@ -193,6 +207,9 @@ def parts(text: str, name: str = "", heading: str = "") -> tuple[str, ...]:
         found += (prepared(name),)
     if (heading or name) and (names := _names_of(f"{heading} {name}")):
         found += (names,)
+    if defined:
+        short = (one for one in defined if len(one) <= _MAX_DEFINED and not _SPACE.search(one))
+        found += (" ".join(f"{_DEFINES}{one}" for one in short),)
     return found
 
 
@@ -236,15 +253,17 @@ def as_titles(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def encode(
-    text: str, name: str = "", heading: str = ""
+    text: str, name: str = "", heading: str = "", defined: Sequence[str] = ()
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint16], int]:
-    """Return the terms of a text, the name of its file and its heading, see `parts`.
+    """Return the terms of a text, of the name of its file, its heading and its definitions.
+
+    See `parts`.
 
     Returns:
         The hashes of the terms, each once, ascending; the frequency of each, at most 65,535; the
         number of terms, with repeats and without names.
     """
-    found = bytearray().join(map(hashes, parts(text, name, heading)))
+    found = bytearray().join(map(hashes, parts(text, name, heading, defined)))
     ordered = np.frombuffer(found, "<u8")
     ordered.sort()
     # np.unique takes twice the time.
@@ -260,6 +279,19 @@ def query_terms(text: str) -> QueryTerms:
     return _remembered_terms(text) if len(text) <= _SHORT_QUERY else _query_terms(text)
 
 
+@lru_cache(maxsize=_QUERIES)
+def definition_terms(name: str) -> QueryTerms:
+    """Return the terms of a query for the definition of a name, and for its uses.
+
+    The definition is the identifier. It outweighs any number of uses in a text. The caller must not
+    write to the arrays.
+    """
+    asked = _query_terms(name)
+    term = definition_term(name)
+    weights = {**dict(zip(asked.terms, asked.weights.tolist(), strict=True)), term: _DEFINITION}
+    return _of_weights(weights, (term_hash(term),))
+
+
 def _query_terms(text: str) -> QueryTerms:
     text = prepared(text)
     weights: dict[str, float] = {}
@@ -273,12 +305,16 @@ def _query_terms(text: str) -> QueryTerms:
             share = 1.0 if len(forms) == 1 else 0.5 if place == 1 else 0.5 / (len(forms) - 1)
             weights[form] = weights.get(form, 0) + share
     weights |= _names_in_query(text, names, alone=weights.keys() <= _NEGATIONS)
+    return _of_weights(weights, _identifiers(text))
+
+
+def _of_weights(weights: Mapping[str, float], identifiers: tuple[int, ...]) -> QueryTerms:
     ordered = sorted((term_hash(term), term) for term in weights)
     return QueryTerms(
         tuple(term for _, term in ordered),
         np.array([hashed for hashed, _ in ordered], np.uint64),
         np.array([weights[term] for _, term in ordered], np.float32),
-        _identifiers(text),
+        identifiers,
     )
 
 
@@ -342,6 +378,8 @@ class _Memo(dict[str, _Value]):
 def _piece_words(piece: str) -> tuple[tuple[str, ...], ...]:
     """Return the words of a piece, each as its forms: the folded one, the written one, others."""
     out: list[tuple[str, ...]] = []
+    if piece[:1] == _DEFINES:
+        return ((f"{_NAME}{piece}",),)
     piece = without_invisible(piece)
     if _CJK.match(piece):
         if piece[0] not in _STOP_CHARACTERS:

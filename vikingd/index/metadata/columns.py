@@ -162,6 +162,15 @@ class _Column:
         out[entries.nodes.take(np.flatnonzero(found))] = True
         return out[:nodes]
 
+    def values_of(self, nodes: list[int], revision: int) -> dict[int, Value | NoValue]:
+        """Return a value of each of some nodes that has one."""
+        entries = self.view.entries()
+        entries = entries.at(np.flatnonzero(np.isin(entries.nodes, nodes)))
+        entries = entries.at(np.flatnonzero(entries.alive(revision)))
+        by_code = self.values.by_code
+        pairs = zip(entries.nodes.tolist(), entries.codes.tolist(), strict=True)
+        return {node: by_code[code] for node, code in pairs}
+
     def kept(self, mapping: npt.NDArray[np.integer[Any]], revision: int) -> _Column:
         """Return the entries alive at a revision, with new node numbers, in ascending order."""
         entries = self.view.entries()
@@ -238,6 +247,11 @@ class Columns:
         if number is None:
             return np.zeros(nodes, np.bool_)
         return self._columns[number].mask(where, nodes, revision)
+
+    def values(self, path: str, nodes: list[int], revision: int) -> dict[int, Value | NoValue]:
+        """Return the value of a key for each of some nodes that has one; of a list any element."""
+        number = self._numbers.get(path)
+        return {} if number is None else self._columns[number].values_of(nodes, revision)
 
     def copy_for(self, mapping: npt.NDArray[np.integer[Any]], revision: int) -> Columns:
         """Return the columns of a compacted index: the entries alive at a revision, born at 0.

@@ -43,6 +43,7 @@ from vikingd.index.snapshot import Links, Snapshot
 from vikingd.index.tail.stats import Delta, StatsWriter
 from vikingd.index.tail.tail_rows import Rows
 from vikingd.index.tail.tail_vectors import TailVectors
+from vikingd.ingest.code.headings import defined_names
 
 
 class Tail:
@@ -241,7 +242,8 @@ class Commit:
             tail.terms.add_title(row, change.title)
         name = uris.name(change.uri) if is_first else ""
         heading = tokens.heading_of(text, change.abstract)
-        tail.terms.add(tokens.parts(text.text, name, heading), len(text.text))
+        defined = defined_names(text.section, change.uri)
+        tail.terms.add(tokens.parts(text.text, name, heading, defined), len(text.text))
         self._delta.texts.append((row, 1))
         if tail.terms.is_full:
             self._post_terms()

@@ -1,0 +1,1 @@
+"""Source code: its parts by syntax, its definitions and its outline."""

@@ -1,0 +1,43 @@
+"""The headings of passages of source code: the names around a passage, and those it defines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vikingd.domain.text import SECTION_SEPARATOR
+from vikingd.ingest.code.grammars import grammar_of
+from vikingd.ingest.file_syntax import ending
+
+_CONTINUES = " …"  # the end of the heading of a passage that begins no definition
+_BETWEEN = ", "  # names that one passage defines
+_MAX_NAMES = 600  # characters of all names in a heading
+
+
+def heading_of(path: Sequence[str], names: Sequence[str]) -> str:
+    """Return the heading of a passage within some definitions that begins others; "" for none."""
+    if not names:
+        return SECTION_SEPARATOR.join(path) + _CONTINUES if path else ""
+    kept: list[str] = []
+    length = 0
+    for name in dict.fromkeys(names):
+        length += len(name) + len(_BETWEEN)
+        if kept and length > _MAX_NAMES:
+            break
+        kept.append(name)
+    return SECTION_SEPARATOR.join((*path, _BETWEEN.join(kept)))
+
+
+def defined_names(section: str, uri: str) -> list[str]:
+    """Return the names that a passage defines, by its heading; members also as `Client.get`.
+
+    A passage of another file than source code defines none.
+    """
+    if (
+        not section
+        or section.endswith(_CONTINUES)
+        or grammar_of(ending(uri.rpartition("/")[2])) is None
+    ):
+        return []
+    *path, last = section.split(SECTION_SEPARATOR)
+    names = last.split(_BETWEEN)
+    return names + [f"{path[-1]}.{name}" for name in names] if path else names

@@ -1,0 +1,111 @@
+"""The syntax tree of a source file, made within limits of size and time."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator
+from itertools import accumulate, pairwise
+from time import monotonic
+from typing import TYPE_CHECKING, NamedTuple
+
+from vikingd.ingest.code.grammars import Grammar, parser_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+MAX_BYTES = 1 << 19
+"""A larger file is hardly written by hand; its syntax is not read."""
+
+_MAX_SECONDS = 2.0
+_MAX_ERRORS = 0.2  # of the bytes: more is another language, or a dialect
+_BLOCK = re.compile(rb"\n[ \t\r]*\n(?=[^\s)\]}])")  # the blank line before an unindented one
+_CHUNK = 1 << 16  # bytes between two looks at the clock, and for other threads
+
+
+class Piece(NamedTuple):
+    """The bytes [start, end) of a file, and the root of their syntax tree.
+
+    `root` is None if their syntax cannot be read. Places of its nodes count from `start`.
+    """
+
+    start: int
+    end: int
+    root: Node | None
+
+
+def syntax_trees(data: bytes, grammar: Grammar) -> list[Piece]:
+    """Return the syntax trees of a file: one of the whole file, or of each block of a faulty one.
+
+    A block begins at an unindented line behind a blank one. Of a file that is too large, or takes
+    too long, no block has a tree.
+    """
+    whole = Piece(0, len(data), None)
+    if len(data) > MAX_BYTES:
+        return [whole]
+    ends = monotonic() + _MAX_SECONDS
+    root = _parsed(data, grammar, ends)
+    if root is not None and not _is_faulty(root, len(data)):
+        return [whole._replace(root=root)]
+    starts = [0, *(found.end() for found in _BLOCK.finditer(data))]
+    pieces = []
+    for start, end in pairwise([*starts, len(data)]):
+        root = _parsed(data[start:end], grammar, ends)
+        is_sound = root is not None and not root.has_error
+        pieces.append(Piece(start, end, root if is_sound else None))
+    return pieces
+
+
+def _parsed(data: bytes, grammar: Grammar, ends: float) -> Node | None:
+    """Return the root of a syntax tree; None if the time is over."""
+
+    def read(at: int, _: object) -> bytes:
+        return data[at : at + _CHUNK]
+
+    def is_late(*_: object) -> bool:
+        return monotonic() > ends
+
+    if is_late():
+        return None
+    try:
+        return parser_of(grammar).parse(read, progress_callback=is_late).root_node
+    except ValueError:  # It was ended.
+        return None
+
+
+def _is_faulty(root: Node, size: int) -> bool:
+    if not root.has_error:
+        return False
+    return root.type == "ERROR" or _MAX_ERRORS * size < sum(
+        error.end_byte - error.start_byte for error in _errors(root)
+    )
+
+
+def _errors(root: Node) -> Iterator[Node]:
+    """Yield the outermost nodes that no rule of the grammar made."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.type == "ERROR":
+            yield node
+        elif node.has_error:
+            waiting += node.children
+
+
+class Characters:
+    """The places of a text in characters, by those of its UTF-8 in bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self._is_ascii = data.isascii()
+        self._data = data
+        lines = [] if self._is_ascii else data.splitlines(keepends=True)
+        self._bytes = [0, *accumulate(map(len, lines))]
+        self._characters = [0, *accumulate(len(line.decode()) for line in lines)]
+
+    def at(self, byte: int) -> int:
+        """Return the characters before a byte, which begins a character."""
+        if self._is_ascii:
+            return byte
+        line = bisect_right(self._bytes, byte) - 1
+        start = self._bytes[line]
+        return self._characters[line] + len(self._data[start:byte].decode(errors="ignore"))
