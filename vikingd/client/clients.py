@@ -140,6 +140,7 @@ class Client(Connection, BlockingMethods):
         no_ignore: bool = False,
         max_file_size: int | str | None = None,
         encoding: str = "",
+        with_secrets: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> ImportSummary:
         """Imports files; unchanged contexts are not written again.
@@ -162,6 +163,7 @@ class Client(Connection, BlockingMethods):
             no_ignore: read no ignore files.
             max_file_size: leave out larger files: bytes, or a text such as "10 MB".
             encoding: of text files without byte order mark that are not UTF-8, such as "gb18030".
+            with_secrets: take secrets, too, and files that hold them by their nature.
             progress: called with the number of contexts that were just finished.
 
         Raises:
@@ -169,7 +171,7 @@ class Client(Connection, BlockingMethods):
             OSError: `path` cannot be read.
             ClientError: the daemon cannot be reached.
         """
-        selection = _selection(include, exclude, no_ignore, max_file_size, encoding)
+        selection = _selection(include, exclude, no_ignore, max_file_size, encoding, with_secrets)
         return _import(
             self, path, uri, selection, delete=delete, dry_run=dry_run, progress=progress
         )
@@ -232,6 +234,7 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
         no_ignore: bool = False,
         max_file_size: int | str | None = None,
         encoding: str = "",
+        with_secrets: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> ImportSummary:
         """Imports files, on a thread; see Client.import_path.
@@ -246,7 +249,7 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
             if progress is not None:
                 loop.call_soon_threadsafe(progress, count)
 
-        selection = _selection(include, exclude, no_ignore, max_file_size, encoding)
+        selection = _selection(include, exclude, no_ignore, max_file_size, encoding, with_secrets)
         work = partial(
             _import, self, path, uri, selection, delete=delete, dry_run=dry_run, progress=advance
         )
@@ -265,9 +268,10 @@ def _selection(
     no_ignore: bool,
     max_file_size: int | str | None,
     encoding: str,
+    with_secrets: bool,
 ) -> Selection:
     with _argument_errors():
-        return Selection(include, exclude, no_ignore, max_file_size, encoding)
+        return Selection(include, exclude, no_ignore, max_file_size, encoding, with_secrets)
 
 
 @contextmanager

@@ -28,7 +28,14 @@ from vikingd.domain.store_changes import Linked
 from vikingd.domain.text import without_layout
 from vikingd.ingest.file_syntax import Syntax, syntax_of
 from vikingd.ingest.file_tree import Renamed, uri_of_a_context
-from vikingd.ingest.files import Assumed, Remark, Unreadable, find_files, read_files
+from vikingd.ingest.files import (
+    Assumed,
+    Remark,
+    SecretLeftOut,
+    Unreadable,
+    find_files,
+    read_files,
+)
 from vikingd.ingest.frontmatter import faults
 from vikingd.ingest.jsonl import count_lines, is_jsonl, read_jsonl
 from vikingd.ingest.masks import ALL
@@ -56,11 +63,13 @@ class ImportSummary:
         failed: the contexts that the daemon refused.
         as_text: the values of front matter that became text or were left out, and the files whose
             whole front matter became text.
-        left_out: the files and directories that a rule leaves out; of such a directory nothing is
-            read.
+        left_out: the files and directories that a rule leaves out, and the bulk of files that came
+            in without it; of such a directory nothing is read.
         kept: the outermost URIs that the store still has of what is left out. `delete` does not
             remove them.
         renamed: the files and directories whose URIs have their names in NFC.
+        secrets: the secrets that were not taken in, by file and line. A file that holds them by its
+            nature is in `left_out`; in any other a marker stands for each.
         encodings: the text files whose encoding was assumed or detected.
     """
 
@@ -81,6 +90,7 @@ class ImportSummary:
     left_out: list[LeftOut] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     renamed: list[Renamed] = field(default_factory=list)
+    secrets: list[SecretLeftOut] = field(default_factory=list)
     encodings: list[Assumed] = field(default_factory=list)
 
     def tell(self, remark: Remark) -> None:
@@ -89,6 +99,8 @@ class ImportSummary:
             self.left_out.append(remark)
         elif isinstance(remark, Renamed):
             self.renamed.append(remark)
+        elif isinstance(remark, SecretLeftOut):
+            self.secrets.append(remark)
         else:
             self.encodings.append(remark)
 

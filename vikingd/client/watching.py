@@ -27,7 +27,9 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
 from vikingd.ingest.file_tree import Stamp, uri_of_a_context
 from vikingd.ingest.files import (
-    Assumed,
+    FileItem,
+    Read,
+    SecretLeftOut,
     Unchanged,
     Unreadable,
     read_directory,
@@ -37,7 +39,7 @@ from vikingd.ingest.files import (
 from vikingd.ingest.folder_changes import Difference, Folder, has_vanished, remembered
 from vikingd.ingest.formats.document_reader import Documents
 from vikingd.ingest.jsonl import is_jsonl
-from vikingd.ingest.selected_files import Selection
+from vikingd.ingest.selected_files import LeftOut, Selection
 from vikingd.pb.contexts_pb2 import Context
 from vikingd.system.installing import install_command
 
@@ -219,12 +221,11 @@ class Watched:
         folder.settle(found, at, importer.remaining)
         summary.unreadable = self._news(summary.unreadable, found)
         changes = summary.created, summary.updated, summary.moved, summary.deleted
-        has_news = any(changes) or summary.unreadable or summary.failed
+        has_news = any(changes) or summary.unreadable or summary.failed or summary.secrets
         return summary if has_news or is_first else None
 
-    def _read(self, documents: Documents, path: str) -> list[Draft | Unreadable | Assumed]:
-        tree, encoding = self._folder.tree, self._folder.selection.encoding
-        return list(read_file(tree.file(path), tree.uri_of(path), documents, encoding))
+    def _read(self, documents: Documents, path: str) -> list[FileItem]:
+        return list(read_file(self._folder.tree, path, documents))
 
     def _move(self, found: Difference) -> tuple[int, int]:
         """Move what was renamed; return the number of moved contexts, and the revision.
@@ -249,13 +250,13 @@ class Watched:
     def _items(
         self,
         found: Difference,
-        read: Callable[[str], list[Draft | Unreadable | Assumed]],
+        read: Callable[[str], list[FileItem]],
         is_first: bool,
     ) -> Iterator[Item]:
         """Yield the drafts of what changed, in the order of a plain import."""
         folder = self._folder
 
-        def file(path: str) -> Iterable[Draft | Unreadable | Unchanged | Assumed]:
+        def file(path: str) -> Iterable[Read]:
             entry = found.now[path]
             if path not in found.files:
                 return entry.items
@@ -273,6 +274,11 @@ class Watched:
             uri = folder.uri_of(directory)
             for item in read_directory(found.tree, directory, file):
                 if isinstance(item, Unchanged):
+                    continue
+                if isinstance(item, (LeftOut, SecretLeftOut)):
+                    if item not in self._remarks:
+                        self._remarks.add(item)
+                        yield item
                     continue
                 if isinstance(item, Draft) and item.uri == uri:
                     folder.stored.add(directory)

@@ -48,13 +48,18 @@ def import_(
         list[str] | None,
         typer.Option(metavar="GLOB", help="Leave these out; repeatable."),
     ] = None,
-    no_ignore: Annotated[bool, typer.Option("--no-ignore", help="Read no ignore files.")] = False,
+    no_ignore: Annotated[
+        bool, typer.Option("--no-ignore", help="Take what is ignored or no reading.")
+    ] = False,
     max_file_size: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Leave out larger files: 10MB.")
     ] = None,
     encoding: Annotated[
         str, typer.Option(metavar="LABEL", help="Of text that is not UTF-8: big5.")
     ] = "",
+    with_secrets: Annotated[
+        bool, typer.Option("--with-secrets", help="Take secrets, too.")
+    ] = False,
     delete: Annotated[bool, typer.Option("--delete", help="Remove what PATH has no more.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the changes, make none.")
@@ -82,8 +87,10 @@ def import_(
 ) -> None:
     """Import files; unchanged contexts are not written again.
 
-    Left out, and told: hidden files, what .ignore files name, and in a git
-    checkout what .gitignore names. GLOBs are lines of .gitignore, from PATH.
+    Left out, and told: hidden files, what .ignore files name, in a git
+    checkout what .gitignore names, secrets, and what is no reading: lock
+    files, minified and generated code, source maps, outputs of notebooks,
+    all but the head of large data. GLOBs are lines of .gitignore, from PATH.
     --include takes in any case what it names without a wildcard. --delete
     keeps what is stored of files that are left out, and names it.
 
@@ -98,7 +105,9 @@ def import_(
     asked = Asked(path, uri, delete, collection or (), key=os.environ.get(_SOURCE_KEY, ""))
     try:
         asked.columns = columns_of(columns or ())
-        selection = Selection(include or (), exclude or (), no_ignore, max_file_size, encoding)
+        selection = Selection(
+            include or (), exclude or (), no_ignore, max_file_size, encoding, with_secrets
+        )
         if source is not None and selection != Selection():
             raise InvalidField("from", "reads no files: --include and the like need a directory")
         if watch:

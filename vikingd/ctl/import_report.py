@@ -17,6 +17,7 @@ from vikingd.ingest.selected_files import (
     EXCLUDED,
     HIDDEN,
     NOT_INCLUDED,
+    SECRETS,
     SKIPPED,
     TOO_LARGE,
     LeftOut,
@@ -24,6 +25,7 @@ from vikingd.ingest.selected_files import (
 
 _ENDS = {"done": "the text is in after", "interrupted": "stopped after", "failed": "failed after"}
 _SHOWN = 500  # characters of a name or a reason, which may come from a file
+_SECRETS = 40  # secrets shown
 _NAMES, _RULES = 3, 12  # names shown of each group, and groups
 _REASONS = {
     HIDDEN: "hidden",
@@ -82,6 +84,12 @@ def report_batch(session: Session, place: str, summary: ImportSummary) -> None:
 
 def _list_faults(session: Session, place: str, summary: ImportSummary) -> None:
     _list(session, "not imported", [(u.path, u.reason) for u in summary.unreadable], "yellow")
+    if summary.secrets:
+        session.warn(f"secrets left out: {len(summary.secrets):,} (--with-secrets takes them)")
+    for one in summary.secrets[:_SECRETS]:
+        session.warn(f"  {snippet(_below(place, one.path), _SHOWN)}:{one.line}: {one.kind}", "")
+    if len(summary.secrets) > _SECRETS:
+        session.warn(f"  and {len(summary.secrets) - _SECRETS:,} more; --json lists all", "")
     _list(session, "refused", [(f.uri, f.reason) for f in summary.failed], "red")
     _list(
         session,
@@ -90,8 +98,8 @@ def _list_faults(session: Session, place: str, summary: ImportSummary) -> None:
         "yellow",
     )
     read_as: dict[str, list[str]] = defaultdict(list)
-    for one in summary.encodings:
-        read_as[f"{one.encoding} ({one.how})"].append(one.path)
+    for read in summary.encodings:
+        read_as[f"{read.encoding} ({read.how})"].append(read.path)
     for encoding, paths in read_as.items():
         session.warn(f"read as {encoding}: {_names(place, paths)}")
     if summary.renamed:
@@ -130,12 +138,18 @@ def _list_left_out(session: Session, place: str, left_out: Sequence[LeftOut]) ->
 def _rule(one: LeftOut) -> str:
     if one.rule == EXCLUDED:
         return f"--exclude {one.pattern}"
-    return _REASONS.get(one.rule) or f"{one.rule} {one.pattern}"
+    if one.rule == SECRETS:
+        return f"secrets ({one.pattern})"
+    return _REASONS.get(one.rule) or f"{one.rule} {one.pattern}".rstrip()
 
 
 def _names(place: str, paths: Sequence[str]) -> str:
     """Return the first names, below a place, and the number of the others."""
-    start = f"{Path(place)}/"
-    names = [snippet(path.removeprefix(start), _SHOWN) for path in paths[:_NAMES]]
+    names = [snippet(_below(place, path), _SHOWN) for path in paths[:_NAMES]]
     more = len(paths) - len(names)
     return ", ".join(names) + (f" and {more:,} more" if more else "")
+
+
+def _below(place: str, path: str) -> str:
+    """Return a path below a place."""
+    return path.removeprefix(f"{Path(place)}/")

@@ -27,6 +27,8 @@ _DOCUMENTS = {
     ".pptx": "pptx",
     ".xlsx": "xlsx",
     ".epub": "epub",
+    ".ipynb": "ipynb",
+    ".svg": "svg",
 }
 # The content of a document is the Markdown that an import makes of it.
 _MARKDOWN = frozenset({".md", ".markdown", ".mdx", *_DOCUMENTS})
@@ -46,7 +48,7 @@ _COMMENT_MARKS = {
     ".hh .hpp .cs .m .mm .php .dart .zig .proto .groovy .scss .less .vue .svelte .astro",
     "--": ".sql .lua .hs .elm",
     ";": ".ini .cfg .clj .el .lisp .scm .asm",
-    "": ".css .xml .svg .json .ipynb",
+    "": ".css .xml .json",
 }
 _COMMENT_MARK = {end: mark for mark, ends in _COMMENT_MARKS.items() for end in ends.split()}
 

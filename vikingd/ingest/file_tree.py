@@ -14,8 +14,20 @@ from typing import NamedTuple
 
 from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
+from vikingd.ingest.git_attributes import NAME as ATTRIBUTES_FILE
+from vikingd.ingest.git_attributes import GitAttributes
 from vikingd.ingest.ignore_files import GIT
-from vikingd.ingest.selected_files import HIDDEN, SKIPPED, TOO_LARGE, LeftOut, Rules, Selection
+from vikingd.ingest.secret_files import always_secret
+from vikingd.ingest.selected_files import (
+    HIDDEN,
+    SECRETS,
+    SKIPPED,
+    TOO_LARGE,
+    LeftOut,
+    Rules,
+    Selection,
+)
+from vikingd.system.regular_files import read_regular
 
 VANISHED = frozenset(os.strerror(code) for code in (errno.ENOENT, errno.ENOTDIR))
 """The messages of OSErrors for an entry that was removed after it was listed."""
@@ -85,6 +97,7 @@ class FileTree:
             these are in the order of their names.
         faults: the reasons why directories could not be listed, by their paths.
         left_out: the entries that the selection leaves out, by their paths.
+        attributes: the `.gitattributes` files.
         renamed: the entries whose names are not in NFC.
         refused: (file, reason) of entries that cannot have a URI beside another one, and of ignore
             files that cannot be read.
@@ -96,6 +109,7 @@ class FileTree:
     selection: Selection | None = None
     faults: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, LeftOut] = field(default_factory=dict)
+    attributes: GitAttributes = field(default_factory=GitAttributes)
     renamed: list[Renamed] = field(default_factory=list)
     refused: list[tuple[Path, str]] = field(default_factory=list)
     _entries: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -103,10 +117,13 @@ class FileTree:
 
     @classmethod
     def of_file(cls, path: Path, uri: str, selection: Selection | None = None) -> FileTree:
-        """Return the tree of one file, which only a limit of its size can leave out."""
+        """Return the tree of one file, which its size or secrets alone can leave out."""
         tree = cls(path, uri, {TOP: Stamp(stat.S_IFREG)}, selection)
         if path.name != normal(path.name):
             tree.renamed.append(Renamed(printable(path), uri))
+        if selection and not selection.with_secrets and (kind := always_secret(path.name)):
+            tree.left_out[TOP] = LeftOut(printable(path), SECRETS, kind, uri)
+            return tree
         with suppress(OSError):  # the fault is told when the file is read
             size = path.stat().st_size
             if Rules(selection).is_too_large(size):
@@ -159,6 +176,10 @@ class FileTree:
             self.faults[directory] = error.strerror or str(error)
             return False
         rules = rules.at(self.file(directory), directory, {entry.name for _, entry in entries})
+        if any(entry.name == ATTRIBUTES_FILE for _, entry in entries):
+            with suppress(OSError):  # it decides on no file
+                text = os.fsdecode(read_regular(self.file(directory) / ATTRIBUTES_FILE))
+                self.attributes.add(directory, text)
         is_partial = False
         for name, entry in entries:
             below = f"{directory}/{name}" if directory else name

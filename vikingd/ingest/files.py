@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import chain, islice
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Context, ContextType, Draft
@@ -21,7 +21,8 @@ from vikingd.ingest.abstracts import (
     shorten,
     stated_abstract,
 )
-from vikingd.ingest.file_kinds import without_derived_kind
+from vikingd.ingest.data_heads import head_of
+from vikingd.ingest.file_kinds import KEY, file_kind, without_derived_kind
 from vikingd.ingest.file_syntax import Syntax, document_format, syntax_of
 from vikingd.ingest.file_tree import (
     TOP,
@@ -34,11 +35,15 @@ from vikingd.ingest.file_tree import (
 from vikingd.ingest.formats.document import Document, Failed
 from vikingd.ingest.formats.document_reader import Documents, Limits
 from vikingd.ingest.formats.encodings import Decoded, decode
+from vikingd.ingest.formats.svg import NO_TEXT
 from vikingd.ingest.frontmatter import canonical, front_matter, with_front_matter
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
-from vikingd.ingest.selected_files import LeftOut, Selection
+from vikingd.ingest.secret_files import is_configuration, is_secret_store, is_service_account
+from vikingd.ingest.secrets import lines_of, masked, secrets_in
+from vikingd.ingest.selected_files import DRAWING, HEAD_ONLY, SECRETS, LeftOut, Selection
 from vikingd.ingest.stated_dates import time_of
+from vikingd.ingest.unread_files import unread_text
 from vikingd.ingest.written import as_put
 from vikingd.system.regular_files import open_regular, read_regular
 
@@ -51,6 +56,7 @@ DESCRIBING = (
 _FORMER_SIDECAR = ".vikingd.jsonl"  # in which old exports kept all that files do not hold
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FRONT = b"---\n"  # of an export's file; no document begins so
+_WHOLE = Selection(no_ignore=True)
 _LISTED = 40  # files of a directory that its abstract may name
 
 
@@ -91,10 +97,30 @@ class Assumed:
     uri: str = ""
 
 
-Remark: TypeAlias = LeftOut | Renamed | Assumed
+@dataclass(frozen=True, slots=True)
+class SecretLeftOut:
+    """A secret that an import does not take in.
+
+    Attributes:
+        path: the printable path of its file.
+        line: the line on which it begins, from 1; of a document that of its Markdown.
+        kind: its kind, such as "GitHub token".
+        uri: the URI of the file.
+    """
+
+    path: str
+    line: int
+    kind: str
+    uri: str = ""
+
+
+Remark: TypeAlias = LeftOut | Renamed | Assumed | SecretLeftOut
 """What a report tells beside the imported and the unreadable files."""
 
-Read: TypeAlias = Draft | Unreadable | Unchanged | Assumed
+FileItem: TypeAlias = Draft | Unreadable | LeftOut | Assumed | SecretLeftOut
+"""What the reading of a file yields."""
+
+Read: TypeAlias = FileItem | Unchanged
 T = TypeVar("T", bound=Read)
 
 
@@ -141,18 +167,16 @@ def read_files(
 
     PDF and the like become Markdown in a child process with `limits`. It ends with the iterator. A
     draft is followed by an Unreadable for each part of its file that is missing in the text, and by
-    an Assumed for an encoding that is not certain.
+    an Assumed for an encoding that is not certain. Secrets become markers, and are yielded, and so
+    are files that nobody reads.
     """
     yield from remarks(tree)
-    encoding = tree.selection.encoding if tree.selection else ""
     with Documents(limits) as documents:
         if not tree.stamps[TOP].is_directory and TOP not in tree.left_out:
-            yield from read_file(tree.path, tree.uri, documents, encoding)
+            yield from read_file(tree, TOP, documents)
         for directory in tree.directories():
             yield from read_directory(
-                tree,
-                directory,
-                lambda below: read_file(tree.file(below), tree.uri_of(below), documents, encoding),
+                tree, directory, lambda below: read_file(tree, below, documents)
             )
 
 
@@ -277,6 +301,8 @@ def _description(tree: FileTree, directory: str) -> tuple[str, str]:
             continue
         try:
             content = decoded_file(tree.file(entry), encoding).text
+            if not (tree.selection and tree.selection.with_secrets):
+                content = masked(content, secrets_in(content))
         except OSError:
             continue  # The fault is reported when the file itself is read.
         return derive_title(content, name), (
@@ -307,30 +333,45 @@ def _label(one: Draft | Unchanged) -> str:
     return name if one.title.endswith(f"/{name}") else one.title or name
 
 
-def read_file(
-    path: Path, uri: str, documents: Documents, encoding: str = ""
-) -> Iterator[Draft | Unreadable | Assumed]:
-    """Yield the draft of a file, the parts of it that are missing, and an assumed encoding.
+def read_file(tree: FileTree, below: str, documents: Documents) -> Iterator[FileItem]:
+    """Yield the draft of a file of a tree, and what of it is missing, secret or assumed.
 
-    `encoding` is that of a text or an HTML page that states none and is not UTF-8.
+    A file that holds secrets by its nature, or that nobody reads, has no draft.
     """
-    lost: list[str] = []
+    path, uri = tree.file(below) if below else tree.path, tree.uri_of(below)
+    shown, at = printable(path), uri_of_a_context(uri)
+    selection = tree.selection or _WHOLE
+    takes_all = selection.takes(below)
     try:
-        if document := _read_document(path, documents, encoding):
-            content, metadata, time = document.text, document.metadata, document.time
-            title = document.title or derive_title(content, uri)
-            lost, read_in, how = document.lost, document.encoding, document.how
-        else:
-            decoded = decoded_file(path, encoding)
-            content, read_in, how = decoded.text, decoded.encoding, decoded.how
-            if decoded.wrong:
-                lost = [f"{decoded.wrong:,} places are not {decoded.encoding}, and became U+FFFD"]
-            metadata = front_matter(content)[0] if syntax_of(path.name) is Syntax.MARKDOWN else {}
-            title, time = derive_title(content, uri), time_of(metadata.get("date"))
+        read = _read(path, documents, selection.encoding, is_whole=takes_all)
     except (OSError, Failed) as error:
         reason = getattr(error, "strerror", "") or str(error)
-        yield Unreadable(printable(path), reason, uri_of_a_context(uri))
+        is_drawing = reason == NO_TEXT and document_format(path.name) == "svg"
+        yield LeftOut(shown, DRAWING, "", at) if is_drawing else Unreadable(shown, reason, at)
         return
+    content = read.text
+    kind = file_kind(below or path.name, content, tree.attributes)
+    if not takes_all and (rule := unread_text(path.name, content, kind)):
+        yield LeftOut(shown, rule, "", at, path.stat().st_size)
+        return
+    title = read.title
+    if not selection.with_secrets:
+        is_store = is_secret_store(path.name)
+        found = secrets_in(content, is_config=is_configuration(path.name), is_store=is_store)
+        for line, one in zip(lines_of(content, found), found, strict=True):
+            yield SecretLeftOut(shown, line, one.kind, at)
+        if found and (is_store or is_service_account(content)):
+            yield LeftOut(shown, SECRETS, found[0].kind, at)
+            return
+        if found:
+            content, title = masked(content, found), masked(title, secrets_in(title))
+    metadata, time = read.metadata, read.time
+    if metadata is None:
+        metadata = front_matter(content)[0] if syntax_of(path.name) is Syntax.MARKDOWN else {}
+        time = time_of(metadata.get("date"))
+    if uris.context_type(uri) is not ContextType.MEMORY:
+        metadata = {KEY: kind.value, **metadata}
+    title = title or derive_title(content, uri)
     passages = default_passages(uri, content) or None
     draft = _checked(
         Draft(uri, content=content, title=title, metadata=metadata, passages=passages, time=time),
@@ -338,10 +379,47 @@ def read_file(
     )
     yield draft
     if isinstance(draft, Draft):
-        for reason in lost:
-            yield Unreadable(printable(path), f"{reason}; the rest is imported", draft.uri)
-        if how in ("assumed", "detected"):
-            yield Assumed(printable(path), read_in, how, draft.uri)
+        for reason in read.lost:
+            yield Unreadable(shown, f"{reason}; the rest is imported", draft.uri)
+        if read.rest:
+            yield LeftOut(shown, HEAD_ONLY, "", draft.uri, read.rest)
+        if read.how in ("assumed", "detected"):
+            yield Assumed(shown, read.encoding, read.how, draft.uri)
+
+
+@dataclass(slots=True)
+class _Text:
+    """The text of a file; `metadata` is None if the text has to state them."""
+
+    text: str
+    encoding: str
+    how: str
+    lost: list[str] = field(default_factory=list)
+    title: str = ""
+    metadata: Mapping[str, Any] | None = None
+    time: int | None = None
+    rest: int = 0
+
+
+def _read(path: Path, documents: Documents, encoding: str, *, is_whole: bool) -> _Text:
+    """Read a file; of large data the head, unless `is_whole`.
+
+    Raises:
+        Failed: it cannot be read.
+        OSError: it cannot be opened.
+    """
+    if one := _read_document(path, documents, encoding):
+        return _Text(one.text, one.encoding, one.how, one.lost, one.title, one.metadata, one.time)
+    head = None if is_whole else head_of(path)
+    decoded = _decoded(head.data, encoding) if head else decoded_file(path, encoding)
+    read = _Text(decoded.text, decoded.encoding, decoded.how)
+    if decoded.wrong:
+        read.lost = [f"{decoded.wrong:,} places are not {decoded.encoding}, and became U+FFFD"]
+    if head:
+        end = "" if read.text.endswith("\n") else "\n"
+        read.text += f"{end}[{head.rest:,} more bytes of this file are left out]\n"
+        read.rest = head.rest
+    return read
 
 
 def _read_document(path: Path, documents: Documents, encoding: str) -> Document | None:
@@ -375,7 +453,10 @@ def decoded_file(path: Path, encoding: str = "") -> Decoded:
     Raises:
         OSError: the file cannot be read, is too large, is no text, or has an unknown encoding.
     """
-    data = read_regular(path, MAX_CONTENT_BYTES)
+    return _decoded(read_regular(path, MAX_CONTENT_BYTES), encoding)
+
+
+def _decoded(data: bytes, encoding: str) -> Decoded:
     try:
         decoded = decode(data, assumed=encoding or None)
     except ValueError as error:

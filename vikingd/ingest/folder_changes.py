@@ -15,9 +15,17 @@ from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Draft
 from vikingd.ingest.file_syntax import are_alike
 from vikingd.ingest.file_tree import TOP, VANISHED, FileTree, Stamp, normal
-from vikingd.ingest.files import DESCRIBING, Assumed, Read, Unchanged, Unreadable
+from vikingd.ingest.files import (
+    DESCRIBING,
+    Assumed,
+    FileItem,
+    Read,
+    SecretLeftOut,
+    Unchanged,
+    Unreadable,
+)
 from vikingd.ingest.ignore_files import NAMES
-from vikingd.ingest.selected_files import SKIPPED_DIRECTORIES, TOO_LARGE, Selection
+from vikingd.ingest.selected_files import SKIPPED_DIRECTORIES, TOO_LARGE, LeftOut, Selection
 
 T = TypeVar("T")
 
@@ -41,7 +49,7 @@ class Entry:
     """
 
     stamp: Stamp
-    items: list[Unchanged | Unreadable] = field(default_factory=list)
+    items: list[Unchanged | Unreadable | LeftOut | SecretLeftOut] = field(default_factory=list)
     digest: bytes = b""
     is_unsure: bool = False
 
@@ -75,7 +83,7 @@ class Difference:
     gone: set[str] = field(default_factory=set)
     whole: set[str] = field(default_factory=set)
     moved: list[tuple[str, str]] = field(default_factory=list)
-    ready: dict[str, list[Draft | Unreadable | Assumed]] = field(default_factory=dict)
+    ready: dict[str, list[FileItem]] = field(default_factory=dict)
     _parents: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -163,7 +171,7 @@ class Folder:
     def compare(
         self,
         named: Collection[str],
-        read: Callable[[str], list[Draft | Unreadable | Assumed]],
+        read: Callable[[str], list[FileItem]],
     ) -> Difference:
         """Compare the directory on disk with the known state, which stays as it is.
 
@@ -232,9 +240,7 @@ class Folder:
         self.tree = tree
         return tree
 
-    def _find_moves(
-        self, found: Difference, read: Callable[[str], list[Draft | Unreadable | Assumed]]
-    ) -> None:
+    def _find_moves(self, found: Difference, read: Callable[[str], list[FileItem]]) -> None:
         """Fill `moved` and apply it to `before`, directories first."""
         while move := _moved_directory(found.before, found.now, self._keeps_type):
             self._rename(found, *move)

@@ -13,18 +13,23 @@ from pathlib import Path
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.ignore_files import IgnoreFiles
 from vikingd.ingest.ignore_patterns import Patterns, literal_starts, pattern_of
+from vikingd.ingest.secret_files import always_secret
+from vikingd.ingest.unread_files import unread_directory, unread_file
 
 SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
 """Directories that are left out, besides hidden ones, unless `include` names them."""
 
-HIDDEN, SKIPPED, NOT_INCLUDED, EXCLUDED, TOO_LARGE = (
+HIDDEN, SKIPPED, NOT_INCLUDED, EXCLUDED, TOO_LARGE, SECRETS, HEAD_ONLY, DRAWING = (
     "hidden",
     "always left out",
     "include",
     "exclude",
     "max_file_size",
+    "secrets",
+    "behind the head of data",
+    "drawing without text",
 )
-"""The rules that are in no ignore file."""
+"""The rules that are in no ignore file; `unread_files` has more."""
 
 _BRACES = re.compile(r"(?<!\\)\{[^{}]*,[^{}]*\}")
 _SIZE = re.compile(r"(?i)\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)(b?)|b|bytes?)?\s*")
@@ -32,15 +37,15 @@ _SIZE = re.compile(r"(?i)\s*(\d+(?:\.\d+)?)\s*(?:([kmgt])(i?)(b?)|b|bytes?)?\s*"
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A file or directory that a rule leaves out of an import.
+    """A file or directory that a rule leaves out of an import, or the bulk of a file.
 
     Attributes:
         path: a printable path; that of a directory, of which nothing is read, ends in "/".
         rule: the file and line of a pattern, such as "docs/.gitignore:3", or "hidden", "include",
-            "exclude", "max_file_size" or "always left out".
-        pattern: the pattern, or the limit of a size; "" for other rules.
+            "exclude", "max_file_size", "always left out", "secrets" or a rule of `unread_files`.
+        pattern: the pattern, or the kind of the secrets; "" for other rules.
         uri: the URI that it would have; "" if no URI is possible.
-        size: its bytes, if they are the reason.
+        size: the bytes that are left out, if they are the reason.
     """
 
     path: str
@@ -59,10 +64,13 @@ class Selection:
             directory that a glob names without a wildcard is taken although it is hidden or
             ignored.
         exclude: globs of files and directories to leave out.
-        no_ignore: read no ignore files.
+        no_ignore: read no ignore files, and take lock files, generated code and whatever else is
+            no reading.
         max_file_size: a limit of bytes, as a number or with a unit ("10 MB"); None: no limit.
         encoding: the label of the encoding of text files that have no byte order mark and are not
             UTF-8; "": it is detected.
+
+        with_secrets: take secrets, and files that hold secrets by their nature.
 
     Globs are relative to the directory. Raises InvalidField for an invalid value.
     """
@@ -72,6 +80,7 @@ class Selection:
     no_ignore: bool = False
     max_file_size: int | str | None = None
     encoding: str = ""
+    with_secrets: bool = False
     included: Patterns = field(init=False, repr=False, compare=False)
     excluded: Patterns = field(init=False, repr=False, compare=False)
     limit: int | None = field(init=False, repr=False, compare=False)
@@ -90,6 +99,11 @@ class Selection:
         """The patterns of what `include` names without a wildcard."""
         return literal_starts(tuple(self.included))
 
+    def takes(self, below: str) -> bool:
+        """Return True if a file is taken although nobody reads such files."""
+        named = self.named.last_match(below, is_directory=False)
+        return self.no_ignore or named is not None
+
     def check_for(self, *, is_directory: bool, is_of_files: bool) -> None:
         """Raise InvalidField for a rule that means nothing for a path, which may be JSON lines."""
         for name, globs in ((NOT_INCLUDED, self.included), (EXCLUDED, self.excluded)):
@@ -98,9 +112,12 @@ class Selection:
         for name, is_given in (
             (TOO_LARGE, self.limit is not None),
             ("encoding", bool(self.encoding)),
+            ("with_secrets", self.with_secrets),
         ):
             if is_given and not is_of_files:
-                raise InvalidField(name, "is for files, and JSON lines are UTF-8 of any size")
+                raise InvalidField(
+                    name, "is for files; JSON lines are UTF-8 of any size, and taken as they are"
+                )
 
 
 def _globs(name: str, globs: Iterable[str]) -> Patterns:
@@ -149,11 +166,13 @@ class Rules:
     Attributes:
         selection: the rules of the caller; None: none, and no ignore files.
         files: the ignore files; None: none.
+        beside: the names of the entries of the directory.
         is_included: True if a glob of `include` matches the directory or one above it.
     """
 
     selection: Selection | None = None
     files: IgnoreFiles | None = None
+    beside: Collection[str] = ()
     is_included: bool = False
 
     @classmethod
@@ -169,7 +188,8 @@ class Rules:
 
     def at(self, path: Path, below: str, names: Collection[str]) -> Rules:
         """Return the rules of a directory with these names of entries; see IgnoreFiles.at."""
-        return replace(self, files=self.files.at(path, below, names)) if self.files else self
+        files = self.files.at(path, below, names) if self.files else None
+        return replace(self, files=files, beside=names)
 
     def within(self, below: str) -> Rules:
         """Return the rules of a subdirectory, by its path below the top."""
@@ -193,6 +213,9 @@ class Rules:
             excluding = chosen.excluded.last_match(below, is_directory=is_directory)
             if excluding and not excluding.is_negated:
                 return EXCLUDED, excluding.text
+        may_be_secret = chosen and not chosen.with_secrets and not is_directory
+        if may_be_secret and (kind := always_secret(name)):
+            return SECRETS, kind
         found = self._usual(below, name, is_directory=is_directory, at=at)
         if found and not (chosen and chosen.named.last_match(below, is_directory=is_directory)):
             return found
@@ -216,7 +239,11 @@ class Rules:
         if self.files is None:
             return None
         pattern = self.files.last_match(below, is_directory=is_directory)
-        return (pattern.source, pattern.text) if pattern and not pattern.is_negated else None
+        if pattern and not pattern.is_negated:
+            return pattern.source, pattern.text
+        beside = self.beside
+        rule = unread_directory(at.path, name, beside) if is_directory else unread_file(name)
+        return (rule, "") if rule else None
 
     def _includes(self, below: str, *, is_directory: bool) -> bool:
         assert self.selection is not None

@@ -21,7 +21,8 @@ _PACKAGES = {
     "xlsx": "openpyxl",
     "epub": "markdownify",
 }
-FORMATS = frozenset(_PACKAGES)
+_PLAIN = frozenset({"ipynb", "svg"})  # formats that need no package
+FORMATS = _PLAIN | frozenset(_PACKAGES)
 """The formats; each has a module of its name with a function `read`."""
 
 
@@ -36,8 +37,9 @@ def parser_of(format_: str, encoding: str = "") -> Parser:
         Failed: a package of the extra `files` is missing.
     """
     try:
-        import_module(_PACKAGES[format_])
-        import_module("lxml.etree")
+        if format_ not in _PLAIN:
+            import_module(_PACKAGES[format_])
+            import_module("lxml.etree")
         read = import_module(f"vikingd.ingest.formats.{format_}").read
     except ImportError as error:
         raise Failed(f"needs {install_command(EXTRA)} ({error})") from None

@@ -1,0 +1,50 @@
+"""The heads of large files of data, which stand for the whole file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from vikingd.system.regular_files import open_regular
+
+LIMIT = 256 << 10
+"""The bytes above which a file of data comes in with its head alone."""
+
+HEAD = 32 << 10
+"""The bytes of a head, at most."""
+
+_DATA = (".csv", ".tsv", ".psv", ".json", ".jsonl", ".ndjson", ".geojson", ".topojson")
+
+
+class Head(NamedTuple):
+    """The head of a file, and the number of bytes behind it."""
+
+    data: bytes
+    rest: int
+
+
+def head_of(path: Path) -> Head | None:
+    """Return the head of a large file of data; None for any other file.
+
+    It ends with a line if it has more than one, and else with a character.
+
+    Raises:
+        OSError: the file cannot be read.
+    """
+    if not path.name.lower().endswith(_DATA):
+        return None
+    with open_regular(path) as file:
+        size = file.seek(0, 2)
+        if size <= LIMIT:
+            return None
+        file.seek(0)
+        data = file.read(HEAD)
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):  # UTF-16
+        return Head(data, size - len(data))
+    end = data.rfind(b"\n") + 1
+    if end < HEAD // 2:
+        end = len(data)
+        while end > len(data) - 4 and data[end - 1] & 0xC0 == 0x80:  # within a character of UTF-8
+            end -= 1
+        end -= end > 0 and data[end - 1] >= 0xC0
+    return Head(data[:end], size - end)

@@ -1,0 +1,258 @@
+"""Secrets in a text: private keys, tokens, and values that are assigned to names of secrets.
+
+A token is known by its form, such as `ghp_` and 36 characters. Any other value is a secret only if
+its name says so (`password`, `api_key`) and it looks like one: a mix of letters and digits for a
+password, random characters for a key. Placeholders are none: `your-api-key`, `changeme`, `${VAR}`.
+
+The time is linear in the text: each expression is tried at one place, and has an upper bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from vikingd.ingest.secret_values import is_credential, is_fake, is_password, is_random, is_real_jwt
+from vikingd.ingest.token_forms import FAMILIES, OTHERS, Form
+
+
+class Secret(NamedTuple):
+    """The place of a secret in a text.
+
+    Attributes:
+        start, end: its characters.
+        kind: its kind, such as "GitHub token".
+    """
+
+    start: int
+    end: int
+    kind: str
+
+
+_BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_END = re.compile(r"-----END [A-Z0-9 ]{0,60}-----")
+_MOST_OF_A_KEY = 20_000  # characters
+_KEY_LINES = re.compile(
+    r"(?:[ \t\"'+\\n]{0,40}[A-Za-z0-9+/=:, -]{16,200}[\"'+\\n ]{0,10}\r?\n?){1,400}+"
+)
+_OF_A_KEY = re.compile(r"[A-Za-z0-9+/]{40}")
+_PUTTY = re.compile(r"Private-Lines: \d{1,4}\r?\n(?:[A-Za-z0-9+/=]{1,80}\r?\n?){1,400}+")
+
+_WITH_PASSWORD = re.compile(
+    r"://(?P<user>[^\s/:@\"'`<>{}$()\[\],]{0,100}+):(?P<value>[^\s/@\"'`<>(),]{1,200}+)"
+    r"@(?P<host>[\w.\-\[]{1,200}+)"
+)
+_NO_HOST = re.compile(r"(?i)(?:.*\.)?example(?:\.\w+)?$|host$|hostname$|server$")
+_SIGNED = re.compile(r"eyJ[\w-]{10,2000}+\.(?P<body>eyJ[\w-]{8,8000}+)\.[\w-]{20,1000}+")
+_BEARER = re.compile(r"(?i)(?:bearer|basic) {1,4}(?P<value>[A-Za-z0-9+/=_.~-]{16,2000}+)")
+
+_WORDS = ("passw", "passphrase", "_pass", "pwd", "secret", "token", "credential", "key")
+_PASSWORDS = frozenset({"passw", "passphrase", "_pass", "pwd"})
+# Keys with another word before them are keys of tables, of keyboards and the like.
+_KEYS = (
+    *("access", "account", "admin", "api", "app", "auth", "client", "deploy", "encrypt"),
+    *("encryption", "host", "license", "master", "private", "secret", "service", "session"),
+    *("shared", "signing", "sign", "storage"),
+)
+_ASSIGNED = re.compile(
+    r"(?P<rest>[\w.\-]{0,30}+)"
+    r"(?:"
+    r"(?:\\?[\"'`\])]){0,3}+[ \t]{0,20}+"
+    r"(?:\?|!)?(?::[ \t]{0,8}(?:[A-Za-z][\w.\[\] |]{0,40}?)[ \t]{0,8}(?==)|)"
+    r"(?P<by>:=|=>|={1,2}|:|>)[ \t]{0,20}+"
+    r"|(?P<far>\\?[\"'][ \t]{0,4}(?:,|[ \t]value[ \t]{0,4}=|>)[ \t]{0,20}+)"
+    r"|(?P<space>[ \t]{1,20}+)(?![=:])"
+    r")"
+    r"(?:[bBrRuU]{0,2}(?P<quote>\\?[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\r\n]){1,400}+)(?P=quote)"
+    r"|(?P<bare>[^\s\"'`,;<>(){}\[\]$|&\\]{1,400}+)(?P<more>[(\[{$\"'`|&]?))"
+)
+_NO_SECRET = re.compile(
+    r"^i[sz]|public|hash|digest|checksum|finger|encrypted|(?:_|-|\b)(?:id|ids|url|uri|path|file|dir"
+    r"|name|type|kind|len|length|size|ttl|count|arn|ref|version|expir\w*|field|format|header"
+    r"|algorithm|alg|policy|regex|pattern|prefix|suffix|label|title|text|hint|env|var"
+    r"|endpoint|host|port|location|scope|scopes|lifetime|timeout|limit|limits|budget|pos"
+    r"|index|store|provider)(?:_|-|$)"
+)
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+_REFERENCE = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*){1,8}$|/|\.{1,2}/|\w{2,12}://|@|~/")
+
+
+def secrets_in(text: str, *, is_config: bool = False, is_store: bool = False) -> list[Secret]:
+    """Return the secrets of a text, in order, without overlaps.
+
+    Args:
+        text: the text of a file.
+        is_config: unquoted values behind "=" or ":" are taken for texts, not for expressions.
+        is_store: the file is there to hold secrets. Each value of such a name counts, if it is no
+            placeholder.
+    """
+    found = [*_private_keys(text), *_tokens(text), *_in_urls(text)]
+    found += _assigned(text, is_config=is_config, is_store=is_store)
+    if len(found) > 1:
+        found.sort(key=lambda one: (one.start, -one.end))
+    kept: list[Secret] = []
+    for one in found:
+        if not kept or one.start >= kept[-1].end:
+            kept.append(one)
+        elif one.end > kept[-1].end:
+            kept[-1] = kept[-1]._replace(end=one.end)
+    return kept
+
+
+def masked(text: str, found: Sequence[Secret]) -> str:
+    """Return the text with a marker at the place of each secret. All lines keep their numbers."""
+    parts: list[str] = []
+    at = 0
+    for one in found:
+        parts += text[at : one.start], f"[secret left out: {one.kind}]"
+        parts += re.findall(r"\r?\n", text[one.start : one.end])
+        at = one.end
+    return "".join([*parts, text[at:]])
+
+
+def lines_of(text: str, found: Sequence[Secret]) -> list[int]:
+    """Return the number of the line, from 1, on which each secret begins."""
+    lines, line, at = [], 1, 0
+    for one in found:
+        line += text.count("\n", at, one.start)
+        at = one.start
+        lines.append(line)
+    return lines
+
+
+def _private_keys(text: str) -> Iterator[Secret]:
+    at = text.find("-----BEGIN ")
+    while at >= 0:
+        end = at + 1
+        if begin := _BEGIN.match(text, at):
+            end = begin.end()
+            close = text.find("-----END ", end, end + _MOST_OF_A_KEY)
+            if close >= 0 and text.find("-----BEGIN ", end, close) < 0:
+                closing = _END.match(text, close)
+                body, end = text[end:close], closing.end() if closing else close
+            else:
+                lines = _KEY_LINES.match(text, end + len(_line_end(text, end)))
+                end = lines.end() if lines else end
+                body = text[begin.end() : end]
+            if any(is_random(run[0]) for run in _OF_A_KEY.finditer(body)):
+                yield Secret(at, end, "private key")
+        at = text.find("-----BEGIN ", end)
+    if "Private-Lines: " in text:
+        for match in _PUTTY.finditer(text):
+            yield Secret(match.start(), match.end(), "private key")
+
+
+def _line_end(text: str, at: int) -> str:
+    return next((end for end in ("\r\n", "\n", "\\n") if text.startswith(end, at)), "")
+
+
+def _tokens(text: str) -> Iterator[Secret]:
+    for sign, family in FAMILIES:
+        done = 0
+        for found in sign.finditer(text):
+            end = found.end()
+            for form in family:
+                if end > done and text.endswith(form[0], done, end):
+                    secret, done = _token(text, end - len(form[0]), form, done)
+                    if secret:
+                        yield secret
+    for form in OTHERS:
+        at = text.find(form[0])
+        while at >= 0:
+            secret, at = _token(text, at, form, at + len(form[0]))
+            if secret:
+                yield secret
+            at = text.find(form[0], at)
+    at = text.find("eyJ")
+    while at >= 0:
+        match = _SIGNED.match(text, at)
+        if match and is_real_jwt(match["body"]):
+            yield Secret(at, match.end(), "signed JWT")
+        at = text.find("eyJ", match.end() if match else at + 3)
+    for word in ("earer ", "EARER ", "asic ", "ASIC "):
+        at = text.find(word)
+        while at >= 0:
+            match = _BEARER.match(text, at - 1) if at else None
+            if match and is_credential(match["value"], is_basic=word.lower() == "asic "):
+                yield Secret(*match.span("value"), "credential of a request")
+            at = text.find(word, match.end() if match else at + 5)
+
+
+def _token(text: str, at: int, form: Form, end: int) -> tuple[Secret | None, int]:
+    """Return the token at a place, and the end of what was read; `end` if that is nothing."""
+    start, kind, expression = form
+    match = expression.match(text, at)
+    if match is None:
+        return None, end
+    value = match["value"]
+    is_name = start == "sk-" and not is_random(value)  # that of a class in a page
+    secret = None if is_name or is_fake(value) else Secret(*match.span("value"), kind)
+    return secret, match.end()
+
+
+def _in_urls(text: str) -> Iterator[Secret]:
+    at = text.find("://")
+    while at >= 0:
+        match = _WITH_PASSWORD.match(text, at)
+        if match:
+            value, is_near = match["value"], match["host"].startswith(("localhost", "127.0.0"))
+            if (
+                value != match["user"]
+                and (is_random(value) if is_near else is_password(value) or _is_long(value))
+                and not is_fake(value)
+                and not _NO_HOST.match(match["host"])
+            ):
+                yield Secret(*match.span("value"), "password of a URL")
+        at = text.find("://", match.end() if match else at + 3)
+
+
+def _is_long(value: str) -> bool:
+    return len(value) >= 10 and value.isalpha()
+
+
+def _assigned(text: str, *, is_config: bool, is_store: bool) -> Iterator[Secret]:
+    low = text.lower()
+    if len(low) != len(text):  # one letter has a longer form
+        low = text.replace("\u0130", "I").lower()
+    for word in _WORDS:
+        at = low.find(word)
+        while at >= 0:
+            end = at + len(word)
+            if word != "key" or low[max(0, at - 12) : at].rstrip("_-. ").endswith(_KEYS):
+                match = _ASSIGNED.match(text, end)
+                if match:
+                    if secret := _of_assignment(match, word, low, is_config, is_store):
+                        yield secret
+                    end = match.end()
+            at = low.find(word, end)
+
+
+def _of_assignment(
+    match: re.Match[str], word: str, low: str, is_config: bool, is_store: bool
+) -> Secret | None:
+    group = "quoted" if match["quote"] else "bare"
+    value = match[group]
+    if len(value) < (1 if is_store else 6) or any(map(str.isspace, value)):
+        return None
+    rest = match["rest"].lower()
+    if rest and _NO_SECRET.search(rest):
+        return None
+    if _REFERENCE.match(value) or is_fake(value, least=3 if is_store else 5):
+        return None
+    if match["space"] and not is_store:
+        return None
+    if group == "bare":
+        if match["more"] or match["far"] or (match["by"] == ">" and low[match.end("bare")] != "<"):
+            return None
+        value = value.rstrip(".") or value
+    kind = "password" if word in _PASSWORDS else "key or token"
+    if is_store:
+        is_one = True
+    elif match["far"] or (group == "bare" and not is_config and match["by"] != ">"):
+        is_one = len(value) >= 16 and is_random(value) and not (match["far"] and _UUID.match(value))
+    elif kind == "password":
+        is_one = is_password(value)
+    else:
+        is_one = len(value) >= 16 and is_random(value)
+    return Secret(match.start(group), match.start(group) + len(value), kind) if is_one else None
