@@ -26,7 +26,7 @@ SOURCES = {
     "jinja and prose": "{% extends 'base.html' %}\n{% block body %}\n<p>"
     + PROSE * 8
     + "</p>\n{% endblock %}\n",
-    "liquid": "<ul>\n{% for post in site.posts %}\n<li>{{ post.title }}</li>\n{% endfor %}\n</ul>\n",
+    "liquid": "<ul>\n{% for post in posts %}\n<li>{{ post.title }}</li>\n{% endfor %}\n</ul>\n",
     "jekyll": f"---\nlayout: default\ntitle: Ropes\n---\n<div><h2>Knots</h2><p>{PROSE}</p></div>\n",
     "ejs": "<html><body><% if (user) { %><h2><%= user.name %></h2><% } %></body></html>",
     "php": "<html><body><?php echo $title; ?><p>Hello</p></body></html>",

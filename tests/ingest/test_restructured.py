@@ -273,10 +273,9 @@ def test_a_page_of_directives_alone_is_still_found() -> None:
 
 def test_the_body_of_code_is_text() -> None:
     """Code and asides can be found."""
-    source = "Top\n===\n\n.. code-block:: python\n   :linenos:\n\n   def f():\n\n       "
-    f"return 1\n\n{PROSE}\n"
-    ((_, text),) = sections(source)
-    assert text == f"def f():\n\n       return 1\n\n{PROSE}"
+    code = "def f():\n\n       return 1"
+    source = f"Top\n===\n\n.. code-block:: python\n   :linenos:\n\n   {code}\n\n{PROSE}\n"
+    assert sections(source) == [("Top", f"{code}\n\n{PROSE}")]
 
 
 @pytest.mark.parametrize("name", ["README.rst", "index.rst", "README.adoc"])
