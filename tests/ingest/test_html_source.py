@@ -176,10 +176,16 @@ def test_an_export_is_read_again_as_it_was(tree: Path, tmp_path: Path) -> None:
         ("{% extends 'a' %}\n{% block title %}Log In{% endblock %}\n", "Log In", "Log In"),
         ("---\ntitle: Ropes\ndescription: All of them.\n---\n<h1>Knots</h1>\n", "Ropes", "Knots"),
         (
-            f"<!-- {PROSE} -->\n<style>a {{}}</style>\n<p>{{{{ a }}}} and <b>so</b>&nbsp;on</p>\n",
+            f"<style>a {{}}</style>\n<!-- {PROSE} -->\n<p>{{{{ a }}}} and <b>so</b>&nbsp;on</p>\n",
             "",
             "and so on",
         ),
+        (f"<!--\n  {PROSE}\n-->\n<b>So</b>\n", "", PROSE.strip()),
+        (f"{{# {PROSE} #}}\n<b>So</b>\n", "", PROSE.strip()),
+        (f"{{{{- /*\n  {PROSE}\n  {{{{ x }}}}\n*/ -}}}}\n<b>So</b>\n", "", f"{PROSE}{{{{ x }}}}"),
+        (f"{{% comment %}}\n{PROSE}\n{{% endcomment %}}\n<b>So</b>\n", "", PROSE.strip()),
+        (f"<!-- Copyright of all the ropes and of {PROSE} -->\n<b>So</b> | =\n", "", "So | ="),
+        ("<p>{{ a }} = {{ b }}</p>\n<p>So</p>", "", "So"),
         (f"<div>\n<script>{PROSE}</script>\n<p>首页和\n导航栏</p></div>", "", "首页和导航栏"),
         ("<div v-if='a > b'>Shown</div>", "", "Shown"),
     ],
@@ -220,9 +226,13 @@ def test_passages_hold_the_markup() -> None:
         " @a" * 100_000,
         "<a" + " :b" * 100_000 + ">",
         "&" * 300_000,
+        "{{/*" * 80_000,
+        "{{/* a " * 50_000,
+        "{% comment %}" * 30_000,
+        "{% comment %} a" * 30_000,
         "{% x" + " " * 300_000,
     ],
-    ids=range(23),
+    ids=range(27),
 )
 def test_hostile_texts_take_linear_time(text: str) -> None:
     """No text of some hundred kilobytes takes seconds."""
