@@ -66,12 +66,14 @@ def test_titles(source: str, title: str) -> None:
         "image::logo.png[The words of a picture, which are no text of the page at all]\n",
         "include::other.adoc[]\n",
         "ifdef::env-github[]\nendif::[]\n",
-        "[source,ruby,subs=many words that are no text of the page]\n----\nmany words of code\n----\n",
+        "[source,ruby,subs=many words that are no text of the page]\n----\nmany words of code\n"
+        "----\n",
         "[NOTE]\nAn admonition of many words, which is beside the text of this page.\n",
         "[TIP]\n====\nAn admonition of many words, which is beside the text of this page.\n====\n",
         "NOTE: An admonition of many words, which is beside the text of this page.\n",
         "****\nA sidebar of many words, which is beside the text of this page at all.\n****\n",
-        "[quote, Somebody]\n____\nA quotation of many words, which is beside the text of it.\n____\n",
+        "[quote, Somebody]\n____\nA quotation of many words, which is beside the text of it.\n"
+        "____\n",
         "* an item of a list with many words, which is no first paragraph\n* other\n",
         ". an item of a list with many words, which is no first paragraph\n",
         "term of it:: the definition of a term with many words, which is no paragraph\n",

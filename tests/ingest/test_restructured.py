@@ -89,7 +89,8 @@ def test_titles(source: str, title: str) -> None:
 @pytest.mark.parametrize(
     "beginning",
     [
-        ".. toctree::\n   :maxdepth: 2\n   :caption: The contents of all this manual\n\n   one\n   two\n",
+        ".. toctree::\n   :maxdepth: 2\n   :caption: The contents of all this manual\n\n   one\n"
+        "   two\n",
         ".. image:: logo.png\n   :alt: The logo of a project with a long name, and more\n",
         ".. contents:: The table of contents of this long page of words\n   :local:\n",
         ".. comment of many words that no reader of this page will ever see\n   and more of it\n",
@@ -99,18 +100,24 @@ def test_titles(source: str, title: str) -> None:
         "__ https://flask.palletsprojects.com/en/latest/and/many/more/words/of/it\n",
         ".. |name| replace:: many words that are a substitution and no text of the page\n",
         ".. |logo| image:: logo.png\n   :alt: many words that are a substitution and no text\n",
-        ".. include:: ../../README_of_the_project_with_a_long_name_of_words.rst\n   :start-line: 3\n",
-        ".. literalinclude:: a.py\n   :language: python\n   :caption: Words of a caption, and many of them\n",
+        ".. include:: ../../README_of_the_project_with_a_long_name_of_words.rst\n"
+        "   :start-line: 3\n",
+        ".. literalinclude:: a.py\n   :language: python\n   :caption: Words of a caption, and "
+        "many of them\n",
         ".. raw:: html\n\n   <p>Words of HTML that are not the text of this page at all</p>\n",
-        ".. meta::\n   :description: Words of a description for a search engine, and more of them\n",
+        ".. meta::\n   :description: Words of a description for a search engine, and more of "
+        "them\n",
         ".. highlight:: python\n   :linenothreshold: 5 and more words than eight are here\n",
         ".. module:: flask\n   :synopsis: Words of a synopsis that is stated, and more of it\n",
         ".. automodule:: flask\n   :members:\n   :undoc-members: and many more words than eight\n",
-        ".. autosummary::\n   :toctree: of many words that are an option\n\n   flask.Flask\n   flask.Blueprint\n",
+        ".. autosummary::\n   :toctree: of many words that are an option\n\n   flask.Flask\n   "
+        "flask.Blueprint\n",
         ".. versionadded:: 2.0 with many words that tell of a former version only\n",
-        ".. note::\n\n   An admonition of many words, which is an aside beside the text of the page.\n",
+        ".. note::\n\n   An admonition of many words, which is an aside beside the text of the "
+        "page.\n",
         ".. warning:: An admonition of many words, which is an aside beside the text.\n",
-        ".. code-block:: python\n   :caption: many words of a caption of this code\n\n   print('many words of code that is no text of the page')\n",
+        ".. code-block:: python\n   :caption: many words of a caption of this code\n\n   "
+        "print('many words of code that is no text of the page')\n",
         "Code::\n\n    print('many words of code that is no text of the page at all')\n",
         ">>> print('many words of a doctest that is no text of the page at all')\nmany words\n",
         "* an item of a list with many words, which is no first paragraph\n* another\n",
@@ -120,14 +127,19 @@ def test_titles(source: str, title: str) -> None:
         "| A line block with many words, which is no first paragraph at all,\n| and more\n",
         ":Author: The name of an author with many words, and their address too\n:Date: 2020\n",
         "=====  =====\nmany words of a table  that is no text of the page\n=====  =====\n",
-        "+------+------+\n| many words of a table | that is no text of the page |\n+------+------+\n",
+        "+------+------+\n| many words of a table | that is no text of the page |\n"
+        "+------+------+\n",
         "--------\n",
-        ".. figure:: a.png\n   :alt: the words of a picture\n\n   The words of a caption of a figure, and many of them.\n",
+        ".. figure:: a.png\n   :alt: the words of a picture\n\n   The words of a caption of a "
+        "figure, and many of them.\n",
         ".. [1] A footnote of many words that stands at the top of this page.\n",
-        ".. only:: html\n\n   .. image:: a.png\n      :alt: many words of a picture that is no text\n",
-        ".. py:function:: cut(words, into)\n\n   Cuts many words into many pieces, and returns all of them.\n",
+        ".. only:: html\n\n   .. image:: a.png\n      :alt: many words of a picture that is no "
+        "text\n",
+        ".. py:function:: cut(words, into)\n\n   Cuts many words into many pieces, and returns "
+        "all of them.\n",
         ".. index:: single: words; many of them in the index of the whole manual\n",
-        ".. unknown-directive:: with many words\n\n   A body of many words that nobody knows anything about.\n",
+        ".. unknown-directive:: with many words\n\n   A body of many words that nobody knows "
+        "anything about.\n",
     ],
 )
 @pytest.mark.parametrize("eol", ["\n", "\r\n"])
@@ -143,7 +155,8 @@ def test_what_is_no_prose_is_no_abstract(beginning: str, eol: str) -> None:
         (f"Title\n=====\n\n{PROSE}\n\n{MORE}\n", PROSE),
         (f"Title\n=====\n{PROSE}\n", PROSE),
         (
-            "Use :func:`~a.b.c` or ``d`` of *words* to read `the text <https://a.b>`_ of |it| [1]_.\n",
+            "Use :func:`~a.b.c` or ``d`` of *words* to read `the text <https://a.b>`_ "
+            "of |it| [1]_.\n",
             "Use c or d of words to read the text of it.",
         ),
         (
@@ -174,7 +187,8 @@ def test_abstracts(source: str, abstract: str) -> None:
             ["Top", "Top > One", "Top > One > Deep", "Top > Two"],
         ),
         (
-            f"===\nTop\n===\n\n{long('a')}\n\nOne\n===\n\n{long('b')}\n\n===\nEnd\n===\n\n{long('c')}\n",
+            f"===\nTop\n===\n\n{long('a')}\n\nOne\n===\n\n{long('b')}\n\n===\nEnd\n===\n\n"
+            f"{long('c')}\n",
             ["Top", "Top > One", "End"],
         ),
         (f"安装\n====\n\n{long('a')}\n\n配置\n--\n\n{long('b')}\n", ["安装", "安装 > 配置"]),
@@ -259,9 +273,9 @@ def test_a_page_of_directives_alone_is_still_found() -> None:
 
 def test_the_body_of_code_is_text() -> None:
     """Code and asides can be found."""
-    source = f"Top\n===\n\n.. code-block:: python\n   :linenos:\n\n   def f():\n\n       return 1\n\n{PROSE}\n"
-    ((_, text),) = sections(source)
-    assert text == f"def f():\n\n       return 1\n\n{PROSE}"
+    code = "def f():\n\n       return 1"
+    source = f"Top\n===\n\n.. code-block:: python\n   :linenos:\n\n   {code}\n\n{PROSE}\n"
+    assert sections(source) == [("Top", f"{code}\n\n{PROSE}")]
 
 
 @pytest.mark.parametrize("name", ["README.rst", "index.rst", "README.adoc"])

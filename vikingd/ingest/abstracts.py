@@ -106,7 +106,7 @@ def is_derived(abstract: str, content: str, name: str) -> bool:
 def _first_paragraph(content: str, name: str) -> str:
     syntax = syntax_of(name, content)
     if _is_html_source(syntax, name):
-        return _first_prose((text, True) for text in html_source.paragraphs(content))
+        return _first_prose((text, True) for text in _html_paragraphs(content))
     if syntax is Syntax.CODE:
         comments = _comment_paragraphs(content[:_BEGINNING], comment_mark(name))
         return next(comments, "") or signatures(content, name, MAX_ABSTRACT)
@@ -174,6 +174,15 @@ def _comment_paragraphs(text: str, mark: str) -> Iterator[str]:
                 break
             yield paragraph
         position = found.end()
+
+
+def _html_paragraphs(content: str) -> Iterator[str]:
+    """Yield the paragraphs of source of HTML: its first comment, if it is not legal, and its text."""
+    for paragraph in _paragraphs(html_source.opening_comment(content)):
+        if _LEGAL.search(paragraph):
+            break
+        yield paragraph
+    yield from html_source.paragraphs(content)
 
 
 def _is_prose(text: str) -> bool:

@@ -29,9 +29,16 @@ _CODE = re.compile(
     r"<(pre|code|samp|kbd|textarea|xmp)\b.*?(?:</\1\s*>|\Z)", re.DOTALL | re.IGNORECASE
 )
 _HEAD = re.compile(r"<head\b.*?(?:</head\s*>|\Z)", re.DOTALL | re.IGNORECASE)
+# Comments of Go and of Liquid, which hold marks.
+_GO_COMMENT = r"\{\{-?\s{0,9}/\*(?:[^*{]++|\*(?!/)|\{(?!\{-?\s{0,9}/\*))*+\*/\s{0,9}-?\}\}"
+_LIQUID_COMMENT = (
+    r"\{%-?\s{0,9}comment\b[^%{}]*+%\}(?:[^{]++|\{(?!%-?\s{0,9}(?:end)?comment\b))*+"
+    r"\{%-?\s{0,9}endcomment\s{0,9}-?%\}"
+)
 # Marks of Jinja, Django, Liquid, Nunjucks and Twig; EJS, ERB and ASP; PHP; Handlebars, Go, Vue and
 # Angular; pandoc. No pattern reads a text twice that has no end of a mark.
 _MARK = re.compile(
+    rf"{_GO_COMMENT}|{_LIQUID_COMMENT}|"
     r"\{%(?:[^%{]++|%(?!\})|\{(?!%))*+%\}|\{#(?:[^#{]++|#(?!\})|\{(?!#))*+#\}"
     r"|<%(?:[^%<]++|%(?!>)|<(?!%))*+%>|<\?(?!xml)(?:[^?<]++|\?(?!>)|<(?!\?))*+\?>"
     r"|\{\{(?:[^{}]++|\}(?!\})|\{(?!\{))*+\}\}"
@@ -49,6 +56,7 @@ _ATTRIBUTE = re.compile(
 )
 _CONTROL = re.compile(r"<(?:form|input|button|select|textarea|nav)\b", re.IGNORECASE)
 _WHOLE = re.compile(r"<(?:!doctype|html|body|frameset)\b", re.IGNORECASE)
+_WORD = re.compile(r"[^\W_]")
 _SPACE = re.compile(r"\s+")
 _BLANK_LINE = re.compile(r"\n\s*\n")
 _INLINE = re.compile(
@@ -60,6 +68,12 @@ _TITLE = re.compile(r"<title\b[^<>]*+>(.{0,1000}?)</title", re.DOTALL | re.IGNOR
 _HEADING = re.compile(r"<h1\b[^<>]*+>(.{0,1000}?)</h1", re.DOTALL | re.IGNORECASE)
 _TITLE_BLOCK = re.compile(r"\{%-?\s*block\s+title\s*-?%\}([^{}<>]*)\{%")
 _JOINTS = " \t\n-–—|·:•/"  # between the parts of a title
+_OPENING_COMMENT = re.compile(
+    rf"\s*+(?:<!--(?P<html>.*?)-->|\{{#(?P<jinja>.*?)#\}}|(?P<go>{_GO_COMMENT})"
+    rf"|(?P<liquid>{_LIQUID_COMMENT}))",
+    re.DOTALL,
+)
+_SIGNS = re.compile(r"^\{\{-?\s*/\*+|\*+/\s*-?\}\}\Z|\{%[^%{}]*+%\}")
 # The beginning of source, which no Markdown of a page has: a tag or a mark.
 _SOURCE = re.compile(r"\s*(?:<[a-zA-Z!/?%]|\{[%{#]|\$(?:if|for)\()")
 
@@ -114,13 +128,21 @@ def title(content: str) -> str:
     return ""
 
 
+def opening_comment(content: str) -> str:
+    """Return the text of the comment at the beginning; "" without one."""
+    start = front_matter(content)[1]
+    found = _OPENING_COMMENT.match(content, start, start + _BEGINNING)
+    return _SIGNS.sub("", next(filter(None, found.groups()), "")) if found else ""
+
+
 def paragraphs(content: str) -> Iterator[str]:
-    """Yield the text between tags, one line for each block."""
+    """Yield the text between tags, one line for each block with a word."""
     beginning = content[front_matter(content)[1] :][:_BEGINNING]
     seen = _HEAD.sub("\n\n", _SCRIPT.sub(" ", _COMMENT.sub(" ", beginning)))
-    text = _TAG.sub(_gap, _MARK.sub("", seen))
+    text = _TAG.sub(_gap, _MARK.sub("", _TITLE.sub("\n\n", seen)))
     for part in _BLANK_LINE.split(text):
-        if line := _plain(part):
+        line = _plain(part)
+        if _WORD.search(line):
             yield line
 
 
