@@ -12,7 +12,7 @@ pytestmark = pytest.mark.stores
 
 FILE = "viking://resources/code/client.py"
 PASSAGES = (
-    "\ndef connect(address):\n    # oolong at ninety degrees, steeped for three minutes\n    pass\n\n",
+    "\ndef connect(address):\n    # oolong at ninety degrees, steeped three minutes\n    pass\n\n",
     "def request(path):\n\n    # oolong again, and a longer remark on what is poured\n    pass\n\n",
     "def close():\n    # the third oolong, poured into small cups of porcelain\n    pass",
 )
