@@ -8,9 +8,11 @@ from vikingd.client import ContextItem, Draft, Mode, Passage, find_request, retr
 from vikingd.client.messages import MessageClient
 from vikingd.pb.retrieval_pb2 import BuildContextResponse
 
+pytestmark = pytest.mark.stores
+
 FILE = "viking://resources/code/client.py"
 PASSAGES = (
-    "def connect(address):\n    # oolong at ninety degrees, steeped for three minutes\n    pass\n",
+    "\ndef connect(address):\n    # oolong at ninety degrees, steeped three minutes\n    pass\n\n",
     "def request(path):\n\n    # oolong again, and a longer remark on what is poured\n    pass\n\n",
     "def close():\n    # the third oolong, poured into small cups of porcelain\n    pass",
 )
@@ -52,7 +54,7 @@ def test_a_citation_has_the_lines_of_its_text(filled: MessageClient) -> None:
     ):
         found = cited(reply)
         assert len(found) == count, reply
-        assert [text for text, _ in found] == [lines.strip() for _, lines in found]
+        assert [text for text, _ in found] == [lines.removesuffix("\n") for _, lines in found]
 
 
 def test_lines_end_where_a_text_is_cut(filled: MessageClient) -> None:

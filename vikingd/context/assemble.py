@@ -61,12 +61,37 @@ class _Block:
     rank: int
     start: int
     dates: str
-    first_line: int
-    last_line: int
+    first: tuple[Segment, Part]
+    last: tuple[Segment, Part]
 
 
-def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...]]:
-    """Return the parts as one text with its citations; adjacent parts of a file are one passage.
+class _Placed(NamedTuple):
+    """A block with its marker and its code points [start, end) in the text."""
+
+    block: _Block
+    marker: str
+    start: int
+    end: int
+
+
+class Assembled(NamedTuple):
+    """A text of parts, and the places of the passages in it."""
+
+    text: str
+    placed: tuple[_Placed, ...]
+
+    def citations(self) -> tuple[Cited, ...]:
+        """Return the passages in the order of the text."""
+        cited = []
+        for block, marker, start, end in self.placed:
+            (segment, part), (end_segment, end_part) = block.first, block.last
+            lines = part.lines(segment)[0], end_part.lines(end_segment)[1]
+            cited.append(Cited(marker, block.uri, block.section, block.level, start, end, *lines))
+        return tuple(cited)
+
+
+def assemble(parts: Iterable[Part], style: Style) -> Assembled:
+    """Return the parts as one text; adjacent parts of a file are one passage.
 
     Marker and section precede each passage; between them stand the days of a memory. The section is
     left out if the passage begins with it or follows another passage of the same section. Text that
@@ -78,7 +103,7 @@ def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...
     else:
         blocks.sort(key=lambda b: (b.uri, b.start, b.rank))
     pieces: list[str] = []
-    cited: list[Cited] = []
+    placed: list[_Placed] = []
     markers: dict[str, str] = {}
     length = 0
     before = ("", "")
@@ -91,14 +116,13 @@ def assemble(parts: Iterable[Part], style: Style) -> tuple[str, tuple[Cited, ...
         head = " ".join(filter(None, (marker, block.dates, section)))
         if head:
             head += "\n" if section else " "
-        head = (style.separator if cited else "") + head
+        head = (style.separator if placed else "") + head
         text = _escaped(block.text, style)
         start = length + len(head)
         length = start + len(text)
         pieces += head, text
-        lines = block.first_line, block.last_line
-        cited.append(Cited(marker, block.uri, block.section, block.level, start, length, *lines))
-    return "".join(pieces), tuple(cited)
+        placed.append(_Placed(block, marker, start, length))
+    return Assembled("".join(pieces), tuple(placed))
 
 
 def _marker(uri: str, number: int, citation: CitationStyle) -> str:
@@ -170,13 +194,12 @@ def _block(run: Sequence[tuple[Segment, Part]], text: str) -> Iterator[_Block]:
     text = text.strip()
     if not text.strip(f"{LEFT_OUT} "):
         return
-    first, part = run[0]
-    last, part_of_last = run[-1]
+    (first, part), *_ = run
     section = part.section
     for _, other in run:
         section = common_section(section, other.section)
     rank = min(other.rank for _, other in run)
     days = sorted({other.piece.date for _, other in run} - {""})
     dates = f"({' to '.join(dict.fromkeys((days[0], days[-1])))})" if days else ""
-    lines = part.lines(first)[0], part_of_last.lines(last)[1]
-    yield _Block(part.piece.uri, section, part.level, text, rank, first.start, dates, *lines)
+    ends = run[0], run[-1]
+    yield _Block(part.piece.uri, section, part.level, text, rank, first.start, dates, *ends)

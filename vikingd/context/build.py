@@ -128,7 +128,7 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
     def tokens(shown: list[Part]) -> int:
         nonlocal too_large
         cancellation.check()
-        text = assemble(shown, style)[0]
+        text = assemble(shown, style).text
         if size_of(text) > plan.max_bytes:
             too_large = True
             return budget + 1
@@ -140,12 +140,12 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
     shown = _after(steps, count)
     _fill(shown, steps, count, lambda added: tokens([*shown.parts(), added]) <= budget)
 
-    text, citations = assemble(shown.parts(), style)
+    assembled = assemble(shown.parts(), style)
     dropped = tuple(_dropped(parts, shown))
     return BuiltContext(
-        text,
-        citations,
-        tokenizer.count(text),
+        assembled.text,
+        assembled.citations(),
+        tokenizer.count(assembled.text),
         budget,
         tokenizer.approximate,
         dropped,
@@ -318,7 +318,7 @@ class _Steps:
             here |= {first, last}
             if joins:
                 return self._tokens(part.text)
-        return self._tokens(assemble([part], self._style)[0] + self._style.separator)
+        return self._tokens(assemble([part], self._style).text + self._style.separator)
 
 
 def _fill(shown: _Shown, steps: _Lazy, count: int, fits: Callable[[Part], bool]) -> None:
