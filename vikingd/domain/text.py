@@ -56,17 +56,18 @@ _NEUTRAL = "“”‘’…—·"  # punctuation of Chinese, and of Western text
 SECTION_SEPARATOR = " > "
 """Separator of the headings above a passage."""
 
+# Runs of letters: there are fewer of them than letters.
 _COUNTED = {
-    LATIN: lazy("[A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff]"),
-    HAN: lazy(f"[{HAN_CHARS}]"),
-    KANA: lazy(f"[{KANA_CHARS}]"),
-    HANGUL: lazy(f"[{HANGUL_CHARS}]"),
-    CYRILLIC: lazy("[\u0400-\u052f]"),
-    ARABIC: lazy("[\u0600-\u06ff\u0750-\u077f\u08a0-\u08ff]"),
+    LATIN: lazy("[A-Za-z\u00aa\u00ba\u00c0-\u024f\u1e00-\u1eff]+"),
+    HAN: lazy(f"[{HAN_CHARS}]+"),
+    KANA: lazy(f"[{KANA_CHARS}]+"),
+    HANGUL: lazy(f"[{HANGUL_CHARS}]+"),
+    CYRILLIC: lazy("[\u0400-\u052f]+"),
+    ARABIC: lazy("[\u0600-\u06ff\u0750-\u077f\u08a0-\u08ff]+"),
 }
 _ASCII_LETTER = re.compile("[A-Za-z]")
-_LETTER = re.compile(r"[^\W\d_]")
-_CJK = lazy(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_CJK = lazy(f"[{HAN_CHARS}{KANA_CHARS}{HANGUL_CHARS}]+")
 _WIDE_BREAK = lazy(f"(?<=[{WIDE_CHARS}]) (?=[{WIDE_CHARS}])")
 # A line of Chinese or Japanese before and behind a break, without marks of Markdown.
 _WIDE_END = lazy(f"[{WIDE_CHARS}][{_NEUTRAL}]*[*_`~]*$")
@@ -85,6 +86,8 @@ _MARK = r"(?:[^\w\s]|[\uff9e\uff9f])"
 _LONG_RUN = re.compile(rf"({_MARK}{{30}}){_MARK}+")
 _HARMLESS = 1024
 
+_FIRST_PLANE = range(0x10000)  # of Unicode
+
 
 def normalized(text: str) -> str:
     """Return the text in the normal form NFKC."""
@@ -95,23 +98,22 @@ def normalized(text: str) -> str:
     return unicodedata.normalize("NFKC", text)
 
 
-def characters(has: Callable[[str], object]) -> str:
-    """Return the characters of the first plane that pass a test, for a class of `re`."""
-    ranges: list[list[int]] = []
-    for code, one in enumerate(map(chr, range(0x10000))):
-        if not has(one):
-            continue
-        if ranges and ranges[-1][1] == code - 1:
-            ranges[-1][1] = code
-        else:
-            ranges.append([code, code])
-    return "".join(f"\\u{low:04x}-\\u{high:04x}" for low, high in ranges)
+def characters(source: str) -> str:
+    """Return the characters of the first plane that a pattern matches, for a class of `re`."""
+    return _ranges(rf"(?:{source})+", "".join(map(chr, _FIRST_PLANE)))
 
 
 @cache
 def marks() -> str:
     """Return the marks of letters, which are no word characters of `re`, for a class of it."""
-    return characters(lambda one: unicodedata.category(one) in ("Mn", "Mc"))
+    categories = map(unicodedata.category, map(chr, _FIRST_PLANE))
+    return _ranges("M+", "".join("M" if one in ("Mn", "Mc") else " " for one in categories))
+
+
+def _ranges(source: str, plane: str) -> str:
+    """Return the places that a pattern finds in a text of the first plane's length."""
+    found = re.finditer(source, plane)
+    return "".join(f"\\u{run.start():04x}-\\u{run.end() - 1:04x}" for run in found)
 
 
 def script_of(text: str) -> int:
@@ -131,10 +133,10 @@ def script_of(text: str) -> int:
 
 
 def _script_counts(text: str) -> dict[int, int]:
-    letters = len(_LETTER.findall(text))
+    letters = _in_runs(_LETTERS, text)
     counts: dict[int, int] = {}
     for script, pattern in _COUNTED.items():
-        if found := len(pattern.findall(text)):
+        if found := _in_runs(pattern, text):
             counts[script] = found * _WEIGHT.get(script, 1)
             letters -= found
     if letters > 0:
@@ -146,8 +148,13 @@ def approximate_tokens(text: str) -> int:
     """Estimate the tokens of a text for a multilingual model, without its tokenizer."""
     if text.isascii():
         return (len(text) + 3) // 4
-    cjk = len(_CJK.findall(text))
+    cjk = _in_runs(_CJK, text)
     return cjk + (len(text) - cjk + 3) // 4
+
+
+def _in_runs(pattern: re.Pattern[str], text: str) -> int:
+    """Return the characters of all runs that a pattern finds."""
+    return sum(map(len, pattern.findall(text)))
 
 
 def text_to_index(title: str, section: str, text: str) -> str:

@@ -31,7 +31,7 @@ _MAX_STEPS = 1 << 17  # of the parser for one text, which take one to three seco
 _FREE_STEPS = 1024  # for any text; a document takes less than one step for seven characters
 _WIDE = 256  # characters of a line that cost as much as a step
 
-_SHORT = 8192  # characters of a text whose tokens are kept until the next one
+_SHORT = 8192  # a text with fewer characters is whole, and its tokens are kept until the next one
 
 _MAX_INLINE = 4096
 _MAX_BRACKETS = 256  # of inline text: the parser looks for the end of each in all that follows
@@ -205,7 +205,9 @@ def title(text: str) -> str:
     Raises:
         TooCostly: the text takes too long to parse.
     """
-    for token, inline in pairwise(_tokens(text, is_page=True)):
+    # A short text is parsed as a whole for its passages, too.
+    tokens = _tokens(text, is_page=True) if len(text) < _SHORT else _tokens_in_turn(text)
+    for token, inline in pairwise(tokens):
         if token.type == "heading_open" and token.tag == "h1" and token.level == 0:
             return _heading(inline.content)
     return ""
@@ -225,7 +227,7 @@ def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
         yield from ((plain, True) for part in parts if (plain := _plain(part.strip())))
         return
     asides = 0
-    for token, inline in pairwise(_tokens(text, is_page=True)):
+    for token, inline in pairwise(_tokens_in_turn(text)):
         if token.type == "paragraph_open" and (plain := _plain(inline.content)):
             yield plain, token.level == 0 and not asides
         elif token.type == "html_block":
@@ -253,16 +255,41 @@ def _tokens(text: str, is_page: bool) -> list[Token]:
     The tokens of a page have no directives. The title, the abstract and the passages of a short
     file come from one parse.
     """
-    return _tokens_of_last(text, is_page) if len(text) <= _SHORT else _tokens_of(text, is_page)
+    return _tokens_of_last(text, is_page) if len(text) < _SHORT else _tokens_of(text, is_page)
 
 
 def _tokens_of(text: str, is_page: bool) -> list[Token]:
     parser, _ = _parsers()
     text = without_directives(text) if is_page else text
-    return parser.parse(text, {"steps": min(_FREE_STEPS + len(text) // 2, _MAX_STEPS)})
+    return parser.parse(text, _steps(text))
 
 
 _tokens_of_last = lru_cache(1)(_tokens_of)
+
+
+def _tokens_in_turn(text: str) -> Iterator[Token]:
+    """Yield the tokens of a page; a block is parsed when it is asked for.
+
+    Titles and abstracts are mostly in the first blocks, and the parser takes its time for all.
+    """
+    from markdown_it.rules_block import StateBlock
+
+    parser, _ = _parsers()
+    text = without_directives(text)
+    source = _EOL.sub("\n", text).replace("\0", "\ufffd")
+    state = StateBlock(source, parser, _steps(text), [])
+    rules = parser.block.ruler.getRules("")
+    while (line := state.skipEmptyLines(state.line)) < state.lineMax:
+        state.line = line
+        is_found = any(rule(state, line, state.lineMax, False) for rule in rules)
+        assert is_found, "no rule took the line"
+        yield from state.tokens
+        state.tokens.clear()
+
+
+def _steps(text: str) -> dict[str, int]:
+    """Return the steps that the parser may take for a text, as it keeps count of them."""
+    return {"steps": min(_FREE_STEPS + len(text) // 2, _MAX_STEPS)}
 
 
 def _parse(content: str, start: int, is_page: bool) -> tuple[list[Token], list[int]]:

@@ -97,10 +97,8 @@ def word_characters() -> str:
     It lacks the characters of scripts without spaces. Planes above the first one have few
     characters that end a word; only their emoji and tags do.
     """
-    unspaced = re.compile(f"[{CJK_CHARS}{SPACELESS_CHARS}]")
-    within = re.compile(rf"[\w{marks()}{WITHIN_WORDS}]")
     # The complement is short, and `re` looks it up in a table.
-    ends = characters(lambda one: unspaced.match(one) or not within.match(one))
+    ends = characters(rf"[{CJK_CHARS}{SPACELESS_CHARS}]|[^\w{marks()}{WITHIN_WORDS}]")
     return rf"[^{ends}\U0001d000-\U0001d3ff\U0001f000-\U000dffff\U000e1000-\U0010ffff]"
 
 

@@ -59,6 +59,7 @@ UNCOUNTED = 2**64 - 2**40
 """The hashes of names are not below this. Of a million other terms none is, most likely."""
 
 _FIRST_NAME = np.uint64(UNCOUNTED)
+_TAKEN = (bytes(8), b"\xff" * 8)  # no term has these hashes
 _NAME = "^"  # before a name in its term; no other term has it
 _MAX_NAME = 32  # characters of a name with &
 _DEFINES = "\x01"  # before a defined name in the parts of a text
@@ -174,15 +175,23 @@ def indexed_terms(text: str) -> list[str]:
     return list(chain.from_iterable(words))
 
 
-@lru_cache(maxsize=_CACHED)
 def term_hash(term: str) -> int:
     """Return the hash of a term in [1, 2**64 - 2], the same in all processes.
 
     That of a name is in [UNCOUNTED, 2**64 - 2].
     """
+    return int.from_bytes(_packed_hash(term), "little")
+
+
+@lru_cache(maxsize=_CACHED)
+def _packed_hash(term: str) -> bytes:
+    """Return the hash of a term as 8 bytes, the lowest first."""
     digest = blake2b(term.encode(errors="surrogatepass"), digest_size=8).digest()
+    if term[:1] != _NAME and digest not in _TAKEN:
+        return digest
     hashed = int.from_bytes(digest, "little")
-    return min(max(hashed | UNCOUNTED if term[:1] == _NAME else hashed, 1), 2**64 - 2)
+    named = hashed | UNCOUNTED if term[:1] == _NAME else hashed
+    return min(max(named, 1), 2**64 - 2).to_bytes(8, "little")
 
 
 def definition_term(name: str) -> str:
@@ -381,7 +390,9 @@ def _piece_words(piece: str) -> tuple[tuple[str, ...], ...]:
     if piece[:1] == _DEFINES:
         return ((f"{_NAME}{piece}",),)
     piece = without_invisible(piece)
-    if _CJK.match(piece):
+    if piece.isascii():
+        _collect_piece(piece, out)
+    elif _CJK.match(piece):
         if piece[0] not in _STOP_CHARACTERS:
             out.append((piece[0],))
         if len(piece) == 2:
@@ -401,8 +412,8 @@ def _piece_terms(piece: str) -> tuple[str, ...]:
 
 
 def _piece_hashes(piece: str) -> bytes:
-    terms = chain.from_iterable(_PIECE_WORDS[piece])
-    return b"".join([term_hash(term).to_bytes(8, "little") for term in terms])
+    # The words need no cache beside that of the hashes.
+    return b"".join(map(_packed_hash, chain.from_iterable(_piece_words(piece))))
 
 
 _PIECE_WORDS = _Memo(_piece_words)
@@ -432,8 +443,9 @@ def _collect_piece(piece: str, out: list[tuple[str, ...]]) -> None:
 def _collect(segment: str, level: int, out: list[tuple[str, ...]]) -> None:
     """Append the words of a segment: itself, then those of its parts, from a level inwards."""
     parts = [segment]
-    if segment.isascii() and segment.isalpha() and segment[1:].islower():
-        level = len(_SEPARATORS)  # no separator divides a plain word
+    if segment.isalnum():
+        is_whole = segment.isdecimal() or (segment.isalpha() and segment[1:].islower())
+        level = len(_SEPARATORS) if is_whole else max(level, _CAMEL)
     while parts == [segment] and level < len(_SEPARATORS):
         if level == _CAMEL and len(segment) > MAX_TERM:
             return
