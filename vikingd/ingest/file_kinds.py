@@ -44,6 +44,9 @@ from vikingd.ingest.kind_names import (
     is_sql_dump,
 )
 
+_COMPLETIONS = frozenset({"completion", "completions", "shell-completion", "shell-completions"})
+_SHELL = frozenset({"", ".bash", ".elv", ".fish", ".nu", ".ps1", ".sh", ".zsh"})
+
 KEY = "kind"
 """The key of the kind in the metadata of a context."""
 
@@ -108,6 +111,13 @@ def without_derived_kind(metadata: Mapping[str, _T], path: str) -> dict[str, _T]
     return {key: value for key, value in metadata.items() if key != KEY or value != derived}
 
 
+def _is_completion(directories: list[str], suffix: str, beginning: str) -> bool:
+    """Return True for a script that completes the options of a program in a shell."""
+    if beginning.startswith("#compdef"):
+        return True
+    return suffix in _SHELL and not _COMPLETIONS.isdisjoint(directories)
+
+
 def _of_purpose(
     path: str, directories: list[str], name: str, beginning: str, *, is_in_docs: bool
 ) -> FileKind:
@@ -117,6 +127,8 @@ def _of_purpose(
     is_requirement = directories[-1:] == ["requirements"] and suffix in (".txt", ".in")
     is_configuration = is_requirement or CONFIGURATION_NAME(name)
     if is_configuration and not _is_example(directories):
+        return FileKind.CONFIGURATION
+    if _is_completion(directories, suffix, beginning):
         return FileKind.CONFIGURATION
     if is_prose and not is_configuration:
         is_template = "templates" in directories and suffix in TYPESET

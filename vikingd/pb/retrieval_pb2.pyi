@@ -126,12 +126,12 @@ class _PreferenceEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Preference
     PREFERENCE_UNSPECIFIED: _Preference.ValueType  # 0
     """No kind."""
     PREFERENCE_CODE: _Preference.ValueType  # 1
-    """source 1, configuration and example .8, documentation, test and data .6, generated, vendored and
-    licence .5. Neighbours and directories have no weight, as with `alpha` 1.
+    """source 1, configuration and example .8, documentation, test and data .5, generated, vendored and
+    licence .4. Neighbours and directories have no weight, as with `alpha` 1.
     """
     PREFERENCE_DOCS: _Preference.ValueType  # 2
     """documentation 1, example .9, source and configuration .7, data and test .6, generated, vendored and
-    licence .5.
+    licence .4.
     """
 
 class Preference(_Preference, metaclass=_PreferenceEnumTypeWrapper):
@@ -140,12 +140,12 @@ class Preference(_Preference, metaclass=_PreferenceEnumTypeWrapper):
 PREFERENCE_UNSPECIFIED: Preference.ValueType  # 0
 """No kind."""
 PREFERENCE_CODE: Preference.ValueType  # 1
-"""source 1, configuration and example .8, documentation, test and data .6, generated, vendored and
-licence .5. Neighbours and directories have no weight, as with `alpha` 1.
+"""source 1, configuration and example .8, documentation, test and data .5, generated, vendored and
+licence .4. Neighbours and directories have no weight, as with `alpha` 1.
 """
 PREFERENCE_DOCS: Preference.ValueType  # 2
 """documentation 1, example .9, source and configuration .7, data and test .6, generated, vendored and
-licence .5.
+licence .4.
 """
 Global___Preference: _TypeAlias = Preference  # noqa: Y015
 

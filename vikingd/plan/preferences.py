@@ -10,14 +10,14 @@ from vikingd.index.metadata import metadata_filters as filters
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.file_kinds import KEY, FileKind
 
-_LEAST = dict.fromkeys((FileKind.GENERATED, FileKind.VENDORED, FileKind.LICENCE), 0.5)
+_LEAST = dict.fromkeys((FileKind.GENERATED, FileKind.VENDORED, FileKind.LICENCE), 0.4)
 FACTORS: dict[Preference, dict[FileKind, float]] = {
     Preference.CODE: {
         FileKind.CONFIGURATION: 0.8,
         FileKind.EXAMPLE: 0.8,
-        FileKind.DOCUMENTATION: 0.6,
-        FileKind.TEST: 0.6,
-        FileKind.DATA: 0.6,
+        FileKind.DOCUMENTATION: 0.5,
+        FileKind.TEST: 0.5,
+        FileKind.DATA: 0.5,
         **_LEAST,
     },
     Preference.DOCS: {
