@@ -6,6 +6,7 @@ import pytest
 
 from vikingd.client import Draft, Mode
 from vikingd.client.messages import MessageClient
+from vikingd.index.metadata.columns import Columns
 from vikingd.pb.retrieval_pb2 import FindResponse
 
 TOP = "viking://resources/app"
@@ -100,3 +101,18 @@ def test_a_context_is_shown_once_by_the_preferred_of_its_equals(client: MessageC
     _put(client, {"b/ferry.md": "test", "a/long/ferry.md": "documentation"}, text)
     items = client.retrieve("ferry noon", mode=Mode.KEYWORD, group_by_context=True).items
     assert [item.uri for item in items] == [f"{TOP}/a/long/ferry.md"]
+
+
+def test_kinds_are_those_of_a_revision() -> None:
+    """A reader of an older revision sees the value before a change, also after a removal."""
+    columns = Columns()
+    columns.add(1, {"kind": "test"}, 1)
+    columns.add(3, {"kind": "data", "n": 1}, 1)
+    columns.add(1, {"n": 2, "kind": "source"}, 2)
+    columns.remove(3, 3)
+    wanted = [0, 1, 3, 9]
+    assert columns.values("kind", wanted, 0) == {}
+    assert columns.values("kind", wanted, 1) == {1: "test", 3: "data"}
+    assert columns.values("kind", wanted, 2) == {1: "source", 3: "data"}
+    assert columns.values("kind", wanted, 3) == {1: "source"}
+    assert columns.values("other", wanted, 3) == {}

@@ -12,7 +12,7 @@ from dataclasses import replace
 from viking_kernels.arrays import decode_file, is_file
 
 from vikingd.answer.find_hits import FindHits, Hit, best
-from vikingd.answer.shown_texts import key_of, texts_of
+from vikingd.answer.shown_texts import texts_of
 from vikingd.index.snapshot import Snapshot
 from vikingd.ingest.file_kinds import KEY, FileKind
 
@@ -55,35 +55,39 @@ def with_equal_files(found: FindHits) -> FindHits:
     groups = [group for group in _groups(snapshot, found.hits) if len(group) > 1]
     if not groups:
         return found
-    hits, twins = {hit.row: hit for hit in found.hits}, dict(found.twins)
+    rows = (decode_file(hit.row) for group in groups for hit in group)
+    order, twins = preferences(snapshot, rows), dict(found.twins)
+    ranked: dict[int, list[Hit]] = {}  # each group at the first of its hits
     for group in groups:
-        preferred = preferences(snapshot, (decode_file(hit.row) for hit in group))
         score = max(hit.score for hit in group)
-        group.sort(key=lambda hit: preferred[decode_file(hit.row)])
+        group.sort(key=lambda hit: order[decode_file(hit.row)])
         first = group[0].row
         twins |= {hit.row: first for hit in group} | {first: group[1].row}
+        scored = []
         for hit in group:
-            hits[hit.row] = hit._replace(score=score)
+            scored.append(hit._replace(score=score))
             score = math.nextafter(score, 0.0)  # ties would be in the order of URIs
-    return replace(found, hits=best(snapshot, list(hits.values()), len(hits)), twins=twins)
+        ranked |= dict.fromkeys((hit.row for hit in group), scored)
+    hits: list[Hit] = []
+    for hit in found.hits:
+        hits += ranked.get(hit.row, (hit,))
+        for one in ranked.get(hit.row, ()):
+            ranked[one.row] = []
+    return replace(found, hits=best(snapshot, hits, len(hits)), twins=twins)
 
 
 def _groups(snapshot: Snapshot, hits: Sequence[Hit]) -> list[list[Hit]]:
     """Return the files among hits in groups of equal texts."""
-    size_of = snapshot.contents.texts.size
-    alike: dict[tuple[int, ...], list[Hit]] = {}
+    size_of, encoded = snapshot.contents.texts.size, snapshot.contents.texts.encoded
+    alike: dict[int, list[Hit]] = {}
     for hit in hits:
         if hit.passages and is_file(hit.row):
-            text = hit.passages[0][0]
-            alike.setdefault((snapshot.text_ordinal.item(text), size_of(text)), []).append(hit)
+            alike.setdefault(size_of(hit.passages[0][0]), []).append(hit)
     groups: dict[tuple[bytes, ...], list[Hit]] = {}
     for similar in alike.values():
-        if len(similar) > 1:
-            same: dict[bytes, list[Hit]] = {}
-            for hit in similar:
-                same.setdefault(key_of(snapshot, hit.passages[0][0]), []).append(hit)
-            for group in same.values():
-                for hit in group if len(group) > 1 else ():
-                    texts = tuple(key_of(snapshot, one) for one in texts_of(snapshot, hit.row))
-                    groups.setdefault(texts, []).append(hit)
+        firsts = [bytes(encoded(hit.passages[0][0])) for hit in similar] if similar[1:] else []
+        for hit, first in zip(similar, firsts, strict=False):  # alone: without texts
+            if firsts.count(first) > 1:
+                texts = tuple(bytes(encoded(one)) for one in texts_of(snapshot, hit.row))
+                groups.setdefault(texts, []).append(hit)
     return list(groups.values())

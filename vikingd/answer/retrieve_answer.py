@@ -31,7 +31,7 @@ from vikingd.index.snapshot import Snapshot
 from vikingd.plan.retrieve_plan import RetrievePlan, TextScope
 
 _MMR_POOL = 4  # times top_k: the candidates of diversity
-_EQUALS = 10  # hits behind the wanted ones that may equal one of them, at least
+_EQUALS = 10  # hits behind the wanted ones that are compared with them
 
 
 class TextHit(NamedTuple):
@@ -267,8 +267,8 @@ def _distinct(query: RetrieveQuery, snapshot: Snapshot, listed: Iterable[TextHit
     """Return the hits above the threshold, each text once, ties by URI and passage.
 
     `listed` has them by falling score. Of equal texts the preferred file is shown, see
-    `equal_texts`, in the place and with the score of the best. The hits that follow are searched
-    for it, as many as are wanted.
+    `equal_texts`, in the place and with the score of the best. Some hits that follow are searched
+    for it.
     """
     threshold = query.score_threshold
     wanted = query.top_k * (_MMR_POOL if query.diversity else 1)
@@ -276,7 +276,7 @@ def _distinct(query: RetrieveQuery, snapshot: Snapshot, listed: Iterable[TextHit
     places: dict[bytes, int] = {}
     equal: dict[int, list[TextHit]] = {}
     files: set[int] = set()
-    left = max(wanted, _EQUALS)
+    left = _EQUALS
     for hit in _in_order(snapshot, listed):
         cancellation.check()
         if threshold is not None and hit.score <= threshold:

@@ -28,6 +28,8 @@ NEWEST: Final = 2**63 - 2
 
 _CHUNK: Final = 4096  # values compared at a time
 
+_ENTRY: Final = 0xFFFFFFFF  # the bits of the number of an entry
+
 _ALIVE: Final = NEWEST + 1  # the revision of a removal that has not come
 
 _HEADER_SIZE: Final = struct.Struct("<q")
@@ -162,9 +164,19 @@ class _Column:
         out[entries.nodes.take(np.flatnonzero(found))] = True
         return out[:nodes]
 
+    def value_at(self, place: int, revision: int) -> tuple[Value | NoValue] | None:
+        """Return the value of an entry, alone in a tuple; None if it is not alive."""
+        room = self.view.room
+        if room.born.item(place) <= revision < room.died.item(place):
+            return (self.values.by_code[room.codes.item(place)],)
+        return None
+
     def values_of(self, nodes: list[int], revision: int) -> dict[int, Value | NoValue]:
-        """Return a value of each of some nodes that has one."""
-        entries = self.view.entries()
+        """Return a value of each of some nodes that had one; reads all entries."""
+        view = self.view
+        if not self._removed and revision >= view.newest:
+            return {}  # the entries of the nodes are the newest ones
+        entries = view.entries()
         entries = entries.at(np.flatnonzero(np.isin(entries.nodes, nodes)))
         entries = entries.at(np.flatnonzero(entries.alive(revision)))
         by_code = self.values.by_code
@@ -229,7 +241,7 @@ class Columns:
             return
         self._first[node] = -1
         while (place := self._places[at]) >= 0:
-            self._columns[place >> 32].remove(place & 0xFFFFFFFF, revision)
+            self._columns[place >> 32].remove(place & _ENTRY, revision)
             at += 1
 
     def mask(self, where: Filter, nodes: int, revision: int) -> _Mask:
@@ -251,7 +263,17 @@ class Columns:
     def values(self, path: str, nodes: list[int], revision: int) -> dict[int, Value | NoValue]:
         """Return the value of a key for each of some nodes that has one; of a list any element."""
         number = self._numbers.get(path)
-        return {} if number is None else self._columns[number].values_of(nodes, revision)
+        if number is None:
+            return {}
+        column, found = self._columns[number], {}
+        for node in nodes:
+            at = self._first[node] if node < len(self._first) else -1
+            while 0 <= at < len(self._places) and (place := self._places[at]) >= 0:
+                if place >> 32 == number and (value := column.value_at(place & _ENTRY, revision)):
+                    found[node] = value[0]
+                at += 1
+        # A writer may have changed the others after the revision.
+        return column.values_of([one for one in nodes if one not in found], revision) | found
 
     def copy_for(self, mapping: npt.NDArray[np.integer[Any]], revision: int) -> Columns:
         """Return the columns of a compacted index: the entries alive at a revision, born at 0.
