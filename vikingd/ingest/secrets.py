@@ -148,10 +148,12 @@ def _line_end(text: str, at: int) -> str:
 
 
 def _tokens(text: str) -> Iterator[Secret]:
-    for sign, family in FAMILIES:
+    for sign, starts, family in FAMILIES:
         done = 0
         for found in sign.finditer(text):
             end = found.end()
+            if not text.endswith(starts, done, end):
+                continue
             for form in family:
                 if end > done and text.endswith(form[0], done, end):
                     secret, done = _token(text, end - len(form[0]), form, done)
@@ -170,11 +172,11 @@ def _tokens(text: str) -> Iterator[Secret]:
         if match and is_real_jwt(match["body"]):
             yield Secret(at, match.end(), "signed JWT")
         at = text.find("eyJ", match.end() if match else at + 3)
-    for word in ("earer ", "EARER ", "asic ", "ASIC "):
+    for word in ("earer ", "asic "):
         at = text.find(word)
         while at >= 0:
             match = _BEARER.match(text, at - 1) if at else None
-            if match and is_credential(match["value"], is_basic=word.lower() == "asic "):
+            if match and is_credential(match["value"], is_basic=word == "asic "):
                 yield Secret(*match.span("value"), "credential of a request")
             at = text.find(word, match.end() if match else at + 5)
 
