@@ -62,7 +62,6 @@ _ASSIGNED = re.compile(
     r"(?:\?|!)?(?::[ \t]{0,8}(?:[A-Za-z][\w.\[\] |]{0,40}?)[ \t]{0,8}(?==)|)"
     r"(?P<by>:=|=>|={1,2}|:|>)[ \t]{0,20}+"
     r"|(?P<far>\\?[\"'][ \t]{0,4}(?:,|[ \t]value[ \t]{0,4}=|>)[ \t]{0,20}+)"
-    r"|(?P<space>[ \t]{1,20}+)(?![=:])"
     r")"
     r"(?:[bBrRuU]{0,2}(?P<quote>\\?[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\r\n]){1,400}+)(?P=quote)"
     r"|(?P<bare>[^\s\"'`,;<>(){}\[\]$|&\\]{1,400}+)(?P<more>[(\[{$\"'`|&]?))"
@@ -241,8 +240,6 @@ def _of_assignment(
     if rest and _NO_SECRET.search(rest):
         return None
     if _REFERENCE.match(value) or is_fake(value, least=3 if is_store else 5):
-        return None
-    if match["space"] and not is_store:
         return None
     if group == "bare":
         if match["more"] or match["far"] or (match["by"] == ">" and low[match.end("bare")] != "<"):
