@@ -180,7 +180,8 @@ STORES = {
 
 def of_kind(suffix: str, text: str) -> list[tuple[int, int, str]]:
     """Return the secrets of a file with a suffix."""
-    return [tuple(one) for one in secrets_in(text, is_config=is_configuration(f"a.{suffix}"))]
+    found = secrets_in(text, is_config=is_configuration(f"a.{suffix}"))
+    return [(one.start, one.end, one.kind) for one in found]
 
 
 @pytest.mark.parametrize(("suffix", "text"), SECRETS)
