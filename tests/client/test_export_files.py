@@ -130,7 +130,8 @@ def test_metadata_of_any_form_never_spoil_a_file(
     assert files["a.md"].endswith(b"text\n")
     brought_back(client, tmp_path / "out", "viking://resources/d")
     found = as_sent(MessageToDict(client.get(uri).context.metadata))
-    assert json.dumps(found) == json.dumps(metadata if files["a.md"] != b"text\n" else {})
+    expected = metadata if files["a.md"] != b"text\n" else {}
+    assert json.dumps(found) == json.dumps(as_sent({"kind": "documentation", **expected}))
 
 
 def test_an_export_as_files_says_what_they_do_not_hold(

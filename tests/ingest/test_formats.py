@@ -143,7 +143,7 @@ def test_passages_name_their_pages(tmp_path: Path) -> None:
     assert "Slide 4: The keeper" in [p.section for p in slides.passages or ()]
     assert (report.title, report.metadata) == (
         "The Harbour Report",
-        {"format": "pdf", "pages": 4},
+        {"kind": "documentation", "format": "pdf", "pages": 4},
     )
     day = datetime.datetime.fromtimestamp((report.time or 0) / 1e6, datetime.UTC)
     assert day.year == 2026

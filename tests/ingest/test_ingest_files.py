@@ -159,7 +159,7 @@ def test_files_become_drafts_with_all_that_they_say(tmp_path: Path) -> None:
     drafts, _ = read(tmp_path, "viking://resources/h")
     b = drafts["viking://resources/h/b.md"]
     assert (b.title, b.time) == ("B", 1_714_521_600_000_000)
-    assert b.metadata == {"date": "2024-05-01", "tags": ["x"]}
+    assert b.metadata == {"kind": "documentation", "date": "2024-05-01", "tags": ["x"]}
     assert b.passages is not None
     assert [b.content[p.start : p.end] for p in b.passages] == ["Text of b."]
     assert drafts["viking://resources/h/a.txt"].content == "Notes"

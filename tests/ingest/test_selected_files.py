@@ -392,7 +392,7 @@ def test_each_rule_is_named(tmp_path: Path) -> None:
     assert set(tree.left_out.values()) == {
         LeftOut(f"{top}/a.log", ".gitignore:1", "*.log", f"{TOP}/a.log"),
         LeftOut(f"{top}/d/b.tmp", "d/.gitignore:2", "*.tmp", f"{TOP}/d/b.tmp"),
-        LeftOut(f"{top}/.env", "hidden", "", f"{TOP}/.env"),
+        LeftOut(f"{top}/.env", "secrets", "environment file", f"{TOP}/.env"),
         LeftOut(f"{top}/.gitignore", "hidden", "", f"{TOP}/.gitignore"),
         LeftOut(f"{top}/d/.gitignore", "hidden", "", f"{TOP}/d/.gitignore"),
         LeftOut(f"{top}/big.txt", "max_file_size", "", f"{TOP}/big.txt", 2000),

@@ -62,7 +62,6 @@ _ASSIGNED = re.compile(
     r"(?:\?|!)?(?::[ \t]{0,8}(?:[A-Za-z][\w.\[\] |]{0,40}?)[ \t]{0,8}(?==)|)"
     r"(?P<by>:=|=>|={1,2}|:|>)[ \t]{0,20}+"
     r"|(?P<far>\\?[\"'][ \t]{0,4}(?:,|[ \t]value[ \t]{0,4}=|>)[ \t]{0,20}+)"
-    r"|(?P<space>[ \t]{1,20}+)(?![=:])"
     r")"
     r"(?:[bBrRuU]{0,2}(?P<quote>\\?[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\r\n]){1,400}+)(?P=quote)"
     r"|(?P<bare>[^\s\"'`,;<>(){}\[\]$|&\\]{1,400}+)(?P<more>[(\[{$\"'`|&]?))"
@@ -148,10 +147,12 @@ def _line_end(text: str, at: int) -> str:
 
 
 def _tokens(text: str) -> Iterator[Secret]:
-    for sign, family in FAMILIES:
+    for sign, starts, family in FAMILIES:
         done = 0
         for found in sign.finditer(text):
             end = found.end()
+            if not text.endswith(starts, done, end):
+                continue
             for form in family:
                 if end > done and text.endswith(form[0], done, end):
                     secret, done = _token(text, end - len(form[0]), form, done)
@@ -170,11 +171,11 @@ def _tokens(text: str) -> Iterator[Secret]:
         if match and is_real_jwt(match["body"]):
             yield Secret(at, match.end(), "signed JWT")
         at = text.find("eyJ", match.end() if match else at + 3)
-    for word in ("earer ", "EARER ", "asic ", "ASIC "):
+    for word in ("earer ", "asic "):
         at = text.find(word)
         while at >= 0:
             match = _BEARER.match(text, at - 1) if at else None
-            if match and is_credential(match["value"], is_basic=word.lower() == "asic "):
+            if match and is_credential(match["value"], is_basic=word == "asic "):
                 yield Secret(*match.span("value"), "credential of a request")
             at = text.find(word, match.end() if match else at + 5)
 
@@ -239,8 +240,6 @@ def _of_assignment(
     if rest and _NO_SECRET.search(rest):
         return None
     if _REFERENCE.match(value) or is_fake(value, least=3 if is_store else 5):
-        return None
-    if match["space"] and not is_store:
         return None
     if group == "bare":
         if match["more"] or match["far"] or (match["by"] == ">" and low[match.end("bare")] != "<"):

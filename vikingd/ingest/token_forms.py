@@ -48,14 +48,13 @@ _TOKENS = (
     ("Shopify token", "shpat_", r"[0-9a-fA-F]{32}"),
     ("Shopify token", "shpss_", r"[0-9a-fA-F]{32}"),
     ("Vault token", "hvs.", r"~{24,160}"),
-    ("age key", "AGE-SECRET-KEY-1", r"[A-Z0-9]{58}"),
+    ("age key", "AGE-SECRET-KEY-", r"1[A-Z0-9]{58}"),
     ("Docker token", "dckr_pat_", r"~{20,60}"),
     ("RubyGems key", "rubygems_", r"[0-9a-f]{48}"),
     ("Figma token", "figd_", r"~{36,60}"),
-    ("Mapbox token", "sk.eyJ", r"~{40,160}\.~{16,40}"),
+    ("Mapbox token", "sk.", r"eyJ~{40,160}\.~{16,40}"),
     ("Linear key", "lin_api_", r"%{32,60}"),
     ("Square secret", "sq0csp-", r"~{40,60}"),
-    ("Azure storage key", "AccountKey=", r"[A-Za-z0-9+/]{80,88}={0,2}"),
 )
 
 
@@ -64,8 +63,6 @@ def _form(start: str, rest: str) -> re.Pattern[str]:
     rest = rest.replace("%", "[A-Za-z0-9]").replace("~", "[A-Za-z0-9_-]")
     if start == ":AA":  # the number of the bot is before it
         return re.compile(rf"(?<=\d{{8}})(?P<value>{re.escape(start)}{rest})(?![A-Za-z0-9])")
-    if start == "AccountKey=":
-        return re.compile(rf"{start}(?P<value>{rest})(?![A-Za-z0-9])")
     return re.compile(rf"(?<![A-Za-z0-9_])(?P<value>{re.escape(start)}{rest})(?![A-Za-z0-9])")
 
 
@@ -76,10 +73,14 @@ FORMS: tuple[Form, ...] = tuple((start, kind, _form(start, rest)) for kind, star
 
 _SIGNS = "_-."
 FAMILIES = tuple(
-    (re.compile(rf"{re.escape(sign)}(?=[A-Za-z0-9][\w+/=.-]{{15}})"), family)
+    (
+        re.compile(rf"{re.escape(sign)}(?=[A-Za-z0-9][\w+/=.-]{{15}})"),
+        tuple(form[0] for form in family),
+        family,
+    )
     for sign in _SIGNS
     if (family := tuple(form for form in FORMS if form[0].endswith(sign)))
 )
-"""The forms whose starts end with the same sign, and an expression of the sign before a token."""
+"""The forms whose starts end with the same sign, their starts, and an expression of the sign."""
 
 OTHERS = tuple(form for form in FORMS if form[0][-1] not in _SIGNS)

@@ -57,8 +57,8 @@ _OF_PROJECTS = _VENDORING | _words(
 )
 _SCRIPT = re.compile(r"(?i).+\.(?:[cm]?js|css)")
 _MUCH = 8 << 10  # characters of generated code; less may be a table that people read
-_MINIFIED_BYTES = 4096
-_LONG_LINE = 500  # characters of a line on the average
+_MINIFIED = 4096  # characters
+_LONG_LINE = 400  # characters of a line on the average
 _DENSE = 0.12  # share of white space; that of prose and of code by hand is larger
 
 
@@ -95,8 +95,9 @@ def unread_directory(path: str, name: str, beside: Collection[str]) -> str:
 
 def unread_text(name: str, text: str, kind: FileKind) -> str:
     """Return the rule that leaves out a file by its text; "" for none."""
-    if _is_minified(name, text):
-        return MINIFIED
+    if _SCRIPT.fullmatch(name) and len(text) > _LONG_LINE * (text.count("\n") + 1):
+        is_dense = sum(map(text.count, " \t\n")) < _DENSE * len(text)
+        return MINIFIED if is_dense and len(text) > _MINIFIED else ""
     if kind is not FileKind.GENERATED or len(text) < _MUCH or _suffix(name) not in CODE:
         return ""
     # A directory such as "build" may have code that people write.
@@ -105,12 +106,3 @@ def unread_text(name: str, text: str, kind: FileKind) -> str:
 
 def _suffix(name: str) -> str:
     return os.path.splitext(name)[1].lower()
-
-
-def _is_minified(name: str, text: str) -> bool:
-    """Return True for a script or a style sheet of very long lines with hardly any white space."""
-    if len(text) < _MINIFIED_BYTES or not _SCRIPT.fullmatch(name):
-        return False
-    if len(text) < _LONG_LINE * (text.count("\n") + 1):
-        return False
-    return sum(map(text.count, " \t\n")) < _DENSE * len(text)
