@@ -129,6 +129,16 @@ def test_the_backlog_is_read_from_its_index_alone(sqlite_store: Store) -> None:
     assert not [step for step in steps if "TEMP B-TREE" in step or step.startswith("SCAN texts")]
 
 
+def test_texts_that_are_asked_for_are_read_by_their_ids(sqlite_store: Store) -> None:
+    """A call that waits costs no walk through a large backlog."""
+    put(sqlite_store, *(file(f"{DOCS}/{i}", abstract="a") for i in range(3000)))
+    steps: list[int] = []
+    with sqlite_store._snapshot() as db:  # the next read has the same connection
+        db.set_progress_handler(lambda: steps.append(1), 1)
+    assert [waiting.text_id for waiting in sqlite_store.backlog(1, [1])] == [1]
+    assert 0 < len(steps) < 1000
+
+
 def test_equal_texts_have_equal_digests_until_their_vectors_are_dropped(store: Store) -> None:
     """A digest finds a vector that the embedder made, not one that a writer sent."""
     put(store, file(f"{DOCS}/a", abstract="same"), file(f"{DOCS}/b", abstract="same"))

@@ -18,6 +18,7 @@ DATABASE = "store.sqlite3"
 
 # The wide columns come last: SQLite then reads the narrow ones without overflow pages.
 # texts.text is NULL if it can be derived from headings and content, see rows.text_of.
+# texts.embeddable is 0 if the text is blank, else its rank in the backlog, see `rank_of`.
 _TABLES = """
 CREATE TABLE contexts (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
