@@ -454,7 +454,7 @@ def test_passages_are_shown_with_what_the_answer_came_to(client: MessageClient, 
     client.put([Draft("viking://resources/p/tea.md", content="Green tea")])
     code, out, _ = ctl("retrieve", "tea", "--trace", "--weights", "0", "2")
     assert code == 0
-    assert "viking://resources/p/tea.md #1" in out
+    assert "viking://resources/p/tea.md:1 #1" in out
     assert "1 item" in out
     assert "words alone" in out
     _, out, _ = ctl("retrieve", "coffee", "--mode", "keyword")

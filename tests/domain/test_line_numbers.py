@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vikingd.domain.errors import InvalidField
-from vikingd.domain.line_numbers import last_line, line_range, lines_at, shown_lines
+from vikingd.domain.line_numbers import last_line, line_range, lines_at, lines_behind, shown_lines
 
 CONTENT = "one\r\ntwo\n\nfour 茶\nfive"
 
@@ -80,4 +80,5 @@ def test_the_lines_of_a_text_are_its_range(text: str) -> None:
 
 def test_lines_as_they_are_shown() -> None:
     """Lines stand behind a URI, one alone without a range; an abstract has none."""
-    assert [shown_lines(12, 40), shown_lines(12, 12), shown_lines(0, 0)] == [":12-40", ":12", ""]
+    assert [shown_lines(12, 40), shown_lines(12, 12), shown_lines(0, 0)] == ["12-40", "12", ""]
+    assert [lines_behind(12, 40), lines_behind(0, 0)] == [":12-40", ""]

@@ -74,8 +74,7 @@ def test_find_gives_files_with_their_passages(tree: Daemon) -> None:
         [passage] = best["passages"]
         read = await told(client, "read", uri=best["uri"], offset=passage["offset"])
         assert read["content"].startswith(passage["content"])
-        lines = {name: passage[name] for name in ("line", "last_line")}
-        read = await told(client, "read", uri=best["uri"], **lines)
+        read = await told(client, "read", uri=best["uri"], lines=passage["lines"])
         assert read["content"].strip() == passage["content"]
         only = await told(client, "find", query="oolong", types=["skill"])
         [skill] = only["results"]
@@ -321,14 +320,14 @@ def test_lines_come_in_parts(tree: Daemon) -> None:
     tree.put([Draft("viking://resources/long.md", content=content)])
 
     async def test(client: Client) -> None:
-        uri, seen, more = "viking://resources/long.md", "", {"line": 100}
+        uri, seen, more = "viking://resources/long.md", "", {}
         for _ in range(50):
-            read = await told(client, "read", uri=uri, last_line=300, max_tokens=600, **more)
+            read = await told(client, "read", uri=uri, lines="100-300", max_tokens=600, **more)
             seen += read["content"]
             if "rest" not in read:
                 break
             offset = read["offset"] + len(read["content"])
-            assert read["rest"] == f"Cut: read again with offset={offset} and last_line=300."
+            assert read["rest"] == f"Cut: read again with offset={offset} and lines=100-300."
             more = {"offset": offset}
         assert seen.splitlines() == content.splitlines()[99:300]
 
@@ -493,15 +492,17 @@ def test_exact_text_and_names_are_found(daemon: str) -> None:
         part = await told(client, "read", uri=f"{home}/a.md", line=5)
         assert part["content"] == "E4712 (twice) E4712"
         assert "lines" in await failed(client, "read", uri=f"{home}/a.md", line=99)
-        part = await told(client, "read", uri=f"{home}/a.md", line=3, last_line=4)
+        part = await told(client, "read", uri=f"{home}/a.md", lines="3-4")
         assert part["content"] == "Error E4711 in a.\nNo error.\n"
         assert not part.keys() & {"rest", "revision"}
-        part = await told(client, "read", uri=f"{home}/a.md", last_line=1)
+        part = await told(client, "read", uri=f"{home}/a.md", lines="1")
         assert part["content"] == "# a\n"
-        whole = await told(client, "read", uri=f"{home}/a.md", line=4, last_line=99)
+        whole = await told(client, "read", uri=f"{home}/a.md", lines="4:99")
         assert (whole["content"][:9], "revision" in whole) == ("No error.", True)
-        for wrong in ({"line": 3, "last_line": 2}, {"offset": 9, "last_line": 1}):
-            assert "last_line" in await failed(client, "read", uri=f"{home}/a.md", **wrong)
+        for wrong in ({"lines": "3-2"}, {"lines": "99"}, {"line": 1, "lines": "1"}):
+            assert "lines" in await failed(client, "read", uri=f"{home}/a.md", **wrong)
+        for wrong in ({"offset": 9, "lines": "1"}, {"lines": "first"}):
+            assert "lines: " in await failed(client, "read", uri=f"{home}/a.md", **wrong)
         assert "pattern" in await failed(client, "grep", pattern="(?=x)", target_uri=home)
         names = await told(client, "glob", pattern="*.md", target_uri=home)
         assert [entry["uri"] for entry in names["entries"]] == [f"{home}/a.md", f"{home}/b.md"]

@@ -23,7 +23,7 @@ from vikingd.ctl import render
 from vikingd.ctl.command_session import Session
 from vikingd.ctl.output import Form
 from vikingd.ctl.reading import Floor, Target, Tokenizer, Where
-from vikingd.domain.line_numbers import shown_lines
+from vikingd.domain.line_numbers import lines_behind, shown_lines
 from vikingd.pb.retrieval_pb2 import BuildContextResponse, Outcome, RetrieveResponse
 
 # The enums of the client, by their names on the command line.
@@ -157,7 +157,7 @@ def _items_table(reply: RetrieveResponse, trace: bool) -> Table:
         parts = (f"{item.trace.dense:.3f}", f"{item.trace.lexical:.3f}") if trace else ()
         place = f" #{item.passage}" if item.passage else ""
         name = Text(item.uri, "bold", overflow="fold")
-        name.append(shown_lines(item.first_line, item.last_line), "cyan").append(place, "dim")
+        name.append(lines_behind(item.first_line, item.last_line), "cyan").append(place, "dim")
         table.add_row(
             str(rank),
             f"{item.score:.4f}",
@@ -194,7 +194,7 @@ def _sources(reply: BuildContextResponse) -> Text:
     for marker, uri in dict.fromkeys((one.marker, one.uri) for one in reply.citations):
         places = [one for one in reply.citations if one.uri == uri and one.first_line]
         places.sort(key=lambda one: (one.first_line, one.last_line))
-        lines = ",".join(shown_lines(one.first_line, one.last_line)[1:] for one in places)
+        lines = ",".join(shown_lines(one.first_line, one.last_line) for one in places)
         name = f"{uri}:{lines}" if lines else uri
         shown.append(f"\n{marker} {name}" if marker != f"[{uri}]" else f"\n{name}")
     shown.append_text(render.confidence_words(reply))

@@ -20,7 +20,7 @@ from rich.tree import Tree
 
 from vikingd.ctl.progress import time_left
 from vikingd.domain import uri as uris
-from vikingd.domain.line_numbers import shown_lines
+from vikingd.domain.line_numbers import lines_behind
 from vikingd.domain.text import join_lines
 from vikingd.ingest.limits import as_sent
 from vikingd.pb import retrieval_pb2
@@ -85,7 +85,7 @@ def find_table(reply: retrieval_pb2.FindResponse | retrieval_pb2.SearchResponse)
         kind = type_name(match.context_type)
         name = Text(match.uri + ("" if match.is_leaf else "/"), "bold", overflow="fold")
         for best in match.passages[:1]:
-            name.append(shown_lines(best.first_line, best.last_line), "cyan")
+            name.append(lines_behind(best.first_line, best.last_line), "cyan")
         table.add_row(
             str(rank),
             f"{match.score:.3f}",

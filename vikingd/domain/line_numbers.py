@@ -33,10 +33,15 @@ def last_line(first: int, text: str) -> int:
 
 
 def shown_lines(first: int, last: int) -> str:
-    """Return lines as they stand behind a URI, such as ":12-40" or ":12"; "" for none."""
+    """Return lines as they are written, such as "12-40" or "12"; "" for none."""
     if not first:
         return ""
-    return f":{first}" if last <= first else f":{first}-{last}"
+    return f"{first}" if last <= first else f"{first}-{last}"
+
+
+def lines_behind(first: int, last: int) -> str:
+    """Return lines as they stand behind a URI, such as ":12-40"; "" for none."""
+    return f":{shown_lines(first, last)}" if first else ""
 
 
 class LineRange(NamedTuple):

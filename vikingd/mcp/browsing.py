@@ -10,6 +10,8 @@ from pydantic import Field
 
 from vikingd.client import AsyncClient, Context
 from vikingd.domain import uri as uris
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.line_numbers import line_range
 from vikingd.domain.text import one_line
 from vikingd.mcp.arguments import MAX_INTEGER, MAX_URI, MaxTokens, Offset, Uri
 from vikingd.mcp.budget import ENVELOPE, beginning, cost, fill
@@ -31,9 +33,9 @@ async def read(
             ge=0, le=MAX_INTEGER, description="Begin with this line, as grep gives it. 0: unset."
         ),
     ] = 0,
-    last_line: Annotated[
-        int, Field(ge=0, le=MAX_INTEGER, description="End with this line. 0: unset.")
-    ] = 0,
+    lines: Annotated[
+        str, Field(max_length=21, description="Only these lines, as 12-40. Empty: all.")
+    ] = "",
     max_tokens: MaxTokens = 4000,
 ) -> FileContent:
     """Return a file, or the part of it that fits."""
@@ -41,15 +43,18 @@ async def read(
     content = context.overview or context.abstract if context.is_directory else context.content
     if line and offset:
         raise ToolError("Give offset or line, one of them.")
-    if line and last_line and last_line < line:
-        raise ToolError("last_line is before line.")
+    if line and lines:
+        raise ToolError("Give line or lines, one of them.")
+    stop = len(content)
     if line:
         offset = _start(content, line)
-    stop = _end(content, last_line) if last_line else len(content)
+    elif lines:
+        start, stop = _place(content, lines)
+        offset = max(offset, start)
     if offset and offset >= len(content):
         raise ToolError(f"offset: the file has only {len(content)} characters.")
     if offset and offset >= stop:
-        raise ToolError("last_line ends before offset.")
+        raise ToolError("lines: they end before offset.")
     related = [relation.uri for relation in context.relations[:_RELATED]]
     answer = FileContent(
         uri=context.uri,
@@ -61,7 +66,7 @@ async def read(
     )
     part = beginning(content[offset:stop], max(max_tokens - ENVELOPE - cost(answer), 1))
     end = offset + len(part)
-    further = f" and last_line={last_line}" if last_line else ""
+    further = f" and lines={lines}" if lines else ""
     rest = f"Cut: read again with offset={end}{further}." if end < stop else ""
     if context.is_directory:
         rest = rest or "list shows what is in it."
@@ -79,14 +84,15 @@ def _start(content: str, line: int) -> int:
     return start
 
 
-def _end(content: str, line: int) -> int:
-    """Return the offset behind a line, with its end; that of the content if it has fewer lines."""
-    end = 0
-    for _ in range(line):
-        end = content.find("\n", end) + 1
-        if not end:
-            return len(content)
-    return end
+def _place(content: str, lines: str) -> tuple[int, int]:
+    """Return the offsets [start, end) of lines such as "12-40"."""
+    try:
+        wanted = line_range(lines, "lines")
+        _, text = wanted.of(content, "lines")
+    except InvalidField as error:
+        raise ToolError(f"{error}.") from None
+    start = _start(content, wanted.first)
+    return start, start + len(text)
 
 
 async def list_(

@@ -21,6 +21,7 @@ from vikingd.client import (
     SessionMessage,
     find_request,
 )
+from vikingd.domain.line_numbers import shown_lines
 from vikingd.ingest.file_kinds import KEY, FileKind
 from vikingd.mcp import arguments, tool_answers
 from vikingd.mcp.budget import ENVELOPE, beginning, cost, fill, tokens
@@ -155,8 +156,7 @@ def _result(match: MatchedContext, passages: int) -> tool_answers.FoundFile:
         passages=[
             tool_answers.FoundPassage(
                 offset=one.start,
-                line=one.first_line,
-                last_line=one.last_line,
+                lines=shown_lines(one.first_line, one.last_line),
                 section=one.section,
                 content=one.text,
             )
@@ -288,7 +288,9 @@ def _built(built: BuiltContext) -> tool_answers.BuiltText:
         content=built.text,
         sources=[
             tool_answers.Source(
-                marker=one.marker, uri=one.uri, line=one.first_line, last_line=one.last_line
+                marker=one.marker,
+                uri=one.uri,
+                lines=shown_lines(one.first_line, one.last_line),
             )
             for one in built.citations
         ],

@@ -14,7 +14,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vikingd.domain.answers import Confidence, Degradation
 from vikingd.domain.errors import shortened
-from vikingd.domain.line_numbers import shown_lines
 from vikingd.domain.text import clean
 from vikingd.mcp.arguments import Kind
 
@@ -78,15 +77,14 @@ class FoundPassage(BaseModel):
     """A passage of a file that matches."""
 
     offset: int = Field(description="Its first character in the file, for read.")
-    line: int = Field(default=0, description="Its first line in the file, for read.")
-    last_line: int = Field(default=0, description="Its last line.")
+    lines: str = Field(default="", description="Its lines in the file, for read.")
     section: str = Field(default="", description="The headings above it.")
     content: str
 
     def place(self) -> str:
         """Return the place in the file in words."""
         place = f"from character {self.offset}"
-        return f"lines {self.line} to {self.last_line}, {place}" if self.line else place
+        return f"lines {self.lines}, {place}" if self.lines else place
 
 
 class FoundFile(BaseModel):
@@ -173,8 +171,7 @@ class Source(BaseModel):
 
     marker: str = Field(description="Its marker in the text.")
     uri: str
-    line: int = Field(default=0, description="Its first line in the file.")
-    last_line: int = Field(default=0, description="Its last line.")
+    lines: str = Field(default="", description="Its lines in the file, for read.")
 
 
 class BuiltText(Answer):
@@ -191,7 +188,7 @@ class BuiltText(Answer):
         if not self.content:
             return lines("Nothing was found.", doubt, self.note)
         sources = (
-            f"{one.marker} {named(one.uri)}{shown_lines(one.line, one.last_line)}"
+            f"{one.marker} {named(one.uri)}" + (f":{one.lines}" if one.lines else "")
             for one in self.sources
         )
         return lines(doubt, fenced(self.content), "Sources:", *sources, self.rest, self.note)
