@@ -129,6 +129,7 @@ def test_abstracts(source: str, abstract: str) -> None:
         (f"= Top\n\n====\n{long('a')}\n\n== No heading\n\n====\n\n{long('b')}\n", ["Top", "Top"]),
         (f"= Top\n\n----\n{long('a')}\n", ["Top"]),
         (f"= Top\n\n{long('a')}\n----\n{long('b')}\n----\n", ["Top", "Top"]),
+        (f"= Top\n\n----\n-- a\n== code\n----\n\n{long('b')}\n", ["Top"]),
         ("= Top\n\n== One\n\n== Two\n", ["Top"]),
     ],
 )

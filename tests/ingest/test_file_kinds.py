@@ -24,7 +24,8 @@ _BY_PATH = {
         templates/email/welcome.j2  charts/web/templates/deployment.tpl
         data/templates/default.latex
         vikingd/ctl/demo.py  src/contest.py  src/latest.py  lib/attestation.go  src/protest/march.ts
-        src/completion/complete.ts  src/license.py  pkg/license/license.go  src/readme.ts  src/notice.go  lib/changelog.rb
+        src/completion/complete.ts
+        src/license.py  pkg/license/license.go  src/readme.ts  src/notice.go  lib/changelog.rb
         src/types/index.d.ts  infra/main.tf  kernel/sched.c  benches/sort.rs  src/spec.ts
         src/testing/harness.go  pkg/documentation.go  notebooks/churn.ipynb  src/deps/graph.py
         src/external/api.py  build/users.ts  build/ci.go  src/out.rs  src/target/select.ts

@@ -195,6 +195,12 @@ def test_titles_and_abstracts(source: str, title: str, abstract: str) -> None:
     assert (derive_title(source, "a.html"), derive_abstract(source, "a.html")) == (title, abstract)
 
 
+def test_an_exported_page_is_markdown_whatever_it_begins_with() -> None:
+    """Front matter of an export tells that a content is Markdown."""
+    content = "---\nformat: html\n---\n\n<b>Knots</b> hold.\n"
+    assert syntax_of("a.html", content) is Syntax.MARKDOWN
+
+
 def test_passages_hold_the_markup() -> None:
     """The passages of source are its lines."""
     source = SOURCES["vue"] + "\n"

@@ -225,6 +225,7 @@ def test_abstracts(source: str, abstract: str) -> None:
         ("Top\n===\n\n.. toctree::\n\n   one\n", [""]),
         (f"{long('a')}\n\n----\n\n{long('b')}\n", ["", ""]),
         (f"{long('a')}::\n\n    One\n    ---\n\n{long('b')}\n", ["", ""]),
+        (f"Top\n===\n\nCode::\n\n    .. function:: f()\n\n       {long('a')}\n", ["Top"]),
         # Names are no headings where the text goes on.
         (f"Top\n===\n\nOne\n  two\n---\n\n{long('a')}\n", ["Top"]),
     ],

@@ -177,7 +177,7 @@ def _comment_paragraphs(text: str, mark: str) -> Iterator[str]:
 
 
 def _html_paragraphs(content: str) -> Iterator[str]:
-    """Yield the paragraphs of source of HTML: of its first comment and of its text."""
+    """Yield the paragraphs of HTML source: a first comment that is not legal, and its text."""
     for paragraph in _paragraphs(html_source.opening_comment(content)):
         if _LEGAL.search(paragraph):
             break

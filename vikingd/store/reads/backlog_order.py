@@ -7,8 +7,9 @@ from itertools import chain, zip_longest
 from typing import Any, NamedTuple
 
 from vikingd.domain.uri import ROOT
+from vikingd.ingest.file_kinds import KEY, FileKind
 
-LATE_KINDS = frozenset({"test", "generated", "vendored", "licence"})
+LATE_KINDS = (FileKind.TEST, FileKind.GENERATED, FileKind.VENDORED, FileKind.LICENCE)
 """The values of the metadata `kind` of files that come behind the others of their tree."""
 
 CLASSES = ((1, 0), (1, 1), (2, 0), (2, 1))
@@ -56,7 +57,7 @@ def _newest_in_turn(classes: Sequence[Sequence[Place]]) -> Iterator[int]:
 
 def rank_of(metadata: Mapping[str, Any]) -> int:
     """Return the rank of the texts of a file in its tree, for the column `embeddable`."""
-    return 2 if metadata.get("kind") in LATE_KINDS else 1
+    return 2 if metadata.get(KEY) in LATE_KINDS else 1
 
 
 def tree_of(uri: str) -> str:
