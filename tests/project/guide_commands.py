@@ -87,6 +87,12 @@ CTL: dict[str, str] = {
     ),
     "vikingctl search TASK": "vikingctl search 'write the RFC'",
     "vikingctl retrieve QUERY": "vikingctl retrieve tea --mode keyword",
+    'vikingctl find "how is a request retried" --where \'{"kind": "source"}\'': SAME,
+    'vikingctl find "how is a request retried" --prefer code': SAME,
+    (
+        'vikingctl retrieve "retry" '
+        '--where \'{"kind": {"$nin": ["test", "vendored", "generated"]}}\''
+    ): SAME,
     "vikingctl context QUERY": "vikingctl context tea",
     "vikingctl recall QUERY": "vikingctl recall tea",
     'vikingctl recall "what does she like to drink?" --max-tokens 500': SAME,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-_NAME = r"`?(?P<name>[^\W\d]\w*[!?]?(?:(?:\.|::|#|->|/)[^\W\d]\w*[!?]?)*)(?:\(\))?`?"
+_LETTERS = r"[A-Za-z_$\u00c0-\u024f]"
+_PART = rf"{_LETTERS}(?:{_LETTERS}|\d)*[!?]?"
+_NAME = rf"`?(?P<name>{_PART}(?:(?:\.|::|#|->|/){_PART})*)(?:\(\))?`?"
 _KIND = (
     r"(?:(?:async\s+)?(?:function|func|fn|def|method|class|struct|enum|union|trait|interface|type"
     r"|typedef|macro|module|namespace|constant|const|variable|var|component|hook|object|record"
