@@ -1,4 +1,4 @@
-"""Equal texts: Find and Retrieve show the source before its copies, by kind, then by path."""
+"""Equal texts: Retrieve shows the source before its copies, by kind, then by path."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import pytest
 from vikingd.client import Draft, Mode
 from vikingd.client.messages import MessageClient
 from vikingd.index.metadata.columns import Columns
-from vikingd.pb.retrieval_pb2 import FindResponse
 
 TOP = "viking://resources/app"
 USERS = "export function loadUsers(limit: number) {\n  return fetch('/users?limit=' + limit)\n}\n"
@@ -36,9 +35,8 @@ def _put(client: MessageClient, kinds: dict[str, str], text: str = USERS) -> Non
     )
 
 
-def _found(reply: FindResponse) -> list[str]:
-    found = sorted(reply.resources, key=lambda match: (-match.score, match.uri))
-    return [match.uri.removeprefix(f"{TOP}/") for match in found]
+def _shown(client: MessageClient) -> str:
+    return client.retrieve("loadUsers limit").items[0].uri.removeprefix(f"{TOP}/")
 
 
 @pytest.mark.parametrize(
@@ -56,43 +54,26 @@ def test_of_two_equal_files_the_source_is_shown(
     """A copy whose name comes first in the alphabet does not hide the source, at any limit."""
     _put(client, kinds)
     for limit in (1, 5):
-        assert _found(client.find("loadUsers limit", limit=limit))[0].startswith(shown)
         for mode in (Mode.HYBRID, Mode.KEYWORD):
             items = client.retrieve("loadUsers limit", mode=mode, top_k=limit).items
             assert items[0].uri.removeprefix(f"{TOP}/").startswith(shown)
             assert len([item for item in items if "loadUsers" in item.text]) == 1
 
 
-def test_equal_files_stand_together_in_the_order_of_kinds(client: MessageClient) -> None:
-    """All that are results name each other, and another file does not come between them."""
+def test_kinds_have_an_order(client: MessageClient) -> None:
+    """Without the file that is shown, the next kind is."""
     _put(client, KINDS)
-    reply = client.find("loadUsers limit", limit=20)
-    assert _found(reply)[: len(KINDS)] == list(reversed(KINDS))
-    twins = {match.uri: match.twin for match in reply.resources}
-    first, second = (f"{TOP}/{path}" for path in list(reversed(KINDS))[:2])
-    assert twins[first] == second
-    assert {twin for uri, twin in twins.items() if uri != first and "orders" not in uri} == {first}
-    assert twins[f"{TOP}/src/orders.ts"] == ""
-    scores = [match.score for match in reply.resources][: len(KINDS)]
-    assert max(scores) == pytest.approx(min(scores))
-
-
-def test_files_of_the_same_first_text_are_not_equal(client: MessageClient) -> None:
-    """A file that goes on in another way is a result of its own, without a twin."""
-    _put(client, {"build/users.ts": "", "src/users.ts": ""})
-    longer = USERS + "\n" + "export const other = 'something else entirely'\n" * 80
-    client.put([Draft(f"{TOP}/c/users.ts", content=longer)])
-    twins = {match.uri: match.twin for match in client.find("loadUsers limit").resources}
-    assert twins[f"{TOP}/c/users.ts"] == ""
-    assert twins[f"{TOP}/src/users.ts"] == f"{TOP}/build/users.ts"
+    for path in reversed(KINDS):
+        assert _shown(client) == path
+        client.delete(f"{TOP}/{path}")
 
 
 def test_a_changed_kind_counts_at_once(client: MessageClient) -> None:
     """The kind of the newest revision decides."""
     _put(client, {"build/users.ts": "source", "src/users.ts": "generated"})
-    assert _found(client.find("loadUsers limit"))[0] == "build/users.ts"
+    assert _shown(client) == "build/users.ts"
     _put(client, {"build/users.ts": "generated", "src/users.ts": "source"})
-    assert _found(client.find("loadUsers limit"))[0] == "src/users.ts"
+    assert _shown(client) == "src/users.ts"
 
 
 def test_a_context_is_shown_once_by_the_preferred_of_its_equals(client: MessageClient) -> None:

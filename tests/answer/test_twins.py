@@ -37,7 +37,7 @@ def pages() -> Iterator[MessageClient]:
                 *(Draft(f"{TOP}/docs/zh-cn/{name}.md", content=s) for name, s in CHINESE.items()),
                 Draft(f"{TOP}/tool/README.md", content=ENGLISH["coffee"]),
                 Draft(f"{TOP}/tool/README.zh-CN.md", content=CHINESE["coffee"]),
-                Draft(f"{TOP}/plain/tides.md", content=ENGLISH["tides"].replace("pulls", "draws")),
+                Draft(f"{TOP}/plain/tides.md", content=ENGLISH["tides"]),
             ]
         )
         while client.stats().embedder.backlog:

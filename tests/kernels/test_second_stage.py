@@ -33,10 +33,17 @@ def with_turns(world: World) -> tuple[Snapshot, dict[int, int]]:
 
 
 @examples(60)
-@given(shapes, methods, st.integers(3, 12), st.integers(1, 12), st.sampled_from([0.0, 0.2]))
-@example(LARGE, kernel.EXHAUSTIVE, 4, 9, 0.0)
-@example(LARGE, kernel.BEST_FIRST, 4, 9, 0.0)
-def test_the_second_stage_is_that_of_the_formulas(shape, method, adjusted, k, threshold):
+@given(
+    shapes,
+    methods,
+    st.integers(3, 12),
+    st.integers(1, 12),
+    st.sampled_from([0.0, 0.2]),
+    st.booleans(),
+)
+@example(LARGE, kernel.EXHAUSTIVE, 4, 9, 0.0, False)
+@example(LARGE, kernel.BEST_FIRST, 4, 9, 0.0, True)
+def test_the_second_stage_is_that_of_the_formulas(shape, method, adjusted, k, threshold, prefers):
     """The best files get the amounts of the twin, the others at most the least of their scores."""
     world = build(shape)
     snapshot, turns = with_turns(world)
@@ -58,6 +65,10 @@ def test_the_second_stage_is_that_of_the_formulas(shape, method, adjusted, k, th
     positions = sorted(place(row, *ends) for row in more)
     named = np.zeros(scope.file_high - scope.file_low + len(snapshot.file_id), np.uint8)
     named[positions] = 1
+    factors = world.rng.choice([1.0, 0.8, 0.5], len(named)).astype(np.float32)
+    of_kinds = {int(snapshot.file_id[row]): float(factors[place(row, *ends)]) for row in ordered}
+    if not prefers:
+        factors, of_kinds = np.zeros(0, np.float32), {}
     mean = naive.scope_centroids(top, world.prior.astype(float))
     whole = naive.find(top, query, world.prior.astype(float), gate=plain.gate)
     chosen = [row for row in ordered if row in best or row in more]
@@ -69,6 +80,7 @@ def test_the_second_stage_is_that_of_the_formulas(shape, method, adjusted, k, th
         mean,
         turns,
         {int(snapshot.file_id[row]) for row in more},
+        of_kinds,
     )
     found = search(
         snapshot,
@@ -79,6 +91,7 @@ def test_the_second_stage_is_that_of_the_formulas(shape, method, adjusted, k, th
         threshold=threshold,
         adjusted=adjusted,
         named=named.tolist(),
+        factors=factors.tolist(),
         more=positions,
     )
     scores = {row: expected[int(snapshot.file_id[row])][-1] for row in chosen}

@@ -372,6 +372,7 @@ def search(
     keeps_words: bool = False,
     adjusted: int = 0,
     named: Sequence[int] = (),
+    factors: Sequence[float] = (),
     more: Sequence[int] = (),
     scratch: Scratch | None = None,
 ) -> kernel.Found:
@@ -399,6 +400,7 @@ def search(
         allowed=np.array(allowed, np.uint8),
         adjusted=adjusted,
         named=np.array(named, np.uint8),
+        factors=np.array(factors, np.float32),
         more=np.array(more, np.int32),
     )
     scratch = room(snapshot) if scratch is None else scratch

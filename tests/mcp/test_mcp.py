@@ -121,7 +121,7 @@ def test_a_result_names_its_twin_in_both_forms() -> None:
         uri="viking://resources/zh/x.md", type="resource", score=0.5, twin="viking://y"
     )
     assert found.model_dump()["twin"] == "viking://y"
-    assert found.text(1).endswith("\n   the same at: viking://y")
+    assert found.text(1).endswith("\n   the same in another language: viking://y")
 
 
 def test_search_says_when_the_messages_are_not_read(tree: Daemon) -> None:

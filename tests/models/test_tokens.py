@@ -100,11 +100,11 @@ def test_a_change_of_terms_needs_a_new_version() -> None:
         "E4102 std::vector os.path docs/en/a.md https://x.org/a 使用FastAPI部署 目的 ｶﾅ 한국 "
         "The Who IT AT&T Zürich 1,250,000 किताब กินข้าว ကျောင်းသွား שָׁלוֹם مُحَمَّد می\u200cخواهم ١٢"
     )
-    said = tokens.parts("green tea", "leaf.md", "tea")
+    said = tokens.parts("green tea", "leaf.py", "tea", ["Tea.pour", "pour"])
     kept = b"".join(["\n".join(indexed_terms(sample)).encode(), *map(tokens.hashes, said)])
     kept += str(tokens.title_keys("The tea of 茶 tea")).encode()
     digest = hashlib.sha256(kept).hexdigest()[:12]
-    assert {tokens.VERSION: digest} == {4: "99a0a45bda9f"}
+    assert {tokens.VERSION: digest} == {5: "b549f5b9446d"}
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ def test_an_import_says_which_file_has_such_a_number(typed: Client, tmp_path: Pa
     assert [(f.uri, f.reason.partition(":")[0]) for f in summary.as_text] == [
         (f"{DOCS}/a.md", "id")
     ]
-    assert typed.get(f"{DOCS}/b.md").metadata == {"id": 7}
+    assert typed.get(f"{DOCS}/b.md").metadata == {"id": 7, "kind": "documentation"}
     lines = tmp_path / "lines.jsonl"
     lines.write_text(f'{{"uri": "{TEA}", "text": "x", "n": {2**53}}}\n')
     (unread,) = typed.import_path(lines).unreadable

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from hashlib import blake2b
 
-from viking_kernels.arrays import F32, Scope, decode_file, encode_file
+from viking_kernels.arrays import F32, Scope, encode_file
 
 from vikingd.domain.answers import ReplyBudget
 from vikingd.index.shown_strings import ShownPassage
@@ -49,20 +48,3 @@ def vector_of(snapshot: Snapshot, scope: Scope, row: int) -> F32 | None:
         return None
     found: F32 = vectors.base_raw[row] if row < base else vectors.tail_raw[row - base]
     return found
-
-
-def texts_of(snapshot: Snapshot, row: int) -> Iterator[int]:
-    """Yield the living texts of a file, in the order that they have after a compaction."""
-    files, texts, file = snapshot.tree.files, snapshot.tree.texts, decode_file(row)
-    died, rows, base = texts.tombstoned, len(texts.tombstoned), snapshot.base.sizes.texts
-    if file < len(files.texts):
-        for text in range(*files.texts[file].tolist()):
-            if died.item(text) > snapshot.revision:
-                yield text
-    later: list[int] = []
-    text = files.newest.item(file)
-    while text >= 0:
-        if text < rows and died.item(text) > snapshot.revision:
-            later.append(text)
-        text = texts.older.item(text - base)
-    yield from reversed(later)

@@ -16,9 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from viking_kernels.arrays import F32, decode_file, is_file
 
-from vikingd.answer.equal_texts import with_equal_files
 from vikingd.answer.find_hits import FindHits, Hit, best
-from vikingd.answer.shown_texts import texts_of, vector_of
+from vikingd.answer.shown_texts import vector_of
 from vikingd.domain import uri as uris
 from vikingd.domain.text import ARABIC, CYRILLIC, HAN, HANGUL, KANA, LATIN
 from vikingd.domain.vector_products import products
@@ -74,16 +73,14 @@ def with_twins(plan: FindPlan, found: FindHits) -> FindHits:
 
     `found` has at least the FIRST best hits, so that a small limit shows the same first ones.
     Twins that are hits stand together, at the place of the better one and with its score, but for
-    the last bits. The first of them is in the script of the query. Files of equal texts stand
-    together in the same way, and name each other; see `with_equal_files`.
+    the last bits. The first of them is in the script of the query.
     """
-    found = with_equal_files(found)
     scripts = {mean.script for scope in plan.scopes for mean in scope.means}
     limit = plan.query.limit
     if len(scripts & _CODES.keys()) < 2:
         found.hits = found.hits[:limit]
         return found
-    snapshot, twins = plan.snapshot, dict(found.twins)
+    snapshot, twins = plan.snapshot, dict[int, int]()
     hits = {hit.row: hit for hit in found.hits}
     same: dict[str, list[Hit]] = {}
     for hit in found.hits:
@@ -176,7 +173,7 @@ def _meaning(scope: FindScope, row: int, centroids: F32) -> F32 | None:
     snapshot, script = scope.snapshot, scope.snapshot.tree.texts.script
     total: F32 | None = None
     count = 0
-    for text in texts_of(snapshot, row):
+    for text in _texts(snapshot, row):
         vector = vector_of(snapshot, scope.scope, text)
         if vector is None:
             continue
@@ -196,8 +193,25 @@ def _script(snapshot: Snapshot, row: int) -> int | None:
         if low < high and texts.tombstoned.item(low) > snapshot.revision:
             first = low
     if first < 0:
-        first = next(texts_of(snapshot, row), -1)
+        first = next(_texts(snapshot, row), -1)
     return None if first < 0 else texts.script.item(first)
+
+
+def _texts(snapshot: Snapshot, row: int) -> Iterator[int]:
+    """Yield the living texts of a file, in the order that they have after a compaction."""
+    files, texts, file = snapshot.tree.files, snapshot.tree.texts, decode_file(row)
+    died, rows, base = texts.tombstoned, len(texts.tombstoned), snapshot.base.sizes.texts
+    if file < len(files.texts):
+        for text in range(*files.texts[file].tolist()):
+            if died.item(text) > snapshot.revision:
+                yield text
+    later: list[int] = []
+    text = files.newest.item(file)
+    while text >= 0:
+        if text < rows and died.item(text) > snapshot.revision:
+            later.append(text)
+        text = texts.older.item(text - base)
+    yield from reversed(later)
 
 
 def _scope(plan: FindPlan, row: int) -> FindScope:

@@ -158,7 +158,7 @@ class MatchedContext:
         relations: the linked contexts of the scope, best for this query first; at most 5.
         passages: the best passages of a file, best first; at most 3. Empty: none of them matched.
         parts: the parts of the score; only with `trace`.
-        twin: the same page in another language, or a result of the same text; "" if none was found.
+        twin: the same page in another language; "" if none was found.
     """
 
     uri: str

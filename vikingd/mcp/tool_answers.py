@@ -95,7 +95,7 @@ class FoundFile(BaseModel):
     score: float = Field(description="In (0, 1], comparable between queries.")
     abstract: str = Field(default="", description="One or two sentences on the file.")
     passages: list[FoundPassage] = Field(default=[], description="The best passages.")
-    twin: str = Field(default="", description="The same text, or page in another language.")
+    twin: str = Field(default="", description="The same page in another language.")
 
     def text(self, number: int) -> str:
         """Return the file as lines of text."""
@@ -104,7 +104,7 @@ class FoundFile(BaseModel):
             lines(f"   {passage.place()}:", quoted(passage.content, "   "))
             for passage in self.passages
         )
-        twin = f"   the same at: {named(self.twin)}" if self.twin else ""
+        twin = f"   the same in another language: {named(self.twin)}" if self.twin else ""
         return lines(head, quoted(self.abstract, "   "), *passages, twin)
 
 

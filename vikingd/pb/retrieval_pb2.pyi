@@ -692,8 +692,7 @@ class MatchedContext(_message.Message):
     """The score in (0, 1], comparable between queries."""
     twin: _builtins.str
     """The same page in another language: the result beside this one, or a file of the scope that is no
-    result. Else a result of the same text: of several the first names the second, the others name the
-    first, which is the source by its metadata `kind`, then the shortest URI. Empty: none was found.
+    result. Empty: none was found.
     """
     @_builtins.property
     def relations(self) -> _containers.RepeatedCompositeFieldContainer[_contexts_pb2.Relation]:

@@ -19,14 +19,16 @@ def adjust(
     mean: F64,
     turns: Mapping[int, int],
     named: Collection[int],
+    factors: Mapping[int, float],
 ) -> dict[int, tuple[float, ...]]:
-    """Return (feedback, cover, reply, date, score) of files by id.
+    """Return (feedback, cover, reply, date, kind, score) of files by id.
 
     Args:
         first: each file with its final score and its best text, by falling score.
         scores: node scores by file.
         turns: by text; twice the speaker, and 1 if it asks.
         named: files of the days that the query names.
+        factors: of the files' kinds; a file without one has 1.
     """
     out = {}
     u = direction_of(query, mean) if query.use_dense and query.vector is not None else None
@@ -45,7 +47,9 @@ def adjust(
             0.15 * asked_before(file, scores, turns),
             0.08 * (file.id in named),
         )
-        out[file.id] = (*added, min(max(final + sum(added), 0.0), 1.0))
+        score = final + sum(added)
+        kind = (factors.get(file.id, 1.0) - 1.0) * score
+        out[file.id] = (*added, kind, min(max(score + kind, 0.0), 1.0))
     return out
 
 
