@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
 from time import monotonic
@@ -20,6 +19,8 @@ MAX_BYTES = 1 << 19
 _MAX_SECONDS = 2.0
 _MAX_ERRORS = 0.2  # of the bytes: more is another language, or a dialect
 _BLOCK = re.compile(rb"\n[ \t\r]*\n(?=[^\s)\]}])")  # the blank line before an unindented one
+_CONTINUATIONS = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
+_STEP = 256  # bytes; the characters before each are counted once
 _CHUNK = 1 << 16  # bytes between two looks at the clock, and for other threads
 
 
@@ -98,14 +99,17 @@ class Characters:
     def __init__(self, data: bytes) -> None:
         self._is_ascii = data.isascii()
         self._data = data
-        lines = [] if self._is_ascii else data.splitlines(keepends=True)
-        self._bytes = [0, *accumulate(map(len, lines))]
-        self._characters = [0, *accumulate(len(line.decode()) for line in lines)]
+        starts = () if self._is_ascii else range(0, len(data), _STEP)
+        self._before = [0, *accumulate(_characters(data[at : at + _STEP]) for at in starts)]
 
     def at(self, byte: int) -> int:
         """Return the characters before a byte, which begins a character."""
         if self._is_ascii:
             return byte
-        line = bisect_right(self._bytes, byte) - 1
-        start = self._bytes[line]
-        return self._characters[line] + len(self._data[start:byte].decode(errors="ignore"))
+        step = byte // _STEP
+        return self._before[step] + _characters(self._data[step * _STEP : byte])
+
+
+def _characters(data: bytes) -> int:
+    """Return the characters that begin in some bytes."""
+    return len(data.translate(None, _CONTINUATIONS))
