@@ -120,8 +120,14 @@ def _by_syntax(content: str, name: str, tokens: TokenCount) -> list[Block] | Non
     for part in joined(found, count, TARGET_TOKENS, SMALL_TOKENS):
         whole = Block(part.heading, start + part.start, start + part.end, linewise=True)
         pieces = _join(_stripped(_cut(whole, tokens, _LINEWISE), tokens), tokens, False)
-        passages += pieces[:1]
-        passages += [piece._replace(section=part.rest) for piece in pieces[1:]]
+        # A long definition is named where its name is: behind its decorators.
+        name = part.names[0] if part.names else ""
+        places = (at for at, p in enumerate(pieces) if name in content[p.start : p.end])
+        first = next(places, 0)
+        passages += (
+            piece if at == first else piece._replace(section=part.rest)
+            for at, piece in enumerate(pieces)
+        )
     return passages
 
 

@@ -186,7 +186,9 @@ def _name_of(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
         is_named = kind in ("deinit_declaration", "secondary_constructor")
         return (), (_text(node.children[0]) if is_named else "init",)
     if declarator := node.child_by_field_name("declarator"):
-        return _split(_text(_declared(declarator)))
+        path, names = _split(_text(_declared(declarator)).strip(": "))
+        # An unknown macro before a name counts as a part of it.
+        return path, tuple(n if "operator" in n else n.split()[-1] for n in names)
     name = next(filter(None, map(node.child_by_field_name, ("name", "property", "left"))), None)
     if name is None:
         named = ("object_reference", "identifier", "simple_identifier")
