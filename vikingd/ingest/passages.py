@@ -118,15 +118,11 @@ def _by_syntax(content: str, name: str, tokens: TokenCount) -> list[Block] | Non
     count = lambda a, b: tokens.count(start + a, start + b)  # noqa: E731
     passages: list[Block] = []
     for part in joined(found, count, TARGET_TOKENS, SMALL_TOKENS):
-        whole = Block(part.heading, start + part.start, start + part.end, linewise=True)
+        whole = Block("", start + part.start, start + part.end, linewise=True)
         pieces = _join(_stripped(_cut(whole, tokens, _LINEWISE), tokens), tokens, False)
-        # A long definition is named where its name is: behind its decorators.
-        name = part.names[0] if part.names else ""
-        places = (at for at, p in enumerate(pieces) if name in content[p.start : p.end])
-        first = next(places, 0)
+        headings = part.headings([content[piece.start : piece.end] for piece in pieces])
         passages += (
-            piece if at == first else piece._replace(section=part.rest)
-            for at, piece in enumerate(pieces)
+            piece._replace(section=heading) for piece, heading in zip(pieces, headings, strict=True)
         )
     return passages
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from vikingd.ingest.code.definitions import (
@@ -40,15 +40,12 @@ class Part(NamedTuple):
     start: int
     end: int
 
-    @property
-    def heading(self) -> str:
-        """The heading of the part."""
-        return heading_of(self.path, self.names)
-
-    @property
-    def rest(self) -> str:
-        """The heading of what continues the part."""
-        return heading_of((*self.path, *self.names[-1:]), ())
+    def headings(self, texts: Sequence[str]) -> Iterator[str]:
+        """Yield the headings of the texts into which the part is cut, in order."""
+        last = self.names[:1]
+        for names in _shared(self.names, texts):
+            last = names[-1:] or last
+            yield heading_of(self.path, names) if names else heading_of((*self.path, *last), ())
 
 
 def parts(data: bytes, grammar: Grammar, fits: Callable[[int, int], bool]) -> list[Part] | None:
@@ -111,8 +108,7 @@ class _Cutter:
                 done, comment = before, -1
             before = node.end_byte
             if node.type in self._grammar.comments:
-                if comment < 0 and self.parts and self._ends_a_line(begin):
-                    self._continue(before)
+                if comment < 0 and self._ends_a_line(begin) and self._continues(before):
                     done = before
                 elif comment < 0:
                     comment = begin
@@ -157,17 +153,12 @@ class _Cutter:
         self.sequence(below, head, end, within, depth + 1)
 
     def _name(self, first: int, path: tuple[str, ...], names: tuple[str, ...]) -> None:
-        """Let each name belong to the first of some parts in which it stands."""
-        waiting = dict.fromkeys(names)
-        for at, part in enumerate(self.parts[first:], first):
-            if not waiting:
-                break
-            text = self._data[part.start : part.end]
-            here = tuple(name for name in waiting if name.encode() in text)
+        """Let some parts define names, each the first part in which it stands."""
+        found = self.parts[first:]
+        texts = [self._data[part.start : part.end].decode(errors="ignore") for part in found]
+        for at, here in enumerate(_shared(names, texts)):
             if here:
-                self.parts[at] = part._replace(path=path, names=here + part.names)
-            for name in here:
-                del waiting[name]
+                self.parts[first + at] = found[at]._replace(path=path, names=here + found[at].names)
 
     def _statement(
         self, node: Node, begin: int, end: int, path: tuple[str, ...], depth: int
@@ -184,9 +175,12 @@ class _Cutter:
             if self._has_room(start, child.end_byte) or child.start_byte < start:
                 continue
             first = self._with_comments(child.start_byte, start)
-            self._add(path, (), start, first)
-            start = max(start, first)
-            if not self._has_room(start, child.end_byte):
+            is_long = not self._has_room(first, child.end_byte)
+            # The head of a line stays with what begins there: `TABLE = [`.
+            if not is_long or b"\n" in self._data[start:first].rstrip(b" \t"):
+                self._add(path, (), start, first)
+                start = first
+            if is_long:
                 self._statement(child, start, child.end_byte, path, depth + 1)
                 start = child.end_byte
         self._add(path, (), start, end, closes=True)
@@ -215,11 +209,13 @@ class _Cutter:
             return
         self.parts.append(Part(path, names, begin, end))
 
-    def _continue(self, end: int) -> None:
-        """Let the last part end there."""
-        if end > self._done:
-            self.parts[-1] = self.parts[-1]._replace(end=end)
-            self._done = end
+    def _continues(self, end: int) -> bool:
+        """Let the last part reach to there; return False if it has no room."""
+        if not self.parts or not self._has_room(self.parts[-1].start, end):
+            return False
+        self.parts[-1] = self.parts[-1]._replace(end=max(self._done, end))
+        self._done = self.parts[-1].end
+        return True
 
     def _behind_signs(self, at: int, end: int) -> int:
         """Return the end of the signs that close a node."""
@@ -239,6 +235,18 @@ class _Cutter:
         """Return the start of the line of a node if nothing else stands in it."""
         line = max(self._data.rfind(b"\n", start, at) + 1, start)
         return at if self._data[line:at].strip() else line
+
+
+def _shared(names: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the names of each text: those that stand in it, and in none before it.
+
+    Names that stand nowhere, such as `init`, are those of the first text.
+    """
+    places = {
+        name: next((at for at, text in enumerate(texts) if name in text), 0) for name in names
+    }
+    for at in range(len(texts)):
+        yield tuple(name for name in names if places[name] == at)
 
 
 def joined(
