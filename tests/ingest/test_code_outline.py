@@ -21,7 +21,27 @@ def test_there_are_sixty_cases_and_one_of_each_language() -> None:
     """The table is as large as it should be."""
     assert len(cases()) >= 60
     endings = {case.file.rpartition(".")[2] for case in cases()}
-    assert endings >= set("py js ts tsx go rs java kt c cpp cs rb php swift scala sh sql".split())
+    assert endings >= set(
+        [
+            "py",
+            "js",
+            "ts",
+            "tsx",
+            "go",
+            "rs",
+            "java",
+            "kt",
+            "c",
+            "cpp",
+            "cs",
+            "rb",
+            "php",
+            "swift",
+            "scala",
+            "sh",
+            "sql",
+        ]
+    )
 
 
 @pytest.mark.parametrize("case", CASES)

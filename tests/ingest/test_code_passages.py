@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 
 import pytest
 
@@ -17,7 +16,25 @@ from vikingd.ingest.file_syntax import ending
 from vikingd.ingest.passages import MEANING, split
 
 CASES = [pytest.param(case, id=f"{case.file}: {case.title}") for case in cases()]
-SUFFIXES = "py js ts tsx go rs java kt c h cs rb php swift scala sh sql".split()
+SUFFIXES = [
+    "py",
+    "js",
+    "ts",
+    "tsx",
+    "go",
+    "rs",
+    "java",
+    "kt",
+    "c",
+    "h",
+    "cs",
+    "rb",
+    "php",
+    "swift",
+    "scala",
+    "sh",
+    "sql",
+]
 
 
 def assert_whole(content: str, passages: list[Passage] | list[Part]) -> None:
@@ -187,7 +204,7 @@ def test_each_line_defines_one(source: str) -> None:
         "".join(chr(33 + i * 7 % 900) for i in range(6_000)),
         "(" * 300 + "a" + ")" * 300,
     ],
-    ids="JSON Markdown HTML YAML signs brackets".split(),
+    ids=["JSON", "Markdown", "HTML", "YAML", "signs", "brackets"],
 )
 def test_a_wrong_suffix_loses_nothing(content: str, suffix: str) -> None:
     """A file of another language is whole, and its headings name what it has."""
