@@ -43,3 +43,7 @@ def cases() -> list[Case]:
                 )
             )
     return found
+
+
+SUFFIXES = sorted({case.file.rpartition(".")[2] for case in cases()})
+"""The suffixes of all languages."""

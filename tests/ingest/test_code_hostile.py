@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.ingest.code_cases import cases
-from tests.ingest.test_code_passages import SUFFIXES, assert_whole
+from tests.ingest.code_cases import SUFFIXES, cases
+from tests.ingest.test_code_passages import assert_whole
 from tests.tiers import examples
 from vikingd.ingest.code import syntax_tree
 from vikingd.ingest.code.grammars import grammar_of

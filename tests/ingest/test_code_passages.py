@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.ingest.code_cases import Case, cases
+from tests.ingest.code_cases import SUFFIXES, Case, cases
 from vikingd.domain.contexts import Passage
 from vikingd.domain.text import SECTION_SEPARATOR
 from vikingd.ingest.code.grammars import grammar_of
@@ -16,25 +16,6 @@ from vikingd.ingest.file_syntax import ending
 from vikingd.ingest.passages import MEANING, split
 
 CASES = [pytest.param(case, id=f"{case.file}: {case.title}") for case in cases()]
-SUFFIXES = [
-    "py",
-    "js",
-    "ts",
-    "tsx",
-    "go",
-    "rs",
-    "java",
-    "kt",
-    "c",
-    "h",
-    "cs",
-    "rb",
-    "php",
-    "swift",
-    "scala",
-    "sh",
-    "sql",
-]
 
 
 def assert_whole(content: str, passages: list[Passage] | list[Part]) -> None:

@@ -62,8 +62,9 @@ class Definition(NamedTuple):
 
 def level_of(node: Node, grammar: Grammar, depth: int = 0) -> Iterator[Node]:
     """Yield the named children of a node, and those of nodes such as `#ifdef` in their place."""
+    is_around = node.type in grammar.outer or node.type in grammar.wrappers
     for child in node.named_children:
-        opened = child.type in grammar.bodies and node.type in grammar.outer | grammar.wrappers
+        opened = is_around and child.type in grammar.bodies
         if child.type in grammar.outer:
             opened = _holds_more(child, grammar, 0)
         elif child.type in grammar.wrappers:
@@ -115,9 +116,16 @@ def definition(node: Node, grammar: Grammar, *, is_top: bool) -> Definition | No
 
     `is_top` is False within a definition, where constants are no definitions.
     """
-    wrapped = grammar.definitions.keys() | grammar.values.keys() | grammar.wrappers
+    inside = (grammar.definitions, grammar.values, grammar.wrappers)
     while node.type in grammar.wrappers:
-        inner = next((child for child in node.named_children if child.type in wrapped), None)
+        inner = next(
+            (
+                child
+                for child in node.named_children
+                if any(child.type in kinds for kinds in inside)
+            ),
+            None,
+        )
         if inner is None:
             break
         node = inner
