@@ -29,8 +29,7 @@ _OPERATOR = re.compile(r"(?:\A|(?<=::))operator\b\s*(?:\(\)|[^\s\w(]+|[^(]+)")
 _RECEIVER = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)\Z")  # `Stack` in `(s *Stack[T])`
 _TYPE_NAME = re.compile(r"(?<!['\w])(?!(?:mut|dyn|const|for)\b)(?:\w+::)*(\w+)")
 
-# Nodes that hold other names than the one that is assigned, or change a value.
-_NO_NAMES = frozenset(
+_NAMES = frozenset(
     {
         "array",
         "augmented_assignment",
@@ -68,9 +67,8 @@ def level_of(node: Node, grammar: Grammar, depth: int = 0) -> Iterator[Node]:
         if child.type in grammar.outer:
             opened = _holds_more(child, grammar, 0)
         elif child.type in grammar.wrappers:
-            opened = _holds_more(
-                child, grammar, definition(child, grammar, is_top=True) is not None
-            )
+            itself = definition(child, grammar, is_top=True)
+            opened = _holds_more(child, grammar, 1 if itself else 0)
         if opened and depth <= MAX_DEPTH:
             yield from level_of(child, grammar, depth + 1)
         else:
@@ -156,7 +154,10 @@ def _value(node: Node, field: str) -> Definition | None:
     waiting = [(node, 0)]
     while waiting and len(names) < _MAX_NAMES:
         one, depth = waiting.pop(0)
-        if one.type in _NO_NAMES or (field == "left" and one.type in _OPERATIONS):
+        if one.type.startswith("augmented_"):
+            continue
+        # Operations and loops have a left side too.
+        if field == "left" and one is not node and "assignment" not in one.type:
             continue
         named = one.children_by_field_name(field)
         named = named or [child for child in one.named_children if child.type == field]
@@ -174,8 +175,10 @@ def _value(node: Node, field: str) -> Definition | None:
         if value is not None and holds:
             body = value
         if depth < 3:
-            inner = one.named_children[:_MAX_NAMES] if not named else [value] if value else []
-            waiting += [(child, depth + 1) for child in inner]
+            inner = [value] if named and value is not None else one.named_children[:_MAX_NAMES]
+            waiting += [
+                (child, depth + 1) for child in inner if not named or child.type == one.type
+            ]
     if not names:
         return None
     if body is node or len(names) > 1:
