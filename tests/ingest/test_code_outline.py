@@ -73,3 +73,10 @@ def test_a_fault_hides_only_what_is_around_it(at: str, broken: str, wanted: str)
     found = outline(PYTHON_PARTS.replace(at, broken), "a.py") or []
     names = {one.name for one in found}
     assert set(wanted.split()) <= names <= {"first", "A", "B", "get", "last"}
+
+
+def test_of_a_faulty_file_only_sound_blocks_are_read() -> None:
+    """Blocks without a fault have definitions, and a block with a fault has none."""
+    fault = "def b(x):\n    return 1\n" + ")))) (((( ::\n" * 9
+    content = f"def a():\n    return 1\n\n{fault}\nclass C:\n    x = 1\n"
+    assert lines_of(content, "a.py") == ["function a 1-2", "class C 15-16"]
