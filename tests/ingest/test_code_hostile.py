@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from time import thread_time
@@ -134,6 +135,19 @@ def test_threads_find_the_same() -> None:
     with ThreadPoolExecutor(8) as threads:
         found = list(threads.map(lambda each: (split(*each), outline(*each)), sources))
     assert found == expected
+
+
+def test_parsing_leaves_no_memory() -> None:
+    """A source that the parser reads again and again leaves nothing behind."""
+    content = "中 = f(中); " * 300
+    outline(content, "a.sh")
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        outline(content, "a.sh")
+        assert tracemalloc.get_traced_memory()[0] - before < 100_000
+    finally:
+        tracemalloc.stop()
 
 
 _SOURCES = [(case.source, case.file) for case in cases()] + [

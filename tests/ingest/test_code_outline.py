@@ -79,4 +79,4 @@ def test_of_a_faulty_file_only_sound_blocks_are_read() -> None:
     """Blocks without a fault have definitions, and a block with a fault has none."""
     fault = "def b(x):\n    return 1\n" + ")))) (((( ::\n" * 9
     content = f"def a():\n    return 1\n\n{fault}\nclass C:\n    x = 1\n"
-    assert lines_of(content, "a.py") == ["function a 1-2", "class C 15-16"]
+    assert lines_of(content, "a.py") == ["function a 1-2", "class C 16-17"]

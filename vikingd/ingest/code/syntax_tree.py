@@ -21,7 +21,6 @@ _MAX_ERRORS = 0.2  # of the bytes: more is another language, or a dialect
 _BLOCK = re.compile(rb"\n[ \t\r]*\n(?=[^\s)\]}])")  # the blank line before an unindented one
 _CONTINUATIONS = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
 _STEP = 256  # bytes; the characters before each are counted once
-_CHUNK = 1 << 10  # bytes that are read at once: the text of a node takes as long as a chunk
 
 
 class Piece(NamedTuple):
@@ -59,9 +58,16 @@ def syntax_trees(data: bytes, grammar: Grammar) -> list[Piece]:
 
 def _parsed(data: bytes, grammar: Grammar, ends: float) -> Node | None:
     """Return the root of a syntax tree; None if the time is over."""
+    is_ascii, wide = data.isascii(), dict[bytes, bytes]()
 
+    # The binding never frees what `read` returns. Single bytes are the same objects everywhere;
+    # characters of several bytes are needed whole, and are few.
     def read(at: int, _: object) -> bytes:
-        return data[at : at + _CHUNK]
+        one = data[at : at + 1]
+        if is_ascii or one < b"\x80":
+            return one
+        character = data[at : at + 4]
+        return wide.setdefault(character, character)
 
     def is_late(*_: object) -> bool:
         return thread_time() > ends
@@ -69,7 +75,10 @@ def _parsed(data: bytes, grammar: Grammar, ends: float) -> Node | None:
     if is_late():
         return None
     try:
-        return parser_of(grammar).parse(read, progress_callback=is_late).root_node
+        parser = parser_of(grammar)
+        tree = parser.parse(read, progress_callback=is_late)
+        # The same tree, whose nodes have their texts from the data and not by `read`.
+        return parser.parse(data, tree).root_node
     except ValueError:  # It was ended.
         return None
 
