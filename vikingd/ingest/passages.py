@@ -118,10 +118,12 @@ def _by_syntax(content: str, name: str, tokens: TokenCount) -> list[Block] | Non
     count = lambda a, b: tokens.count(start + a, start + b)  # noqa: E731
     passages: list[Block] = []
     for part in joined(found, count, TARGET_TOKENS, SMALL_TOKENS):
-        whole = Block(part.heading, start + part.start, start + part.end, linewise=True)
+        whole = Block("", start + part.start, start + part.end, linewise=True)
         pieces = _join(_stripped(_cut(whole, tokens, _LINEWISE), tokens), tokens, False)
-        passages += pieces[:1]
-        passages += [piece._replace(section=part.rest) for piece in pieces[1:]]
+        headings = part.headings([content[piece.start : piece.end] for piece in pieces])
+        passages += (
+            piece._replace(section=heading) for piece, heading in zip(pieces, headings, strict=True)
+        )
     return passages
 
 

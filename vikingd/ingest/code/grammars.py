@@ -50,7 +50,11 @@ def _kinds(**names: str) -> dict[str, str]:
 
 _PYTHON = Grammar(
     "tree_sitter_python",
-    {"function_definition": FUNCTION, "class_definition": CLASS},
+    {
+        "function_definition": FUNCTION,
+        "class_definition": CLASS,
+        "type_alias_statement": TYPE,
+    },
     wrappers=_names("decorated_definition"),
     outer=_names("if_statement try_statement else_clause except_clause finally_clause"),
     values={"expression_statement": "left"},
@@ -61,12 +65,13 @@ _JAVASCRIPT_KINDS = {
         "field_definition",
     ),
     "class_declaration": CLASS,
+    "class": CLASS,  # export default class { }
 }
 _JAVASCRIPT = Grammar(
     "tree_sitter_javascript",
     _JAVASCRIPT_KINDS,
     wrappers=_names("export_statement"),
-    bodies=_names("statement_block class_body"),
+    bodies=_names("statement_block class_body object"),
     comments=_names("comment decorator hash_bang_line"),
     values={
         "lexical_declaration": "name",
@@ -77,7 +82,8 @@ _JAVASCRIPT = Grammar(
 _TYPESCRIPT_KINDS = {
     **{kind: name for kind, name in _JAVASCRIPT_KINDS.items() if kind != "field_definition"},
     **_kinds(
-        function="function_signature public_field_definition",
+        function="function_signature public_field_definition method_signature "
+        "abstract_method_signature",
         type="interface_declaration type_alias_declaration enum_declaration",
         module="internal_module module",
     ),
@@ -87,8 +93,8 @@ _TYPESCRIPT = Grammar(
     "tree_sitter_typescript",
     _TYPESCRIPT_KINDS,
     function="language_typescript",
-    wrappers=_names("export_statement ambient_declaration"),
-    bodies=_names("statement_block class_body"),
+    wrappers=_names("export_statement ambient_declaration expression_statement"),
+    bodies=_names("statement_block class_body object"),
     comments=_names("comment decorator hash_bang_line"),
     values=_JAVASCRIPT.values,
 )
@@ -112,13 +118,14 @@ _RUST = Grammar(
     {
         **_kinds(
             function="function_item function_signature_item macro_definition",
-            type="struct_item enum_item union_item trait_item type_item",
+            type="struct_item enum_item union_item trait_item type_item associated_type",
             value="const_item static_item",
         ),
         "mod_item": MODULE,
         "impl_item": CLASS,
     },
     bodies=_names("block declaration_list"),
+    outer=_names("foreign_mod_item"),
     comments=_names("line_comment block_comment attribute_item inner_attribute_item"),
 )
 _JAVA = Grammar(
@@ -132,9 +139,9 @@ _JAVA = Grammar(
         "record_declaration": CLASS,
     },
     bodies=_names(
-        "block class_body interface_body enum_body enum_body_declarations constructor_body "
-        "annotation_type_body"
+        "block class_body interface_body enum_body constructor_body annotation_type_body"
     ),
+    outer=_names("enum_body_declarations"),
     comments=_names("line_comment block_comment"),
 )
 _KOTLIN = Grammar(
@@ -148,7 +155,7 @@ _KOTLIN = Grammar(
     },
     bodies=_names("class_body enum_class_body function_body block"),
     comments=_names("line_comment block_comment"),
-    values={"property_declaration": "identifier"},
+    values={"property_declaration": "variable_declaration"},
 )
 _C_KINDS = _kinds(
     function="function_definition preproc_function_def",
@@ -182,8 +189,7 @@ _C_SHARP = Grammar(
     {
         **_kinds(
             **{"class": "class_declaration record_declaration struct_declaration"},
-            function="method_declaration constructor_declaration local_function_statement "
-            "destructor_declaration",
+            function="method_declaration constructor_declaration local_function_statement",
             type="interface_declaration enum_declaration delegate_declaration",
             value="property_declaration",
         ),
@@ -195,7 +201,9 @@ _C_SHARP = Grammar(
 _RUBY = Grammar(
     "tree_sitter_ruby",
     {"class": CLASS, "module": MODULE, "method": FUNCTION, "singleton_method": FUNCTION},
+    wrappers=_names("call argument_list"),  # private def a
     bodies=_names("body_statement"),
+    outer=_names("singleton_class"),
     values={"assignment": "left"},
 )
 _PHP = Grammar(
@@ -209,7 +217,7 @@ _PHP = Grammar(
     },
     function="language_php",
     bodies=_names("compound_statement declaration_list enum_declaration_list"),
-    outer=_names("namespace_definition"),
+    outer=_names("namespace_definition if_statement else_clause"),
     comments=_names("comment attribute_list"),
 )
 _SWIFT = Grammar(
@@ -237,7 +245,7 @@ _SCALA = Grammar(
         ),
     },
     bodies=_names("template_body block enum_body"),
-    outer=_names("package_clause"),
+    outer=_names("package_clause extension_definition"),
     comments=_names("comment block_comment"),
     values={"val_definition": "pattern"},
 )
@@ -255,7 +263,7 @@ _SQL = Grammar(
         function="create_function create_procedure",
     ),
     wrappers=_names("statement"),
-    bodies=_names("transaction block"),
+    outer=_names("transaction block"),
     comments=_names("comment marginalia"),
 )
 

@@ -7,15 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from vikingd.domain.text import SECTION_SEPARATOR, one_line
+from vikingd.ingest.code.definitions import HOLDING, body_of, definition, level_of
 from vikingd.ingest.code.grammars import (
-    CLASS,
-    MODULE,
-    TYPE,
     Grammar,
     grammar_of,
     language_is_there,
 )
-from vikingd.ingest.code.parts import body_of, definition, level_of
 from vikingd.ingest.code.syntax_tree import syntax_trees
 from vikingd.ingest.file_syntax import ending
 
@@ -92,7 +89,7 @@ def _symbols(
 ) -> Iterator[Symbol]:
     nodes = body_of(node, grammar) if depth else level_of(node, grammar)
     for child in nodes:
-        found = definition(child, grammar, is_top=not path)
+        found = definition(child, grammar, is_top=not depth)
         if found is None:
             continue
         inside = path + found.path
@@ -102,12 +99,17 @@ def _symbols(
                 name,
                 found.kind,
                 bisect_right(lines, child.start_byte),
-                bisect_right(lines, max(child.end_byte - 1, child.start_byte)),
+                bisect_right(lines, _last_byte(child, data)),
                 _signature(found.node if len(found.names) == 1 else child, grammar, data),
             )
-        if found.kind in (CLASS, TYPE, MODULE) and depth < _MAX_DEPTH:
+        if found.kind in HOLDING and depth < _MAX_DEPTH:
             within = (*inside, found.names[-1]) if found.names else inside
             yield from _symbols(found.node, grammar, data, lines, within, depth + 1)
+
+
+def _last_byte(node: Node, data: bytes) -> int:
+    """Return the last byte of a node that is no white space, which some grammars include."""
+    return node.start_byte + max(len(data[node.start_byte : node.end_byte].rstrip()) - 1, 0)
 
 
 def _signature(node: Node, grammar: Grammar, data: bytes) -> str:

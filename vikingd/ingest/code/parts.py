@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from vikingd.ingest.code.grammars import CLASS, FUNCTION, MODULE, TYPE, VALUE, Grammar
+from vikingd.ingest.code.definitions import (
+    MAX_DEPTH,
+    Definition,
+    body_of,
+    definition,
+    level_of,
+    members,
+)
+from vikingd.ingest.code.grammars import Grammar
 from vikingd.ingest.code.headings import heading_of
 from vikingd.ingest.code.syntax_tree import Characters, syntax_trees
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_MAX_NAME = 120  # characters
-_MAX_DEPTH = 60  # of nodes; deeper ones are not looked at
-_MAX_MEMBERS = 60
-
-_SPACE = re.compile(rb"\s+")
 _BLANK_LINE = re.compile(rb"\n[ \t\r]*\n")
-_REST_OF_LINE = re.compile(rb"[ \t]*[;,)\]}]*[ \t]*(?:(?://|#|--|/\*)[^\n]*)?(?=\r?\n|\Z)")
-_GENERIC = re.compile(r"[<\[(].*", re.DOTALL)
-_WORD = re.compile(r"[^\W\d]\w*[?!=]?\Z|~\w+\Z|operator\b.*")
+_MAX_INDENT = 1024  # bytes of white space before a comment
+
+_CLOSING_SIGNS = re.compile(rb"[ \t]*[;,)\]}]+")
 
 
 class Part(NamedTuple):
@@ -37,24 +40,12 @@ class Part(NamedTuple):
     start: int
     end: int
 
-    @property
-    def heading(self) -> str:
-        """The heading of the part."""
-        return heading_of(self.path, self.names)
-
-    @property
-    def rest(self) -> str:
-        """The heading of what continues the part."""
-        return heading_of((*self.path, *self.names[-1:]), ())
-
-
-class Definition(NamedTuple):
-    """A definition: its names, the names around it, its kind, and the node with its body."""
-
-    names: tuple[str, ...]
-    path: tuple[str, ...]
-    kind: str
-    node: Node
+    def headings(self, texts: Sequence[str]) -> Iterator[str]:
+        """Yield the headings of the texts into which the part is cut, in order."""
+        last = self.names[:1]
+        for names in _shared(self.names, texts):
+            last = names[-1:] or last
+            yield heading_of(self.path, names) if names else heading_of((*self.path, *last), ())
 
 
 def parts(data: bytes, grammar: Grammar, fits: Callable[[int, int], bool]) -> list[Part] | None:
@@ -79,12 +70,17 @@ def parts(data: bytes, grammar: Grammar, fits: Callable[[int, int], bool]) -> li
         cutter = _Cutter(data[start:end], grammar, fits, before)
         nodes = () if root is None else level_of(root, grammar)
         cutter.sequence(nodes, 0, end - start, (), 0)
-        found += cutter.parts
-        before += cutter.characters.at(end - start)
+        found += (
+            part._replace(start=cutter.at(part.start), end=cutter.at(part.end))
+            for part in cutter.parts
+        )
+        before = cutter.at(end - start)
     return found
 
 
 class _Cutter:
+    """The parts of one piece of a file, by bytes of the piece."""
+
     def __init__(
         self,
         data: bytes,
@@ -93,7 +89,7 @@ class _Cutter:
         before: int,
     ) -> None:
         self.parts: list[Part] = []
-        self.characters = Characters(data)
+        self._characters = Characters(data)
         self._done = 0  # the end of the last part in bytes
         self._data, self._grammar, self._before = data, grammar, before
         self._fits = fits
@@ -112,14 +108,16 @@ class _Cutter:
                 done, comment = before, -1
             before = node.end_byte
             if node.type in self._grammar.comments:
-                if comment < 0 and not self._ends_a_line(begin):
+                if comment < 0 and self._ends_a_line(begin) and self._continues(before):
+                    done = before
+                elif comment < 0:
                     comment = begin
                 continue
             begin = comment if comment >= 0 else begin
             comment = -1
             self._add(path, (), done, begin)
-            done = self._end_of_line(node.end_byte, end)
-            found = definition(node, self._grammar, is_top=not path)
+            done = self._behind_signs(node.end_byte, end)
+            found = definition(node, self._grammar, is_top=not depth)
             if found is None:
                 self._statement(node, begin, done, path, depth)
             else:
@@ -139,34 +137,37 @@ class _Cutter:
         depth: int,
     ) -> None:
         path += found.path
-        holds = found.kind in (CLASS, TYPE, MODULE)
         if self._has_room(begin, end):
-            inner = _members(found.node, self._grammar) if holds else ()
-            self._add(path, (*found.names, *inner), begin, end)
+            self._add(path, (*found.names, *members(found, self._grammar)), begin, end)
             return
+        # What continues one of many constants is in none of them.
+        within = (*path, *found.names) if len(found.names) == 1 else path
         below = list(body_of(found.node, self._grammar, depth))
-        if not below or depth > _MAX_DEPTH:
-            self._statement(node, begin, end, path, depth, found.names)
+        if not below or depth > MAX_DEPTH:
+            first = len(self.parts)
+            self._statement(node, begin, end, within, depth)
+            self._name(first, path, found.names)
             return
-        first = self._with_comments(below[0].start_byte, begin)
-        self._add(path, found.names, begin, first)
-        within = (*path, found.names[-1]) if found.names else path
-        self.sequence(below, first, end, within, depth + 1)
+        head = self._with_comments(below[0].start_byte, begin)
+        self._add(path, found.names, begin, head)
+        self.sequence(below, head, end, within, depth + 1)
+
+    def _name(self, first: int, path: tuple[str, ...], names: tuple[str, ...]) -> None:
+        """Let some parts define names, each the first part in which it stands."""
+        found = self.parts[first:]
+        texts = [self._data[part.start : part.end].decode(errors="ignore") for part in found]
+        for at, here in enumerate(_shared(names, texts)):
+            if here:
+                self.parts[first + at] = found[at]._replace(path=path, names=here + found[at].names)
 
     def _statement(
-        self,
-        node: Node,
-        begin: int,
-        end: int,
-        path: tuple[str, ...],
-        depth: int,
-        names: tuple[str, ...] = (),
+        self, node: Node, begin: int, end: int, path: tuple[str, ...], depth: int
     ) -> None:
         """Add a statement; a long one is cut between its nodes."""
-        if self._has_room(begin, end) or depth > _MAX_DEPTH or node.named_child_count == 0:
-            self._add(path, names, begin, end)
+        if self._has_room(begin, end) or depth > MAX_DEPTH or node.named_child_count == 0:
+            self._add(path, (), begin, end)
             return
-        if node.type in self._grammar.bodies and not names:
+        if node.type in self._grammar.bodies:
             self.sequence(level_of(node, self._grammar, depth), begin, end, path, depth + 1)
             return
         start = begin
@@ -174,16 +175,18 @@ class _Cutter:
             if self._has_room(start, child.end_byte) or child.start_byte < start:
                 continue
             first = self._with_comments(child.start_byte, start)
-            self._add(path, names, start, first)
-            if first > start:
-                start, names = first, ()
-            if not self._has_room(start, child.end_byte):
-                self._statement(child, start, child.end_byte, path, depth + 1, names)
-                start, names = child.end_byte, ()
-        self._add(path, names, start, end, closes=True)
+            is_long = not self._has_room(first, child.end_byte)
+            # The head of a line stays with what begins there: `TABLE = [`.
+            if not is_long or b"\n" in self._data[start:first].rstrip(b" \t"):
+                self._add(path, (), start, first)
+                start = first
+            if is_long:
+                self._statement(child, start, child.end_byte, path, depth + 1)
+                start = child.end_byte
+        self._add(path, (), start, end, closes=True)
 
     def _has_room(self, begin: int, end: int) -> bool:
-        return self._fits(self._at(begin), self._at(end))
+        return self._fits(self.at(begin), self.at(end))
 
     def _add(
         self,
@@ -202,200 +205,48 @@ class _Cutter:
         self._done = end
         last = self.parts[-1] if self.parts else None
         if last and closes and len(text) < 40 and b"\n" not in text and not names:
-            self.parts[-1] = last._replace(end=self._at(end))
+            self.parts[-1] = last._replace(end=end)
             return
-        self.parts.append(Part(path, names, self._at(begin), self._at(end)))
+        self.parts.append(Part(path, names, begin, end))
 
-    def _end_of_line(self, at: int, end: int) -> int:
-        rest = _REST_OF_LINE.match(self._data, at, end)
-        return rest.end() if rest else at
+    def _continues(self, end: int) -> bool:
+        """Let the last part reach to there; return False if it has no room."""
+        if not self.parts or not self._has_room(self.parts[-1].start, end):
+            return False
+        self.parts[-1] = self.parts[-1]._replace(end=max(self._done, end))
+        self._done = self.parts[-1].end
+        return True
+
+    def _behind_signs(self, at: int, end: int) -> int:
+        """Return the end of the signs that close a node."""
+        signs = _CLOSING_SIGNS.match(self._data, at, end)
+        return signs.end() if signs else at
 
     def _ends_a_line(self, at: int) -> bool:
         """Return True if text stands before a comment, in its line."""
-        start = self._data.rfind(b"\n", 0, at) + 1
-        return bool(self._data[start:at].strip())
+        start = max(at - _MAX_INDENT, 0)
+        return bool(self._data[start:at].rpartition(b"\n")[2].strip())
 
-    def _at(self, byte: int) -> int:
-        """Return the characters of the file before a byte."""
-        return self._before + self.characters.at(byte)
+    def at(self, byte: int) -> int:
+        """Return the characters of the file before a byte of the piece."""
+        return self._before + self._characters.at(byte)
 
     def _with_comments(self, at: int, start: int) -> int:
         """Return the start of the line of a node if nothing else stands in it."""
-        line = max(self._data.rfind(b"\n", 0, at) + 1, start)
+        line = max(self._data.rfind(b"\n", start, at) + 1, start)
         return at if self._data[line:at].strip() else line
 
 
-def level_of(node: Node, grammar: Grammar, depth: int = 0) -> Iterator[Node]:
-    """Yield the named children of a node, and those of nodes such as `#ifdef` in their place."""
-    for child in node.named_children:
-        opened = node.type in grammar.outer and child.type in grammar.bodies
-        if child.type in grammar.outer:
-            opened = _count(child, grammar) > 0
-        elif child.type in grammar.wrappers:
-            opened = _count(child, grammar) > 1
-        if opened and depth <= _MAX_DEPTH:
-            yield from level_of(child, grammar, depth + 1)
-        else:
-            yield child
+def _shared(names: Sequence[str], texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield the names of each text: those that stand in it, and in none before it.
 
-
-def _count(node: Node, grammar: Grammar) -> int:
-    """Return the number of definitions that a node around them holds."""
-    count = 0
-    for child in node.named_children:
-        if child.type in grammar.definitions or child.type in grammar.wrappers:
-            count += 1
-        elif child.type in grammar.bodies or child.type in grammar.outer:
-            count += _count(child, grammar)
-    return count
-
-
-def body_of(node: Node, grammar: Grammar, depth: int = 0) -> Iterator[Node]:
-    """Yield the members or statements of a definition."""
-    for child in node.named_children:
-        if child.type in grammar.bodies:
-            if child.named_child_count == 1 and child.named_children[0].type in grammar.bodies:
-                child = child.named_children[0]
-            yield from level_of(child, grammar, depth)
-
-
-def _members(node: Node, grammar: Grammar) -> tuple[str, ...]:
-    found: list[str] = []
-    for child in body_of(node, grammar, 0):
-        inner = definition(child, grammar, is_top=False)
-        if inner:
-            found += inner.names
-        if len(found) > _MAX_MEMBERS:
-            break
-    return tuple(found)
-
-
-def definition(node: Node, grammar: Grammar, *, is_top: bool) -> Definition | None:
-    """Return the definition that a node is, or that it wraps; None for a statement.
-
-    `is_top` is False within a definition, where constants are no definitions.
+    Names that stand nowhere, such as `init`, are those of the first text.
     """
-    while node.type in grammar.wrappers:
-        inner = next(
-            (
-                child
-                for child in node.named_children
-                if child.type in grammar.definitions
-                or child.type in grammar.values
-                or child.type in grammar.wrappers
-            ),
-            None,
-        )
-        if inner is None:
-            return None
-        node = inner
-    kind = grammar.definitions.get(node.type)
-    if kind is not None and not _is_plain(node):
-        path, names = _name_of(node)
-        return Definition(names, path, kind, node) if names or path else None
-    if is_top and (field := grammar.values.get(node.type)):
-        return _value(node, field)
-    return None
-
-
-def _is_plain(node: Node) -> bool:
-    """Return True for `struct A` of a declaration, and for a field that is no function."""
-    if node.type.endswith("_specifier"):
-        return node.child_by_field_name("body") is None
-    if node.type.endswith("field_definition"):
-        value = node.child_by_field_name("value")
-        return value is None or "function" not in value.type
-    return False
-
-
-def _value(node: Node, field: str) -> Definition | None:
-    """Return the constants that a declaration names."""
-    names: list[str] = []
-    body = node
-    waiting = [(node, 0)]
-    while waiting and len(names) < _MAX_MEMBERS:
-        one, depth = waiting.pop(0)
-        if one.type in ("call", "call_expression", "block", "object", "array"):
-            continue
-        named = one.children_by_field_name(field) if one is not node or field == "name" else []
-        for name in named:
-            value = one.child_by_field_name("value") or one.child_by_field_name("right")
-            if name.type in ("identifier", "constant", "type_identifier", "pattern"):
-                text = _text(name)
-            elif (
-                name.type == "member_expression"
-                and value is not None
-                and ("function" in value.type or "class" in value.type)
-            ):
-                text = _text(name.child_by_field_name("property"))
-            else:
-                continue
-            if _WORD.match(text) and text != "exports":
-                names.append(text)
-            if value is not None and ("function" in value.type or "class" in value.type):
-                body = value
-        if depth < 3 and not named:
-            waiting += [(child, depth + 1) for child in one.named_children[:_MAX_MEMBERS]]
-    if not names:
-        return None
-    kind = VALUE if body is node else CLASS if "class" in body.type else FUNCTION
-    return Definition(tuple(names), (), kind, body)
-
-
-def _name_of(node: Node) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the path before the name of a definition, and its names; both may be empty."""
-    kind = node.type
-    name = node.child_by_field_name("name") or node.child_by_field_name("property")
-    path: tuple[str, ...] = ()
-    if kind == "impl_item":
-        return (_plain(node.child_by_field_name("type")),), ()
-    if kind == "method_declaration" and (receiver := node.child_by_field_name("receiver")):
-        found = re.search(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)\Z", _text(receiver))
-        path = (found[1],) if found else ()
-    elif "constructor" in kind or kind in ("init_declaration", "deinit_declaration"):
-        return (), ("init",)
-    elif name is None and (declarator := node.child_by_field_name("declarator")):
-        return _declared(declarator)
-    elif name is None:
-        name = next(
-            (
-                child
-                for child in node.named_children
-                if child.type in ("object_reference", "identifier", "simple_identifier")
-            ),
-            None,
-        )
-    text = _plain(name)
-    if kind == "class_declaration" and _text(node).lstrip().startswith("extension"):
-        return (text,), ()
-    *around, last = re.split(r"::|\.", text) if text else [""]
-    path += tuple(part for part in around if part)
-    return path, (last,) if last else ()
-
-
-def _declared(declarator: Node | None) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the path and the name in a declarator of C, which may be within others."""
-    for _ in range(_MAX_DEPTH):
-        inner = declarator.child_by_field_name("declarator") if declarator else None
-        if declarator is None or (inner is None and declarator.type != "parenthesized_declarator"):
-            break
-        declarator = inner or next(iter(declarator.named_children), None)
-    *around, last = _plain(declarator).split("::") if declarator else [""]
-    return tuple(part for part in around if part), (last,) if last else ()
-
-
-def _text(node: Node | None) -> str:
-    if node is None or node.text is None:
-        return ""
-    return _SPACE.sub(b" ", node.text[: 4 * _MAX_NAME]).decode(errors="ignore").strip()
-
-
-def _plain(node: Node | None) -> str:
-    """Return a name without type arguments."""
-    text = _text(node)
-    if not text.startswith("operator"):
-        text = _GENERIC.sub("", text)
-    return text.strip(" &*'\"`")[:_MAX_NAME]
+    places = {
+        name: next((at for at, text in enumerate(texts) if name in text), 0) for name in names
+    }
+    for at in range(len(texts)):
+        yield tuple(name for name in names if places[name] == at)
 
 
 def joined(

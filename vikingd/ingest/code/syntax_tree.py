@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
 from itertools import accumulate, pairwise
-from time import monotonic
+from time import thread_time
 from typing import TYPE_CHECKING, NamedTuple
 
 from vikingd.ingest.code.grammars import Grammar, parser_of
@@ -17,10 +16,11 @@ if TYPE_CHECKING:
 MAX_BYTES = 1 << 19
 """A larger file is hardly written by hand; its syntax is not read."""
 
-_MAX_SECONDS = 2.0
+_MAX_SECONDS = 2.0  # of processor time, so that a busy machine reads the same
 _MAX_ERRORS = 0.2  # of the bytes: more is another language, or a dialect
 _BLOCK = re.compile(rb"\n[ \t\r]*\n(?=[^\s)\]}])")  # the blank line before an unindented one
-_CHUNK = 1 << 16  # bytes between two looks at the clock, and for other threads
+_CONTINUATIONS = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
+_STEP = 256  # bytes; the characters before each are counted once
 
 
 class Piece(NamedTuple):
@@ -43,7 +43,7 @@ def syntax_trees(data: bytes, grammar: Grammar) -> list[Piece]:
     whole = Piece(0, len(data), None)
     if len(data) > MAX_BYTES:
         return [whole]
-    ends = monotonic() + _MAX_SECONDS
+    ends = thread_time() + _MAX_SECONDS
     root = _parsed(data, grammar, ends)
     if root is not None and not _is_faulty(root, len(data)):
         return [whole._replace(root=root)]
@@ -58,17 +58,27 @@ def syntax_trees(data: bytes, grammar: Grammar) -> list[Piece]:
 
 def _parsed(data: bytes, grammar: Grammar, ends: float) -> Node | None:
     """Return the root of a syntax tree; None if the time is over."""
+    is_ascii, wide = data.isascii(), dict[bytes, bytes]()
 
+    # The binding never frees what `read` returns. Single bytes are the same objects everywhere;
+    # characters of several bytes are needed whole, and are few.
     def read(at: int, _: object) -> bytes:
-        return data[at : at + _CHUNK]
+        one = data[at : at + 1]
+        if is_ascii or one < b"\x80":
+            return one
+        character = data[at : at + 4]
+        return wide.setdefault(character, character)
 
     def is_late(*_: object) -> bool:
-        return monotonic() > ends
+        return thread_time() > ends
 
     if is_late():
         return None
     try:
-        return parser_of(grammar).parse(read, progress_callback=is_late).root_node
+        parser = parser_of(grammar)
+        tree = parser.parse(read, progress_callback=is_late)
+        # The same tree, whose nodes have their texts from the data and not by `read`.
+        return parser.parse(data, tree).root_node
     except ValueError:  # It was ended.
         return None
 
@@ -98,14 +108,17 @@ class Characters:
     def __init__(self, data: bytes) -> None:
         self._is_ascii = data.isascii()
         self._data = data
-        lines = [] if self._is_ascii else data.splitlines(keepends=True)
-        self._bytes = [0, *accumulate(map(len, lines))]
-        self._characters = [0, *accumulate(len(line.decode()) for line in lines)]
+        starts = () if self._is_ascii else range(0, len(data), _STEP)
+        self._before = [0, *accumulate(_characters(data[at : at + _STEP]) for at in starts)]
 
     def at(self, byte: int) -> int:
         """Return the characters before a byte, which begins a character."""
         if self._is_ascii:
             return byte
-        line = bisect_right(self._bytes, byte) - 1
-        start = self._bytes[line]
-        return self._characters[line] + len(self._data[start:byte].decode(errors="ignore"))
+        step = byte // _STEP
+        return self._before[step] + _characters(self._data[step * _STEP : byte])
+
+
+def _characters(data: bytes) -> int:
+    """Return the characters that begin in some bytes."""
+    return len(data.translate(None, _CONTINUATIONS))
