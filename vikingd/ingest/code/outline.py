@@ -1,12 +1,15 @@
-"""The outline of a source file: its definitions with their lines and first lines."""
+"""The outline of a file: its definitions, or its headings, with their lines."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.text import SECTION_SEPARATOR, one_line
+from vikingd.ingest import asciidoc, markdown, restructured
 from vikingd.ingest.code.grammars import (
     CLASS,
     MODULE,
@@ -17,7 +20,9 @@ from vikingd.ingest.code.grammars import (
 )
 from vikingd.ingest.code.parts import body_of, definition, level_of
 from vikingd.ingest.code.syntax_tree import syntax_trees
-from vikingd.ingest.file_syntax import ending
+from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
+from vikingd.ingest.frontmatter import front_matter
+from vikingd.ingest.markup_pieces import Piece
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -25,17 +30,25 @@ if TYPE_CHECKING:
 _MAX_SIGNATURE = 160  # characters
 _NEWLINE = 10
 _MAX_DEPTH = 12  # of definitions within definitions
+_MAX_LINES = 65_536  # of markup whose headings are read
+
+_MARKUP = (Syntax.MARKDOWN, Syntax.RST, Syntax.ASCIIDOC)
+# The line above the next heading.
+_OVERLINE = re.compile(r"\n([!-/:-@\[-`{-~])\1{2,}\Z")
+
+HEADING = "heading"
+"""The kind of a symbol that is a heading of markup."""
 
 
 class Symbol(NamedTuple):
-    """A definition in a source file.
+    """A definition in a source file, or a heading in markup.
 
     Attributes:
-        path: the names of the definitions around it.
+        path: the names of the definitions around it, or the headings above it.
         name: its name.
-        kind: "class", "function", "type", "value" or "module".
-        first_line, last_line: its lines, from 1 on.
-        signature: its first line, without what follows the parameters.
+        kind: "class", "function", "type", "value", "module" or "heading".
+        first_line, last_line: its lines, from 1 on; of a heading those of its section.
+        signature: its first line, without what follows the parameters; "" of a heading.
     """
 
     path: tuple[str, ...]
@@ -52,7 +65,27 @@ class Symbol(NamedTuple):
 
 
 def outline(content: str, name: str) -> list[Symbol] | None:
-    """Return the definitions of a file in order; None if its language or syntax is not known."""
+    """Return the definitions of a file in order, or the headings of markup.
+
+    None if the language is not known, its grammar is not installed, or the syntax cannot be read.
+    """
+    if syntax_of(name, content) in _MARKUP:
+        return _headings(content, syntax_of(name, content))
+    return _definitions(content, name)
+
+
+def has_outline(name: str) -> bool:
+    """Return True for a file of this name whose outline can be made where its grammar is."""
+    return syntax_of(name) in _MARKUP or grammar_of(ending(name)) is not None
+
+
+def lacks_grammar(name: str) -> bool:
+    """Return True for a file whose language is known, but whose grammar is not installed."""
+    grammar = grammar_of(ending(name))
+    return grammar is not None and not language_is_there(grammar.package)
+
+
+def _definitions(content: str, name: str) -> list[Symbol] | None:
     grammar = grammar_of(ending(name))
     if grammar is None or not language_is_there(grammar.package):
         return None
@@ -77,7 +110,7 @@ def signatures(content: str, name: str, limit: int) -> str:
 
     Those at the top level come first, then those of members.
     """
-    found = outline(content, name) or ()
+    found = _definitions(content, name) or ()
     ordered = sorted(found, key=lambda one: len(one.path))
     text = ""
     for signature in dict.fromkeys(one.signature for one in ordered):
@@ -119,3 +152,35 @@ def _signature(node: Node, grammar: Grammar, data: bytes) -> str:
         text = text.partition("\n")[0]
     text = one_line(text).rstrip(" {:=")
     return text if len(text) <= _MAX_SIGNATURE else text[: _MAX_SIGNATURE - 1].rstrip() + "…"
+
+
+def _headings(content: str, syntax: Syntax) -> list[Symbol] | None:
+    """Return the headings of markup; None if it is too long to read."""
+    if content.count("\n") > _MAX_LINES:
+        return None
+    start = 1 if content.startswith("\ufeff") else 0
+    pieces: Iterable[markdown.Part | Piece]
+    if syntax is Syntax.MARKDOWN:
+        pieces = markdown.outline(content, max(front_matter(content)[1], start))
+    else:
+        pieces = (restructured if syntax is Syntax.RST else asciidoc).pieces(content, start)
+    placed = [piece for piece in pieces if piece.level]
+    lines = list(lines_at(content, (piece.start for piece in placed)))
+    ends = [len(content)] * len(placed)  # of the sections
+    above: list[int] = []
+    paths: list[tuple[str, ...]] = []
+    for at, piece in enumerate(placed):
+        while above and placed[above[-1]].level >= piece.level:
+            ends[above.pop()] = content.rfind("\n", 0, piece.start) + 1
+        paths.append(tuple(placed[i].heading for i in above[:_MAX_DEPTH]))
+        if piece.heading:  # else it only ends a section
+            above.append(at)
+    found: list[Symbol] = []
+    for piece, line, end, path in zip(placed, lines, ends, paths, strict=True):
+        section = content[piece.start : end].rstrip()
+        if syntax is Syntax.RST:
+            section = _OVERLINE.sub("", section).rstrip()
+        if piece.heading:
+            last = line + section.count("\n")
+            found.append(Symbol(path, piece.heading, HEADING, line, last, ""))
+    return found
