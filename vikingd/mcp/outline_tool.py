@@ -6,7 +6,7 @@ from itertools import groupby
 
 from vikingd.client import AsyncClient, FoundSymbol
 from vikingd.mcp.arguments import MaxTokens, Offset, Uri
-from vikingd.mcp.budget import fill
+from vikingd.mcp.budget import fill, tokens
 from vikingd.mcp.tool_answers import Outline, OutlinedFile, OutlinedName
 
 _TOKENS = 12  # that each name takes at least
@@ -21,7 +21,7 @@ async def outline(
     is_file = all(one.uri == found[0].uri for one in found) and found.files < 2
     shown = [one for one in found if is_file or not one.path]
     parts = [_part(one) for one in shown[offset : offset + max_tokens // _TOKENS + 1]]
-    taken = fill(parts, max_tokens)
+    taken = fill(parts, max_tokens * 5 // 6 - tokens(found.note))  # short values have many keys
     end = offset + len(taken)
     rest = ""
     if end < len(shown):
