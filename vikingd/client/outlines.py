@@ -32,10 +32,10 @@ class FoundSymbol:
     Attributes:
         uri: the URI of the file.
         name: its name.
-        kind: "class", "function", "type", "value", "module" or "heading".
+        kind: "class", "function", "type", "value", "module", "heading", or "part" of a component.
         path: the names of the definitions around it, or the headings above it.
         first_line, last_line: its lines, from 1 on; of a heading those of its section.
-        signature: its first line, without what follows the parameters; "" of a heading.
+        signature: its first line, without what follows the parameters; "" of a heading or a part.
     """
 
     uri: str

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.text import SECTION_SEPARATOR, one_line
 from vikingd.ingest import asciidoc, markdown, restructured
+from vikingd.ingest.code.components import is_component, options, scripts_are_read, sections
 from vikingd.ingest.code.grammars import (
     CLASS,
+    FUNCTION,
     MODULE,
     TYPE,
     Grammar,
     grammar_of,
     language_is_there,
 )
+from vikingd.ingest.code.headings import SCRIPT
 from vikingd.ingest.code.parts import body_of, definition, level_of
 from vikingd.ingest.code.syntax_tree import syntax_trees
 from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
@@ -36,8 +39,8 @@ _MARKUP = (Syntax.MARKDOWN, Syntax.RST, Syntax.ASCIIDOC)
 # The line above the next heading.
 _OVERLINE = re.compile(r"\n([!-/:-@\[-`{-~])\1{2,}\Z")
 
-HEADING = "heading"
-"""The kind of a symbol that is a heading of markup."""
+HEADING, PART = "heading", "part"
+"""The kinds of symbols that are headings of markup, and parts of a component."""
 
 
 class Symbol(NamedTuple):
@@ -46,9 +49,9 @@ class Symbol(NamedTuple):
     Attributes:
         path: the names of the definitions around it, or the headings above it.
         name: its name.
-        kind: "class", "function", "type", "value", "module" or "heading".
+        kind: "class", "function", "type", "value", "module", "heading", or "part" of a component.
         first_line, last_line: its lines, from 1 on; of a heading those of its section.
-        signature: its first line, without what follows the parameters; "" of a heading.
+        signature: its first line, without what follows the parameters; "" of a heading or a part.
     """
 
     path: tuple[str, ...]
@@ -69,19 +72,23 @@ def outline(content: str, name: str) -> list[Symbol] | None:
 
     None if the language is not known, its grammar is not installed, or the syntax cannot be read.
     """
-    if syntax_of(name, content) in _MARKUP:
-        return _headings(content, syntax_of(name, content))
-    return _definitions(content, name)
+    syntax = syntax_of(name, content)
+    if syntax in _MARKUP:
+        return _headings(content, syntax)
+    return _component(content, name) if is_component(name, content) else _definitions(content, name)
 
 
 def has_outline(name: str) -> bool:
     """Return True for a file of this name whose outline can be made where its grammar is."""
-    return syntax_of(name) in _MARKUP or grammar_of(ending(name)) is not None
+    known = syntax_of(name) in _MARKUP or is_component(name)
+    return known or grammar_of(ending(name)) is not None
 
 
 def lacks_grammar(name: str) -> bool:
     """Return True for a file whose language is known, but whose grammar is not installed."""
     grammar = grammar_of(ending(name))
+    if is_component(name):
+        return not scripts_are_read()
     return grammar is not None and not language_is_there(grammar.package)
 
 
@@ -89,7 +96,10 @@ def _definitions(content: str, name: str) -> list[Symbol] | None:
     grammar = grammar_of(ending(name))
     if grammar is None or not language_is_there(grammar.package):
         return None
-    data = content.removeprefix("\ufeff").encode(errors="replace")
+    return _definitions_of(content.removeprefix("\ufeff").encode(errors="replace"), grammar)
+
+
+def _definitions_of(data: bytes, grammar: Grammar) -> list[Symbol] | None:
     pieces = syntax_trees(data, grammar)
     if all(piece.root is None for piece in pieces):
         return None
@@ -105,12 +115,50 @@ def _definitions(content: str, name: str) -> list[Symbol] | None:
     return found
 
 
+def _component(content: str, name: str) -> list[Symbol] | None:
+    """Return the parts of a component and the definitions in its scripts; None without any."""
+    if not scripts_are_read():
+        return None
+    found: list[Symbol] = []
+    before, line = 0, 1  # the characters of which the lines are counted, and their lines
+    for part in sections(content, name):
+        line += content.count("\n", before, part.start)
+        before = part.start
+        text = content[part.start : part.end].rstrip()
+        if part.name:
+            found.append(Symbol((), part.name, PART, line, line + text.count("\n"), ""))
+        if part.grammar is None:
+            continue
+        data = content[part.code : part.close].encode(errors="replace")
+        above = line + content.count("\n", part.start, part.code) - 1
+        script = [
+            one._replace(
+                path=(SCRIPT, *one.path),
+                first_line=one.first_line + above,
+                last_line=one.last_line + above,
+            )
+            for one in _definitions_of(data, part.grammar) or ()
+        ]
+        code = content[part.code : part.close]
+        for one in options(data, part.grammar):
+            first = above + 1 + code.count("\n", 0, one.start)
+            last = first + code.count("\n", one.start, one.end)
+            path = (SCRIPT, one.group) if one.group else (SCRIPT,)
+            script.append(Symbol(path, one.name, FUNCTION, first, last, one.signature))
+        found += sorted(script, key=lambda one: (one.first_line, -one.last_line))
+    return found or None
+
+
 def signatures(content: str, name: str, limit: int) -> str:
     """Return the signatures of a file's definitions, at most `limit` characters; "" without any.
 
     Those at the top level come first, then those of members.
     """
-    found = _definitions(content, name) or ()
+    found: Iterable[Symbol]
+    if is_component(name):
+        found = (one for one in _component(content, name) or () if one.kind != PART)
+    else:
+        found = _definitions(content, name) or ()
     ordered = sorted(found, key=lambda one: len(one.path))
     text = ""
     for signature in dict.fromkeys(one.signature for one in ordered):
