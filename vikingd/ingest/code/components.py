@@ -23,15 +23,19 @@ TEMPLATE = "template"
 """The heading of the markup of a component."""
 
 _SUFFIXES = frozenset({".vue", ".svelte", ".astro"})
-assert _SUFFIXES < HOLDERS
 _MAX_SCRIPTS = 64  # of one file; others are cut as text
 _LANGUAGES = {"ts": ".ts", "typescript": ".ts", "tsx": ".tsx", "jsx": ".tsx"}
 
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 # The functions that Vue calls, and the options whose names are those of other things.
-_HOOKS = frozenset(
+_HOOKS = _names(
     "data setup render beforeCreate created beforeMount mounted beforeUpdate updated activated "
     "deactivated beforeUnmount unmounted beforeDestroy destroyed errorCaptured asyncData fetch "
-    "head layout middleware validate provide".split()
+    "head layout middleware validate provide"
 )
 _PLAIN_GROUPS = frozenset({"watch", "props", "emits", "components"})
 
@@ -110,10 +114,15 @@ def component_parts(content: str, name: str, fits: Callable[[int, int], bool]) -
             inner[-1] = inner[-1]._replace(end=section.end)
             found += inner
         else:
-            names = (section.name,) if section.name else ()
-            found.append(Part((), names, section.start, section.end))
+            is_script = section.name == SCRIPT
+            path, names = ((SCRIPT,), ()) if is_script else ((), _named(section.name))
+            found.append(Part(path, names, section.start, section.end))
     is_html = ending(name) not in _SUFFIXES
     return None if is_html and not any(part.path and part.names for part in found) else found
+
+
+def _named(name: str) -> tuple[str, ...]:
+    return (name,) if name else ()
 
 
 def _script_parts(content: str, section: Section, fits: Callable[[int, int], bool]) -> list[Part]:
