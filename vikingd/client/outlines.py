@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import grpc
@@ -103,6 +103,10 @@ def symbols_of(uri: str, content: str) -> list[FoundSymbol] | None:
     ]
 
 
+def _files(found: Sequence[object]) -> str:
+    return f"{len(found):,} file{'s' * (len(found) != 1)}"
+
+
 def symbols(uri: str, limit: int, max_files: int) -> Steps[SymbolsResult]:
     """Return the symbols of a file, or of the files below a directory; see Client.symbols."""
     context = yield Call("get", (uri,))
@@ -141,7 +145,7 @@ def symbols(uri: str, limit: int, max_files: int) -> Steps[SymbolsResult]:
     if left or 0 < limit < len(taken):
         notes.append("there are more: name a directory below, or raise the limits")
     if lacking:
-        notes.append(f"{len(lacking):,} files are left out: {lacking[0].message}")
+        notes.append(f"left out: {_files(lacking)}: {lacking[0].message}")
     if faulty:
-        notes.append(f"{len(faulty):,} files cannot be read, such as {faulty[0]}: {_NO_OUTLINE}")
+        notes.append(f"left out: {_files(faulty)}, such as {faulty[0]}: {_NO_OUTLINE}")
     return SymbolsResult(tuple(taken[: limit or None]), read, "; ".join(notes))

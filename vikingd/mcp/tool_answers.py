@@ -289,7 +289,9 @@ class OutlinedName(BaseModel):
         told = " > ".join((*self.path, self.name))
         if self.signature:
             is_in = self.name in self.signature
-            told = "  " * len(self.path) + (self.signature if is_in else f"{told}: {self.signature}")
+            told = "  " * len(self.path) + (
+                self.signature if is_in else f"{told}: {self.signature}"
+            )
         return f"{shown_lines(self.line, self.last_line)[1:]:>9} | {self.kind}  {told}"
 
 
