@@ -50,6 +50,7 @@ export default defineComponent({
 </script>
 """
 SVELTE = """\
+<!-- <script>const gone = 1;</script> -->
 <script context="module">
   export function preload() { return 1; }
 </script>
@@ -95,6 +96,7 @@ CASES: dict[str, tuple[str, list[tuple[str, str]], list[str]]] = {
     "Shop.svelte": (
         SVELTE,
         [
+            ("template", "<!-- <script>"),
             ("script > preload, Cart, total", "<script context"),
             ("template, style", "<svelte:head>"),
         ],
