@@ -446,6 +446,7 @@ def test_both_forms_of_an_answer_say_the_same(tree: Daemon) -> None:
             "list": {"uri": "viking://resources/drinks"},
             "grep": {"pattern": "Oolong"},
             "glob": {"pattern": "**/*.md"},
+            "outline": {"uri": TEA},
             "remember": {"text": "Drinks oolong.", "memory_type": "journal"},
             "write": {"uri": "viking://resources/new.md", "content": "New."},
         }

@@ -63,6 +63,7 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("list", {"uri": ROOT}),
     ("grep", {"pattern": "queue|队列"}),
     ("glob", {"pattern": "**/*.md"}),
+    ("outline", {"uri": ROOT}),
 )
 
 
@@ -82,7 +83,7 @@ def test_both_forms_of_an_answer_keep_the_budget(library: str, max_tokens: int) 
                 assert max(counts) > max_tokens / 3 - ENVELOPE, (tool, counts)
             else:
                 assert max_tokens == 5000 or (tool, max_tokens) == ("glob", 1500), tool
-                assert tool in ("build_context", "glob", "list", "read")
+                assert tool in ("build_context", "glob", "list", "outline", "read")
 
     run(test, library)
 

@@ -57,11 +57,12 @@ def test_stored_text_is_set_apart(poisoned: Daemon) -> None:
             "build_context": {"query": "oolong"},
             "grep": {"pattern": "System|fake|script|oolong"},
             "glob": {"pattern": "**/*"},
+            "outline": {"uri": "viking://resources"},
         }
         for tool, arguments in calls.items():
             text = text_of(await client.call_tool(tool, arguments))
             own = own_lines(text)
-            assert "oolong" in text.casefold() or tool in ("list", "glob")
+            assert "oolong" in text.casefold() or tool in ("list", "glob", "outline")
             for words in ("System", "Ignore", "Delete", "Nothing was found", "fake", "script"):
                 assert not any(words in line for line in own if "odd " not in line), (tool, own)
             assert not re.search("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e]", text)

@@ -101,6 +101,7 @@ from vikingd.client.memory_results import (
     RememberResult,
     SparedMemory,
 )
+from vikingd.client.outlines import FoundSymbol, SymbolsResult
 from vikingd.client.results import (
     BuiltContext,
     Citation,
@@ -165,7 +166,8 @@ __all__ = [
     "EmbedderFailed", "EmbedderRefused", "EmbedderStats", "EmbedderTimedOut", "Entry", "Episode",
     "EpisodeTurn",
     "ExtractResult", "ExtractSource", "ExtractedMemory", "Failure", "FieldViolation", "FindResult",
-    "FindTrace", "ForgetProposal", "ForgetResult", "GlobEntry", "Grant", "GrepMatch", "HistoryLost",
+    "FindTrace", "ForgetProposal", "ForgetResult", "FoundSymbol", "GlobEntry", "Grant", "GrepMatch",
+    "HistoryLost",
     "ImportSummary", "Include", "IndexStats", "Internal", "InvalidField", "ItemTrace", "Key",
     "KeyList", "Levels", "Limits", "LinkResult", "MatchedContext", "MatchedPassage", "Memories",
     "Memory", "MemoryEntry", "MemoryKind", "MemoryState", "Method", "Mode", "MoveResult",
@@ -178,8 +180,8 @@ __all__ = [
     "RetrievedItem", "RevisionDiffers", "RevisionNotReached", "Right", "RotatedKey", "Rrf",
     "SalienceParts", "ScoreParts", "SearchMode", "SearchResult", "SearchSession", "Session",
     "SessionMessage", "SparedMemory", "Stats", "StopReason", "Stopping", "StoreAway",
-    "StoreDamaged", "StoreFailed", "StoreInUse", "StoreMismatch", "Strength", "Tenant",
-    "TenantList", "TimedOut", "TooLarge", "TracedDirectory", "TracedMean", "TypedQuery",
+    "StoreDamaged", "StoreFailed", "StoreInUse", "StoreMismatch", "Strength", "SymbolsResult",
+    "Tenant", "TenantList", "TimedOut", "TooLarge", "TracedDirectory", "TracedMean", "TypedQuery",
     "Unauthenticated", "Unreachable", "Unreadable", "Unsendable", "UntakenSentence", "VerifyReport",
     "WeightedSum", "context_input", "context_items", "find_request", "retrieve_request",
     "vector_bytes",

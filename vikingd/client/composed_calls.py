@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from vikingd.client import document_writes
+from vikingd.client import document_writes, outlines
 from vikingd.client.context_calls import AddResult, PutResult
 from vikingd.client.document_writes import PutSummary
 from vikingd.client.methods import composed
+from vikingd.client.outlines import MAX_FILES, SymbolsResult
 
 if TYPE_CHECKING:
     from vikingd.client.document_writes import Progress
@@ -113,3 +114,24 @@ def update(
 def exists(uri: str) -> Steps[bool]:
     """Return True if there is a file or directory that the caller may read."""
     return document_writes.exists(uri)
+
+
+@composed(SymbolsResult)
+def symbols(uri: str, *, limit: int = 0, max_files: int = MAX_FILES) -> Steps[SymbolsResult]:
+    """List the names in a file or in the files below a directory, with their lines.
+
+    Of source code these are the definitions, of Markdown, reStructuredText and AsciiDoc the
+    headings. The client reads the contents and finds the names. For source code it needs the extra
+    `code`, which `server` includes.
+
+    Args:
+        uri: the URI of the file or the directory.
+        limit: the most names; 0: all.
+        max_files: the most files of a directory that are read; the result notes the others.
+
+    Raises:
+        NotFound: there is no such context.
+        ClientError: the grammar of the language is not installed (GRAMMAR_NOT_INSTALLED). In a
+            directory with other files the result has a note.
+    """
+    return outlines.symbols(uri, limit, max_files)

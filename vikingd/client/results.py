@@ -91,7 +91,7 @@ class Rows(Generic[T]):
 
 def _row(hit: Any) -> dict[str, Any]:
     row: dict[str, Any] = _plain(hit)
-    if "content" not in row:
+    if "content" not in row and hasattr(hit, "text"):
         row.setdefault("text", hit.text)
     return row
 
@@ -120,7 +120,9 @@ def _plain(value: Any) -> Any:
 
 
 def _line(hit: Any) -> str:
-    """Return a hit as a line: score, URI and the beginning of its text."""
+    """Return a hit as a line: score, URI and the beginning of its text; else as its `str`."""
+    if not hasattr(hit, "score"):
+        return f"  {hit}"
     text = join_lines((getattr(hit, "text", "") or getattr(hit, "content", "")).splitlines())
     shown = text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
     return f"  {hit.score:.3f}  {hit.uri}" + (f"  {shown}" if shown else "")

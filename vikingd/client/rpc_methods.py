@@ -52,6 +52,7 @@ class _ResultMethods(Methods):
     put_many = composed_calls.put_many
     update = composed_calls.update
     exists = composed_calls.exists
+    symbols = composed_calls.symbols
 
 
 class BlockingMethods(_ResultMethods, BlockingResults):

@@ -5,18 +5,25 @@ A function of such work is a generator. It yields calls, gets their results, and
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import AsyncIterator, Generator
+from itertools import islice
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
 
 class Call(NamedTuple):
-    """A call of a client: the name of the method, and its arguments."""
+    """A call of a client: the name of the method, and its arguments.
+
+    Attributes:
+        method, args, named: the name and the arguments.
+        most: of a method that lists items, the items to take; 0: the method is no such one.
+    """
 
     method: str
     args: tuple[Any, ...] = ()
     named: dict[str, Any] = {}  # noqa: RUF012 - nothing changes it
+    most: int = 0
 
 
 Steps: TypeAlias = Generator[Call, Any, T]
@@ -29,6 +36,8 @@ def run(client: Any, steps: Steps[T]) -> T:
         while True:
             try:
                 result = getattr(client, call.method)(*call.args, **call.named)
+                if call.most:
+                    result = list(islice(result, call.most))
             except Exception as error:
                 call = steps.throw(error)
             else:
@@ -45,7 +54,8 @@ async def arun(client: Any, steps: Steps[T]) -> T:
         call = next(steps)
         while True:
             try:
-                result = await getattr(client, call.method)(*call.args, **call.named)
+                made = getattr(client, call.method)(*call.args, **call.named)
+                result = await (_first(made, call.most) if call.most else made)
             except Exception as error:
                 call = steps.throw(error)
             else:
@@ -54,3 +64,12 @@ async def arun(client: Any, steps: Steps[T]) -> T:
         return end.value  # type: ignore[no-any-return]
     finally:
         steps.close()
+
+
+async def _first(items: AsyncIterator[T], most: int) -> list[T]:
+    taken: list[T] = []
+    async for item in items:
+        taken.append(item)
+        if len(taken) == most:
+            break
+    return taken

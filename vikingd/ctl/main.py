@@ -60,6 +60,7 @@ _PLACES = {
     "get": _Place(_TREE, "reading.get", _URIS),
     "ls": _Place(_TREE, "reading.ls", _URIS),
     "tree": _Place(_TREE, "reading.tree", _URIS),
+    "symbols": _Place(_TREE, "symbol_command.symbols", _URIS),
     "grep": _Place(_TREE, "pattern_commands.grep", _MATCHES),
     "glob": _Place(_TREE, "pattern_commands.glob", _MATCHES),
     "rm": _Place(_TREE, "write_commands.rm", {}),

@@ -15,6 +15,7 @@ from vikingd.domain.contexts import ContextType, Passage
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, common_section, lazy
 from vikingd.ingest import asciidoc, markdown, markup_pieces, restructured
+from vikingd.ingest.code.components import component_parts, is_component, scripts_are_read
 from vikingd.ingest.code.grammars import grammar_of, language_is_there
 from vikingd.ingest.code.parts import joined, parts
 from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
@@ -107,15 +108,24 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
 
 def _by_syntax(content: str, name: str, tokens: TokenCount) -> list[Block] | None:
     """Cut source code at its definitions; None without a grammar, or if it cannot be read."""
-    grammar = grammar_of(ending(name))
-    if grammar is None or not language_is_there(grammar.package):
-        return None
     start = 1 if content.startswith("\ufeff") else 0
-    data = content[start:].encode(errors="replace")
-    found = parts(data, grammar, lambda a, b: tokens.count(start + a, start + b) <= MAX_TOKENS)
+    text = content[start:]
+
+    def count(a: int, b: int) -> int:
+        return tokens.count(start + a, start + b)
+
+    def fits(a: int, b: int) -> bool:
+        return count(a, b) <= MAX_TOKENS
+
+    if is_component(name, content):
+        found = component_parts(text, name, fits) if scripts_are_read() else None
+    else:
+        grammar = grammar_of(ending(name))
+        if grammar is None or not language_is_there(grammar.package):
+            return None
+        found = parts(text.encode(errors="replace"), grammar, fits)
     if found is None:
         return None
-    count = lambda a, b: tokens.count(start + a, start + b)  # noqa: E731
     passages: list[Block] = []
     for part in joined(found, count, TARGET_TOKENS, SMALL_TOKENS):
         whole = Block("", start + part.start, start + part.end, linewise=True)

@@ -84,8 +84,10 @@ class Forms:
         for name, value in self._resolved(schema).items():
             if name in _UNSEEN or (name == "default" and not value):
                 continue
-            if name in ("minimum", "maximum") and not 0 < value < _NO_LIMIT:
-                continue
+            if name in ("minimum", "maximum") and (
+                not 0 < value < _NO_LIMIT or schema.get("default")
+            ):
+                continue  # an error names the bounds of an argument that few calls have
             if name == "properties":
                 shown[name] = {one: self._listed(below) for one, below in value.items()}
             else:

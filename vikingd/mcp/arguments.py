@@ -23,9 +23,7 @@ MEMORY_TYPES = (
 )
 """The usual types of memories; others are allowed."""
 
-Query = Annotated[
-    str, Field(min_length=1, description="The question, in any language and of any length.")
-]
+Query = Annotated[str, Field(min_length=1, description="The question, in any language.")]
 Uri = Annotated[
     str, Field(min_length=1, max_length=MAX_URI, description="A URI as another tool gave it.")
 ]
@@ -33,35 +31,33 @@ Target = Annotated[
     str,
     Field(
         max_length=MAX_URI,
-        description="Look only below this directory, as viking://resources. Empty: everywhere.",
+        description="Only below this directory, as viking://resources.",
     ),
 ]
 Kind = Literal["memory", "resource", "skill"]
 Kinds = Annotated[
     list[Kind],
-    Field(max_length=3, description="Return only these types. Empty: all."),
+    Field(max_length=3, description="Only these types. Empty: all."),
 ]
 FileKindName = Annotated[
     str,
     Field(
         max_length=64,
-        description="Only this kind of file: source, test, documentation, example, data...",
+        description="Only this kind of file: source, test, documentation, example...",
     ),
 ]
 Prefer = Annotated[
     Literal["none", "code", "docs"], Field(description="The kind of files to rank higher.")
 ]
-Limit = Annotated[int, Field(ge=1, le=100, description="The largest number of results.")]
-MaxTokens = Annotated[
-    int, Field(ge=200, le=50_000, description="The largest size of the answer, in tokens.")
-]
+Limit = Annotated[int, Field(ge=1, le=100, description="The most results.")]
+MaxTokens = Annotated[int, Field(ge=200, le=50_000, description="The most tokens of the answer.")]
 Offset = Annotated[
     int,
-    Field(ge=0, le=MAX_INTEGER, description="Where to go on, as an answer that was cut says."),
+    Field(ge=0, le=MAX_INTEGER, description="Where to go on, as the answer says."),
 ]
 Project = Annotated[
     str,
-    Field(max_length=256, description="The name of the project. Empty: it is about no project."),
+    Field(max_length=256, description="The name of the project, if it is about one."),
 ]
 MemoryType = Annotated[
     str,

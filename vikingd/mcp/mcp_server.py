@@ -28,6 +28,7 @@ from vikingd.client import AsyncClient
 from vikingd.domain.errors import shortened
 from vikingd.mcp import resources
 from vikingd.mcp.browsing import list_, read
+from vikingd.mcp.outline_tool import outline
 from vikingd.mcp.pattern_tools import glob, grep
 from vikingd.mcp.retrieval_tools import building, find, recalling, search
 from vikingd.mcp.stdio_messages import AnsweredFaults
@@ -66,7 +67,7 @@ def tools(client_of: ClientOf, *, read_only: bool) -> list[ClientTool]:
     build_context = building(counted=not read_only)
     made = [
         ClientTool.made(function, client_of, _READS)
-        for function in (recall, find, search, build_context, read, list_, grep, glob)
+        for function in (recall, find, search, build_context, read, list_, outline, grep, glob)
     ]
     if not read_only:
         made += [

@@ -36,15 +36,13 @@ async def grep(
         str,
         Field(
             max_length=1024,
-            description="Look only in this file, or below this directory. Empty: everywhere.",
+            description="Only in this file, or below this directory.",
         ),
     ] = "",
     glob: Annotated[
-        str, Field(max_length=1000, description="Look only in files whose name matches, as *.md.")
+        str, Field(max_length=1000, description="Only in files whose name matches, as *.md.")
     ] = "",
-    literal: Annotated[
-        bool, Field(description="true: the pattern is an exact text, not an expression.")
-    ] = False,
+    literal: Annotated[bool, Field(description="true: the pattern is an exact text.")] = False,
     ignore_case: Annotated[bool, Field(description="true: A and a are the same.")] = False,
     offset: Offset = 0,
     max_tokens: MaxTokens = 2000,

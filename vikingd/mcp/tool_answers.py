@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from vikingd.domain.answers import Confidence, Degradation
 from vikingd.domain.errors import shortened
+from vikingd.domain.line_numbers import shown_lines
 from vikingd.domain.text import clean
 from vikingd.mcp.arguments import Kind
 
@@ -270,6 +271,51 @@ class FoundLines(Answer):
                 shown.append(f"- {named(found.uri)}")
             shown.append(f"  {found.line:>4} | {named(found.text)}")
         return lines(head, *shown, self.rest)
+
+
+class OutlinedName(BaseModel):
+    """A name that a file defines, or a heading."""
+
+    name: str
+    kind: str
+    path: list[str] = Field(default=[], description="The names around it, or headings above it.")
+    line: int = Field(description="Its first line, for read.")
+    last_line: int = Field(description="Its last line.")
+    signature: str = ""
+
+    def __str__(self) -> str:
+        told = " > ".join((*self.path, self.name))
+        if self.signature:
+            is_in = self.name in self.signature
+            told = "  " * len(self.path) + (
+                self.signature if is_in else f"{told}: {self.signature}"
+            )
+        return f"{shown_lines(self.line, self.last_line)[1:]:>9} | {self.kind}  {told}"
+
+
+class OutlinedFile(BaseModel):
+    """A file with its names."""
+
+    uri: str
+    names: list[OutlinedName]
+
+    def __str__(self) -> str:
+        shown = (named(str(name)) for name in self.names)
+        return lines(f"- {named(self.uri)}", *shown)
+
+
+class Outline(Answer):
+    """The names in a file, or in the files below a directory."""
+
+    files: list[OutlinedFile]
+    rest: str = Rest
+    note: str = Note
+
+    def __str__(self) -> str:
+        head = "No names are there."
+        if self.files:
+            head = "The lines of a name are before |, stored text after it."
+        return lines(head, *map(str, self.files), self.rest, self.note)
 
 
 class Remembered(Answer):

@@ -8,6 +8,12 @@ from vikingd.domain.text import SECTION_SEPARATOR
 from vikingd.ingest.code.grammars import grammar_of
 from vikingd.ingest.file_syntax import ending
 
+SCRIPT = "script"
+"""The heading of the script of a component."""
+
+HOLDERS = frozenset({".vue", ".svelte", ".astro", ".html", ".htm", ".xhtml"})
+"""The suffixes of components, and of HTML templates, which may have scripts."""
+
 _CONTINUES = " …"  # the end of the heading of a passage that begins no definition
 _BETWEEN = ", "  # names that one passage defines
 _MAX_NAMES = 600  # characters of all names in a heading
@@ -30,14 +36,16 @@ def heading_of(path: Sequence[str], names: Sequence[str]) -> str:
 def defined_names(section: str, uri: str) -> list[str]:
     """Return the names that a passage defines, by its heading; members also as `Client.get`.
 
-    A passage of another file than source code defines none.
+    A passage of another file than source code defines none, and one of a component outside of its
+    script.
     """
-    if (
-        not section
-        or section.endswith(_CONTINUES)
-        or grammar_of(ending(uri.rpartition("/")[2])) is None
-    ):
+    end = ending(uri.rpartition("/")[2])
+    if not section or section.endswith(_CONTINUES):
         return []
     *path, last = section.split(SECTION_SEPARATOR)
+    if grammar_of(end) is None:
+        if end not in HOLDERS or path[:1] != [SCRIPT]:
+            return []
+        path = path[1:]
     names = last.split(_BETWEEN)
     return names + [f"{path[-1]}.{name}" for name in names] if path else names

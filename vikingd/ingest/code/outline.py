@@ -1,20 +1,28 @@
-"""The outline of a source file: its definitions with their lines and first lines."""
+"""The outline of a file: its definitions, or its headings, with their lines."""
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.text import SECTION_SEPARATOR, one_line
+from vikingd.ingest import asciidoc, markdown, restructured
+from vikingd.ingest.code.components import is_component, options, scripts_are_read, sections
 from vikingd.ingest.code.definitions import HOLDING, body_of, definition, level_of
 from vikingd.ingest.code.grammars import (
+    FUNCTION,
     Grammar,
     grammar_of,
     language_is_there,
 )
+from vikingd.ingest.code.headings import SCRIPT
 from vikingd.ingest.code.syntax_tree import syntax_trees
-from vikingd.ingest.file_syntax import ending
+from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
+from vikingd.ingest.frontmatter import front_matter
+from vikingd.ingest.markup_pieces import Piece
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -22,17 +30,25 @@ if TYPE_CHECKING:
 _MAX_SIGNATURE = 160  # characters
 _NEWLINE = 10
 _MAX_DEPTH = 12  # of definitions within definitions
+_MAX_LINES = 65_536  # of markup whose headings are read
+
+_MARKUP = (Syntax.MARKDOWN, Syntax.RST, Syntax.ASCIIDOC)
+# The line above the next heading.
+_OVERLINE = re.compile(r"\n([!-/:-@\[-`{-~])\1{2,}\Z")
+
+HEADING, PART = "heading", "part"
+"""The kinds of symbols that are headings of markup, and parts of a component."""
 
 
 class Symbol(NamedTuple):
-    """A definition in a source file.
+    """A definition in a source file, or a heading in markup.
 
     Attributes:
-        path: the names of the definitions around it.
+        path: the names of the definitions around it, or the headings above it.
         name: its name.
-        kind: "class", "function", "type", "value" or "module".
-        first_line, last_line: its lines, from 1 on.
-        signature: its first line, without what follows the parameters.
+        kind: "class", "function", "type", "value", "module", "heading", or "part" of a component.
+        first_line, last_line: its lines, from 1 on; of a heading those of its section.
+        signature: its first line, without what follows the parameters; "" of a heading or a part.
     """
 
     path: tuple[str, ...]
@@ -49,11 +65,38 @@ class Symbol(NamedTuple):
 
 
 def outline(content: str, name: str) -> list[Symbol] | None:
-    """Return the definitions of a file in order; None if its language or syntax is not known."""
+    """Return the definitions of a file in order, or the headings of markup.
+
+    None if the language is not known, its grammar is not installed, or the syntax cannot be read.
+    """
+    syntax = syntax_of(name, content)
+    if syntax in _MARKUP:
+        return _headings(content, syntax)
+    return _component(content, name) if is_component(name, content) else _definitions(content, name)
+
+
+def has_outline(name: str) -> bool:
+    """Return True for a file of this name whose outline can be made where its grammar is."""
+    known = syntax_of(name) in _MARKUP or is_component(name)
+    return known or grammar_of(ending(name)) is not None
+
+
+def lacks_grammar(name: str) -> bool:
+    """Return True for a file whose language is known, but whose grammar is not installed."""
+    grammar = grammar_of(ending(name))
+    if is_component(name):
+        return not scripts_are_read()
+    return grammar is not None and not language_is_there(grammar.package)
+
+
+def _definitions(content: str, name: str) -> list[Symbol] | None:
     grammar = grammar_of(ending(name))
     if grammar is None or not language_is_there(grammar.package):
         return None
-    data = content.removeprefix("\ufeff").encode(errors="replace")
+    return _definitions_of(content.removeprefix("\ufeff").encode(errors="replace"), grammar)
+
+
+def _definitions_of(data: bytes, grammar: Grammar) -> list[Symbol] | None:
     pieces = syntax_trees(data, grammar)
     if all(piece.root is None for piece in pieces):
         return None
@@ -69,12 +112,50 @@ def outline(content: str, name: str) -> list[Symbol] | None:
     return found
 
 
+def _component(content: str, name: str) -> list[Symbol] | None:
+    """Return the parts of a component and the definitions in its scripts; None without any."""
+    if not scripts_are_read():
+        return None
+    found: list[Symbol] = []
+    before, line = 0, 1  # the characters of which the lines are counted, and their lines
+    for part in sections(content, name):
+        line += content.count("\n", before, part.start)
+        before = part.start
+        text = content[part.start : part.end].rstrip()
+        if part.name:
+            found.append(Symbol((), part.name, PART, line, line + text.count("\n"), ""))
+        if part.grammar is None:
+            continue
+        data = content[part.code : part.close].encode(errors="replace")
+        above = line + content.count("\n", part.start, part.code) - 1
+        script = [
+            one._replace(
+                path=(SCRIPT, *one.path),
+                first_line=one.first_line + above,
+                last_line=one.last_line + above,
+            )
+            for one in _definitions_of(data, part.grammar) or ()
+        ]
+        code = content[part.code : part.close]
+        for one in options(data, part.grammar):
+            first = above + 1 + code.count("\n", 0, one.start)
+            last = first + code.count("\n", one.start, one.end)
+            path = (SCRIPT, one.group) if one.group else (SCRIPT,)
+            script.append(Symbol(path, one.name, FUNCTION, first, last, one.signature))
+        found += sorted(script, key=lambda one: (one.first_line, -one.last_line))
+    return found or None
+
+
 def signatures(content: str, name: str, limit: int) -> str:
     """Return the signatures of a file's definitions, at most `limit` characters; "" without any.
 
     Those at the top level come first, then those of members.
     """
-    found = outline(content, name) or ()
+    found: Iterable[Symbol]
+    if is_component(name):
+        found = (one for one in _component(content, name) or () if one.kind != PART)
+    else:
+        found = _definitions(content, name) or ()
     ordered = sorted(found, key=lambda one: len(one.path))
     text = ""
     for signature in dict.fromkeys(one.signature for one in ordered):
@@ -114,10 +195,49 @@ def _last_byte(node: Node, data: bytes) -> int:
 
 def _signature(node: Node, grammar: Grammar, data: bytes) -> str:
     """Return the text of a definition before its body, in one line."""
-    body = next((child for child in node.named_children if child.type in grammar.bodies), None)
-    start, end = node.start_byte, body.start_byte if body else node.end_byte
+    start = node.start_byte
+    ends = (
+        child
+        for child in node.named_children
+        if child.type in grammar.bodies
+        or (child.type in grammar.comments and child.start_byte > start)
+    )
+    body = next(ends, None)
+    end = body.start_byte if body else node.end_byte
     text = data[start : min(end, start + 4 * _MAX_SIGNATURE)].decode(errors="ignore")
     if body is None:
         text = text.partition("\n")[0]
     text = one_line(text).rstrip(" {:=")
     return text if len(text) <= _MAX_SIGNATURE else text[: _MAX_SIGNATURE - 1].rstrip() + "…"
+
+
+def _headings(content: str, syntax: Syntax) -> list[Symbol] | None:
+    """Return the headings of markup; None if it is too long to read."""
+    if content.count("\n") > _MAX_LINES:
+        return None
+    start = 1 if content.startswith("\ufeff") else 0
+    pieces: Iterable[markdown.Part | Piece]
+    if syntax is Syntax.MARKDOWN:
+        pieces = markdown.outline(content, max(front_matter(content)[1], start))
+    else:
+        pieces = (restructured if syntax is Syntax.RST else asciidoc).pieces(content, start)
+    placed = [piece for piece in pieces if piece.level]
+    lines = list(lines_at(content, (piece.start for piece in placed)))
+    ends = [len(content)] * len(placed)  # of the sections
+    above: list[int] = []
+    paths: list[tuple[str, ...]] = []
+    for at, piece in enumerate(placed):
+        while above and placed[above[-1]].level >= piece.level:
+            ends[above.pop()] = content.rfind("\n", 0, piece.start) + 1
+        paths.append(tuple(placed[i].heading for i in above[:_MAX_DEPTH]))
+        if piece.heading:  # else it only ends a section
+            above.append(at)
+    found: list[Symbol] = []
+    for piece, line, end, path in zip(placed, lines, ends, paths, strict=True):
+        section = content[piece.start : end].rstrip()
+        if syntax is Syntax.RST:
+            section = _OVERLINE.sub("", section).rstrip()
+        if piece.heading:
+            last = line + section.count("\n")
+            found.append(Symbol(path, piece.heading, HEADING, line, last, ""))
+    return found

@@ -1,0 +1,81 @@
+"""The command that lists the names in files."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from vikingd.client.messages import MessageClient
+from vikingd.client.outlines import MAX_FILES, FoundSymbol, SymbolsResult
+from vikingd.client.outlines import symbols as symbols_below
+from vikingd.client.steps import run
+from vikingd.ctl.command_session import Session
+from vikingd.ctl.output import Form
+from vikingd.ctl.reading import Limit
+from vikingd.domain.line_numbers import shown_lines
+
+
+class _Contexts:
+    """The calls of a client of messages by which symbols are found."""
+
+    def __init__(self, client: MessageClient) -> None:
+        self.glob = client.glob
+        self._client = client
+
+    def get(self, uri: str) -> Any:
+        """Return a context."""
+        return self._client.get(uri).context
+
+
+def symbols(
+    session: Session,
+    uri: Annotated[str, typer.Argument(help="The file, or the directory.")],
+    limit: Limit = 0,
+    max_files: Annotated[
+        int, typer.Option(min=1, help="Read at most this many files of a directory.")
+    ] = MAX_FILES,
+) -> None:
+    """List the names that files define, as URI:LINES  KIND  PATH > NAME  SIGNATURE.
+
+    Of source code these are the definitions, of Markdown, reStructuredText and AsciiDoc the
+    headings. The lines are those that `get --lines` takes.
+
+    RPC: viking.retrieval.v1.Contexts/Get
+
+    Example: vikingctl symbols viking://resources/notes/tea.md
+    """
+    found: SymbolsResult = run(_Contexts(session.client), symbols_below(uri, limit, max_files))
+    if session.form is Form.JSONL:
+        session.show_value(*map(_value, found))
+    elif session.is_structured:
+        shown = {"symbols": [*map(_value, found)], "files": found.files, "note": found.note}
+        session.show_value(shown)
+    elif session.form is Form.URI:
+        session.write("".join(f"{one}\n" for one in dict.fromkeys(one.uri for one in found)))
+    elif session.out.is_terminal:
+        for one in found:
+            session.out.print(_line(one), soft_wrap=True)
+    else:
+        session.write("".join(f"{_line(one).plain}\n" for one in found))
+    if found.note:
+        session.warn(found.note)
+
+
+def _value(symbol: FoundSymbol) -> dict[str, Any]:
+    """Return a symbol with its fields named as in the JSON of replies."""
+    value = asdict(symbol)
+    lines = {"firstLine": value.pop("first_line"), "lastLine": value.pop("last_line")}
+    return value | lines
+
+
+def _line(symbol: FoundSymbol) -> Text:
+    """Return URI:LINES, the kind, the names and the signature, two spaces between them."""
+    line = Text()
+    line.append(symbol.uri, "magenta")
+    line.append(shown_lines(symbol.first_line, symbol.last_line), "cyan")
+    line.append(f"  {symbol.kind}", "green")
+    line.append(f"  {symbol.heading}", "bold")
+    return line.append(f"  {symbol.signature}" if symbol.signature else "", "dim")
