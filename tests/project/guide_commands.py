@@ -131,6 +131,7 @@ CTL: dict[str, str] = {
     "vikingctl get URI --lines 12:40": "vikingctl get {tea} --lines 1:40",
     "vikingctl ls URI": "vikingctl ls viking://resources",
     "vikingctl tree URI": "vikingctl tree viking://resources",
+    "vikingctl symbols URI": "vikingctl symbols viking://resources",
     "vikingctl grep PATTERN [URI]": "vikingctl grep 'oo?long' viking://resources",
     "vikingctl glob PATTERN [URI]": "vikingctl glob '**/*.md' viking://resources",
     "vikingctl rm [-r] URI...": "vikingctl rm -r --yes viking://resources",
