@@ -11,7 +11,7 @@ from vikingd.client.client_errors import ClientError, NotFound
 from vikingd.client.results import Rows
 from vikingd.client.steps import Call, Steps
 from vikingd.domain import uri as uris
-from vikingd.domain.line_numbers import shown_lines
+from vikingd.domain.line_numbers import lines_behind
 from vikingd.domain.patterns import NodeKind
 from vikingd.domain.text import SECTION_SEPARATOR
 from vikingd.ingest.code.outline import has_outline, lacks_grammar, outline
@@ -49,7 +49,7 @@ class FoundSymbol:
     @property
     def place(self) -> str:
         """The URI with the lines, such as `viking://resources/app.py:12-40`."""
-        return self.uri + shown_lines(self.first_line, self.last_line)
+        return self.uri + lines_behind(self.first_line, self.last_line)
 
     @property
     def heading(self) -> str:

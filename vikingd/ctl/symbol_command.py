@@ -15,7 +15,7 @@ from vikingd.client.steps import run
 from vikingd.ctl.command_session import Session
 from vikingd.ctl.output import Form
 from vikingd.ctl.reading import Limit
-from vikingd.domain.line_numbers import shown_lines
+from vikingd.domain.line_numbers import lines_behind
 
 
 class _Contexts:
@@ -75,7 +75,7 @@ def _line(symbol: FoundSymbol) -> Text:
     """Return URI:LINES, the kind, the names and the signature, two spaces between them."""
     line = Text()
     line.append(symbol.uri, "magenta")
-    line.append(shown_lines(symbol.first_line, symbol.last_line), "cyan")
+    line.append(lines_behind(symbol.first_line, symbol.last_line), "cyan")
     line.append(f"  {symbol.kind}", "green")
     line.append(f"  {symbol.heading}", "bold")
     return line.append(f"  {symbol.signature}" if symbol.signature else "", "dim")

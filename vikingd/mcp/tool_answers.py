@@ -290,7 +290,7 @@ class OutlinedName(BaseModel):
             told = "  " * len(self.path) + (
                 self.signature if is_in else f"{told}: {self.signature}"
             )
-        return f"{shown_lines(self.line, self.last_line)[1:]:>9} | {self.kind}  {told}"
+        return f"{shown_lines(self.line, self.last_line):>9} | {self.kind}  {told}"
 
 
 class OutlinedFile(BaseModel):

@@ -23,6 +23,11 @@ _CONTINUATIONS = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no charac
 _STEP = 256  # bytes; the characters before each are counted once
 
 
+_CHUNK = 4  # bytes that are read at once, as many as a character has at most
+_MOST_CHUNKS = 1 << 16
+_chunks: dict[bytes, bytes] = {}
+
+
 class Piece(NamedTuple):
     """The bytes [start, end) of a file, and the root of their syntax tree.
 
@@ -58,22 +63,27 @@ def syntax_trees(data: bytes, grammar: Grammar) -> list[Piece]:
 
 def _parsed(data: bytes, grammar: Grammar, ends: float) -> Node | None:
     """Return the root of a syntax tree; None if the time is over."""
-    is_ascii, wide = data.isascii(), dict[bytes, bytes]()
+    known = _chunks
 
-    # The binding never frees what `read` returns. Single bytes are the same objects everywhere;
-    # characters of several bytes are needed whole, and are few.
+    # The binding never frees what `read` returns, so the same few objects are returned again.
     def read(at: int, _: object) -> bytes:
+        chunk = data[at : at + _CHUNK]
+        found = known.get(chunk)
+        if found is not None:
+            return found
+        if len(known) < _MOST_CHUNKS and chunk.isascii():
+            return known.setdefault(chunk, chunk)
         one = data[at : at + 1]
-        if is_ascii or one < b"\x80":
-            return one
-        character = data[at : at + 4]
-        return wide.setdefault(character, character)
+        if one < b"\x80":
+            return one  # Python has one object for each byte.
+        return wide.setdefault(chunk, chunk)  # a character of several bytes is needed whole
 
     def is_late(*_: object) -> bool:
         return thread_time() > ends
 
     if is_late():
         return None
+    wide: dict[bytes, bytes] = {}
     try:
         parser = parser_of(grammar)
         tree = parser.parse(read, progress_callback=is_late)
