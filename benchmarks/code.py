@@ -18,7 +18,14 @@ from pathlib import Path
 import numpy as np
 from rank_bm25 import BM25Okapi
 
-from benchmarks.code_questions import REPOSITORIES, Defined, Questions, export, questions_of
+from benchmarks.code_questions import (
+    REPOSITORIES,
+    Defined,
+    Questions,
+    Repository,
+    export,
+    questions_of,
+)
 from benchmarks.daemon import say, serving, temporary_store
 from vikingd.client import Client
 from vikingd.index.lexicon.tokens import terms
@@ -35,7 +42,9 @@ Find = Callable[[str], list[str]]
 """Returns the paths of the best files for a question."""
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main(
+    arguments: Sequence[str] | None = None, repositories: Sequence[Repository] = REPOSITORIES
+) -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(
         "python -m benchmarks.code",
@@ -54,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     wanted = options.repositories.split(",") if options.repositories else None
     asked = [
         questions_of(one, options.checkouts / one.name)
-        for one in REPOSITORIES
+        for one in repositories
         if wanted is None or one.name in wanted
     ]
     with temporary_store() as scratch:

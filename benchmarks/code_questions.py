@@ -126,7 +126,8 @@ def questions_of(repository: Repository, checkout: Path) -> Questions:
         SystemExit: the checkout lacks the pinned commit.
     """
     subjects = list(_subjects(repository, checkout))
-    count, tree, paths, kept = COMMITS, "", set[str](), list[tuple[str, list[str]]]()
+    count = min(COMMITS, len(subjects) - 1)
+    tree, paths, kept = "", set[str](), list[tuple[str, list[str]]]()
     while len(kept) < COMMITS and count < len(subjects):
         count += 1
         tree = _git(checkout, "rev-parse", f"{subjects[count - 1][0]}^").strip()

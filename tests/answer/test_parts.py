@@ -116,7 +116,11 @@ def test_a_retrieval_over_parts_is_the_merge_of_those_below_each(
         for item in items:
             if listing or item.text not in {other.text for other in kept}:
                 kept.append(item)
-        assert list(answer.items) == kept[: request.top_k or 30]
+        # Any of the files with a text may be shown, see test_equal_texts.
+        merged = sorted((item.score, item.text) for item in kept[: request.top_k or 30])
+        assert sorted((item.score, item.text) for item in answer.items) == merged
+        known = {(item.uri, item.passage): item.text for item in items}
+        assert all(known[item.uri, item.passage] == item.text for item in answer.items)
         several += len({item.uri.split("/")[2] for item in answer.items}) > 1
     assert several > 30
 

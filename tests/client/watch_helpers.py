@@ -6,6 +6,7 @@ import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +63,22 @@ def watching(address: str, path: Path, top: str = TOP, **options: Any) -> Iterat
 
 
 def state(client: MessageClient, top: str) -> dict[str, tuple[bool, str, str, bytes]]:
-    """Return kind, title, abstract and hash of all contexts below a URI, by their paths."""
+    """Return kind, title, abstract and hash of all contexts below a URI, by their paths.
+
+    The title of source code at the top has the name of the top, so that it and the hash are left
+    out; the hash of the content is there instead.
+    """
     try:
         contexts = list(client.tree(top))
     except NotFound:
         return {}
-    return {
-        c.uri[len(top) :]: (c.is_directory, c.title, c.abstract, c.content_hash) for c in contexts
-    }
+    found = {}
+    for c in contexts:
+        title, digest = c.title, c.content_hash
+        if title.startswith(f"{uris.name(top)}/"):
+            title, digest = "", sha256(client.get(c.uri).content.encode()).digest()
+        found[c.uri[len(top) :]] = c.is_directory, title, c.abstract, digest
+    return found
 
 
 def fresh_import(client: MessageClient, path: Path) -> dict[str, tuple[bool, str, str, bytes]]:

@@ -276,6 +276,7 @@ DEEP: dict[str, str] = {
 """Commands in a shell that take more of it."""
 
 ELSEWHERE: dict[str, tuple[str, str]] = {
+    _BENCH + "code CHECKOUTS": ("tests/answer/test_code_benchmark.py", "code.main("),
     _BENCH + "documentation SOURCES DIR": (
         "tests/answer/test_documentation_set.py",
         "documentation.main([",
