@@ -29,20 +29,6 @@ _OPERATOR = re.compile(r"(?:\A|(?<=::))operator\b\s*(?:\(\)|[^\s\w(]+|[^(]+)")
 _RECEIVER = re.compile(r"(\w+)\s*(?:\[[^\]]*\])?\s*\)\Z")  # `Stack` in `(s *Stack[T])`
 _TYPE_NAME = re.compile(r"(?<!['\w])(?!(?:mut|dyn|const|for)\b)(?:\w+::)*(\w+)")
 
-_NAMES = frozenset(
-    {
-        "array",
-        "augmented_assignment",
-        "augmented_assignment_expression",
-        "block",
-        "call",
-        "call_expression",
-        "lambda",
-        "object",
-    }
-)
-# These have a left side too.
-_OPERATIONS = frozenset({"binary", "binary_expression", "binary_operator", "boolean_operator"})
 _NAMES = frozenset({"identifier", "constant", "type_identifier", "pattern"})
 _MORE_NAMES = frozenset({"pattern_list", "variable_declaration", "left_assignment_list"})
 
