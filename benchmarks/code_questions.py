@@ -12,7 +12,7 @@ import io
 import random
 import re
 import subprocess
-import tarfile
+import zipfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -145,10 +145,12 @@ def questions_of(repository: Repository, checkout: Path) -> Questions:
 def export(checkout: Path, commit: str, target: Path) -> None:
     """Write the files of a commit to a directory."""
     data = subprocess.run(
-        ["git", "-C", str(checkout), "archive", commit], capture_output=True, check=True
+        ["git", "-C", str(checkout), "archive", "--format=zip", commit],
+        capture_output=True,
+        check=True,
     ).stdout
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        archive.extractall(target, filter="data")
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        archive.extractall(target)
 
 
 def _subjects(repository: Repository, checkout: Path) -> Iterator[tuple[str, str, list[str]]]:

@@ -30,25 +30,25 @@ _CODE = re.compile(
 )
 _HEAD = re.compile(r"<head\b.*?(?:</head\s*>|\Z)", re.DOTALL | re.IGNORECASE)
 # Comments of Go and of Liquid, which hold marks.
-_GO_COMMENT = r"\{\{-?\s{0,9}/\*(?:[^*{]++|\*(?!/)|\{(?!\{-?\s{0,9}/\*))*+\*/\s{0,9}-?\}\}"
+_GO_COMMENT = r"\{\{-?\s{0,9}/\*(?:[^*{]++|\*(?!/)|\{(?!\{-?\s{0,9}/\*))*\*/\s{0,9}-?\}\}"
 _LIQUID_COMMENT = (
-    r"\{%-?\s{0,9}comment\b[^%{}]*+%\}(?:[^{]++|\{(?!%-?\s{0,9}(?:end)?comment\b))*+"
+    r"\{%-?\s{0,9}comment\b[^%{}]*+%\}(?:[^{]++|\{(?!%-?\s{0,9}(?:end)?comment\b))*"
     r"\{%-?\s{0,9}endcomment\s{0,9}-?%\}"
 )
 # Marks of Jinja, Django, Liquid, Nunjucks and Twig; EJS, ERB and ASP; PHP; Handlebars, Go, Vue and
 # Angular; pandoc. No pattern reads a text twice that has no end of a mark.
 _MARK = re.compile(
     rf"{_GO_COMMENT}|{_LIQUID_COMMENT}|"
-    r"\{%(?:[^%{]++|%(?!\})|\{(?!%))*+%\}|\{#(?:[^#{]++|#(?!\})|\{(?!#))*+#\}"
-    r"|<%(?:[^%<]++|%(?!>)|<(?!%))*+%>|<\?(?!xml)(?:[^?<]++|\?(?!>)|<(?!\?))*+\?>"
-    r"|\{\{(?:[^{}]++|\}(?!\})|\{(?!\{))*+\}\}"
+    r"\{%(?:[^%{]++|%(?!\})|\{(?!%))*%\}|\{#(?:[^#{]++|#(?!\})|\{(?!#))*#\}"
+    r"|<%(?:[^%<]++|%(?!>)|<(?!%))*%>|<\?(?!xml)(?:[^?<]++|\?(?!>)|<(?!\?))*\?>"
+    r"|\{\{(?:[^{}]++|\}(?!\})|\{(?!\{))*\}\}"
     r"|\$(?:if|for)\([\w.]{1,100}\)\$|\$(?:endif|endfor|else)\$"
 )
 # A line of marks alone.
 _ALONE = re.compile(
     r"^[ \t]*+(?:(?:\{%[^}\n]*%\}|<%[^>\n]*%>|\{\{[^}\n]*\}\})[ \t]*+)+\r?$", re.MULTILINE
 )
-_TAG = re.compile(r"""<(?P<name>[a-zA-Z/!][\w/-]*)(?:[^<>"']++|"[^"]*+"|'[^']*+'|["'])*+>""")
+_TAG = re.compile(r"""<(?P<name>[a-zA-Z/!][\w/-]*)(?:[^<>"']++|"[^"]*+"|'[^']*+'|["'])*>""")
 _ATTRIBUTE = re.compile(
     r"\s(?:v-[a-z][\w:.-]*|ng-[a-z][\w-]*|\*ng[A-Z]\w*|x-[a-z][\w:.-]*|hx-[a-z][\w:.-]*"
     r"|wire:[\w.-]+|th:[\w-]+|[@:][a-zA-Z][\w:.-]*|\([a-zA-Z][\w.]*\)|\[[a-zA-Z][\w.-]*\])"

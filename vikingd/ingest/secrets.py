@@ -34,10 +34,10 @@ _BEGIN = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-
 _END = re.compile(r"-----END [A-Z0-9 ]{0,60}-----")
 _MOST_OF_A_KEY = 20_000  # characters
 _KEY_LINES = re.compile(
-    r"(?:[ \t\"'+\\n]{0,40}[A-Za-z0-9+/=:, -]{16,200}[\"'+\\n ]{0,10}\r?\n?){1,400}+"
+    r"(?:[ \t\"'+\\n]{0,40}[A-Za-z0-9+/=:, -]{16,200}[\"'+\\n ]{0,10}\r?\n?){1,400}"
 )
 _OF_A_KEY = re.compile(r"[A-Za-z0-9+/]{40}")
-_PUTTY = re.compile(r"Private-Lines: \d{1,4}\r?\n(?:[A-Za-z0-9+/=]{1,80}\r?\n?){1,400}+")
+_PUTTY = re.compile(r"Private-Lines: \d{1,4}\r?\n(?:[A-Za-z0-9+/=]{1,80}\r?\n?){1,400}")
 
 _WITH_PASSWORD = re.compile(
     r"://(?P<user>[^\s/:@\"'`<>{}$()\[\],]{0,100}+):(?P<value>[^\s/@\"'`<>(),]{1,200}+)"
@@ -58,12 +58,12 @@ _KEYS = (
 _ASSIGNED = re.compile(
     r"(?P<rest>[\w.\-]{0,30}+)"
     r"(?:"
-    r"(?:\\?[\"'`\])]){0,3}+[ \t]{0,20}+"
+    r"(?:\\?[\"'`\])]){0,3}[ \t]{0,20}+"
     r"(?:\?|!)?(?::[ \t]{0,8}(?:[A-Za-z][\w.\[\] |]{0,40}?)[ \t]{0,8}(?==)|)"
     r"(?P<by>:=|=>|={1,2}|:|>)[ \t]{0,20}+"
     r"|(?P<far>\\?[\"'][ \t]{0,4}(?:,|[ \t]value[ \t]{0,4}=|>)[ \t]{0,20}+)"
     r")"
-    r"(?:[bBrRuU]{0,2}(?P<quote>\\?[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\r\n]){1,400}+)(?P=quote)"
+    r"(?:[bBrRuU]{0,2}(?P<quote>\\?[\"'`])(?P<quoted>(?:(?!(?P=quote))[^\r\n]){1,400})(?P=quote)"
     r"|(?P<bare>[^\s\"'`,;<>(){}\[\]$|&\\]{1,400}+)(?P<more>[(\[{$\"'`|&]?))"
 )
 _NO_SECRET = re.compile(

@@ -40,7 +40,7 @@ _HOOKS = _names(
 _PLAIN_GROUPS = frozenset({"watch", "props", "emits", "components"})
 
 # An attribute is short, so that no text is read twice for one that does not end.
-_ATTRIBUTES = r"""(?:[^<>"']|"[^"]{0,2000}"|'[^']{0,2000}'){0,2000}+"""
+_ATTRIBUTES = r"""(?:[^<>"']|"[^"]{0,2000}"|'[^']{0,2000}'){0,2000}"""
 _OPENING = re.compile(
     rf"<!--.*?(?:-->|\Z)|<(?P<name>script|style|template)\b(?P<given>{_ATTRIBUTES})>",
     re.DOTALL | re.IGNORECASE,
