@@ -76,7 +76,11 @@ def state(client: MessageClient, top: str) -> dict[str, tuple[bool, str, str, by
     for c in contexts:
         title, digest = c.title, c.content_hash
         if title.startswith(f"{uris.name(top)}/"):
-            title, digest = "", sha256(client.get(c.uri).context.content.encode()).digest()
+            try:
+                content = client.get(c.uri).context.content
+            except NotFound:  # it is gone since it was listed
+                continue
+            title, digest = "", sha256(content.encode()).digest()
         found[c.uri[len(top) :]] = c.is_directory, title, c.abstract, digest
     return found
 

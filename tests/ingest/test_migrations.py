@@ -65,7 +65,7 @@ def _memories(context: contexts_pb2.Context) -> dict[str, tuple[int, int]]:
     return found
 
 
-@given(st.sets(st.text(min_size=1), min_size=1))
+@given(st.sets(st.text(min_size=1, max_size=150), min_size=1))
 def test_each_id_has_a_name_of_its_own(identifiers: set[str]) -> None:
     """Every name is one segment of a URI, and different ids have different names."""
     names = {name_of(identifier) for identifier in identifiers}
