@@ -50,9 +50,8 @@ BLOCK = 256
 
 MAX_DEPTH = 128  # a directory has fewer ancestors
 
-NO_ROWS = np.zeros(0, np.int32)
+NO_ROWS, NO_FACTORS = np.zeros(0, np.int32), np.zeros(0, np.float32)
 ALL_FILES = NO_FILES = np.zeros(0, np.uint8)
-NO_FACTORS = np.zeros(0, np.float32)
 
 _is_file = inlined(is_file)
 _decode_file = inlined(decode_file)
@@ -371,7 +370,7 @@ def _adjusted(
     Of `kept`, the best plan.adjusted files, and those that tie with the last of these, get the
     stage. The others keep their order behind these: one factor makes their scores no higher.
     """
-    scope = search.scope
+    scope, named, factors = search.scope, plan.named, plan.factors
     count = _with_ties(plan.adjusted, kept, parts)
     chosen = np.empty(count + plan.more.shape[0], np.int64)
     chosen[:count] = kept[:count]
@@ -389,20 +388,10 @@ def _adjusted(
             size += 1
     following = parts[kept[count], FINAL] if count < kept.shape[0] else 0.0
     second_stage.adjust(
-        chosen[:size],
-        windows,
-        parts,
-        best_text,
-        gains,
-        plan.named,
-        plan.factors,
-        terms,
-        ranges,
-        search,
+        chosen[:size], windows, parts, best_text, gains, named, factors, terms, ranges, search
     )
-    all_of = np.empty(kept.shape[0] + size - count, np.int64)
+    all_of, lowest = np.empty(kept.shape[0] + size - count, np.int64), 1.0
     all_of[:size] = chosen[:size]
-    lowest = 1.0
     for i in range(count):
         lowest = min(lowest, parts[kept[i], FINAL])
     scale = min(1.0, lowest / following) if following > 0.0 else 1.0

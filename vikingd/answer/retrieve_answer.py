@@ -304,7 +304,7 @@ def _preferred(
     equal: Mapping[int, list[TextHit]],
     files: set[int],
 ) -> list[TextHit]:
-    """Return the hits with the preferred one of each group of equal texts in its place.
+    """Return the hits, and of equal texts the one of the preferred file.
 
     Args:
         query: the query.

@@ -72,7 +72,7 @@ def _unread(match: re.Match[str]) -> str:
 
 
 def is_credential(value: str, *, is_basic: bool) -> bool:
-    """Return True for what stands behind "Bearer" or "Basic" and is no placeholder or JWT."""
+    """Return True for a secret value after "Bearer" or "Basic", but no placeholder or JWT."""
     if is_fake(value) or value.startswith("eyJ"):
         return False
     if not is_basic:

@@ -1,4 +1,4 @@
-"""Metadata as the daemon keeps them: JSON, with the usual types beside it as text."""
+"""Metadata in the form that the daemon stores: JSON, with dates and decimals as text."""
 
 from __future__ import annotations
 

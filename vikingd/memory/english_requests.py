@@ -89,7 +89,7 @@ def _negates(before: list[str]) -> bool:
 def _object(
     rest: str, kind: str, front: str, *, is_told: bool, is_wish: bool = False
 ) -> Asked | None:
-    """Return a request for what stands behind its verb."""
+    """Return the request that a verb makes of the words after it."""
     text = _FORM.CUT.sub("", rest)
     is_named = kind == "keep" or _FORM.MEMORY.search(text) is not None
     text = _FORM.TAIL.sub("", _FORM.MEMORY.sub("", text)).strip(" ,.;:!?")

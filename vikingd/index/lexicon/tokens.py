@@ -43,6 +43,7 @@ from vikingd.index.lexicon.folding import (
     without_invisible,
     word_characters,
 )
+from vikingd.index.lexicon.stop_words import BEGINNINGS, NEGATIONS, STOP_WORDS
 
 VERSION: int = 5
 """The version of the terms. Increase it with every change of a term: an index has one version."""
@@ -70,22 +71,6 @@ _MAX_CAMEL_PARTS = 12  # a name with more parts is a hash or encoded data
 _CACHED = 1 << 16
 _QUERIES, _SHORT_QUERY = 1 << 10, 256  # queries that are cached, and characters of each
 
-# Lucene's list, the words that questions are made of, and the parts of it's, don't and we'll.
-# Negations are not stop words: "does not like" has another meaning.
-_STOP_WORDS_LISTED = """
-a am an and are as at be been being but by can could d did do does doing for from had has have
-having he her hers him his how i if in into is it its ll m may me might mine must my of on or our
-ours re s shall she should so such t than that the their theirs them then there these they this
-those to too us ve very was we were what when where which who whom whose why will with would you
-your yours
-"""
-_STOP_WORDS = frozenset(_STOP_WORDS_LISTED.split())
-_NEGATIONS = frozenset(("no", "not"))
-# Most sentences that begin with a stop word begin with one of these, so the capital says nothing.
-_BEGINNINGS_LISTED = """
-a an and as but by for from if in of so that the then there these they this those we with
-"""
-_BEGINNINGS = frozenset(_BEGINNINGS_LISTED.split())
 # Particles alone have no meaning. Their bigrams stay, because 目的 and 了解 are words.
 _STOP_CHARACTERS = frozenset("的了吗呢吧啊呀嘛・ー")
 
@@ -226,7 +211,7 @@ def parts(
 def _names_of(heading: str) -> str:
     """Return the stop words of a heading with capitals, so that all of them are names."""
     words = map(str.lower, _LETTERS.findall(heading))
-    return " ".join({word.capitalize(): None for word in words if word in _STOP_WORDS})
+    return " ".join({word.capitalize(): None for word in words if word in STOP_WORDS})
 
 
 def is_spaced(text: str) -> bool:
@@ -313,7 +298,7 @@ def _query_terms(text: str) -> QueryTerms:
         for place, form in enumerate(forms):
             share = 1.0 if len(forms) == 1 else 0.5 if place == 1 else 0.5 / (len(forms) - 1)
             weights[form] = weights.get(form, 0) + share
-    weights |= _names_in_query(text, names, alone=weights.keys() <= _NEGATIONS)
+    weights |= _names_in_query(text, names, alone=weights.keys() <= NEGATIONS)
     return _of_weights(weights, _identifiers(text))
 
 
@@ -349,7 +334,7 @@ def _names_in_query(text: str, names: dict[str, float], *, alone: bool) -> dict[
     }
     if kept or not alone:
         return kept
-    stops = [word for word in map(str.lower, _LETTERS.findall(text)) if word in _STOP_WORDS]
+    stops = [word for word in map(str.lower, _LETTERS.findall(text)) if word in STOP_WORDS]
     return {f"{_NAME}{form}": 1.0 for word in stops for form in (word.capitalize(), word.upper())}
 
 
@@ -466,16 +451,16 @@ def _collect(segment: str, level: int, out: list[tuple[str, ...]]) -> None:
 def _forms(segment: str) -> list[tuple[str, ...]]:
     """Return the forms of one word in a list; stop words give a name or nothing."""
     term = segment.casefold()
-    if term in _STOP_WORDS:
+    if term in STOP_WORDS:
         is_name = len(segment) > 1 and (
-            segment.isupper() or (segment.istitle() and term not in _BEGINNINGS)
+            segment.isupper() or (segment.istitle() and term not in BEGINNINGS)
         )
         return [(f"{_NAME}{segment}",)] if is_name else []
     if term.isascii():
         return [(_stemmed(term),)]
     term = with_usual_letters(term)
     plain, other = folded(term), spelled(term)
-    if plain == term or plain in _STOP_WORDS:
+    if plain == term or plain in STOP_WORDS:
         return [(_stemmed(term),)]  # thé is no form of "the"
     forms = plain, term, *([other] if other else [])
     return [tuple(dict.fromkeys(map(_stemmed, forms)))]
