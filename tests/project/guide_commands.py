@@ -277,6 +277,7 @@ DEEP: dict[str, str] = {
 
 ELSEWHERE: dict[str, tuple[str, str]] = {
     _BENCH + "code CHECKOUTS": ("tests/answer/test_code_benchmark.py", "code.main("),
+    _BENCH + "code CHECKOUTS --half test": ("tests/answer/test_code_benchmark.py", "code.main("),
     _BENCH + "documentation SOURCES DIR": (
         "tests/answer/test_documentation_set.py",
         "documentation.main([",
