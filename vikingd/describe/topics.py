@@ -32,19 +32,21 @@ _END = re.compile(r"[.!?…。！？｡;；][\"'”’»)\]」』）】》〉]*\
 _CODE = (Syntax.CODE, Syntax.TEXT)
 _LETTERS = re.compile(r"[^\W\d_]+")
 _SPACE = re.compile(r"\s+")
-# A sentence that leans on the one before it.
+# A sentence that leans on the one before it, or points elsewhere.
 _LEANS = lazy(
-    r"(?i:(?:it|they|this|that|these|those|he|she|but|and|so|then|however|also|therefore|"
-    r"otherwise|instead|alternatively|moreover|furthermore|thus|hence|such|for example|"
-    r"in addition|for more)\b"
+    r"(?i:(?:it|they|he|she|but|and|so|then|however|also|therefore|otherwise|instead|such|thus|hence|"
+    r"alternatively|moreover|furthermore|for example|in addition|for more|see|more|read more|learn more|"
+    r"refer to|note that|after that|now)\b"
+    r"|(?:this|that|these|those)(?:'s|,)?[ ](?:is|was|are|were|means?|can|will|would|should|may|"
+    r"might|has|have|does|do|makes?|allows?|lets?|way|gives?|also|happens?|works?|could|must|ones?|approach|time)\b"
     r"|它|他们|她|这|這|那|但|而|于是|於是|因此|所以|其中|此外|另外|另一|例如|比如|相当于|区别在于|然后|不过|"
-    r"同时|否则|如果您?在)"
+    r"同时|否则|如果您?在|参见|请参[见阅考]|詳見|详见|更多|上述|以上|下面|接下来|書接|书接)"
 )
 _CODE_SIGN = re.compile(r"[{}<>=;|]|\(\w*\)|::|->")
 _WIKI_LINK = lazy(r"\[\[(?:[^\]\[|]*\|)?([^\]\[|]+)\]\]")
 _RST_LINK = lazy(r"`([^`<]+?) ?<[^>`]*>`_{1,2}")
 _PAIR = re.compile(r"(?:^|\s)[\w.-]+: ")
-_ADDRESS = re.compile(r"\S*://\S*")
+_ADDRESS = re.compile(r"\S*://\S*|@[\w-]+")
 
 
 class Child(NamedTuple):
@@ -121,11 +123,19 @@ def reads(sentence: str, at_least: int = 1) -> bool:
 
     `at_least` is the number of its words that do.
     """
-    shown = _SPACE.sub("", _ADDRESS.sub("", sentence))
+    if sentence.startswith("|"):  # a row of a table
+        return False
+    sentence = _ADDRESS.sub("", sentence)
+    shown = _SPACE.sub("", sentence)
     letters = sum(map(len, _LETTERS.findall(shown)))
     if sentence.count(": ") > 1 and not ends(sentence) and len(_PAIR.findall(sentence)) > 1:
         return False
     return letters * 4 >= len(shown) * 3 and len(content_words(sentence)) >= at_least
+
+
+def leans(sentence: str) -> bool:
+    """Return True for a sentence that leans on the one before it, by its beginning."""
+    return _LEANS.match(sentence) is not None
 
 
 def ends(text: str) -> bool:
@@ -163,7 +173,7 @@ def _unspoken(sentence: str) -> str:
 
 def _worth(sentence: str, place: int, is_turn: bool) -> float:
     worth = 1.0 if is_turn or not place else 0.6
-    if _LEANS.match(sentence):
+    if leans(sentence):
         worth *= 0.5 if is_turn else 0.8
     if sentence.endswith(("?", "？")):
         worth *= 0.8
