@@ -123,6 +123,22 @@ def _first_paragraph(content: str, name: str) -> str:
     return _first_prose((text, True) for text in _paragraphs(beginning))
 
 
+def plain_paragraphs(text: str, name: str) -> Iterator[tuple[str, bool]]:
+    """Yield each paragraph of markup or plain text in one line, and True if it is main text.
+
+    Lists, quotations and admonitions are not. The name of the file tells the syntax.
+    """
+    syntax = syntax_of(name)
+    if syntax is Syntax.MARKDOWN:
+        with suppress(markdown.TooCostly):
+            yield from markdown.paragraphs(text)
+            return
+    elif reader := _PIECES.get(syntax):
+        yield from markup_pieces.paragraphs(text, reader.pieces(text), reader.plain)
+        return
+    yield from ((paragraph, True) for paragraph in _paragraphs(text))
+
+
 def _has_front_matter(content: str, name: str) -> bool:
     syntax = syntax_of(name, content)
     return syntax is Syntax.MARKDOWN or _is_html_source(syntax, name)
@@ -174,6 +190,11 @@ def _comment_paragraphs(text: str, mark: str) -> Iterator[str]:
                 break
             yield paragraph
         position = found.end()
+
+
+def is_legal(text: str) -> bool:
+    """Return True for a notice of copyright or of a licence."""
+    return _LEGAL.search(text) is not None
 
 
 def _html_paragraphs(content: str) -> Iterator[str]:

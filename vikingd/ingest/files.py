@@ -37,6 +37,7 @@ from vikingd.ingest.formats.document_reader import Documents, Limits
 from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.formats.svg import NO_TEXT
 from vikingd.ingest.frontmatter import canonical, front_matter, with_front_matter
+from vikingd.ingest.kind_names import DESCRIBING
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
 from vikingd.ingest.secret_files import is_configuration, is_secret_store, is_service_account
@@ -46,12 +47,6 @@ from vikingd.ingest.stated_dates import time_of
 from vikingd.ingest.unread_files import unread_text
 from vikingd.ingest.written import as_put
 from vikingd.system.regular_files import open_regular, read_regular
-
-DESCRIBING = (
-    *("README.md", "readme.md", "index.md", "SKILL.md"),
-    *("README.rst", "README.adoc", "index.rst", "index.adoc"),
-)
-"""The files that describe their directory, the first one that exists."""
 
 _FORMER_SIDECAR = ".vikingd.jsonl"  # in which old exports kept all that files do not hold
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -16,7 +16,6 @@ from vikingd.domain.contexts import Draft
 from vikingd.ingest.file_syntax import are_alike
 from vikingd.ingest.file_tree import TOP, VANISHED, FileTree, Stamp, normal
 from vikingd.ingest.files import (
-    DESCRIBING,
     Assumed,
     FileItem,
     Read,
@@ -25,6 +24,7 @@ from vikingd.ingest.files import (
     Unreadable,
 )
 from vikingd.ingest.ignore_files import NAMES
+from vikingd.ingest.kind_names import DESCRIBING
 from vikingd.ingest.selected_files import SKIPPED_DIRECTORIES, TOO_LARGE, LeftOut, Selection
 
 T = TypeVar("T")
