@@ -8,27 +8,29 @@ is bounded, however much is in it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from threading import Lock
 
-from vikingd.describe.directory_description import Child, directory_abstract, directory_overview
+from vikingd.describe.directory_description import directory_abstract, directory_overview
 from vikingd.describe.file_overview import Piece, file_overview
+from vikingd.describe.topics import Child
 from vikingd.domain import cancellation
 from vikingd.domain.contexts import EXTRACT, Context
 from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.uri import join, name
 from vikingd.store.reads import Reads
 
-_CHILDREN = 24  # that the abstract of a directory is made of, spread by name
-_INNER_DIRECTORIES, _INNER_CHILDREN = 8, 8  # that the abstracts of its subdirectories are made of
+_CHILDREN, _OF_CHILDREN = 24, 192  # that make the abstract of a directory, spread over so many
+_INNER_DIRECTORIES = 8  # of a directory, whose own children are read for its abstract
+_INNER_CHILDREN, _OF_INNER_CHILDREN = 8, 64  # of each of these
 _LISTED = 512  # children that an overview may list; about a hundred have room
-_LISTED_DIRECTORIES = 48  # of these with abstracts that are made
+_LISTED_DIRECTORIES = 48  # of these, for which an abstract is made
 
 
-class _Abstracts:
-    """The abstracts of the last directories, by the digest of their children; for any thread."""
+class _Extracts:
+    """The last extracts by the digest of their material; for any thread."""
 
     _MOST = 4096
 
@@ -36,15 +38,15 @@ class _Abstracts:
         self._lock = Lock()
         self._kept: OrderedDict[bytes, str] = OrderedDict()
 
-    def of(self, children: Sequence[Child]) -> str:
-        """Return the abstract of a directory with these children."""
-        digest = blake2b(repr(children).encode(), digest_size=16).digest()
+    def of(self, material: object, make: Callable[[], str]) -> str:
+        """Return the extract of a material, whose `repr` tells all of it."""
+        digest = blake2b(repr(material).encode(), digest_size=16).digest()
         with self._lock:
             if (known := self._kept.get(digest)) is not None:
                 self._kept.move_to_end(digest)
                 return known
         cancellation.check()
-        made = directory_abstract(children)
+        made = make()
         with self._lock:
             self._kept[digest] = made
             if len(self._kept) > self._MOST:
@@ -52,7 +54,11 @@ class _Abstracts:
         return made
 
 
-_abstracts = _Abstracts()
+_extracts = _Extracts()
+
+
+def _abstract_of(children: Sequence[Child]) -> str:
+    return _extracts.of(children, lambda: directory_abstract(children))
 
 
 def directory_abstracts(store: Reads, uris: Collection[str]) -> dict[str, str]:
@@ -60,17 +66,15 @@ def directory_abstracts(store: Reads, uris: Collection[str]) -> dict[str, str]:
 
     A subdirectory without an abstract contributes one that is made of its own children.
     """
-    children = _children_of(store, uris, _CHILDREN)
+    children = _children_of(store, uris, _CHILDREN, _OF_CHILDREN)
     bare = {
-        join(uri, child.name): child.name
+        join(uri, child.name)
         for uri, (found, _) in children.items()
         for child in [c for c in found if c.is_directory and not c.abstract][:_INNER_DIRECTORIES]
     }
-    inner = {
-        uri: _abstracts.of(found)
-        for uri, (found, _) in _children_of(store, bare, _INNER_CHILDREN).items()
-    }
-    return {uri: _abstracts.of(_filled(uri, found, inner)) for uri, (found, _) in children.items()}
+    below = _children_of(store, bare, _INNER_CHILDREN, _OF_INNER_CHILDREN)
+    inner = {uri: _abstract_of(found) for uri, (found, _) in below.items()}
+    return {uri: _abstract_of(_filled(uri, found, inner)) for uri, (found, _) in children.items()}
 
 
 def described(store: Reads, context: Context) -> Context:
@@ -104,21 +108,26 @@ def directory_overviews(store: Reads, uris: Collection[str]) -> dict[str, str]:
 
 
 def _overview_of_file(context: Context) -> str:
-    content = context.content
-    lines = lines_at(content, (passage.start for passage in context.passages))
-    pieces = [
-        Piece(passage.section, content[passage.start : passage.end], line)
-        for passage, line in zip(context.passages, lines, strict=True)
-    ]
-    return file_overview(pieces, name(context.uri))
+    content, named = context.content, name(context.uri)
+    cuts = [(passage.section, passage.start, passage.end) for passage in context.passages]
+
+    def make() -> str:
+        lines = lines_at(content, (start for _, start, _ in cuts))
+        pieces = [
+            Piece(section, content[start:end], line)
+            for (section, start, end), line in zip(cuts, lines, strict=True)
+        ]
+        return file_overview(pieces, named)
+
+    return _extracts.of((named, context.content_hash, cuts), make)
 
 
 def _children_of(
-    store: Reads, uris: Collection[str], most: int
+    store: Reads, uris: Collection[str], most: int, among: int = 0
 ) -> dict[str, tuple[list[Child], int]]:
     if not uris:
         return {}
-    found = store.children_of(uris, most)
+    found = store.children_of(uris, most, among)
     return {uri: ([Child(*child) for child in some], n) for uri, (some, n) in found.items()}
 
 
