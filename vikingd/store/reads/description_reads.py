@@ -57,7 +57,7 @@ SELECT section, "start", "end" FROM texts WHERE context_id = ? AND ordinal > 0 O
 """
 _CONTENT = "SELECT id, content FROM contexts WHERE tenant = 'default' AND uri = ?"
 _HEAD = """
-SELECT substr(content, 1, ?) FROM contexts WHERE tenant = 'default' AND uri = ?
+SELECT substr(content, 1, CAST(? AS INTEGER)) FROM contexts WHERE tenant = 'default' AND uri = ?
 """
 
 
@@ -97,7 +97,7 @@ class DescriptionReads(DatabaseReads):
         """Return the descriptions of contexts by URI; those without a sound one are left out."""
         with self._snapshot() as db:
             ids = dict(db.execute(_IDS, (json.dumps(list(uris)),)).fetchall())
-            found = descriptions(db, lambda _: None, list(ids.values()))
+            found = dict(descriptions(db, lambda _: None, list(ids.values())))
             return {uri: found[i] for uri, i in ids.items() if i in found}
 
     def described_as(self, basis: bytes, maker: str) -> tuple[str, str] | None:
@@ -109,8 +109,8 @@ class DescriptionReads(DatabaseReads):
         with self._snapshot() as db:
             both = int(Slot.ABSTRACT | Slot.OVERVIEW)
             ids = [one for (one,) in db.execute(_SAME, (basis, maker, both))]
-            sound = descriptions(db, lambda _: None, ids)
-            for context in read_checked(db, list(sound), vectors=False):
+            sound = [one for one, _ in descriptions(db, lambda _: None, ids)]
+            for context in read_checked(db, sound, vectors=False):
                 if not context.damage:
                     return context.row.abstract, context.row.overview
         return None
