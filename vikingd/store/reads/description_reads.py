@@ -178,9 +178,10 @@ class DescriptionReads(DatabaseReads):
 
 
 def _spread(ids: Sequence[str], most: int) -> set[str]:
-    """Return `most` of some ids, spread evenly."""
-    step = max(len(ids) / most, 1.0)
-    return {ids[int(at * step)] for at in range(min(most, len(ids)))}
+    """Return `most` of some ids, spread evenly, with the first and the last."""
+    if len(ids) <= most:
+        return set(ids)
+    return {ids[at * (len(ids) - 1) // max(most - 1, 1)] for at in range(most)}
 
 
 def _pieces(db: Connection, context_id: int, content: str) -> Iterator[tuple[str, str, int]]:
