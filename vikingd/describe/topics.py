@@ -35,8 +35,8 @@ _SPACE = re.compile(r"\s+")
 # A sentence that leans on the one before it, or points elsewhere.
 _LEANS = lazy(
     r"(?i:(?:it|they|he|she|but|and|so|then|however|also|therefore|otherwise|instead|such|thus|hence|"
-    r"alternatively|moreover|furthermore|for example|in addition|for more|see|more|read more|learn more|"
-    r"refer to|note that|after that|now)\b"
+    r"alternatively|moreover|furthermore|for example|in addition|for more|see|more|"
+    r"read more|learn more|refer to|note that|after that|now)\b"
     r"|(?:this|that|these|those)(?:'s|,)?[ ](?:is|was|are|were|means?|can|will|would|should|may|"
     r"might|has|have|does|do|makes?|allows?|lets?|way|gives?|also|happens?|works?|could|must|ones?|approach|time)\b"
     r"|它|他们|她|这|這|那|但|而|于是|於是|因此|所以|其中|此外|另外|另一|例如|比如|相当于|区别在于|然后|不过|"
