@@ -10,10 +10,11 @@ from itertools import islice
 from vikingd.describe.covering import Candidate, content_words, covering
 from vikingd.describe.definition_lines import Text
 from vikingd.describe.overview_lines import Line
-from vikingd.describe.topics import leans, reads
+from vikingd.describe.topics import reads
 from vikingd.domain.sentences import sentences
 from vikingd.domain.text import CJK_CHARS, SECTION_SEPARATOR, lazy, one_line, without_invisible
 from vikingd.ingest.abstracts import plain_paragraphs
+from vikingd.ingest.first_prose import leans
 
 _MAX_HEAD = 90
 _MAX_SENTENCE = 240

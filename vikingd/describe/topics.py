@@ -12,6 +12,7 @@ from vikingd.domain.sentences import sentences
 from vikingd.domain.text import CJK_CHARS, lazy, one_line, without_invisible
 from vikingd.ingest.abstracts import shorten
 from vikingd.ingest.file_syntax import Syntax, syntax_of
+from vikingd.ingest.first_prose import leans
 
 MAX_LABEL = 80
 """Maximum characters of the label of a child."""
@@ -32,16 +33,6 @@ _END = re.compile(r"[.!?…。！？｡;；][\"'”’»)\]」』）】》〉]*\
 _CODE = (Syntax.CODE, Syntax.TEXT)
 _LETTERS = re.compile(r"[^\W\d_]+")
 _SPACE = re.compile(r"\s+")
-# A sentence that leans on the one before it, or points elsewhere.
-_LEANS = lazy(
-    r"(?i:(?:it|they|he|she|but|and|so|then|however|also|therefore|otherwise|instead|such|thus|hence|"
-    r"alternatively|moreover|furthermore|for example|in addition|for more|see|more|read more|learn more|"
-    r"refer to|note that|after that|now)\b"
-    r"|(?:this|that|these|those)(?:'s|,)?[ ](?:is|was|are|were|means?|can|will|would|should|may|"
-    r"might|has|have|does|do|makes?|allows?|lets?|way|gives?|also|happens?|works?|could|must|ones?|approach|time)\b"
-    r"|它|他们|她|这|這|那|但|而|于是|於是|因此|所以|其中|此外|另外|另一|例如|比如|相当于|区别在于|然后|不过|"
-    r"同时|否则|如果您?在|参见|请参[见阅考]|詳見|详见|更多|上述|以上|下面|接下来|書接|书接)"
-)
 _CODE_SIGN = re.compile(r"[{}<>=;|]|\(\w*\)|::|->")
 _WIKI_LINK = lazy(r"\[\[(?:[^\]\[|]*\|)?([^\]\[|]+)\]\]")
 _RST_LINK = lazy(r"`([^`<]+?) ?<[^>`]*>`_{1,2}")
@@ -105,9 +96,7 @@ def said(child: Child) -> Iterator[Said]:
         speaker = "" if found[1].casefold() in _ROLES else found[1]
     for place, sentence in enumerate(islice(sentences(text), _MOST_SENTENCES)):
         line = one_line(sentence)
-        if reads(line, at_least=_LEAST_SAID if is_turn else 1) and not (
-            place and _LEANS.match(line)
-        ):
+        if reads(line, at_least=_LEAST_SAID if is_turn else 1) and not (place and leans(line)):
             yield Said(speaker, shorten(line, _MAX_SENTENCE), _worth(line, place, is_turn))
 
 
@@ -131,11 +120,6 @@ def reads(sentence: str, at_least: int = 1) -> bool:
     if sentence.count(": ") > 1 and not ends(sentence) and len(_PAIR.findall(sentence)) > 1:
         return False
     return letters * 4 >= len(shown) * 3 and len(content_words(sentence)) >= at_least
-
-
-def leans(sentence: str) -> bool:
-    """Return True for a sentence that leans on the one before it, by its beginning."""
-    return _LEANS.match(sentence) is not None
 
 
 def ends(text: str) -> bool:

@@ -53,3 +53,18 @@ def plain_definitions(content: str, name: str) -> Iterator[PlainDefinition]:
         line = one_line(found[1] if keys else found[0]).rstrip(" {:=(,")
         if line:
             yield PlainDefinition(found.start(), line[:_MAX_LINE])
+
+
+def plain_signatures(content: str, name: str, limit: int) -> str:
+    """Return the first lines of definitions of source code, at most `limit` characters in all.
+
+    Data and styles have none.
+    """
+    if ending(name) in _KEYS or ending(name) in _STYLES:
+        return ""
+    text = ""
+    for line in dict.fromkeys(one.line for one in plain_definitions(content, name)):
+        if text and len(text) + len(line) + 2 > limit:
+            break
+        text += f"; {line}" if text else line
+    return text[:limit]
