@@ -61,9 +61,9 @@ def test_a_description_fills_the_slots_and_changes_nothing_else(
     done = describe(store, uri)
     after = store.get(uri)
     assert slots(after) == ("On tea.", "- tea", MODEL, MODEL)
-    filled_in = {"abstract": "On tea.", "overview": "- tea"}
-    makers = {"abstract_by": MODEL, "overview_by": MODEL}
-    assert after == replace(before, **filled_in, **makers)
+    assert after == replace(
+        before, abstract="On tea.", overview="- tea", abstract_by=MODEL, overview_by=MODEL
+    )
     (head, text, vector), *rest = text_rows(store, uri)
     assert ("On tea." in text, vector) == (True, b"")
     assert rest == [row for row in texts if row[0] in text_ids(store, uri)]
@@ -253,9 +253,9 @@ def test_pages_of_what_may_be_described(store: WritableStore) -> None:
     assert found[0].content_hash == store.get(some[0]).content_hash
     describe(store, DOCS)
     directories, after = [], ""
-    while page := store.directories(after, 2):
-        directories += page
-        after = page[-1].uri
+    while some_of_them := store.directories(after, 2):
+        directories += some_of_them
+        after = some_of_them[-1].uri
     assert [one.uri for one in directories] == [
         context.uri for context in store.tree("viking://", 0, "", 99) if context.is_directory
     ]
