@@ -14,6 +14,7 @@ from tests.postgres_servers import LEFT_OUT, Server, shared_store
 from tests.store.store_helpers import DOCS, GUIDE, ONE, WITHOUT_CHECKSUMS, file, opened, put
 from vikingd.access.records import SEALED, check_seal
 from vikingd.domain.backup_file import Label
+from vikingd.domain.description import Description
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store.copying import TABLES
 from vikingd.store.postgres import postgres_schema as schema
@@ -87,6 +88,18 @@ def test_a_backup_of_an_older_schema_is_still_one(tmp_path: Path) -> None:
     assert verify_backup(old).texts == 5
 
 
+def test_a_store_without_descriptions_gets_their_table(tmp_path: Path) -> None:
+    """A backup of the schema before is still one, and its contexts can be described."""
+    with opened(tmp_path) as store:
+        filled(store)
+        read = store.get(GUIDE).content_hash
+    old = backup_of(tmp_path, "DROP TABLE descriptions; PRAGMA user_version = 5")
+    assert verify_backup(old).texts == 5
+    with opened(tmp_path) as store:
+        done = store.describe([Description(GUIDE, "a", "o", "m", b"", read)]).result()
+        assert (done.count, store.get(GUIDE).overview_by) == (1, "m")
+
+
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_backup_with_a_damaged_row_is_refused(tmp_path: Path, damage: str) -> None:
     """A backup whose bytes are those that were copied may still have rows that are damaged."""
@@ -101,7 +114,7 @@ def test_a_backup_with_a_damaged_row_is_refused(tmp_path: Path, damage: str) -> 
 @pytest.mark.parametrize("damage", [None, *DAMAGE])
 def test_a_database_gets_checksums(postgres: Server, damage: str | None) -> None:
     """The first node of this version computes them for the rows of all tenants, and for keys."""
-    tables = ("tenants", *TABLES)
+    tables = ("tenants", *(name for name in TABLES if name != "descriptions"))
     with shared_store(postgres.url, f"t{uuid4().hex}") as made:
         made.start(lambda *_: None)
         filled(made)

@@ -9,6 +9,7 @@ from typing import Any
 
 from vikingd.domain.checksums import checksum
 from vikingd.domain.contexts import Entry
+from vikingd.domain.description import Described, Slot
 from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.store_changes import IndexedText, Linked, Upsert
 from vikingd.domain.text import text_to_index
@@ -43,6 +44,14 @@ _LINKS_OF = _READ_LINKS.format(
     f"UNION {_LINKS} WHERE b IN (SELECT value FROM each_id(?1))"
 )
 _ALL_LINKS = _READ_LINKS.format(_LINKS)
+
+
+_DESCRIPTIONS = """
+SELECT context_id, descriptions.revision, basis, CAST(maker AS BLOB), slots, descriptions.checksum,
+    CAST(uri AS BLOB)
+FROM descriptions LEFT JOIN contexts ON contexts.id = context_id
+"""
+_DESCRIPTIONS_OF = f"{_DESCRIPTIONS} WHERE context_id IN (SELECT value FROM each_id(?))"
 
 
 def text_of(stored: str | None, title: str, section: str, piece: str) -> str:
@@ -189,8 +198,42 @@ def links(
     return sound
 
 
+def descriptions(
+    db: Connection,
+    found: Callable[[Damage], object],
+    context_ids: Sequence[int] | None = None,
+) -> Iterator[tuple[int, Described]]:
+    """Yield (context id, description) of contexts.
+
+    Args:
+        db: a connection to the store.
+        found: called with the damage of each damaged description, which is left out.
+        context_ids: yield the descriptions of these contexts; None: all of them.
+    """
+    if context_ids is None:
+        rows = db.execute(_DESCRIPTIONS)
+    else:
+        rows = db.execute(_DESCRIPTIONS_OF, (json.dumps(context_ids),))
+    for context_id, revision, basis, maker, slots, kept, uri in rows:
+        maker, uri = decoded(maker), decoded(uri)
+        if checksum(context_id, revision, basis, maker, slots) == kept and uri is not None:
+            yield context_id, Described(maker, basis, Slot(slots))
+        else:
+            what = "the maker of its description is not as it was written"
+            found(Damage(shown(uri, context_id), what))
+
+
+def check_descriptions(db: Connection, found: Callable[[Damage], object]) -> None:
+    """Call `found` with the damage of each damaged description."""
+    for _ in descriptions(db, found):
+        pass
+
+
 def memory_file(db: Connection, uri: str) -> MemoryFile | None:
     """Return a file with its memories; None if there is no such file.
+
+    A file that was moved to the memories may have texts of a model. They are left out, so that no
+    rewrite takes them for those of a writer.
 
     Raises:
         RowDamaged: it is not as it was written.
@@ -201,6 +244,7 @@ def memory_file(db: Connection, uri: str) -> MemoryFile | None:
     (file,) = read_checked(db, row, entries=True)
     for damage in file.damages():
         refuse(damage)
+    slots = next((made.slots for _, made in descriptions(db, refuse, row)), Slot(0))
     upsert, entries = upsert_of(file), list[StoredEntry]()
     states = {text_id: Entry(*entry) for text_id, *entry in db.execute(_ENTRIES_OF, row)}
     for text, indexed in zip(file.texts, upsert.texts, strict=True):
@@ -213,8 +257,8 @@ def memory_file(db: Connection, uri: str) -> MemoryFile | None:
             entries.append(StoredEntry(uri, state, *place, passage, indexed.vector))
     return MemoryFile(
         uri,
-        upsert.abstract,
-        file.row.overview,
+        "" if Slot.ABSTRACT in slots else upsert.abstract,
+        "" if Slot.OVERVIEW in slots else file.row.overview,
         file.row.content,
         upsert.title,
         upsert.metadata,
