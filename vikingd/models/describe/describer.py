@@ -99,7 +99,7 @@ class Describer:
             Unusable: no answer passed the check; another try would not help.
         """
         tokens, reason = 0, ""
-        source = Source(_parts(material))
+        source = Source(shortened(material.text), (material.uri, material.title, material.extract))
         for _ in range(2):
             asked = question(material, reason)
             text = await self._model.ask(asked, str, None, PATIENCE * self._model.timeout)
@@ -131,7 +131,3 @@ def material_tokens(material: Material) -> int:
     """Return the approximate tokens of one question with its answer."""
     asked = question(material)
     return approximate_tokens(asked.system) + approximate_tokens(asked.text) + _ANSWER_TOKENS
-
-
-def _parts(material: Material) -> tuple[str, ...]:
-    return material.uri, material.title, material.text, material.extract
