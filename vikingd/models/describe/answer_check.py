@@ -41,15 +41,15 @@ _MARKUP = {
 _LINK = re.compile(r"\]\( ?<?([^\s)>]+)")
 
 _OBEYED = lazy(
-    r"\bas an? (?:ai|artificial|language|assistant|large language)\b|\b(?:large )?language model,? i\b"
+    r"\bas an? (?:ai|artificial|language|assistant|large language)\b|\blanguage model,? i\b"
     r"|\bi(?:'m| am)(?: very)? (?:sorry|unable|not able|an ai|happy to|ready)\b"
     r"|\bi (?:can ?not|can't|won't|will not|apologi[sz]e)\b"
     r"|\b(?:ignore|disregard|forget|override|bypass)\b[^.\n]{0,30}\b"
     r"(?:instructions?|prompts?|rules|everything|previous|above|before|prior)\b"
     r"|\bsystem prompt\b|\byou are now\b|\bfrom now on\b|\bjailbr"
     r"|\b(?:answer|respond|reply|output) (?:only )?with\b"
-    r"|^\W*(?:sure|certainly|of course|okay|here(?: is|'s) (?:the|an?) (?:abstract|overview|summary|"
-    r"description|json))\b"
+    r"|^\W*(?:sure|certainly|of course|okay|here(?: is|'s) (?:the|an?) (?:abstract|overview|"
+    r"summary|description|json))\b"
     r"|\b(?:you|agents?|assistants?|ais?|models?|llms?|readers?)(?: reading this)?"
     r" (?:must|should|shall|have to|has to|need to|needs to|are to)\b"
     r"|\bplease\b|\bnote to the (?:reader|model|agent|assistant)\b"
@@ -62,7 +62,7 @@ _OBEYED = lazy(
     re.IGNORECASE | re.MULTILINE,
 )
 
-_WORD = lazy(rf"[{CJK_CHARS}]|[^\W_]+")
+_WORD = lazy(rf"[{CJK_CHARS}]|(?:(?![{CJK_CHARS}])[^\W_])+")
 
 
 class Answer(NamedTuple):

@@ -8,41 +8,17 @@ from functools import cached_property
 
 from vikingd.domain.text import WIDE_CHARS, lazy, normalized
 
-_SMALL = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-]
-_TENS = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
-_ORDINALS = [
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-]
+
+def _listed(words: str) -> list[str]:
+    return words.split()
+
+
+_SMALL = _listed(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen"
+)
+_TENS = _listed("twenty thirty forty fifty sixty seventy eighty ninety")
+_ORDINALS = _listed("first second third fourth fifth sixth seventh eighth ninth tenth")
 NUMBER_WORDS = (
     {word: number for number, word in enumerate(_SMALL)}
     | {word: 10 * number for number, word in enumerate(_TENS, 2)}
@@ -50,24 +26,14 @@ NUMBER_WORDS = (
 )
 _SAID = NUMBER_WORDS | {word: number for number, word in enumerate(_ORDINALS, 1)}
 
-_MONTHS = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-]
+_MONTHS = _listed(
+    "january february march april may june july august september october november december"
+)
 MONTHS = {name: number for number, name in enumerate(_MONTHS, 1)} | {
     name[:length]: number for number, name in enumerate(_MONTHS, 1) for length in (3, 4)
 }
-_MONTH = r"(?P<month>" + "|".join(rf"{name[:3]}(?:{name[3:]}|{name[3:4]})?\.?" if name != "may" else name for name in _MONTHS) + ")"  # fmt: skip
+_SHORT_MONTHS = "|".join(rf"{n[:3]}(?:{n[3:]}|{n[3:4]})?\.?" for n in _MONTHS if n != "may")
+_MONTH = f"(?P<month>may|{_SHORT_MONTHS})"
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th)?"
 _YEAR = r"(?P<year>[12]\d{3})"
 _DATES = tuple(
@@ -117,6 +83,9 @@ _HAN_COUNT = lazy(f"([〇零一二两三四五六七八九十百千万亿]+)(?:{
 _HAN_PERCENT = lazy("百分之([〇零一二两三四五六七八九十百千万亿]+)")
 
 _LIST_NUMBER = re.compile(r"^[ \t>]*(?:#{1,6}[ \t]+)?\d{1,3}[.)][ \t]+", re.MULTILINE)
+
+_COUNTABLE = 2
+"""Numbers in words up to this one, as in "both", are no claims."""
 
 _WEEKDAY = lazy("(?:周|星期|礼拜|週)([一二三四五六日天末])")
 
@@ -228,11 +197,6 @@ class Facts:
         self.folded = folded(text)
 
     @cached_property
-    def compact(self) -> str:
-        """The text without spaces."""
-        return self.folded.replace(" ", "")
-
-    @cached_property
     def numbers(self) -> frozenset[str]:
         """All readings of all numbers, in digits and in words."""
         text = _SPACED.sub("", self.folded)
@@ -308,39 +272,27 @@ def percents(text: str) -> Iterator[str]:
 
 def invented_fact(text: str, facts: Facts) -> str:
     """Return the first number, date, time or address that a text has and `facts` do not; or ""."""
-    for address in addresses(text):
-        if not facts.has_address(address):
-            return address
-    text = normalized(without_addresses(text))
-    text = _LIST_NUMBER.sub("", text)
-    for said, date in dates(text):
-        if not facts.has_date(date):
-            return said
-    left = without_dates(text)
-    for said, time in times(left):
-        hour, minute = time
-        if time not in facts.times and (hour % 12, minute) not in facts.times:
-            return said
-        left = left.replace(said, " ")
-    for day in _WEEKDAY.finditer(left):
-        if not facts.has_weekday(day[1]):
-            return day[0]
-    plain = folded(left)
-    for number in percents(plain):
-        if not readings(number) & facts.percents:
-            return f"{number}%"
-    for found in _OWN_NUMBER.finditer(_SPACED.sub("", plain)):
-        if not readings(found[0]) & facts.numbers:
-            return found[0]
-    for sign in _MONEY.findall(plain):
-        if not facts.has_money(sign):
-            return sign
-    for word in _WORD.findall(plain):
-        number = NUMBER_WORDS.get(word, 1)
-        if number > 2 and str(number) not in facts.numbers:
-            return word
-    for found in _HAN_COUNT.finditer(left):
-        value = han_number(found[1])
-        if value > 2 and str(value) not in facts.numbers:
-            return found[0]
-    return ""
+    return next(_invented(text, facts), "")
+
+
+def _invented(text: str, facts: Facts) -> Iterator[str]:
+    yield from (one for one in addresses(text) if not facts.has_address(one))
+    text = _LIST_NUMBER.sub("", normalized(without_addresses(text)))
+    yield from (said for said, date in dates(text) if not facts.has_date(date))
+    text = without_dates(text)
+    for said, time in times(text):
+        if time not in facts.times:
+            yield said
+        text = text.replace(said, " ")
+    yield from (day[0] for day in _WEEKDAY.finditer(text) if not facts.has_weekday(day[1]))
+    plain = folded(text)
+    yield from (f"{one}%" for one in percents(plain) if not readings(one) & facts.percents)
+    for number in _OWN_NUMBER.findall(_SPACED.sub("", plain)):
+        if not readings(number) & facts.numbers:
+            yield number
+    yield from (sign for sign in _MONEY.findall(plain) if not facts.has_money(sign))
+    said_numbers = [(word, NUMBER_WORDS.get(word, 0)) for word in _WORD.findall(plain)]
+    said_numbers += [(one[0], han_number(one[1])) for one in _HAN_COUNT.finditer(text)]
+    for word, value in said_numbers:
+        if value > _COUNTABLE and str(value) not in facts.numbers:
+            yield word

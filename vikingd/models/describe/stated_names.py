@@ -46,7 +46,7 @@ _LINE = re.compile(r"[ \t]*(?:>[ \t]*)*(?:(#{1,6})[ \t]+|[-*+•][ \t]+|\d+[.)][
 _BEFORE_WORD = re.compile(r"(?:\A|[.!?:;…。！？：；|(\[—–/&]|[-–—] ?)[\s\"'“”‘’«»„*_(\[]*\Z")
 
 _SUFFIXES = ("'s", "s", "es", "n", "en", "er", "e", "ed", "d", "ing", "al", "ly", "y", "ic", "'")
-_ORDINARY_ENDS = ("ing", "ly", "tion", "tions", "ment", "ments", "ness", "able", "ible", "ization")
+_ORDINARY_ENDS = ("ing", "ly", "tion", "tions", "ment", "ments", "ness", "ization")
 
 
 class Names:
@@ -110,11 +110,8 @@ def forms(word: str) -> set[str]:
 
 def language_of(text: str) -> str:
     """Return the language of a text in Latin letters; "" if it is not clear."""
-    words = _WORD.findall(text.casefold())
-    votes = sorted(
-        ((sum(word in own for word in words), name) for name, own in FUNCTION_WORDS.items()),
-        reverse=True,
-    )
+    words = {word for word in _WORD.findall(text.casefold()) if len(word) > 1}
+    votes = sorted(((len(words & own), name) for name, own in FUNCTION_WORDS.items()), reverse=True)
     (most, name), (second, _) = votes[:2]
     return name if most >= 3 and most >= 1.5 * second else ""
 
@@ -191,7 +188,7 @@ def _may_stand(word: str, names: Names, first: bool) -> bool:
         return False
     if not BEGINNINGS.isdisjoint(forms(bare)) or bare.endswith(_ORDINARY_ENDS):
         return True
-    return len(low) > 5 and low[: max(5, len(low) - 3)] in names.stems
+    return len(low) > 6 and low[: max(6, len(low) - 3)] in names.stems
 
 
 def _foreign_words(text: str, names: Names) -> Iterator[str]:
