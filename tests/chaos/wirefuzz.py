@@ -222,6 +222,7 @@ def corpus() -> dict[str, list[Message]]:
         "Verify": [admin_pb2.VerifyRequest()],
         "Optimize": [admin_pb2.OptimizeRequest()],
         "Reembed": [admin_pb2.ReembedRequest(target_uri=URIS[2])],
+        "Describe": [admin_pb2.DescribeRequest(target_uri=URIS[2], dry_run=True)],
     }
 
 

@@ -54,6 +54,7 @@ REPLIES: dict[type[Any], Message] = {
     admin_calls.VerifyReport: admin_pb2.VerifyResponse(),
     admin_calls.OptimizeResult: admin_pb2.OptimizeResponse(),
     admin_calls.ReembedResult: admin_pb2.ReembedResponse(),
+    admin_calls.DescribeResult: admin_pb2.DescribeResponse(),
     admin_calls.CreatedKey: access_pb2.CreateKeyResponse(),
     admin_calls.KeyList: access_pb2.ListKeysResponse(),
     admin_calls.Key: access_pb2.Key(),

@@ -54,7 +54,7 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "delete_tenant": ("t",),
 }
 
-ONCE = {"forget", "delete", "move", "unlink", "optimize", "reembed"}
+ONCE = {"forget", "delete", "move", "unlink", "optimize", "reembed", "describe"}
 ONCE |= {"create_key", "rotate_key", "delete_tenant"}
 """Methods that the client does not retry with the arguments in ARGUMENTS."""
 

@@ -143,6 +143,7 @@ def each_rpc(address: str) -> set[str]:
         ("admin", "Verify", admin_pb2.VerifyRequest()),
         ("admin", "Optimize", admin_pb2.OptimizeRequest()),
         ("admin", "Reembed", admin_pb2.ReembedRequest(target_uri=TOP)),
+        ("admin", "Describe", admin_pb2.DescribeRequest(target_uri=TOP)),
         ("admin", "Backup", admin_pb2.BackupRequest()),
         ("access", "PutTenant", access_pb2.PutTenantRequest(name="globex", create=True)),
         ("access", "ListTenants", access_pb2.ListTenantsRequest()),
@@ -169,7 +170,7 @@ def named_in_the_api() -> set[str]:
 @pytest.mark.deep
 @pytest.mark.parametrize(
     ("options", "refused"),
-    [(["--provider", "none"], {"Reembed"}), ([], set())],
+    [(["--provider", "none"], {"Reembed", "Describe"}), ([], {"Describe"})],
     ids=["without an embedder", "with the default one"],
 )
 def test_no_request_and_no_other_thread_imports(

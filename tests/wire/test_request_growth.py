@@ -63,7 +63,7 @@ BASES: dict[str, Message] = {
     "Remember": memories_pb2.RememberRequest(text="Drinks tea.", memory_type="journal"),
     "Recall": memories_pb2.RecallRequest(query="tea"),
 }
-HEAVY = {"Verify", "Optimize", "Reembed", "Backup"}
+HEAVY = {"Verify", "Optimize", "Reembed", "Describe", "Backup"}
 FILES = (access_pb2, admin_pb2, contexts_pb2, memories_pb2, retrieval_pb2)
 RPCS = {
     method.name: (service.full_name, method)

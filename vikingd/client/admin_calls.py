@@ -39,6 +39,20 @@ class EmbedderStats:
 
 
 @dataclass(frozen=True, slots=True)
+class DescriberStats:
+    """The state of the model that writes abstracts; `backlog` contexts wait for theirs."""
+
+    model: str
+    backlog: int
+    described: int
+    refused: int
+    tokens_today: int
+    tokens_per_day: int
+    last_error: str
+    retry_time: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
 class IndexStats:
     """The state of the index."""
 
@@ -82,6 +96,7 @@ class Stats:
     reader: bool
     problem: str
     queues: tuple[QueueStats, ...]
+    describer: DescriberStats
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +138,14 @@ class ReembedResult:
     revision: int
 
 
+@dataclass(frozen=True, slots=True)
+class DescribeResult:
+    """The number of contexts that a model describes, and about the tokens that it takes."""
+
+    contexts: int
+    tokens: int
+
+
 @method(admin_pb2.StatsResponse, Stats, retried=True)
 def stats() -> admin_pb2.StatsRequest:
     """Return the state of the daemon."""
@@ -150,6 +173,20 @@ def optimize(*, remove_empty_directories: bool = False) -> admin_pb2.OptimizeReq
 def reembed(target_uri: str = "") -> admin_pb2.ReembedRequest:
     """Drop the vectors below `target_uri`, or all vectors; the present model makes new ones."""
     return admin_pb2.ReembedRequest(target_uri=target_uri)
+
+
+@method(admin_pb2.DescribeResponse, DescribeResult, retried=False)
+def describe(
+    target_uri: str = "", *, again: bool = False, dry_run: bool = False
+) -> admin_pb2.DescribeRequest:
+    """Let the model of the describer write the abstracts and overviews below `target_uri`.
+
+    Args:
+        target_uri: the subtree; "": the whole tree.
+        again: also describe the contexts that have a description of their present content.
+        dry_run: count only, and ask nothing.
+    """
+    return admin_pb2.DescribeRequest(target_uri=target_uri, again=again, dry_run=dry_run)
 
 
 @stream(admin_pb2.BackupResponse, BackupPiece)

@@ -47,7 +47,7 @@ class ContextPassage:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A node of the tree; only `get` returns overview, content, passages and relations.
+    """A node of the tree; only `get` returns overview, content, passages, relations and makers.
 
     Attributes:
         uri: the URI of the context.
@@ -67,6 +67,8 @@ class Context:
         content_hash: SHA-256 over the written fields; a put with an equal hash changes nothing.
         revision: the revision that last wrote, moved or re-embedded the context.
         relations: the links of the context.
+        abstract_by: the maker of the abstract: "hand", "extract" or the name of a model.
+        overview_by: the maker of the overview.
     """
 
     uri: str
@@ -86,6 +88,8 @@ class Context:
     content_hash: bytes
     revision: int
     relations: tuple[Relation, ...]
+    abstract_by: str
+    overview_by: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,6 +107,8 @@ def context_of(message: contexts_pb2.Context) -> Context:
             for p in message.passages
         ),
         tuple(Relation(r.uri, r.abstract, r.reason) for r in message.relations),
+        message.abstract_by,
+        message.overview_by,
     )
 
 

@@ -36,6 +36,7 @@ class Methods:
     verify = admin_calls.verify
     optimize = admin_calls.optimize
     reembed = admin_calls.reembed
+    describe = admin_calls.describe
     backup = admin_calls.backup
 
     create_key = admin_calls.create_key

@@ -13,6 +13,8 @@ MAX_RELATIONS = 5
 MAX_DIMENSION = 16_384
 ABSTRACT, PASSAGE = 0, 2
 """Levels of texts: abstract (L0) and passages of the content (L2)."""
+HAND, EXTRACT = "hand", "extract"
+"""Makers of an abstract or an overview: a writer of the context, and the daemon's own extracts."""
 MAX_COUNTER = 1 << 40
 """Upper limit of the counters of a memory."""
 
@@ -124,7 +126,10 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context as the store has it; times in microseconds since the epoch."""
+    """A context as the store has it; times in microseconds since the epoch.
+
+    `abstract_by` and `overview_by` name the makers: HAND, EXTRACT or a model; "" for no text.
+    """
 
     uri: str
     is_directory: bool
@@ -142,6 +147,8 @@ class Context:
     content: str = ""
     passages: tuple[Passage, ...] = ()
     relations: tuple[Relation, ...] = ()
+    abstract_by: str = ""
+    overview_by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

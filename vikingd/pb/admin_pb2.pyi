@@ -115,6 +115,58 @@ class EmbedderStats(_message.Message):
 Global___EmbedderStats: _TypeAlias = EmbedderStats  # noqa: Y015
 
 @_typing.final
+class DescriberStats(_message.Message):
+    """The state of the describer: a model that writes abstracts and overviews in the background."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MODEL_FIELD_NUMBER: _builtins.int
+    BACKLOG_FIELD_NUMBER: _builtins.int
+    DESCRIBED_FIELD_NUMBER: _builtins.int
+    REFUSED_FIELD_NUMBER: _builtins.int
+    TOKENS_TODAY_FIELD_NUMBER: _builtins.int
+    TOKENS_PER_DAY_FIELD_NUMBER: _builtins.int
+    LAST_ERROR_FIELD_NUMBER: _builtins.int
+    RETRY_TIME_FIELD_NUMBER: _builtins.int
+    model: _builtins.str
+    """The name of the model. Empty: none is configured, and extracts stand for abstracts and overviews."""
+    backlog: _builtins.int
+    """The contexts that wait for their description."""
+    described: _builtins.int
+    """The contexts that were described since the start."""
+    refused: _builtins.int
+    """The contexts whose answers could not be used since the start. They keep their extracts."""
+    tokens_today: _builtins.int
+    """The tokens that were used today, by UTC."""
+    tokens_per_day: _builtins.int
+    """The limit of tokens a day. 0: no limit."""
+    last_error: _builtins.str
+    """The error of the last attempt, or the limit that the backlog waits for. Empty: no error."""
+    @_builtins.property
+    def retry_time(self) -> _timestamp_pb2.Timestamp:
+        """The time of the next attempt. Unset: no attempt is planned."""
+
+    def __init__(
+        self,
+        *,
+        model: _builtins.str = ...,
+        backlog: _builtins.int = ...,
+        described: _builtins.int = ...,
+        refused: _builtins.int = ...,
+        tokens_today: _builtins.int = ...,
+        tokens_per_day: _builtins.int = ...,
+        last_error: _builtins.str = ...,
+        retry_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["retry_time", b"retry_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backlog", b"backlog", "described", b"described", "last_error", b"last_error", "model", b"model", "refused", b"refused", "retry_time", b"retry_time", "tokens_per_day", b"tokens_per_day", "tokens_today", b"tokens_today"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescriberStats: _TypeAlias = DescriberStats  # noqa: Y015
+
+@_typing.final
 class IndexStats(_message.Message):
     """The state of the index."""
 
@@ -227,6 +279,7 @@ class StatsResponse(_message.Message):
     READER_FIELD_NUMBER: _builtins.int
     PROBLEM_FIELD_NUMBER: _builtins.int
     QUEUES_FIELD_NUMBER: _builtins.int
+    DESCRIBER_FIELD_NUMBER: _builtins.int
     version: _builtins.str
     """The version of the daemon."""
     revision: _builtins.int
@@ -265,6 +318,10 @@ class StatsResponse(_message.Message):
     def queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueStats]:
         """The queues of calls."""
 
+    @_builtins.property
+    def describer(self) -> Global___DescriberStats:
+        """The state of the describer."""
+
     def __init__(
         self,
         *,
@@ -283,10 +340,11 @@ class StatsResponse(_message.Message):
         reader: _builtins.bool = ...,
         problem: _builtins.str = ...,
         queues: _abc.Iterable[Global___QueueStats] | None = ...,
+        describer: Global___DescriberStats | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["embedder", b"embedder", "index", b"index", "start_time", b"start_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["describer", b"describer", "embedder", b"embedder", "index", b"index", "start_time", b"start_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "problem", b"problem", "queues", b"queues", "reader", b"reader", "relations", b"relations", "revision", b"revision", "start_time", b"start_time", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["describer", b"describer", "directories", b"directories", "embedder", b"embedder", "files", b"files", "index", b"index", "problem", b"problem", "queues", b"queues", "reader", b"reader", "relations", b"relations", "revision", b"revision", "start_time", b"start_time", "store_bytes", b"store_bytes", "store_path", b"store_path", "texts", b"texts", "vectors", b"vectors", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -464,6 +522,64 @@ class ReembedResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ReembedResponse: _TypeAlias = ReembedResponse  # noqa: Y015
+
+@_typing.final
+class DescribeRequest(_message.Message):
+    """Lets the model of the describer write the abstracts and overviews of a subtree, in the background.
+    Texts that a person wrote stay. Without a model: INVALID_ARGUMENT.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TARGET_URI_FIELD_NUMBER: _builtins.int
+    AGAIN_FIELD_NUMBER: _builtins.int
+    DRY_RUN_FIELD_NUMBER: _builtins.int
+    target_uri: _builtins.str
+    """Describe this subtree only. Empty: the whole tree."""
+    again: _builtins.bool
+    """True: also describe the contexts that have a description of their present content."""
+    dry_run: _builtins.bool
+    """True: count only, and ask nothing."""
+    def __init__(
+        self,
+        *,
+        target_uri: _builtins.str = ...,
+        again: _builtins.bool = ...,
+        dry_run: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["again", b"again", "dry_run", b"dry_run", "target_uri", b"target_uri"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribeRequest: _TypeAlias = DescribeRequest  # noqa: Y015
+
+@_typing.final
+class DescribeResponse(_message.Message):
+    """Sent when the contexts are in the backlog."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CONTEXTS_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
+    contexts: _builtins.int
+    """The number of contexts to describe."""
+    tokens: _builtins.int
+    """About the tokens of their questions and answers."""
+    def __init__(
+        self,
+        *,
+        contexts: _builtins.int = ...,
+        tokens: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["contexts", b"contexts", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DescribeResponse: _TypeAlias = DescribeResponse  # noqa: Y015
 
 @_typing.final
 class BackupRequest(_message.Message):

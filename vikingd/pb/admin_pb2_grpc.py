@@ -55,6 +55,11 @@ class AdminStub(object):
                 request_serializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.ReembedRequest.SerializeToString,
                 response_deserializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.ReembedResponse.FromString,
                 _registered_method=True)
+        self.Describe = channel.unary_unary(
+                '/viking.retrieval.v1.Admin/Describe',
+                request_serializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.DescribeRequest.SerializeToString,
+                response_deserializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.DescribeResponse.FromString,
+                _registered_method=True)
         self.Backup = channel.unary_stream(
                 '/viking.retrieval.v1.Admin/Backup',
                 request_serializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.BackupRequest.SerializeToString,
@@ -94,6 +99,13 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Describe(self, request, context):
+        """Asks for new descriptions.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Backup(self, request, context):
         """Copies the store. Reads and writes go on.
         """
@@ -123,6 +135,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.Reembed,
                     request_deserializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.ReembedRequest.FromString,
                     response_serializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.ReembedResponse.SerializeToString,
+            ),
+            'Describe': grpc.unary_unary_rpc_method_handler(
+                    servicer.Describe,
+                    request_deserializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.DescribeRequest.FromString,
+                    response_serializer=viking_dot_retrieval_dot_v1_dot_admin__pb2.DescribeResponse.SerializeToString,
             ),
             'Backup': grpc.unary_stream_rpc_method_handler(
                     servicer.Backup,
@@ -239,6 +256,33 @@ class Admin(object):
             '/viking.retrieval.v1.Admin/Reembed',
             viking_dot_retrieval_dot_v1_dot_admin__pb2.ReembedRequest.SerializeToString,
             viking_dot_retrieval_dot_v1_dot_admin__pb2.ReembedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Describe(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/viking.retrieval.v1.Admin/Describe',
+            viking_dot_retrieval_dot_v1_dot_admin__pb2.DescribeRequest.SerializeToString,
+            viking_dot_retrieval_dot_v1_dot_admin__pb2.DescribeResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -41,6 +41,8 @@ class AdminStub:
     """Compacts the index."""
     Reembed: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReembedRequest, _admin_pb2.ReembedResponse]
     """Drops vectors, so that the present model makes new ones."""
+    Describe: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DescribeRequest, _admin_pb2.DescribeResponse]
+    """Asks for new descriptions."""
     Backup: _grpc.UnaryStreamMultiCallable[_admin_pb2.BackupRequest, _admin_pb2.BackupResponse]
     """Copies the store. Reads and writes go on."""
 
@@ -57,6 +59,8 @@ class AdminAsyncStub(AdminStub):
     """Compacts the index."""
     Reembed: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReembedRequest, _admin_pb2.ReembedResponse]  # type: ignore[assignment]
     """Drops vectors, so that the present model makes new ones."""
+    Describe: _aio.UnaryUnaryMultiCallable[_admin_pb2.DescribeRequest, _admin_pb2.DescribeResponse]  # type: ignore[assignment]
+    """Asks for new descriptions."""
     Backup: _aio.UnaryStreamMultiCallable[_admin_pb2.BackupRequest, _admin_pb2.BackupResponse]  # type: ignore[assignment]
     """Copies the store. Reads and writes go on."""
 
@@ -94,6 +98,14 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ReembedResponse, _abc.Awaitable[_admin_pb2.ReembedResponse]]:
         """Drops vectors, so that the present model makes new ones."""
+
+    @_abc_1.abstractmethod
+    def Describe(
+        self,
+        request: _admin_pb2.DescribeRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.DescribeResponse, _abc.Awaitable[_admin_pb2.DescribeResponse]]:
+        """Asks for new descriptions."""
 
     @_abc_1.abstractmethod
     def Backup(

@@ -243,11 +243,9 @@ class ContextInput(_message.Message):
     is_directory: _builtins.bool
     """True for a directory, false for a file. A directory never becomes a file in place, nor the reverse."""
     abstract: _builtins.str
-    """L0, one or two sentences; at most 8 KiB. Empty: a file takes the beginning of its content;
-    a directory has none.
-    """
+    """L0, one or two sentences; at most 8 KiB. Empty: an extract stands for it, or the text of a model."""
     overview: _builtins.str
-    """L1, some paragraphs, at most 64 KiB. Empty: none."""
+    """L1, some paragraphs, at most 64 KiB. Empty: an extract stands for it, or the text of a model."""
     content: _builtins.str
     """L2, the whole text of a file, at most 2 MiB. Must be empty for a directory. If it is empty, a
     stored file has content, and there is no update_mask: INVALID_ARGUMENT.
@@ -342,6 +340,8 @@ class Context(_message.Message):
     CONTENT_HASH_FIELD_NUMBER: _builtins.int
     REVISION_FIELD_NUMBER: _builtins.int
     RELATIONS_FIELD_NUMBER: _builtins.int
+    ABSTRACT_BY_FIELD_NUMBER: _builtins.int
+    OVERVIEW_BY_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """The URI of the context."""
     context_type: Global___ContextType.ValueType
@@ -349,9 +349,11 @@ class Context(_message.Message):
     is_directory: _builtins.bool
     """True for a directory."""
     abstract: _builtins.str
-    """L0, one or two sentences."""
+    """L0, one or two sentences. That of a directory without one is an extract of its children."""
     overview: _builtins.str
-    """L1, some paragraphs; only from Get."""
+    """L1, some paragraphs; only from Get. That of a context without one is an extract of the texts below it;
+    a short file has none.
+    """
     content: _builtins.str
     """L2, the whole text of a file; only from Get."""
     title: _builtins.str
@@ -368,6 +370,12 @@ class Context(_message.Message):
     """The revision that last wrote, moved or re-embedded the context. A write below a directory does
     not change the directory's revision. New counters of memories, vectors and links do not either.
     """
+    abstract_by: _builtins.str
+    """The maker of the abstract; only from Get. `hand`: a writer gave it, or the front matter states it.
+    `extract`: sentences of the texts below. Else the name of the model that wrote it. Empty: no abstract.
+    """
+    overview_by: _builtins.str
+    """The maker of the overview, as in abstract_by; only from Get."""
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
         """The metadata as written."""
@@ -412,10 +420,12 @@ class Context(_message.Message):
         content_hash: _builtins.bytes = ...,
         revision: _builtins.int = ...,
         relations: _abc.Iterable[Global___Relation] | None = ...,
+        abstract_by: _builtins.str = ...,
+        overview_by: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time", "metadata", b"metadata", "time", b"time", "update_time", b"update_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "access_count", b"access_count", "content", b"content", "content_hash", b"content_hash", "context_type", b"context_type", "create_time", b"create_time", "is_directory", b"is_directory", "metadata", b"metadata", "overview", b"overview", "passages", b"passages", "reinforcement", b"reinforcement", "relations", b"relations", "revision", b"revision", "time", b"time", "title", b"title", "update_time", b"update_time", "uri", b"uri"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["abstract", b"abstract", "abstract_by", b"abstract_by", "access_count", b"access_count", "content", b"content", "content_hash", b"content_hash", "context_type", b"context_type", "create_time", b"create_time", "is_directory", b"is_directory", "metadata", b"metadata", "overview", b"overview", "overview_by", b"overview_by", "passages", b"passages", "reinforcement", b"reinforcement", "relations", b"relations", "revision", b"revision", "time", b"time", "title", b"title", "update_time", b"update_time", "uri", b"uri"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

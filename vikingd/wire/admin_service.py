@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 
 from vikingd import __version__
 from vikingd.answer.deadline import FutureBridge
-from vikingd.domain.errors import Overloaded, Stopping
+from vikingd.domain.errors import InvalidField, Overloaded, Stopping
 from vikingd.engine import Engine
 from vikingd.pb import admin_pb2
 from vikingd.telemetry.metrics import Metrics
@@ -71,6 +71,14 @@ class AdminService:
             done = await self._writes.result(self._engine.reembed(uri, last))
             texts, last, more = texts + done.count, done.last, bool(done.last)
         return admin_pb2.ReembedResponse(texts=texts, revision=done.revision)
+
+    async def Describe(
+        self, request: admin_pb2.DescribeRequest, context: CallContext
+    ) -> admin_pb2.DescribeResponse:
+        """Queue the contexts of a subtree for the model of the describer."""
+        CallDeadline(context).left()
+        decode.target_uri(request.target_uri, "target_uri")
+        raise InvalidField("target_uri", "no model is configured that could describe it")
 
     async def Backup(
         self, _: admin_pb2.BackupRequest, context: CallContext

@@ -99,6 +99,7 @@ NEEDS: Final[dict[str, Needs]] = {
     "Verify": Needs(Right.ADMIN, {}),
     "Optimize": _ADMIN_OF_ALL,
     "Reembed": _write(target_uri=Right.ADMIN),
+    "Describe": _write(target_uri=Right.ADMIN),
     "Backup": _ADMIN_OF_ALL,
     "CreateKey": _KEYS,
     "ListKeys": _SERVICE,

@@ -77,6 +77,8 @@ def context(found: Context) -> contexts_pb2.Context:
         access_count=found.access_count,
         content_hash=found.content_hash,
         revision=found.revision,
+        abstract_by=found.abstract_by,
+        overview_by=found.overview_by,
     )
     if found.metadata:
         message.metadata.update(found.metadata)

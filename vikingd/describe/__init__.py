@@ -1,0 +1,1 @@
+"""Abstracts of directories and overviews, made of the texts below them without a model."""
