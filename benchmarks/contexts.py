@@ -49,7 +49,7 @@ class Prompt(NamedTuple):
         told: those whose own text is there.
         passages: the passages of the found documents, and `told_passages` those that are there.
         is_left_out: the results are not in the text, because the confidence is below the floor.
-        levels: the number of sources by the level that shows them.
+        levels: the number of sources that each level shows.
     """
 
     evidence: int
@@ -73,7 +73,7 @@ class Row:
         passages: the share of the passages of all found documents that is told.
         all_shown, all_told: shares of the questions of which all relevant documents are.
         left_out: the share of the questions whose results the floor of confidence leaves out.
-        abstracts, overviews, contents: sources by the level that shows them.
+        abstracts, overviews, contents: the number of sources that each level shows.
     """
 
     set: str
@@ -166,24 +166,23 @@ def judged(
     of its passages are in the contents of the context. A sentence that a better source says, too,
     is there once.
     """
-    # All citations of a source have one level.
-    levels = {cited.uri: cited.level for cited in reply.citations}
+    levels = {(cited.uri, cited.level) for cited in reply.citations}
     contents = (c for c in reply.citations if c.level == CONTENT)
     text = "\n".join(_plain(reply.text[c.start : c.end]) for c in contents)
     found = query.relevant & passages.keys()
     told = {
-        uri: [levels.get(uri) == CONTENT and is_told(one, text) for one in passages[uri]]
+        uri: [(uri, CONTENT) in levels and is_told(one, text) for one in passages[uri]]
         for uri in found
     }
     return Prompt(
         len(query.relevant),
         len(found),
-        len(query.relevant & levels.keys()),
+        len(query.relevant & {uri for uri, _ in levels}),
         sum(map(any, told.values())),
         sum(map(sum, told.values())),
         sum(map(len, told.values())),
         reply.left_out > 0,
-        Counter(levels.values()),
+        Counter(level for _, level in levels),
         reply.used_tokens,
         seconds,
     )
