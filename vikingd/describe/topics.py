@@ -36,6 +36,7 @@ _SPACE = re.compile(r"\s+")
 _CODE_SIGN = re.compile(r"[{}<>=;|]|\(\w*\)|::|->")
 _WIKI_LINK = lazy(r"\[\[(?:[^\]\[|]*\|)?([^\]\[|]+)\]\]")
 _RST_LINK = lazy(r"`([^`<]+?) ?<[^>`]*>`_{1,2}")
+_MARKUP = re.compile(r"\{[{%]|</")
 _PAIR = re.compile(r"(?:^|\s)[\w.-]+: ")
 _ADDRESS = re.compile(r"\S*://\S*|@[\w-]+")
 
@@ -112,7 +113,7 @@ def reads(sentence: str, at_least: int = 1) -> bool:
 
     `at_least` is the number of its words that do.
     """
-    if sentence.startswith("|"):  # a row of a table
+    if sentence.startswith("|") or _MARKUP.search(sentence):  # a row of a table, or a template
         return False
     sentence = _ADDRESS.sub("", sentence)
     shown = _SPACE.sub("", sentence)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 
 from vikingd.domain.sentences import sentence_ends
 from vikingd.domain.text import approximate_tokens, join_lines, lazy
+from vikingd.ingest.markdown import TooCostly
 
 PROSE_TOKENS = 8
 """Tokens of prose, at least. A shorter text is a label, a badge or a greeting."""
@@ -42,6 +44,10 @@ _LEANS = lazy(
     r"|它|他们|她|这|這|那|但|而|于是|於是|因此|所以|其中|此外|另外|另一|例如|比如|相当于|区别在于|然后|不过|"
     r"同时|否则|如果您?在|参见|请参[见阅考]|詳見|详见|更多|上述|以上|下面|接下来|書接|书接)"
 )
+# An introduction that says nothing without what it introduces.
+_POINTS = lazy(
+    r"(?i:\b(?:this|these|following|follows|below|examples?|here|above)\b)|如下|以下|下面|这样|下列|示例|例如"
+)
 
 
 def first_prose(paragraphs: Iterable[tuple[str, bool]]) -> str:
@@ -50,27 +56,42 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]]) -> str:
     Prose beside the topic is taken if there is no other, and what introduces a list or code if the
     prose behind it leans on that. Short prose goes on with the paragraphs
     behind it, up to a heading, which is an empty paragraph.
+
+    Raises:
+        TooCostly: the paragraphs before the first prose take too long to parse.
     """
     passed_over, beside, introduction, found = list[str](), "", "", list[str]()
-    for text, may_be in paragraphs:
-        prose = _prose_of(text) if may_be else ""
-        if found:
-            if not prose:
+    with _stops_behind(found):
+        for text, may_be in paragraphs:
+            prose = _prose_of(text) if may_be else ""
+            if found:
+                if not prose:
+                    break
+                found.append(prose)
+            elif prose and not _is_beside(prose):
+                if introduction and leans(prose):
+                    return introduction
+                found.append(prose)
+            elif prose:
+                beside = beside or prose
+            elif text:
+                passed_over.append(text)
+                if may_be and is_prose(text) and not _POINTS.search(text):
+                    introduction = introduction or text
+            is_enough = sum(map(approximate_tokens, found)) >= _ENOUGH
+            if found and (is_enough or text.endswith((":", "："))):
                 break
-            found.append(prose)
-        elif prose and not _is_beside(prose):
-            if introduction and leans(prose):
-                return introduction
-            found.append(prose)
-        elif prose:
-            beside = beside or prose
-        elif text:
-            passed_over.append(text)
-            if may_be and is_prose(text):
-                introduction = introduction or text
-        if found and sum(map(approximate_tokens, found)) >= _ENOUGH:
-            break
     return join_lines(found) or beside or " ".join(passed_over)
+
+
+@contextmanager
+def _stops_behind(found: Collection[str]) -> Iterator[None]:
+    """End a reading that becomes too costly once it has found something."""
+    try:
+        yield
+    except TooCostly:
+        if not found:
+            raise
 
 
 def leans(sentence: str) -> bool:

@@ -177,7 +177,10 @@ class Folder:
             return out.rule != TOO_LARGE
         return any(
             at not in self.tree.stamps
-            and (_name(at).startswith(".") or (at != path and _name(at) in SKIPPED_DIRECTORIES))
+            and (
+                (_name(at).startswith(".") and not self.selection.hidden)
+                or (at != path and _name(at) in SKIPPED_DIRECTORIES)
+            )
             for at in (path, *_ancestors(path))
         )
 

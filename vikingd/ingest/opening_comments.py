@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from vikingd.domain.text import approximate_tokens, join_lines
+from vikingd.domain.text import approximate_tokens
 from vikingd.ingest.code.definition_comments import is_legal
 from vikingd.ingest.first_prose import PROSE_TOKENS
 from vikingd.ingest.plain_paragraphs import paragraphs
@@ -43,7 +43,7 @@ def first_comment(text: str, mark: str) -> str:
     """
     found = ""
     for paragraph in _comments(text, mark):
-        found = join_lines((found, paragraph))
+        found = f"{found.rstrip(':')}: {paragraph}" if found else paragraph
         if approximate_tokens(found) >= PROSE_TOKENS or found.endswith((".", "!", "。")):
             break
     return found

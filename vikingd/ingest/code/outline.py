@@ -37,6 +37,8 @@ _MAX_LINES = 65_536  # of markup whose headings are read
 
 _MAX_COMMENT = 160  # characters of a comment beside a signature
 
+_CONSTANT = re.compile(r"=\s*(?:[bfru]?[\"'\[({\d-]|(?:true|false|null|None)\b)", re.IGNORECASE)
+_WORD = re.compile(r"\w")
 _LINE_END = re.compile(r"\n")
 _IMPORTS = re.compile(r"\brequire\(|\bimport\(|\bTypeVar\(")
 _GROUP = re.compile(r"^(?:var|const|type) \((?: |\Z)")  # the beginning of a group in Go
@@ -158,7 +160,8 @@ def _component(content: str, name: str) -> list[Symbol] | None:
 def signatures(content: str, name: str, limit: int) -> str:
     """Return the signatures of a file's definitions, at most `limit` characters; "" without any.
 
-    Those at the top level come first, then those of members, then values. Public names come first.
+    Those at the top level come first, then those of members, of modules and of constants; public
+    names before others.
     All have the first sentences of their comments if there is room for all, else the first one that
     has a comment.
     """
@@ -168,8 +171,12 @@ def signatures(content: str, name: str, limit: int) -> str:
     else:
         found = _definitions(content, name) or ()
     ordered = sorted(
-        (one for one in found if not _IMPORTS.search(one.signature)),
-        key=lambda one: (one.kind == VALUE, len(one.path), one.name.startswith("_")),
+        (
+            one
+            for one in found
+            if _WORD.search(one.signature) and not _IMPORTS.search(one.signature)
+        ),
+        key=lambda one: (_is_behind(one), len(one.path), one.name.startswith("_")),
     )
     plain = {one.signature: one for one in ordered if one.signature}
     kept: list[Symbol] = []
@@ -180,6 +187,13 @@ def signatures(content: str, name: str, limit: int) -> str:
             break
         kept.append(one)
     return "; ".join(_with_comments(kept, content, name, limit))[:limit]
+
+
+def _is_behind(one: Symbol) -> int:
+    """Return 0 for what tells of a file, 1 for a module around it, 2 for a constant."""
+    if one.kind == VALUE and _CONSTANT.search(one.signature):
+        return 2
+    return 1 if one.kind == MODULE else 0
 
 
 def _with_comments(kept: Sequence[Symbol], content: str, name: str, limit: int) -> list[str]:
