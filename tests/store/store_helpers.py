@@ -36,8 +36,9 @@ ALTER TABLE texts DROP COLUMN checksum;
 ALTER TABLE texts DROP COLUMN vector_checksum;
 ALTER TABLE entries DROP COLUMN checksum;
 ALTER TABLE links DROP COLUMN checksum;
+DROP TABLE descriptions;
 """
-"""SQL that turns schema 5 back into schema 4."""
+"""SQL that turns schema 6 back into schema 4."""
 WITHOUT_DIGESTS = f"""
 {WITHOUT_CHECKSUMS}
 DROP INDEX texts_waiting;
@@ -45,7 +46,7 @@ DROP INDEX texts_digest;
 ALTER TABLE texts DROP COLUMN digest;
 CREATE INDEX texts_without_vector ON texts (embeddable, ordinal > 0, id) WHERE vector IS NULL;
 """
-"""SQL that turns schema 5 back into schema 3."""
+"""SQL that turns schema 6 back into schema 3."""
 CREATED, UPDATED, UNCHANGED = PutOutcome.CREATED, PutOutcome.UPDATED, PutOutcome.UNCHANGED
 
 

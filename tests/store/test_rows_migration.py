@@ -101,7 +101,7 @@ def test_a_backup_with_a_damaged_row_is_refused(tmp_path: Path, damage: str) -> 
 @pytest.mark.parametrize("damage", [None, *DAMAGE])
 def test_a_database_gets_checksums(postgres: Server, damage: str | None) -> None:
     """The first node of this version computes them for the rows of all tenants, and for keys."""
-    tables = ("tenants", *TABLES)
+    tables = ("tenants", *(name for name in TABLES if name != "descriptions"))
     with shared_store(postgres.url, f"t{uuid4().hex}") as made:
         made.start(lambda *_: None)
         filled(made)

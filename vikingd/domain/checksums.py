@@ -30,6 +30,9 @@ ENTRY = "text_id, id, reinforcement, access_count, time, created_at"
 LINK = "a, b, reason, created_at"
 """The columns of `checksum` of a link."""
 
+DESCRIPTION = "context_id, revision, basis, maker, slots"
+"""The columns of `checksum` of a description."""
+
 KEY = (
     'id, digest, old_digest, old_expires_at, tenant, "user", grants, is_operator, created_at, '
     "expires_at, revoked_at, limits, subject, note"

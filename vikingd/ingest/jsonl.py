@@ -144,10 +144,11 @@ def record_of(context: Context, exported: Collection[str]) -> dict[str, Any]:
     link stands in one record.
     """
     text = {} if context.is_directory else {"text": context.content}
+    given = as_put(context)  # Derived texts and those of a model go on following the content.
     kept: dict[str, Any] = {
         "title": context.title,
-        "abstract": as_put(context).abstract,  # A derived one goes on following the content.
-        "overview": context.overview,
+        "abstract": given.abstract,
+        "overview": given.overview,
         "metadata": as_sent(context.metadata),
         "time": iso(context.time),
     }

@@ -34,7 +34,7 @@ def prepare(draft: Draft) -> Prepared:
     """
     if draft.is_directory:
         abstract = draft.abstract
-        texts = [_head(draft, abstract)] if draft.title or abstract else []
+        texts = [head(draft, abstract)] if has_head(draft, abstract, 0, is_derived=True) else []
     else:
         name = uris.name(draft.uri)
         stated = draft.abstract or stated_abstract(draft.content, name)
@@ -43,11 +43,10 @@ def prepare(draft: Draft) -> Prepared:
         if passages is None:
             passages = cut(draft)
         texts = list(_pieces(draft, passages))
-        if len(texts) == 1 and not stated:
-            if draft.vector and not texts[0].vector:
-                texts = [replace(texts[0], vector=draft.vector)]
-        elif draft.title or abstract or not texts:
-            texts.insert(0, _head(draft, abstract))
+        if has_head(draft, abstract, len(texts), is_derived=not stated):
+            texts.insert(0, head(draft, abstract))
+        elif len(texts) == 1 and draft.vector and not texts[0].vector:
+            texts = [replace(texts[0], vector=draft.vector)]
     given = {i: p.entry for i, p in enumerate(draft.passages or (), start=1) if p.entry}
     return Prepared(draft, abstract, tuple(texts), draft.content_hash(), given)
 
@@ -108,7 +107,20 @@ def check(draft: Draft, field: str = "") -> Draft:
     )
 
 
-def _head(draft: Draft, abstract: str) -> Text:
+def has_head(draft: Draft, abstract: str, passages: int, *, is_derived: bool) -> bool:
+    """Return whether a context with so many passages has a text of its title and abstract.
+
+    `is_derived` tells that the abstract of a file was made of its content.
+    """
+    if draft.is_directory:
+        return bool(draft.title or abstract)
+    if passages == 1 and is_derived:
+        return False
+    return bool(draft.title or abstract) or not passages
+
+
+def head(draft: Draft, abstract: str) -> Text:
+    """Return the text of a title and an abstract, with ordinal 0."""
     text = text_to_index(draft.title, "", abstract).strip()
     return Text(0, "", 0, 0, text, script_of(text), draft.vector)
 

@@ -14,8 +14,9 @@ from vikingd.ingest.passages import default_passages
 def as_put(stored: Context) -> Draft:
     """Reconstruct the draft that a stored context was written from, without vectors and memories.
 
-    The daemon fills in abstract, passages and time if a writer leaves them out. The stored hash
-    tells which of them were left out. If no combination has the hash, all of them are returned.
+    The daemon fills in abstract, passages and time if a writer leaves them out, and a model may
+    write the abstract and the overview. The stored hash tells which of them were left out. If no
+    combination has the hash, all of them are returned.
     """
     return next(_with_its_hash(stored), _all_given(stored))
 
@@ -61,9 +62,11 @@ def _all_given(stored: Context) -> Draft:
 def _with_its_hash(stored: Context) -> Iterator[Draft]:
     """Yield the drafts of a stored context that have its hash."""
     draft = _all_given(stored)
+    overviews = dict.fromkeys((stored.overview, ""))  # A model's one is rarer than a given one.
     abstracts = dict.fromkeys(("", stored.abstract))
     cuts: tuple[Sequence[Passage] | None, ...] = (None, draft.passages or [])
-    for abstract, cut, time in product(abstracts, cuts, (None, stored.time)):
-        given = replace(draft, abstract=abstract, passages=cut, time=time)
+    variants = product(overviews, abstracts, cuts, (None, stored.time))
+    for overview, abstract, cut, time in variants:
+        given = replace(draft, overview=overview, abstract=abstract, passages=cut, time=time)
         if given.content_hash() == stored.content_hash:
             yield given

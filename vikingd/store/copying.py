@@ -27,6 +27,7 @@ TABLES: Mapping[str, tuple[str, str]] = {
     ),
     "entries": ("text_id, id, reinforcement, access_count, time, created_at, checksum", "text_id"),
     "links": ("a, b, reason, created_at, checksum", "a, b"),
+    "descriptions": ("context_id, revision, basis, maker, slots, checksum", "context_id"),
     "removals": ("revision, uri", "revision, rowid"),
     "requests": ("number, id, digest, revision, reply, time", "number"),
 }

@@ -9,6 +9,7 @@ from typing import Any
 
 from vikingd.domain.checksums import checksum
 from vikingd.domain.contexts import Entry
+from vikingd.domain.description import Described, Slot
 from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.store_changes import IndexedText, Linked, Upsert
 from vikingd.domain.text import text_to_index
@@ -43,6 +44,14 @@ _LINKS_OF = _READ_LINKS.format(
     f"UNION {_LINKS} WHERE b IN (SELECT value FROM each_id(?1))"
 )
 _ALL_LINKS = _READ_LINKS.format(_LINKS)
+
+
+_DESCRIPTIONS = """
+SELECT context_id, descriptions.revision, basis, CAST(maker AS BLOB), slots, descriptions.checksum,
+    CAST(uri AS BLOB)
+FROM descriptions LEFT JOIN contexts ON contexts.id = context_id
+"""
+_DESCRIPTIONS_OF = f"{_DESCRIPTIONS} WHERE context_id IN (SELECT value FROM each_id(?))"
 
 
 def text_of(stored: str | None, title: str, section: str, piece: str) -> str:
@@ -186,6 +195,33 @@ def links(
         else:
             what = f"its link with {shown(other, b)} is not as it was written"
             found(Damage(shown(uri, a), what))
+    return sound
+
+
+def descriptions(
+    db: Connection,
+    found: Callable[[Damage], object],
+    context_ids: Sequence[int] | None = None,
+) -> dict[int, Described]:
+    """Return the descriptions of contexts by context id.
+
+    Args:
+        db: a connection to the store.
+        found: called with the damage of each damaged description, which is left out.
+        context_ids: return the descriptions of these contexts; None: all of them.
+    """
+    if context_ids is None:
+        rows = db.execute(_DESCRIPTIONS)
+    else:
+        rows = db.execute(_DESCRIPTIONS_OF, (json.dumps(context_ids),))
+    sound = {}
+    for context_id, revision, basis, maker, slots, kept, uri in rows:
+        maker, uri = decoded(maker), decoded(uri)
+        if checksum(context_id, revision, basis, maker, slots) == kept and uri is not None:
+            sound[context_id] = Described(maker, basis, Slot(slots))
+        else:
+            what = "the maker of its description is not as it was written"
+            found(Damage(shown(uri, context_id), what))
     return sound
 
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 
 from vikingd.domain.contexts import Prepared
+from vikingd.domain.description import Description
 from vikingd.domain.errors import TooLarge
 from vikingd.domain.rights import LOCAL, Caller
 from vikingd.domain.store_changes import Committed, Once, PutRefusal
@@ -17,6 +18,7 @@ from vikingd.store.history import History, Point
 from vikingd.store.reads import Reads
 from vikingd.store.writer import OnCommit, Writer
 from vikingd.store.writes.context_writes import link, put, unlink
+from vikingd.store.writes.description_writes import describe
 from vikingd.store.writes.memory_writes import reinforce, rewrite, rewrite_holders, run_once, touch
 from vikingd.store.writes.subtrees import CHARACTERS, delete, move, remove_empty
 from vikingd.store.writes.vector_writes import drop_damaged, drop_vectors, fill
@@ -277,6 +279,25 @@ class WritableStore(Reads):
         vectors; `last` is `after` of the next part, "" at the end. Fails with NotFound.
         """
         return self._writer.submit(lambda work: drop_vectors(work, uri, after), size=_DROP_SIZE)
+
+    def describe(self, descriptions: Sequence[Description]) -> Future[Committed]:
+        """Write what a model says of contexts; `count` is the number of those that were written.
+
+        A context that is gone or was changed since its material was read is left out, and so is a
+        damaged one. An abstract and an overview that a person wrote stay; a text that is "" gives
+        way to the derived one. Of the context nothing else changes, neither its revision nor its
+        hash and times. `text_ids` has the new texts that wait for their vector.
+
+        Fails with:
+            InvalidField: a text is too long, or a URI is that of a file of memories.
+        """
+        return self._writer.submit(
+            lambda work: describe(work, descriptions),
+            weight=len(descriptions),
+            uris=[description.uri for description in descriptions],
+            size=2 * len(descriptions),
+            bounded=False,
+        )
 
     def give_back(self) -> int:
         """Give the space of deleted contexts back to the disk, and return the freed bytes.

@@ -169,7 +169,22 @@ CREATE FUNCTION vikingd_tenant.each_pair(list text) RETURNS TABLE (key text, val
 ALTER TABLE vikingd_access.keys ADD COLUMN checksum integer;
 """
 
-MIGRATIONS: list[str] = [_TABLES, _ACCESS, _CHECKSUMS]
+# The texts of a model stand in the row of their context; `slots` has the ones that it wrote, see
+# `vikingd.domain.description`. A change of the context by others deletes the row.
+_DESCRIPTIONS = f"""
+CREATE TABLE vikingd.descriptions (
+    {_TENANT}, context_id bigint NOT NULL, revision bigint NOT NULL, basis bytea NOT NULL,
+    maker text NOT NULL, slots smallint NOT NULL, checksum integer,
+    PRIMARY KEY (tenant, context_id),
+    FOREIGN KEY (tenant, context_id) REFERENCES vikingd.contexts (tenant, id) ON DELETE CASCADE
+);
+CREATE INDEX descriptions_revision ON vikingd.descriptions (tenant, revision);
+CREATE INDEX descriptions_basis ON vikingd.descriptions (tenant, basis);
+CREATE VIEW vikingd_tenant.descriptions AS SELECT context_id, revision, basis, maker, slots,
+    checksum FROM vikingd.descriptions {_OF_TENANT};
+"""
+
+MIGRATIONS: list[str] = [_TABLES, _ACCESS, _CHECKSUMS, _DESCRIPTIONS]
 """Scripts, each from one schema version to the next; append only."""
 
 WITH_CHECKSUMS = 3

@@ -3,6 +3,7 @@
 from vikingd.store.reads.backlog import BacklogReads
 from vikingd.store.reads.change_reads import ChangeReads
 from vikingd.store.reads.context_reads import ContextReads, page_token
+from vikingd.store.reads.description_reads import DescriptionReads
 from vikingd.store.reads.empties import EmptyReads
 from vikingd.store.reads.memory_reads import MemoryReads
 from vikingd.store.reads.store_reads import StoreCounts
@@ -11,5 +12,13 @@ from vikingd.store.reads.tree_walk import WalkReads
 __all__ = ["Reads", "StoreCounts", "page_token"]
 
 
-class Reads(ContextReads, WalkReads, EmptyReads, MemoryReads, BacklogReads, ChangeReads):
+class Reads(
+    ContextReads,
+    WalkReads,
+    EmptyReads,
+    MemoryReads,
+    BacklogReads,
+    ChangeReads,
+    DescriptionReads,
+):
     """The reads of committed data; safe for any number of threads, and none waits for a writer."""

@@ -133,11 +133,29 @@ ALTER TABLE entries ADD COLUMN checksum INTEGER;
 ALTER TABLE links ADD COLUMN checksum INTEGER;
 """
 
-MIGRATIONS: list[str] = [_TABLES, _ENTRIES, _REQUESTS, _DIGESTS, _CHECKSUMS]
+# The texts of a model stand in the row of their context; `slots` has the ones that it wrote, see
+# `vikingd.domain.description`. A change of the context by others deletes the row.
+_DESCRIPTIONS = """
+CREATE TABLE descriptions (
+    context_id INTEGER PRIMARY KEY REFERENCES contexts (id) ON DELETE CASCADE,
+    revision INTEGER NOT NULL,
+    basis BLOB NOT NULL,
+    maker TEXT NOT NULL,
+    slots INTEGER NOT NULL,
+    checksum INTEGER
+);
+CREATE INDEX descriptions_revision ON descriptions (revision);
+CREATE INDEX descriptions_basis ON descriptions (basis);
+"""
+
+MIGRATIONS: list[str] = [_TABLES, _ENTRIES, _REQUESTS, _DIGESTS, _CHECKSUMS, _DESCRIPTIONS]
 """Scripts, each from one schema version to the next; append only."""
 
 WITH_CHECKSUMS = 5
 """The first version of the schema whose rows have checksums."""
+
+WITH_DESCRIPTIONS = 6
+"""The first version of the schema with descriptions by a model."""
 
 _IS_THERE = re.compile("already exists|duplicate column name")
 

@@ -5,14 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from vikingd.domain.checksums import (
-    checksum,
-    content_checksum,
-    context_checksum,
-    text_checksum,
-    vector_checksum,
-)
+from vikingd.domain.checksums import checksum, content_checksum, context_checksum
 from vikingd.domain.contexts import Draft, Prepared
+from vikingd.domain.description import Described, Slot
 from vikingd.domain.errors import InvalidField, NotFound, RevisionDiffers, VikingError
 from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.store_changes import (
@@ -25,15 +20,15 @@ from vikingd.domain.store_changes import (
     Unlinked,
     Upsert,
 )
-from vikingd.domain.text import text_to_index
 from vikingd.domain.uri import ROOT, parent
 from vikingd.ingest.masks import Masked
 from vikingd.store.damage import Damage, store_damaged
-from vikingd.store.reads.backlog_order import rank_of
 from vikingd.store.reads.context_reads import read_context
 from vikingd.store.reads.empties import EMPTY_DIRECTORY
-from vikingd.store.rows import check_context, links, memory_file, upserts
+from vikingd.store.rows import check_context, descriptions, links, memory_file, upserts
+from vikingd.store.writes.description_writes import forget_description
 from vikingd.store.writes.entry_writes import are_known, holds_memories, write_entries
+from vikingd.store.writes.text_writes import text_row
 from vikingd.store.writes.transaction import Row, StoredContext, Transaction
 
 _UPDATE_CONTEXT = """
@@ -99,7 +94,7 @@ def _write(work: Transaction, contexts: Mapping[int, Prepared], batch: _Batch) -
     uris = {i: context.draft.uri for i, context in contexts.items()}
     work.look_up(uris.values())
     stored = {uri: old for uri in uris.values() if (old := work.find(uri))}
-    before = _before(work, stored.values()) if stored else {}
+    before, described = _before(work, stored.values()) if stored else ({}, {})
     outcomes: dict[int, PutOutcome] = {}
     unchanged: list[int] = []
     waiting: list[int] = []
@@ -124,11 +119,13 @@ def _write(work: Transaction, contexts: Mapping[int, Prepared], batch: _Batch) -
                     if old.is_directory
                     else "is a file; delete it before you write a directory",
                 )
-            elif _is_unchanged(work, context, old, before[old.id]):
+            elif _is_unchanged(work, context, old, before[old.id], described):
                 unchanged.append(old.id)
                 outcomes[i] = PutOutcome.UNCHANGED
                 continue
             else:
+                if old.id in described or before[old.id] is None:
+                    forget_description(work, old.id)
                 upsert = _update(work, context, old, before[old.id])
                 outcomes[i] = PutOutcome.UPDATED
         except _OF_CONTEXTS as error:
@@ -218,8 +215,13 @@ def _complete(work: Transaction, context: Prepared | Masked) -> Prepared:
     return context
 
 
-def _before(work: Transaction, stored: Iterable[StoredContext]) -> dict[int, Upsert | None]:
-    """Return the stored contexts with their texts, by id; None for a damaged one."""
+def _before(
+    work: Transaction, stored: Iterable[StoredContext]
+) -> tuple[dict[int, Upsert | None], dict[int, Described]]:
+    """Return the stored contexts with their texts, and their descriptions, both by id.
+
+    A damaged context is None, and so is one with a damaged description.
+    """
     ids = [old.id for old in stored]
     before: dict[int, Upsert | None] = dict.fromkeys(ids)
     damaged: set[str] = set()
@@ -228,10 +230,12 @@ def _before(work: Transaction, stored: Iterable[StoredContext]) -> dict[int, Ups
         if not damage.text_id:
             damaged.add(damage.uri)
 
-    for upsert in upserts(work.use_tables(), ids, found, entries=True):
+    db = work.use_tables()
+    described = descriptions(db, found, ids)
+    for upsert in upserts(db, ids, found, entries=True):
         if upsert.uri not in damaged:
             before[upsert.context_id] = upsert
-    return before
+    return before, described
 
 
 def _waiting(work: Transaction, context_ids: Sequence[int]) -> list[int]:
@@ -255,12 +259,21 @@ def _check_vectors(work: Transaction, context: Prepared) -> None:
 
 
 def _is_unchanged(
-    work: Transaction, context: Prepared, old: StoredContext, before: Upsert | None
+    work: Transaction,
+    context: Prepared,
+    old: StoredContext,
+    before: Upsert | None,
+    described: Mapping[int, Described],
 ) -> bool:
-    """Return whether a write would change nothing."""
+    """Return whether a write would change nothing.
+
+    A given vector of an abstract that a model has replaced since is no change.
+    """
     if context.content_hash != old.content_hash or before is None:
         return False
     vectors = {text.ordinal: text.vector for text in before.texts}
+    if old.id in described and Slot.ABSTRACT in described[old.id].slots:
+        vectors.update({text.ordinal: text.vector for text in context.texts if not text.ordinal})
     if any(text.vector and text.vector != vectors.get(text.ordinal) for text in context.texts):
         return False
     if not context.entries:
@@ -372,40 +385,21 @@ def _write_texts(
     vectors = {(text.ordinal == 0, text.text): text.vector for text in old}
     texts = list(old[:kept])
     lines = _lines(context)[kept:]
-    rank = rank_of(draft.metadata)
     for text, line in zip(context.texts[kept:], lines, strict=True):
-        text_id = next(work.ids.texts)
         vector = text.vector or vectors.get((text.ordinal == 0, text.text), b"")
-        embeddable = bool(text.text.strip())
-        passage = draft.content[text.start : text.end] if text.ordinal else ""
-        piece = passage if text.ordinal else context.abstract
-        is_derived = text_to_index(draft.title, text.section, piece) == text.text
-        revision = work.revision if vector else None
-        row = (
-            text_id,
-            context_id,
-            text.ordinal,
-            text.section,
-            text.start,
-            text.end,
-            text.script,
-            rank if embeddable else 0,
-            None if is_derived else text.text,
-        )
-        known = vector or None
-        checksums = text_checksum(*row), vector_checksum(text_id, revision, None, known)
-        work.rows["texts"].append((*row, revision, known, *checksums))
+        row = text_row(work, context_id, draft, text, context.abstract, vector)
+        work.rows["texts"].append(row)
         texts.append(
             IndexedText(
-                text_id=text_id,
+                text_id=row[0],
                 ordinal=text.ordinal,
                 script=text.script,
                 text=text.text,
                 vector=vector,
-                embeddable=embeddable,
+                embeddable=bool(text.text.strip()),
                 section=text.section,
                 start=text.start,
-                passage=passage,
+                passage=draft.content[text.start : text.end] if text.ordinal else "",
                 line=line,
             )
         )

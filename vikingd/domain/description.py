@@ -1,0 +1,39 @@
+"""The description of a context by a model: an abstract and an overview, and their material."""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from typing import NamedTuple
+
+
+class Slot(IntFlag):
+    """The texts of a context that a model may write; a store keeps which of them it wrote."""
+
+    ABSTRACT = 1
+    OVERVIEW = 2
+
+
+class Description(NamedTuple):
+    """The texts that a model wrote for a context; "" for a text that it did not write.
+
+    Attributes:
+        maker: the name of the model.
+        basis: the digest of the material that the texts were made of. Equal material of different
+            users needs different digests, since texts with a known basis are taken again.
+        content_hash: the content hash of the context when the material was read.
+    """
+
+    uri: str
+    abstract: str
+    overview: str
+    maker: str
+    basis: bytes
+    content_hash: bytes
+
+
+class Described(NamedTuple):
+    """The maker and the basis of a stored description, and the texts that the maker wrote."""
+
+    maker: str
+    basis: bytes
+    slots: Slot

@@ -1,0 +1,164 @@
+"""Reads of a model's descriptions, and of the material of abstracts and overviews."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from vikingd.domain.contexts import ContextType
+from vikingd.domain.description import Described, Slot
+from vikingd.domain.line_numbers import lines_at
+from vikingd.domain.uri import context_type, name
+from vikingd.store.checked_rows import read_checked
+from vikingd.store.connection import Connection
+from vikingd.store.reads.store_reads import DatabaseReads
+from vikingd.store.rows import descriptions
+
+_FILES = """
+SELECT uri, content_hash, title, length(content), basis, maker
+FROM contexts LEFT JOIN descriptions ON context_id = contexts.id
+WHERE tenant = 'default' AND is_directory = 0 AND uri > ? ORDER BY uri LIMIT ?
+"""
+_DIRECTORIES = """
+SELECT uri, content_hash, basis, maker
+FROM contexts LEFT JOIN descriptions ON context_id = contexts.id
+WHERE tenant = 'default' AND is_directory = 1 AND uri > ? ORDER BY uri LIMIT ?
+"""
+_IDS = """
+SELECT uri, id FROM contexts WHERE tenant = 'default' AND uri IN (SELECT value FROM each_name(?))
+"""
+_SAME = """
+SELECT context_id FROM descriptions WHERE basis = ? AND maker = ? AND slots = ?
+ORDER BY context_id LIMIT 8
+"""
+# The numbering reads the index of children alone, and then the rows of those that are wanted.
+_CHILDREN = """
+WITH numbered AS (
+    SELECT above.uri AS above, below.id AS id, below.is_directory AS is_directory,
+        below.uri AS uri, count(*) OVER (PARTITION BY below.parent_id) AS of_all, row_number() OVER
+        (PARTITION BY below.parent_id ORDER BY below.is_directory, below.uri) AS place
+    FROM contexts AS above JOIN contexts AS below ON below.parent_id = above.id
+    WHERE above.tenant = 'default' AND above.uri IN (SELECT value FROM each_name(?)))
+SELECT above, of_all, numbered.uri, numbered.is_directory, title, abstract
+FROM numbered JOIN contexts ON contexts.id = numbered.id
+WHERE place <= ? ORDER BY above, place
+"""
+_PIECES = """
+SELECT section, "start", "end" FROM texts WHERE context_id = ? AND ordinal > 0 ORDER BY ordinal
+"""
+_CONTENT = "SELECT id, content FROM contexts WHERE tenant = 'default' AND uri = ?"
+_HEAD = """
+SELECT substr(content, 1, ?) FROM contexts WHERE tenant = 'default' AND uri = ?
+"""
+
+
+class FileToDescribe(NamedTuple):
+    """A file; `basis` and `maker` are None while no model has described it."""
+
+    uri: str
+    content_hash: bytes
+    title: str
+    length: int  # characters
+    basis: bytes | None
+    maker: str | None
+
+
+class DirectoryToDescribe(NamedTuple):
+    """A directory; `basis` and `maker` are None while no model has described it."""
+
+    uri: str
+    content_hash: bytes
+    basis: bytes | None
+    maker: str | None
+
+
+class ChildOf(NamedTuple):
+    """A child of a directory."""
+
+    name: str
+    is_directory: bool
+    title: str
+    abstract: str
+
+
+class DescriptionReads(DatabaseReads):
+    """Reads of descriptions and of their material, without regard of rights."""
+
+    def described(self, uris: Collection[str]) -> dict[str, Described]:
+        """Return the descriptions of contexts by URI; those without a sound one are left out."""
+        with self._snapshot() as db:
+            ids = dict(db.execute(_IDS, (json.dumps(list(uris)),)).fetchall())
+            found = descriptions(db, lambda _: None, list(ids.values()))
+            return {uri: found[i] for uri, i in ids.items() if i in found}
+
+    def described_as(self, basis: bytes, maker: str) -> tuple[str, str] | None:
+        """Return the (abstract, overview) that a model wrote of this material; None if unknown.
+
+        Only a context with both texts of the model is taken, and no damaged one: its copy would
+        have a checksum of its own, and pass for sound.
+        """
+        with self._snapshot() as db:
+            both = int(Slot.ABSTRACT | Slot.OVERVIEW)
+            ids = [one for (one,) in db.execute(_SAME, (basis, maker, both))]
+            sound = descriptions(db, lambda _: None, ids)
+            for context in read_checked(db, list(sound), vectors=False):
+                if not context.damage:
+                    return context.row.abstract, context.row.overview
+        return None
+
+    def files_to_describe(self, after: str, limit: int) -> list[FileToDescribe]:
+        """Return up to `limit` files behind a URI, by URI, without those of memories."""
+        found: list[FileToDescribe] = []
+        with self._snapshot() as db:
+            while rows := db.execute(_FILES, (after, limit)).fetchall():
+                files = (FileToDescribe(*row) for row in rows)
+                found += [one for one in files if context_type(one.uri) is not ContextType.MEMORY]
+                if len(found) >= limit:
+                    break
+                after = rows[-1][0]
+        return found[:limit]
+
+    def directories(self, after: str, limit: int) -> list[DirectoryToDescribe]:
+        """Return up to `limit` directories behind a URI, by URI."""
+        with self._snapshot() as db:
+            rows = db.execute(_DIRECTORIES, (after, limit))
+            return [DirectoryToDescribe(*row) for row in rows]
+
+    def children_of(self, uris: Collection[str], most: int) -> dict[str, tuple[list[ChildOf], int]]:
+        """Return the children of directories by URI: (the first `most` of them, their number).
+
+        Files come before directories, each by name. An empty directory is left out.
+        """
+        found: dict[str, tuple[list[ChildOf], int]] = {}
+        with self._snapshot() as db:
+            rows = db.execute(_CHILDREN, (json.dumps(list(uris)), most))
+            for above, count, uri, is_directory, title, abstract in rows:
+                child = ChildOf(name(uri), bool(is_directory), title, abstract)
+                if above in found:
+                    found[above][0].append(child)
+                else:
+                    found[above] = [child], count
+        return found
+
+    def pieces_of(self, uri: str) -> list[tuple[str, str, int]]:
+        """Return (section, text, line of the start) of the passages of a file, in their order.
+
+        A missing context, and a directory, has none.
+        """
+        with self._snapshot() as db:
+            row = db.execute(_CONTENT, (uri,)).fetchone()
+            return list(_pieces(db, *row)) if row is not None else []
+
+    def head_of(self, uri: str, most: int) -> str:
+        """Return the first `most` characters of a file; "" if it is missing."""
+        with self._snapshot() as db:
+            row = db.execute(_HEAD, (most, uri)).fetchone()
+            return str(row[0]) if row is not None else ""
+
+
+def _pieces(db: Connection, context_id: int, content: str) -> Iterator[tuple[str, str, int]]:
+    rows: Sequence[tuple[str, int, int]] = db.execute(_PIECES, (context_id,)).fetchall()
+    lines = lines_at(content, (start for _, start, _ in rows))
+    for (section, start, end), line in zip(rows, lines, strict=True):
+        yield section, content[start:end], line

@@ -1,0 +1,105 @@
+"""Writes of descriptions: the abstracts and overviews of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from vikingd.domain import uri as uris
+from vikingd.domain.checksums import DESCRIPTION, checksum, content_checksum
+from vikingd.domain.contexts import ContextType, Draft
+from vikingd.domain.description import Description, Slot
+from vikingd.domain.errors import InvalidField
+from vikingd.domain.store_changes import Committed
+from vikingd.ingest.abstracts import derive_abstract, stated_abstract
+from vikingd.ingest.limits import check_text
+from vikingd.ingest.prepare import MAX_ABSTRACT_BYTES, MAX_OVERVIEW_BYTES, has_head, head
+from vikingd.ingest.written import as_put
+from vikingd.store.checked_rows import Checked, read_checked
+from vikingd.store.reads.context_reads import read_context
+from vikingd.store.rows import refuse, upserts
+from vikingd.store.writes.text_writes import text_row
+from vikingd.store.writes.transaction import Transaction
+
+_UPDATE = "UPDATE contexts SET abstract = ?, overview = ?, content_checksum = ? WHERE id = ?"
+_INSERT = f"INSERT INTO descriptions ({DESCRIPTION}, checksum) VALUES (?, ?, ?, ?, ?, ?)"
+
+
+def describe(work: Transaction, descriptions: Sequence[Description]) -> Committed:
+    """Write descriptions; see `WritableStore.describe`."""
+    work.look_up(description.uri for description in descriptions)
+    wanted: dict[int, Description] = {}
+    for i, description in enumerate(descriptions):
+        field = f"descriptions[{i}]"
+        check_text(description.abstract, MAX_ABSTRACT_BYTES, f"{field}.abstract")
+        check_text(description.overview, MAX_OVERVIEW_BYTES, f"{field}.overview")
+        stored = work.find(description.uri)
+        if stored is None or stored.content_hash != description.content_hash:
+            continue
+        is_memory = uris.context_type(description.uri) is ContextType.MEMORY
+        if is_memory and not stored.is_directory:
+            raise InvalidField(f"{field}.uri", "is a file of memories, which has no description")
+        wanted[stored.id] = description
+    db, changed = work.use_tables(), list[int]()
+    sound = [one for one in read_checked(db, list(wanted), vectors=False) if not one.damage]
+    for context in sound:
+        if _write(work, context, wanted[context.row.id]):
+            changed.append(context.row.id)
+    work.insert_rows()
+    work.touched = work.touched or bool(sound)
+    before = {text.id for context in sound for text in context.texts}
+    waiting = []
+    for upsert in upserts(db, changed, refuse):
+        work.emit(upsert)
+        new = (text for text in upsert.texts if text.text_id not in before)
+        waiting += [text.text_id for text in new if text.embeddable and not text.vector]
+    return Committed(work.revision, count=len(sound), text_ids=tuple(waiting))
+
+
+def forget_description(work: Transaction, context_id: int) -> None:
+    """Delete the row of a description whose context is written again."""
+    work.use_tables().execute("DELETE FROM descriptions WHERE context_id = ?", (context_id,))
+
+
+def _write(work: Transaction, context: Checked, description: Description) -> bool:
+    """Write one description; return whether it changed a text of the context."""
+    db, row = work.use_tables(), context.row
+    given = as_put(read_context(db, row.uri))
+    stated, derived = given.abstract, ""
+    if not row.is_directory:
+        name = uris.name(row.uri)
+        stated = stated or stated_abstract(row.content, name)
+        derived = derive_abstract(row.content, name)
+    slots = Slot(0)
+    if not stated and description.abstract not in ("", derived):
+        slots |= Slot.ABSTRACT
+    if not given.overview and description.overview:
+        slots |= Slot.OVERVIEW
+    abstract = stated or description.abstract or derived
+    overview = given.overview or description.overview
+    forget_description(work, row.id)
+    made = (row.id, work.revision, description.basis, description.maker, int(slots))
+    db.execute(_INSERT, (*made, checksum(*made)))
+    if (abstract, overview) == (row.abstract, row.overview):
+        return False
+    is_derived = not stated and Slot.ABSTRACT not in slots
+    count = _write_head(work, context, given, abstract, is_derived=is_derived)
+    content = (row.title, abstract, row.metadata, overview, row.content)
+    db.execute(_UPDATE, (abstract, overview, content_checksum(row.id, count, *content), row.id))
+    return True
+
+
+def _write_head(
+    work: Transaction, context: Checked, given: Draft, abstract: str, *, is_derived: bool
+) -> int:
+    """Write the text of ordinal 0 if the abstract changes; return the new number of texts."""
+    row = context.row
+    passages = sum(text.ordinal > 0 for text in context.texts)
+    wanted = has_head(given, abstract, passages, is_derived=is_derived)
+    if abstract == row.abstract and wanted == (len(context.texts) > passages):
+        return len(context.texts)
+    sql = "DELETE FROM texts WHERE context_id = ? AND ordinal = 0"
+    work.use_tables().execute(sql, (row.id,))
+    if wanted:
+        new = text_row(work, row.id, given, head(given, abstract), abstract)
+        work.rows["texts"].append(new)
+    return passages + wanted
