@@ -91,7 +91,9 @@ class DescriptionQueue:
 
     def done(self, uri: str) -> None:
         """End the work on a context; one that has changed in the meantime waits again."""
-        is_directory = self._working.pop(uri)
+        is_directory = self._working.pop(uri, None)
+        if is_directory is None:
+            return
         self._again.discard(uri)
         self._leave(uri)
         if uri in self._changed:

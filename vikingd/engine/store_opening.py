@@ -14,6 +14,7 @@ from vikingd.index.index import Index
 from vikingd.index.segment.disk import manifest_of
 from vikingd.index.segment.manifest import Manifest
 from vikingd.index.settings import IndexSettings
+from vikingd.models.describe.describer_settings import DescriberSettings
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.provider import Provider
 from vikingd.store.history import Point
@@ -38,6 +39,7 @@ class EngineSettings:
 
     path: Path  # the directory of the store, or of the index alone if `store` is a URL
     embedding: EmbedSettings = field(default_factory=EmbedSettings)
+    describer: DescriberSettings = field(default_factory=DescriberSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
     exhaustive_texts: int = 150_000  # a scope of at most this many texts is scored whole
     reembed: bool = False  # if the store has vectors of another model, drop them

@@ -32,6 +32,14 @@ class NotAnswered(Exception):
     """A question that the model did not answer; the message gives the reason."""
 
 
+class NoUsableAnswer(NotAnswered):
+    """A question that the model refused, or answered with nothing that can be used."""
+
+
+class Late(NotAnswered):
+    """A question that the model began to answer, too slowly."""
+
+
 @dataclass(slots=True)
 class _Progress:
     """The calls for one question; times are of `time.perf_counter`."""
@@ -110,21 +118,22 @@ class ChatModel:
                 # A healthy model may fail too with less time than the settings give it.
                 if limit == timeout and had >= _FAIR * timeout:
                     self._failed(tried, reason)
-            raise NotAnswered(f"the model {reason}") from None
+            error = Late if progress.asked else NotAnswered
+            raise error(f"the model {reason}") from None
         except Refused:
             self._breaker.succeeded()  # a refusal is an answer
-            raise NotAnswered("the model refused") from None
+            raise NoUsableAnswer("the model refused") from None
         except Garbage as error:
             self._breaker.succeeded()
-            raise NotAnswered(f"the model's answers can't be used ({error})") from None
+            raise NoUsableAnswer(f"the model's answers can't be used ({error})") from None
         except CallFailed as error:
             self._failed(tried, str(error), error.pause)
             raise NotAnswered(str(error)) from None
         except Closed:
-            self._failed(tried, "the planner is closing")
-            raise NotAnswered("the planner is closing") from None
+            self._failed(tried, "the daemon stops")
+            raise NotAnswered("the daemon stops") from None
         except Exception as error:  # its message may quote a key or a text
-            _log.warning("the call to the planner's model failed with %s", type(error).__name__)
+            _log.warning("the call to the model failed with %s", type(error).__name__)
             self._failed(tried, "the call failed")
             raise NotAnswered("the call to the model failed") from None
         finally:
@@ -141,7 +150,10 @@ class ChatModel:
         if seconds:
             times = self._breaker.failures
             _log.warning(
-                "the planner's model failed %d times in a row; rules plan for %g s", times, seconds
+                "the model %s failed %d times in a row; it is asked again after %g s",
+                self.name,
+                times,
+                seconds,
             )
 
     async def _ask(
