@@ -54,16 +54,18 @@ class Asked:
 
     Attributes:
         answer: the script; it may be replaced.
+        timeout: the seconds for an answer.
     """
 
     def __init__(self, answer: Callable[[Request], Reply] = obedient) -> None:
         self.answer = answer
+        self.timeout = 5.0
         self.server = ScriptedServer(lambda request: self.answer(request))
 
     @property
     def settings(self) -> PlannerSettings:
         """The settings of its endpoint."""
-        return PlannerSettings(f"{self.server.url}/v1", "scribe", "", 5.0, 4)
+        return PlannerSettings(f"{self.server.url}/v1", "scribe", "", self.timeout, 4)
 
     def subjects(self) -> list[str]:
         """Return the first line of the material of each question, in order."""

@@ -8,7 +8,7 @@ from collections import Counter, deque
 from vikingd.domain.uri import ancestors
 
 PAUSE = 60.0
-"""Seconds at least between two questions about one context, which may change often."""
+"""Seconds at least from an answer to the next question about a context that changes often."""
 
 
 class DescriptionQueue:
@@ -27,7 +27,7 @@ class DescriptionQueue:
         self._files: deque[str] = deque()
         self._directories: deque[str] = deque()
         self._below: Counter[str] = Counter()  # the contexts that a directory waits for
-        self._asked: dict[str, float] = {}
+        self._answered: dict[str, float] = {}
         self._postponed: dict[str, float] = {}  # until when
         self._due: list[tuple[float, str]] = []  # a heap of the same
 
@@ -71,15 +71,12 @@ class DescriptionQueue:
         return uri in self._again
 
     def may_ask(self, uri: str, now: float) -> bool:
-        """Return whether the last question about a context in work is PAUSE ago.
+        """Return whether the last answer about a context in work is PAUSE ago.
 
-        Else the context is postponed. If True, a question follows.
+        Else the context is postponed.
         """
-        due = self._asked.get(uri, now - PAUSE) + PAUSE
+        due = self._answered[uri] + PAUSE if uri in self._answered else now
         if due <= now or uri in self._again:
-            self._asked[uri] = now
-            if len(self._asked) > 1000 + 2 * len(self):
-                self._asked = {one: at for one, at in self._asked.items() if at > now - PAUSE}
             return True
         is_directory = self._working.pop(uri)
         self._changed.discard(uri)
@@ -88,6 +85,12 @@ class DescriptionQueue:
         self._postponed[uri] = due
         heapq.heappush(self._due, (due, uri))
         return False
+
+    def answered(self, uri: str, now: float) -> None:
+        """Note that a question about a context was answered."""
+        if len(self._answered) > 1000 + 2 * len(self):
+            self._answered = {one: at for one, at in self._answered.items() if at > now - PAUSE}
+        self._answered[uri] = now
 
     def done(self, uri: str) -> None:
         """End the work on a context; one that has changed in the meantime waits again."""
@@ -101,10 +104,9 @@ class DescriptionQueue:
             self._add(uri, is_directory)
 
     def put_back(self, uri: str) -> None:
-        """Let a context in work wait again, behind the others; nothing was asked."""
+        """Let a context in work wait again, behind the others."""
         is_directory = self._working.pop(uri)
         self._changed.discard(uri)
-        self._asked.pop(uri, None)
         self._leave(uri)
         self._add(uri, is_directory)
 

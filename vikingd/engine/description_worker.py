@@ -280,6 +280,7 @@ class DescriptionWorker:
             await self._not_answered(self._asking.pop(basis), type(error).__name__)
         else:
             self._answered(described.tokens)
+            self.queue.answered(uri, time.monotonic())
             self._recent[basis] = described
             while len(self._recent) > _RECENT:
                 self._recent.popitem(last=False)
@@ -318,6 +319,7 @@ class DescriptionWorker:
 
     async def _refuse(self, subjects: Sequence[Subject], reason: str) -> None:
         """Leave contexts in work with their extracts."""
+        self.queue.answered(subjects[0].uri, time.monotonic())
         for one in subjects:
             _log.warning("%s keeps its extract, the model's texts cannot be used: %s",
                          one.uri, reason)  # fmt: skip

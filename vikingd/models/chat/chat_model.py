@@ -118,8 +118,8 @@ class ChatModel:
                 # A healthy model may fail too with less time than the settings give it.
                 if limit == timeout and had >= _FAIR * timeout:
                     self._failed(tried, reason)
-            error = Late if progress.asked else NotAnswered
-            raise error(f"the model {reason}") from None
+            kind = Late if progress.asked else NotAnswered
+            raise kind(f"the model {reason}") from None
         except Refused:
             self._breaker.succeeded()  # a refusal is an answer
             raise NoUsableAnswer("the model refused") from None
