@@ -98,7 +98,9 @@ def put(engine: Engine, texts: Mapping[str, str], **more: Any) -> None:
 
 def finish(engine: Engine) -> None:
     """Wait until no context waits for a description."""
-    eventually(lambda: not engine.stats().describer.backlog)
+    work = engine.describing
+    assert work is not None
+    eventually(lambda: work.settle() and not engine.stats().describer.backlog)
 
 
 def get(engine: Engine, name: str = "") -> Context:

@@ -77,12 +77,21 @@ def test_no_context_is_asked_about_twice_in_a_minute() -> None:
     assert taken(queue, PAUSE - 0.1) == ["resources/a", "resources", ""]
     assert taken(queue, PAUSE)[0] == "resources/a/one.md"
     assert queue.due(PAUSE) is None
-    queue.add(file, False, again=True)
+    queue.answered(file, PAUSE)
+    queue.ask_for(file, False, again=True)
     assert queue.take(PAUSE) == file
     assert queue.may_ask(file, PAUSE)
     assert queue.is_again(file)
+    queue.answered(file, PAUSE)
     queue.done(file)
     assert not queue.is_again(file)
+    queue.add(file, False)
+    queue.add(file, False)
+    assert queue.take(PAUSE) == file
+    assert not queue.may_ask(file, PAUSE)
+    queue.ask_for(file, False, again=False)  # the one that is postponed
+    assert queue.take(PAUSE) == file
+    assert queue.may_ask(file, PAUSE)
 
 
 def test_the_queue_ends_whatever_happens() -> None:

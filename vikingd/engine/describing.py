@@ -116,8 +116,8 @@ class Describing:
                     found.append((one, is_directory))
                     tokens += material_tokens(subject.material)
         if found and not dry_run:
-            asked = self._thread.call(lambda: self._worker.ask_for(found, again=again))
-            wait_for([asked], STOP)  # so that Stats shows them
+            self._thread.call(lambda: self._worker.ask_for(found, again=again))
+            self.settle()  # so that Stats shows them
         return len(found), tokens
 
     def _below(self, uri: str) -> Iterator[tuple[str, bool]]:
@@ -140,6 +140,15 @@ class Describing:
     def has_work(self) -> bool:
         """True while contexts are described, not while the model fails or a limit is reached."""
         return bool(len(self._worker.queue)) and not self._worker.waits()[0]
+
+    def settle(self) -> bool:
+        """Wait until what was added so far is in the backlog.
+
+        Returns:
+            False while the contexts of earlier commits are still looked at.
+        """
+        wait_for([self._thread.call(lambda: None)], STOP)
+        return self._worker.is_complete
 
     def state(self) -> DescriberState:
         """Return the state in numbers."""

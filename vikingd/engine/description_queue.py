@@ -34,16 +34,23 @@ class DescriptionQueue:
     def __len__(self) -> int:
         return len(self._waiting) + len(self._working)
 
-    def add(self, uri: str, is_directory: bool, *, again: bool = False) -> None:
-        """Let a context wait, and the directories above it.
+    def add(self, uri: str, is_directory: bool) -> None:
+        """Let a context wait, and the directories above it."""
+        self._add(uri, is_directory)
+        for directory in ancestors(uri):
+            self._add(directory, True)
+
+    def ask_for(self, uri: str, is_directory: bool, *, again: bool) -> None:
+        """Let a context wait, without a pause.
 
         With `again` it is described even if its description is up to date.
         """
         if again:
             self._again.add(uri)
-        self._add(uri, is_directory)
-        for directory in ancestors(uri):
-            self._add(directory, True)
+        self._answered.pop(uri, None)
+        if self._postponed.pop(uri, None) is not None:
+            self._enter(uri, is_directory)
+        self.add(uri, is_directory)
 
     def take(self, now: float) -> str | None:
         """Return the next context, which is in work then; None if none has its turn now."""
@@ -76,7 +83,7 @@ class DescriptionQueue:
         Else the context is postponed.
         """
         due = self._answered[uri] + PAUSE if uri in self._answered else now
-        if due <= now or uri in self._again:
+        if due <= now:
             return True
         is_directory = self._working.pop(uri)
         self._changed.discard(uri)

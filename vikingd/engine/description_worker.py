@@ -54,6 +54,7 @@ class DescriptionWorker:
 
     Attributes:
         queue: the contexts that wait.
+        is_complete: True once the queue has all of them.
         described: the contexts that were described since the start.
         refused: the contexts without a usable answer since the start.
         tokens: the tokens that were used since the start.
@@ -82,7 +83,7 @@ class DescriptionWorker:
         self._shared = store if isinstance(store, SharedStore) else None
         self._is_leader = self._shared is None
         self._leads_until = 0.0
-        self._is_complete = False  # the queue has all contexts that wait
+        self.is_complete = self._has_changed = False
         self._asking: dict[bytes, list[Subject]] = {}
         self._recent: OrderedDict[bytes, Described] = OrderedDict()
         self._refusals: dict[str, bytes] = {}  # the basis of each refused context
@@ -105,12 +106,12 @@ class DescriptionWorker:
         for uri, is_directory in contexts:
             self._refusals.pop(uri, None)
             self._tries.pop(uri, None)
-            self.queue.add(uri, is_directory, again=again)
+            self.queue.ask_for(uri, is_directory, again=again)
         self._wake.set()
 
     def look_at_all(self) -> None:
         """Look at all contexts again, because their changes are not known."""
-        self._is_complete = False
+        self.is_complete, self._has_changed = False, True
         self._wake.set()
 
     def waits(self) -> tuple[str, int | None]:
@@ -149,13 +150,10 @@ class DescriptionWorker:
         """Begin all work that may begin now; return the seconds until more may, if known."""
         if self._shared is not None and time.monotonic() >= self._leads_until:
             await self._lead(self._shared)
-        if self._is_leader and not self._is_complete:
-            self._is_complete = True
-            try:
-                await self._look_at_all()
-            except BaseException:
-                self._is_complete = False
-                raise
+        if self._is_leader and not self.is_complete:
+            self._has_changed = False
+            await self._look_at_all()
+            self.is_complete = not self._has_changed
         now = time.monotonic()
         seconds = self._begin(now)
         if self._shared is None:
@@ -168,7 +166,7 @@ class DescriptionWorker:
         leads = await self._thread.read(store.lead_descriptions)
         if leads and not self._is_leader:
             self._allowance = self._new_allowance()  # another node may have used some
-            self._is_complete = False
+            self.is_complete = False
         self._is_leader = leads
         self._leads_until = time.monotonic() + _LEAD_LOOK
 
