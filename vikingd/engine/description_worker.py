@@ -15,7 +15,7 @@ from vikingd.domain.errors import StoreDamaged, VikingError
 from vikingd.engine.allowance import DESCRIBER_TOKENS, DailyAllowance
 from vikingd.engine.description_material import Materials, Subject
 from vikingd.engine.description_queue import DescriptionQueue
-from vikingd.models.chat.chat_model import Late, NotAnswered, NoUsableAnswer
+from vikingd.models.chat.chat_model import Late, NotAnswered
 from vikingd.models.describe.describer import Described, Material, Unusable, material_tokens
 from vikingd.models.describe.describer_thread import DescriberThread
 from vikingd.store.shared_store import SharedStore
@@ -266,12 +266,8 @@ class DescriptionWorker:
         except Unusable as error:
             self._answered(error.tokens)
             await self._refuse(self._asking.pop(basis), str(error))
-        except NoUsableAnswer as error:
-            self._answered(tokens)
-            await self._refuse(self._asking.pop(basis), str(error))
         except NotAnswered as error:
-            if isinstance(error, Late):
-                self._use(tokens)
+            self._use(error.tokens + (tokens if isinstance(error, Late) else 0))
             await self._not_answered(self._asking.pop(basis), str(error))
         except Exception as error:  # its message may quote a text
             _log.exception("a question of the describer failed")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from vikingd.domain.text import approximate_tokens
-from vikingd.models.chat.chat_model import ChatModel, NotAnswered
+from vikingd.models.chat.chat_model import ChatModel, NotAnswered, NoUsableAnswer
 from vikingd.models.chat.chat_question import STRING, Question, prompt_of, schema
 from vikingd.models.describe.answer_check import Answer, Source, read_answer, refusal
 from vikingd.models.describe.shortened_text import MAX_MATERIAL, shortened
@@ -27,9 +28,6 @@ SYSTEM = prompt_of("vikingd.models.describe")
 RESPONSE_FORMAT = schema("description", {"abstract": STRING, "overview": STRING})
 MAX_TOKENS = 2048
 """Tokens of an answer, at most: 2,400 Chinese characters are fewer."""
-
-PATIENCE = 6.0
-"""Times the timeout of a plan: an overview is a longer answer, and nobody waits for it."""
 
 _ANSWER_TOKENS = 600
 """Tokens of a usual answer."""
@@ -58,6 +56,8 @@ class Described(NamedTuple):
     """A description that passed the check.
 
     Attributes:
+        abstract: one or two sentences.
+        overview: Markdown.
         tokens: of all questions and answers, as the endpoint counts them, else approximately.
     """
 
@@ -67,7 +67,7 @@ class Described(NamedTuple):
 
 
 class Unusable(Exception):
-    """Two answers that cannot be used; the message says why.
+    """A description that the model cannot make; the message says why its last answer failed.
 
     Attributes:
         tokens: of all questions and answers.
@@ -96,20 +96,42 @@ class Describer:
 
         Raises:
             NotAnswered: the model did not answer; a later try may help.
-            Unusable: no answer passed the check; another try would not help.
+            Unusable: no answer passed the check, or the model refused; another try would not help.
         """
+        source = Source(shortened(material.text), (material.uri, material.title, material.extract))
         tokens, reason = 0, ""
-        source = Source(_parts(material))
         for _ in range(2):
             asked = question(material, reason)
-            text = await self._model.ask(asked, str, None, PATIENCE * self._model.timeout)
-            tokens += approximate_tokens(asked.system) + approximate_tokens(asked.text)
-            tokens += approximate_tokens(text)
-            answer = read_answer(text)
-            reason = refusal(answer, source) if isinstance(answer, Answer) else answer
-            if isinstance(answer, Answer) and not reason:
+            price = question_tokens(asked)
+
+            def spent(counted: int, price: int = price) -> None:
+                nonlocal tokens
+                tokens += counted or price
+
+            try:
+                reason, answer = await self._model.ask(
+                    asked, reader(source), None, self._model.timeout, spent
+                )
+            except NoUsableAnswer as failure:
+                raise Unusable(str(failure), tokens) from None
+            except NotAnswered as failure:
+                failure.tokens = tokens
+                raise
+            if not reason:
                 return Described(answer.abstract, answer.overview, tokens)
         raise Unusable(reason, tokens)
+
+
+def reader(source: Source) -> Callable[[str], tuple[str, Answer]]:
+    """Return the function that reads an answer: the reason against it, or "", and its texts."""
+
+    def read(text: str) -> tuple[str, Answer]:
+        answer = read_answer(text)
+        if isinstance(answer, str):
+            return answer, Answer("", "")
+        return refusal(answer, source), answer
+
+    return read
 
 
 def question(material: Material, refused: str = "") -> Question:
@@ -129,9 +151,9 @@ def question(material: Material, refused: str = "") -> Question:
 
 def material_tokens(material: Material) -> int:
     """Return the approximate tokens of one question with its answer."""
-    asked = question(material)
+    return question_tokens(question(material))
+
+
+def question_tokens(asked: Question) -> int:
+    """Return the approximate tokens of a question with its answer."""
     return approximate_tokens(asked.system) + approximate_tokens(asked.text) + _ANSWER_TOKENS
-
-
-def _parts(material: Material) -> tuple[str, ...]:
-    return material.uri, material.title, material.text, material.extract
