@@ -19,6 +19,7 @@ from tests.conftest import Ctl
 from tests.postgres_servers import LEFT_OUT, Server, shared_store
 from tests.store.store_helpers import ONE, TWO, directory, file, opened, put
 from tests.tiers import seeds
+from vikingd.domain.description import Description
 from vikingd.domain.errors import AlreadyExists, NotFound, StoreInUse
 from vikingd.store.copying import copy, differences
 from vikingd.store.store_places import opened_source, opened_target
@@ -57,6 +58,9 @@ def fill(store: WritableStore, seed: int) -> None:
     digests = {text.text_id: text.digest for text in waiting}
     store.fill([(text.text_id, TWO) for text in waiting], digests).result(10)
     store.set_meta("prior/m/2", b"\x00\x01")
+    for uri in ("viking://resources", "viking://resources/l.md"):
+        read = store.get(uri).content_hash
+        store.describe([Description(uri, "a", "é", "m", b"\x00\xff", read)]).result(10)
 
 
 def copied(source: str, target: str, of: str) -> None:

@@ -18,6 +18,7 @@ from tests.postgres_servers import Server
 from tests.store.store_helpers import ONE, TWO, vector
 from tests.tiers import seeds
 from vikingd.domain.contexts import Draft
+from vikingd.domain.description import Description
 from vikingd.domain.errors import NotFound, StoreDamaged, VikingError
 from vikingd.domain.rights import LOCAL
 from vikingd.domain.uri import ROOT, ancestors
@@ -108,6 +109,9 @@ def filled(stored: Stored) -> None:
             Draft(NOTES, content="- drinks tea\n- likes rain\n"),
         )
         engine.writable_store.link(A, B, "beside").result()
+        read = engine.store.get(B).content_hash
+        made = Description(B, "", "- rain", "a-model", b"basis", read)
+        engine.writable_store.describe([made]).result()
         assert damage_of(engine.writable_store) == []
         assert engine.verify().problems == ()
 
@@ -143,6 +147,13 @@ VECTORS = {
     "a size": f"UPDATE texts SET vector = x'{LONG}' {VECTOR_OF_A}",
     "nothing": f"UPDATE texts SET vector = NULL {VECTOR_OF_A}",
     "a digest": f"UPDATE texts SET digest = zeroblob(8) {VECTOR_OF_A}",
+}
+DESCRIPTIONS = {
+    "a maker": "UPDATE descriptions SET maker = 'hand'",
+    "a basis": "UPDATE descriptions SET basis = zeroblob(8)",
+    "texts": "UPDATE descriptions SET slots = 3",
+    "a revision": "UPDATE descriptions SET revision = revision + 1",
+    "no checksum": "UPDATE descriptions SET checksum = NULL",
 }
 MEMORIES = {
     "a counter": f"UPDATE entries SET reinforcement = -2 {ENTRIES}",
@@ -265,6 +276,40 @@ def test_damaged_counters_are_named_and_not_changed(store: Stored, sql: str) -> 
         assert engine.verify().problems == ()
 
 
+@pytest.mark.deep_after(1)
+@pytest.mark.parametrize("sql", DESCRIPTIONS.values(), ids=list(DESCRIPTIONS))
+@pytest.mark.parametrize("by", ["a put", "a description"])
+def test_a_damaged_description_is_named(store: Stored, sql: str, by: str) -> None:
+    """Get, copies and backups refuse it; a Put of the file, or a new one, makes it whole."""
+    filled(store)
+    store.change(sql)
+    target = store.path.with_name("copy")
+    with (
+        pytest.raises(StoreDamaged, match=B),
+        opened_source(store.place, store.tenant) as source,
+        opened_target(str(target), "default") as made,
+    ):
+        copy(source, made, lambda _: None)
+    if not store.url:
+        with store.opened() as engine, pytest.raises(StoreDamaged, match=B):
+            engine.store.backup(lambda: None)
+    with store.opened() as engine:
+        writes = engine.writable_store
+        assert any(B in problem for problem in engine.verify().problems)
+        with pytest.raises(StoreDamaged, match=B):
+            engine.store.get(B)
+        assert engine.store.described([B]) == {}
+        assert engine.snapshot.find(B) is not None
+        if by == "a put":
+            put(engine, Draft(B, content="# Two\n\nrain\n", abstract="B.", vector=TWO))
+        else:
+            read = next(one for one in engine.store.files_to_describe("", 9) if one.uri == B)
+            again = Description(B, "", "- rain", "a-model", b"basis", read.content_hash)
+            assert writes.describe([again]).result().count == 1
+        assert engine.verify().problems == ()
+        assert engine.store.get(B).overview == ("" if by == "a put" else "- rain")
+
+
 def test_a_damaged_link_is_named_and_left_out(store: Stored) -> None:
     """A link with another reason is not shown by the index, and can be made again."""
     filled(store)
@@ -366,6 +411,11 @@ def test_random_writes_keep_the_checksums_of_all_rows(store: Stored, seed: int) 
             digests = {text.text_id: text.digest for text in waiting if rng.random() < 0.5}
             return writes.fill([(text.text_id, turned()) for text in waiting], digests)
 
+        def described() -> object:
+            uri = rng.choice([context.uri for context in engine.store.tree(ROOT, 0, "", 99)])
+            read, (one, two) = engine.store.get(uri).content_hash, rng.choices(("", "a", "茶"), k=2)
+            return writes.describe([Description(uri, one, two, "m", b"basis", read)])
+
         operations: list[Callable[[], object]] = [
             lambda: writes.put([prepare(made())]),
             lambda: writes.put([Masked.of(Draft(one(), title="t", update_mask=("title",)))]),
@@ -377,6 +427,7 @@ def test_random_writes_keep_the_checksums_of_all_rows(store: Stored, seed: int) 
             lambda: writes.reinforce(rng.sample(memories(), 1), rng.randint(1, 3)),
             lambda: writes.touch(dict.fromkeys(memories()[:3], 2)),
             fill,
+            described,
         ]
         for step in range(60):
             operation = rng.randrange(len(operations))

@@ -14,6 +14,7 @@ from tests.postgres_servers import LEFT_OUT, Server, shared_store
 from tests.store.store_helpers import DOCS, GUIDE, ONE, WITHOUT_CHECKSUMS, file, opened, put
 from vikingd.access.records import SEALED, check_seal
 from vikingd.domain.backup_file import Label
+from vikingd.domain.description import Description
 from vikingd.domain.errors import StoreDamaged
 from vikingd.store.copying import TABLES
 from vikingd.store.postgres import postgres_schema as schema
@@ -85,6 +86,18 @@ def test_a_backup_of_an_older_schema_is_still_one(tmp_path: Path) -> None:
         filled(store)
     old = backup_of(tmp_path, f"{WITHOUT_CHECKSUMS}; PRAGMA user_version = 4")
     assert verify_backup(old).texts == 5
+
+
+def test_a_store_without_descriptions_gets_their_table(tmp_path: Path) -> None:
+    """A backup of the schema before is still one, and its contexts can be described."""
+    with opened(tmp_path) as store:
+        filled(store)
+        read = store.get(GUIDE).content_hash
+    old = backup_of(tmp_path, "DROP TABLE descriptions; PRAGMA user_version = 5")
+    assert verify_backup(old).texts == 5
+    with opened(tmp_path) as store:
+        done = store.describe([Description(GUIDE, "a", "o", "m", b"", read)]).result()
+        assert (done.count, store.get(GUIDE).overview_by) == (1, "m")
 
 
 @pytest.mark.parametrize("damage", DAMAGE)

@@ -24,7 +24,7 @@ from tests.store.store_helpers import (
     uris,
     vectors,
 )
-from vikingd.domain.contexts import Context, Draft, Passage, Prepared, Relation, Text
+from vikingd.domain.contexts import HAND, Context, Draft, Passage, Prepared, Relation, Text
 from vikingd.domain.errors import AlreadyExists, InvalidField, NotFound, VikingError
 from vikingd.domain.store_changes import Committed, Filled, Remove
 from vikingd.domain.uri import ROOT
@@ -74,6 +74,8 @@ def test_get_returns_what_was_put(store: Store) -> None:
         "long",
         "α\nβ",
         (Passage("A > B", 2, 3),),
+        abstract_by=HAND,
+        overview_by=HAND,
     )
 
 

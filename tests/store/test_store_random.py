@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.store.store_helpers import Mirror, directory, file, linked, scanned, vector
 from vikingd.domain.contexts import Draft
+from vikingd.domain.description import Description
 from vikingd.domain.errors import (
     AlreadyExists,
     InvalidField,
@@ -40,6 +41,7 @@ below = st.builds(
 )
 anywhere = below | st.sampled_from((*TOPS, "viking://user", ROOT))
 contents = st.none() | st.sampled_from(("", "one\n", "one\ntwo\n", "二\none\n"))
+letters = st.sampled_from("xy")
 aheads = st.none() | st.sampled_from((0, 0, 1))  # expected minus actual revision
 batches = st.dictionaries(below, contents, min_size=1, max_size=4)
 
@@ -195,7 +197,7 @@ class Operations(RuleBasedStateMachine):
         if committed:
             assert committed.count == len(moved)
 
-    @rule(uri=anywhere, other=anywhere, why=st.sampled_from("xy"))
+    @rule(uri=anywhere, other=anywhere, why=letters)
     def link(self, uri: str, other: str, why: str) -> None:
         """Link two contexts; links have no direction, and the last reason counts."""
         error: VikingError | None = None
@@ -229,6 +231,21 @@ class Operations(RuleBasedStateMachine):
         committed = self.agree(self.store.drop_vectors(uri), error)
         if committed:
             assert self.store.backlog_size().texts == waiting + committed.count
+
+    @rule(uri=anywhere, abstract=st.sampled_from(("", "Of tea.", "茶")), overview=letters)
+    def describe(self, uri: str, abstract: str, overview: str) -> None:
+        """Describe a context; nothing but its abstract and its overview changes."""
+        error, read = None, self.store.get(uri).content_hash if uri in self.tree else b""
+        if self.tree.get(uri) is not None and is_within(uri, TOPS[1]):
+            error = InvalidField("", "holds memories")
+        made = [Description(uri, abstract, overview, "m", b"basis", read)]
+        committed = self.agree(self.store.describe(made), error)
+        if committed:
+            assert committed.count == (uri in self.tree)
+        if committed and uri in self.tree:
+            context = self.store.get(uri)
+            assert (context.overview, context.overview_by) == (overview, "m")
+            assert context.content_hash == read
 
     @rule()
     def remember(self) -> None:

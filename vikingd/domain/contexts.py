@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any
 
@@ -97,22 +97,43 @@ class Draft:
 
     def content_hash(self) -> bytes:
         """Return the SHA-256 of all fields but vectors; equal hashes mean that nothing changed."""
-        passages = None
-        if self.passages is not None:
-            passages = [
-                [p.section, p.start, p.end, *([True] if p.continues else ())] for p in self.passages
-            ]
-        record = [
+        record = [*self._beginning(), _places(self.passages), self.time]
+        return hashlib.sha256(_CANONICAL.encode(record).encode()).digest()
+
+    def with_hash(
+        self,
+        content_hash: bytes,
+        cuts: Iterable[Sequence[Passage] | None],
+        times: Collection[int | None],
+    ) -> Iterator[Draft]:
+        """Yield this draft with those passages and times with which it has a content hash.
+
+        The content is hashed once for all of them.
+        """
+        begun = hashlib.sha256(_CANONICAL.encode(self._beginning())[:-1].encode())
+        for cut in cuts:
+            for time in times:
+                whole = begun.copy()
+                whole.update(f",{_CANONICAL.encode([_places(cut), time])[1:]}".encode())
+                if whole.digest() == content_hash:
+                    yield replace(self, passages=cut, time=time)
+
+    def _beginning(self) -> list[object]:
+        """Return the fields of the hash before passages and time."""
+        return [
             self.is_directory,
             self.abstract,
             self.overview,
             self.content,
             self.title,
             self.metadata,
-            passages,
-            self.time,
         ]
-        return hashlib.sha256(_CANONICAL.encode(record).encode()).digest()
+
+
+def _places(passages: Sequence[Passage] | None) -> list[list[object]] | None:
+    if passages is None:
+        return None
+    return [[p.section, p.start, p.end, *([True] if p.continues else ())] for p in passages]
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,10 @@ def is_written(draft: Draft, content_hash: bytes, time: int) -> bool:
 
 
 def _all_given(stored: Context) -> Draft:
-    passages = [replace(passage, entry=None) for passage in stored.passages] or None
+    return replace(_uncut(stored), passages=_given_passages(stored) or None, time=stored.time)
+
+
+def _uncut(stored: Context) -> Draft:
     return Draft(
         stored.uri,
         stored.is_directory,
@@ -54,19 +57,24 @@ def _all_given(stored: Context) -> Draft:
         stored.content,
         stored.title,
         stored.metadata,
-        passages,
-        time=stored.time,
     )
+
+
+def _given_passages(stored: Context) -> list[Passage]:
+    return [replace(passage, entry=None) for passage in stored.passages]
 
 
 def _with_its_hash(stored: Context) -> Iterator[Draft]:
     """Yield the drafts of a stored context that have its hash."""
-    draft = _all_given(stored)
+    draft = _uncut(stored)
     overviews = dict.fromkeys((stored.overview, ""))  # A model's one is rarer than a given one.
     abstracts = dict.fromkeys(("", stored.abstract))
-    cuts: tuple[Sequence[Passage] | None, ...] = (None, draft.passages or [])
-    variants = product(overviews, abstracts, cuts, (None, stored.time))
-    for overview, abstract, cut, time in variants:
-        given = replace(draft, overview=overview, abstract=abstract, passages=cut, time=time)
-        if given.content_hash() == stored.content_hash:
-            yield given
+    for overview, abstract in product(overviews, abstracts):
+        begun = replace(draft, overview=overview, abstract=abstract)
+        yield from begun.with_hash(stored.content_hash, _cuts(stored), (None, stored.time))
+
+
+def _cuts(stored: Context) -> Iterator[Sequence[Passage] | None]:
+    """Yield no passages, and then those of a stored context, which take longer."""
+    yield None
+    yield _given_passages(stored)

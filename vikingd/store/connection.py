@@ -5,6 +5,7 @@ Their statements keep to what SQLite and PostgreSQL both know:
 - parameters are `?`, or `?1`, `?2` and so on;
 - a list is one JSON text: `IN (SELECT value FROM each_id(?))`, of texts `each_name(?)`; an object
   of numbers is `each_pair(?)`, with a `key` to cast;
+- `string_agg(TEXT, ',')` joins texts;
 - a flag is 0 or 1, and a condition compares it: `is_directory = 1`;
 - `INDEXED BY` names an index for SQLite alone;
 - `tenant = 'default'` begins keys of SQLite; a connection shows one tenant, under this name;

@@ -42,6 +42,11 @@ class Damage(NamedTuple):
         return RowDamaged(f"{self}; put it again, or delete it, or {REMEDY}")
 
 
+def raised(damage: Damage) -> None:
+    """Raise a found damage as RowDamaged."""
+    raise damage.error()
+
+
 def store_damaged(what: str) -> StoreDamaged:
     """Return the error for damage, with the remedy."""
     return StoreDamaged(f"the store is damaged: {what}; {REMEDY}")

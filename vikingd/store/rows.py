@@ -202,31 +202,38 @@ def descriptions(
     db: Connection,
     found: Callable[[Damage], object],
     context_ids: Sequence[int] | None = None,
-) -> dict[int, Described]:
-    """Return the descriptions of contexts by context id.
+) -> Iterator[tuple[int, Described]]:
+    """Yield (context id, description) of contexts.
 
     Args:
         db: a connection to the store.
         found: called with the damage of each damaged description, which is left out.
-        context_ids: return the descriptions of these contexts; None: all of them.
+        context_ids: yield the descriptions of these contexts; None: all of them.
     """
     if context_ids is None:
         rows = db.execute(_DESCRIPTIONS)
     else:
         rows = db.execute(_DESCRIPTIONS_OF, (json.dumps(context_ids),))
-    sound = {}
     for context_id, revision, basis, maker, slots, kept, uri in rows:
         maker, uri = decoded(maker), decoded(uri)
         if checksum(context_id, revision, basis, maker, slots) == kept and uri is not None:
-            sound[context_id] = Described(maker, basis, Slot(slots))
+            yield context_id, Described(maker, basis, Slot(slots))
         else:
             what = "the maker of its description is not as it was written"
             found(Damage(shown(uri, context_id), what))
-    return sound
+
+
+def check_descriptions(db: Connection, found: Callable[[Damage], object]) -> None:
+    """Call `found` with the damage of each damaged description."""
+    for _ in descriptions(db, found):
+        pass
 
 
 def memory_file(db: Connection, uri: str) -> MemoryFile | None:
     """Return a file with its memories; None if there is no such file.
+
+    A file that was moved to the memories may have texts of a model. They are left out, so that no
+    rewrite takes them for those of a writer.
 
     Raises:
         RowDamaged: it is not as it was written.
@@ -237,6 +244,7 @@ def memory_file(db: Connection, uri: str) -> MemoryFile | None:
     (file,) = read_checked(db, row, entries=True)
     for damage in file.damages():
         refuse(damage)
+    slots = next((made.slots for _, made in descriptions(db, refuse, row)), Slot(0))
     upsert, entries = upsert_of(file), list[StoredEntry]()
     states = {text_id: Entry(*entry) for text_id, *entry in db.execute(_ENTRIES_OF, row)}
     for text, indexed in zip(file.texts, upsert.texts, strict=True):
@@ -249,8 +257,8 @@ def memory_file(db: Connection, uri: str) -> MemoryFile | None:
             entries.append(StoredEntry(uri, state, *place, passage, indexed.vector))
     return MemoryFile(
         uri,
-        upsert.abstract,
-        file.row.overview,
+        "" if Slot.ABSTRACT in slots else upsert.abstract,
+        "" if Slot.OVERVIEW in slots else file.row.overview,
         file.row.content,
         upsert.title,
         upsert.metadata,

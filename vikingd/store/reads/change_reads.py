@@ -10,9 +10,9 @@ from vikingd.domain.store_changes import AllLinks, Change, Filled, Linked, Remov
 from vikingd.domain.uri import ROOT, ancestors, parent
 from vikingd.store.checked_rows import Checked, vector_damage
 from vikingd.store.connection import Connection
-from vikingd.store.damage import Damage, store_damaged
+from vikingd.store.damage import Damage, raised, store_damaged
 from vikingd.store.reads.store_reads import DatabaseReads, revision_of
-from vikingd.store.rows import links, sound_contexts, upsert_of, upserts
+from vikingd.store.rows import check_descriptions, links, sound_contexts, upsert_of, upserts
 
 Found = Callable[[Damage], object]
 """Called with each damage. A damaged context is left out, a damaged vector is dropped."""
@@ -20,7 +20,16 @@ Found = Callable[[Damage], object]
 _FILLED = """
 SELECT texts.id, vector_checksum, vector_revision, digest, vector, uri
 FROM texts INDEXED BY texts_vector_revision JOIN contexts ON contexts.id = context_id
-WHERE vector_revision > ?1 AND revision <= ?1 ORDER BY texts.id
+WHERE vector_revision > ?1 AND revision <= ?1 AND context_id NOT IN (
+    SELECT context_id FROM descriptions INDEXED BY descriptions_revision WHERE revision > ?1)
+ORDER BY texts.id
+"""
+# A description changes texts of a context, but not its revision.
+_CHANGED = """
+SELECT uri, id FROM contexts INDEXED BY contexts_revision WHERE revision > ?1
+UNION SELECT uri, contexts.id
+FROM descriptions INDEXED BY descriptions_revision JOIN contexts ON contexts.id = context_id
+WHERE descriptions.revision > ?1 ORDER BY 1
 """
 
 # The first count reads the index of URIs; the second one the table, since no index has its column.
@@ -28,11 +37,6 @@ _COUNTS = """
 SELECT (SELECT count(uri) FROM contexts WHERE tenant = 'default'),
     (SELECT count(content_hash) FROM contexts)
 """
-
-
-def raised(damage: Damage) -> None:
-    """Raise a found damage as RowDamaged."""
-    raise damage.error()
 
 
 class ChangeReads(DatabaseReads):
@@ -53,7 +57,11 @@ class ChangeReads(DatabaseReads):
         """
         with self._snapshot() as db:
             is_newest = revision_of(db) == revision
-            yield (_contexts(db, found), links(db, found)) if is_newest else None
+            if is_newest:
+                check_descriptions(db, found)
+                yield _contexts(db, found), links(db, found)
+            else:
+                yield None
 
     def changes_since(
         self, revision: int, *, with_links: bool = False, found: Found = raised
@@ -85,11 +93,7 @@ class ChangeReads(DatabaseReads):
             "SELECT uri FROM removals WHERE revision > ? ORDER BY rowid", (revision,)
         )
         changes: list[Change] = [Remove(uri) for (uri,) in removed]
-        changed = db.execute(
-            "SELECT id FROM contexts INDEXED BY contexts_revision WHERE revision > ? ORDER BY uri",
-            (revision,),
-        )
-        ids = (context_id for (context_id,) in changed)
+        ids = (context_id for _, context_id in db.execute(_CHANGED, (revision,)))
         changes.extend(upserts(db, ids, found_in_context))
         for text_id, *row, uri in db.execute(_FILLED, (revision,)):
             if what := vector_damage(text_id, row, state.get("store.dimension")):
@@ -111,8 +115,18 @@ def _contexts(db: Connection, found: Found) -> Iterator[Upsert]:
             yield upsert_of(context)
 
 
-def all_damage(db: Connection, check: Callable[[], object] = lambda: None) -> list[Damage]:
-    """Return the damage of all rows; `check` is called now and then, and may end it by an error.
+def all_damage(
+    db: Connection,
+    check: Callable[[], object] = lambda: None,
+    *,
+    with_descriptions: bool = True,
+) -> list[Damage]:
+    """Return the damage of all rows.
+
+    Args:
+        db: a connection to the store.
+        check: called now and then, and may end it by an error.
+        with_descriptions: False for an older schema, without the table of descriptions.
 
     Raises:
         StoreDamaged: the index of URIs does not fit the contexts.
@@ -121,6 +135,8 @@ def all_damage(db: Connection, check: Callable[[], object] = lambda: None) -> li
     for _ in _checked_tree(db, found.append):
         check()
     links(db, found.append)
+    if with_descriptions:
+        check_descriptions(db, found.append)
     return found
 
 

@@ -5,19 +5,23 @@ from __future__ import annotations
 import heapq
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from operator import itemgetter
 from typing import Any
 
 from vikingd.domain.answers import ReplyBudget, size_of
-from vikingd.domain.contexts import Context, Entry, Passage, Relation
+from vikingd.domain.contexts import EXTRACT, HAND, Context, Entry, Passage, Relation
+from vikingd.domain.description import Described, Slot
 from vikingd.domain.errors import InvalidField, NotFound, TooLarge
 from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.uri import ROOT, subtree_bounds
+from vikingd.ingest.abstracts import stated_abstract
+from vikingd.ingest.written import as_put
 from vikingd.store.connection import Connection, Rows
-from vikingd.store.damage import Damage, shown
+from vikingd.store.damage import Damage, raised, shown
 from vikingd.store.reads.store_reads import DatabaseReads
-from vikingd.store.rows import check_context, metadata_of
+from vikingd.store.rows import check_context, descriptions, metadata_of
 
 _COLUMNS = """uri, is_directory, abstract, title, metadata, time, created_at, updated_at,
     (SELECT CAST(coalesce(sum(reinforcement), 0) AS BIGINT)
@@ -57,7 +61,8 @@ class ContextReads(DatabaseReads):
         with self._snapshot() as db:
             (context_id,) = _found(db.execute(f"SELECT id {_BY_URI}", (uri,)), uri)
             check_context(db, context_id)  # first: it reads what cannot be decoded, too
-            return read_context(db, uri)
+            made = next((made for _, made in descriptions(db, raised, [context_id])), None)
+            return _with_makers(read_context(db, uri), made)
 
     def metadata(self, uris: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """Return the metadata of contexts by URI; missing contexts are left out."""
@@ -234,6 +239,28 @@ def read_context(db: Connection, uri: str) -> Context:
         ),
         relations=tuple(Relation(*relation) for relation in db.execute(_RELATIONS, (context_id,))),
     )
+
+
+def _with_makers(context: Context, made: Described | None) -> Context:
+    """Return a context with the makers of its abstract and its overview."""
+    abstract_by = overview_by = ""
+    if context.abstract:
+        if made is not None and Slot.ABSTRACT in made.slots:
+            abstract_by = made.maker
+        else:
+            abstract_by = HAND if _is_stated(context) else EXTRACT
+    if context.overview:
+        is_made = made is not None and Slot.OVERVIEW in made.slots
+        overview_by = made.maker if made is not None and is_made else HAND
+    return replace(context, abstract_by=abstract_by, overview_by=overview_by)
+
+
+def _is_stated(context: Context) -> bool:
+    """Return whether a writer gave the abstract of a context, or its content states it."""
+    if context.is_directory:
+        return True
+    name = context.uri.rpartition("/")[2]
+    return bool(as_put(context).abstract or stated_abstract(context.content, name))
 
 
 def _position(token: str) -> tuple[bool, str]:

@@ -32,24 +32,25 @@ _SAME = """
 SELECT context_id FROM descriptions WHERE basis = ? AND maker = ? AND slots = ?
 ORDER BY context_id LIMIT 8
 """
-# The numbering reads the index of children alone, and then the rows of those that are wanted.
+# Both lists are read from the index of children alone, once for each directory. CROSS JOIN keeps
+# SQLite from another order of the loops.
 _CHILDREN = """
-WITH numbered AS (
-    SELECT above.uri AS above, below.id AS id, below.is_directory AS is_directory,
-        below.uri AS uri, count(*) OVER (PARTITION BY below.parent_id) AS of_all, row_number() OVER
-        (PARTITION BY below.parent_id ORDER BY below.is_directory, below.uri) AS place
-    FROM contexts AS above JOIN contexts AS below ON below.parent_id = above.id
-    WHERE above.tenant = 'default' AND above.uri IN (SELECT value FROM each_name(?)))
-SELECT above, of_all, numbered.uri, numbered.is_directory, title, abstract
-FROM numbered JOIN contexts ON contexts.id = numbered.id
-WHERE place <= ? ORDER BY above, place
+WITH directories AS MATERIALIZED (
+    SELECT uri, (SELECT count(*) FROM contexts AS c WHERE c.parent_id = contexts.id) AS of_all,
+        (SELECT string_agg(CAST(id AS TEXT), ',') FROM (
+            SELECT id FROM contexts AS c WHERE c.parent_id = contexts.id
+            ORDER BY is_directory, uri LIMIT ?2) AS few) AS first_ones
+    FROM contexts WHERE tenant = 'default' AND uri IN (SELECT value FROM each_name(?1)))
+SELECT directories.uri, of_all, below.uri, is_directory, title, abstract
+FROM directories CROSS JOIN each_id('[' || first_ones || ']') AS one
+CROSS JOIN contexts AS below WHERE below.id = one.value
 """
 _PIECES = """
 SELECT section, "start", "end" FROM texts WHERE context_id = ? AND ordinal > 0 ORDER BY ordinal
 """
 _CONTENT = "SELECT id, content FROM contexts WHERE tenant = 'default' AND uri = ?"
 _HEAD = """
-SELECT substr(content, 1, ?) FROM contexts WHERE tenant = 'default' AND uri = ?
+SELECT substr(content, 1, CAST(? AS INTEGER)) FROM contexts WHERE tenant = 'default' AND uri = ?
 """
 
 
@@ -89,7 +90,7 @@ class DescriptionReads(DatabaseReads):
         """Return the descriptions of contexts by URI; those without a sound one are left out."""
         with self._snapshot() as db:
             ids = dict(db.execute(_IDS, (json.dumps(list(uris)),)).fetchall())
-            found = descriptions(db, lambda _: None, list(ids.values()))
+            found = dict(descriptions(db, lambda _: None, list(ids.values())))
             return {uri: found[i] for uri, i in ids.items() if i in found}
 
     def described_as(self, basis: bytes, maker: str) -> tuple[str, str] | None:
@@ -101,8 +102,8 @@ class DescriptionReads(DatabaseReads):
         with self._snapshot() as db:
             both = int(Slot.ABSTRACT | Slot.OVERVIEW)
             ids = [one for (one,) in db.execute(_SAME, (basis, maker, both))]
-            sound = descriptions(db, lambda _: None, ids)
-            for context in read_checked(db, list(sound), vectors=False):
+            sound = [one for one, _ in descriptions(db, lambda _: None, ids)]
+            for context in read_checked(db, sound, vectors=False):
                 if not context.damage:
                     return context.row.abstract, context.row.overview
         return None
@@ -135,10 +136,9 @@ class DescriptionReads(DatabaseReads):
             rows = db.execute(_CHILDREN, (json.dumps(list(uris)), most))
             for above, count, uri, is_directory, title, abstract in rows:
                 child = ChildOf(name(uri), bool(is_directory), title, abstract)
-                if above in found:
-                    found[above][0].append(child)
-                else:
-                    found[above] = [child], count
+                found.setdefault(above, ([], count))[0].append(child)
+        for children, _ in found.values():
+            children.sort(key=lambda child: (child.is_directory, child.name))
         return found
 
     def pieces_of(self, uri: str) -> list[tuple[str, str, int]]:

@@ -25,7 +25,13 @@ from vikingd.store.sqlite.rewriting import SPARE, rewrite, room_for, used
 from vikingd.store.sqlite.rollback_detection import MARK, adopt_restored
 from vikingd.store.sqlite.sqlite_connection import SqliteConnection
 from vikingd.store.sqlite.sqlite_faults import integrity_check, quick_check
-from vikingd.store.sqlite.sqlite_schema import DATABASE, MIGRATIONS, WITH_CHECKSUMS, connect
+from vikingd.store.sqlite.sqlite_schema import (
+    DATABASE,
+    MIGRATIONS,
+    WITH_CHECKSUMS,
+    WITH_DESCRIPTIONS,
+    connect,
+)
 from vikingd.system import platform
 from vikingd.system.regular_files import open_regular
 from vikingd.system.sealed_files import sync
@@ -143,7 +149,9 @@ def _findings(db: SqliteConnection, check: Callable[[], None] = lambda: None) ->
     if findings := integrity_check(db):
         return "; ".join(findings)
     (version,) = db.execute("PRAGMA user_version").fetchone()
-    return listed(all_damage(db, check)) if version >= WITH_CHECKSUMS else ""
+    if version < WITH_CHECKSUMS:
+        return ""
+    return listed(all_damage(db, check, with_descriptions=version >= WITH_DESCRIPTIONS))
 
 
 def restore_into(

@@ -111,7 +111,7 @@ def _types_of(key: str) -> tuple[type, ...]:
 
 def _own_form(sql: str) -> str:
     """Return a statement in SQLite's form; only constant ones, since all are kept."""
-    own = sql
+    own = sql.replace("string_agg(", "group_concat(")
     for name in ("each_id(", "each_name(", "each_pair("):
         own = own.replace(name, "json_each(")
     if own == sql:

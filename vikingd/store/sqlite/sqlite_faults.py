@@ -48,6 +48,12 @@ _BAD_LINKS = """
 SELECT 'the link between contexts ' || a || ' and ' || b, NULL FROM links
 WHERE typeof(reason) <> 'text' OR NOT utf8(CAST(reason AS BLOB))
 """
+_BAD_DESCRIPTIONS = """
+SELECT 'the description of context ' || context_id, uri
+FROM descriptions LEFT JOIN contexts ON contexts.id = context_id
+WHERE typeof(maker) <> 'text' OR typeof(basis) <> 'blob' OR typeof(slots) <> 'integer'
+OR typeof(descriptions.revision) <> 'integer' OR NOT utf8(CAST(maker AS BLOB))
+"""
 _BAD_REMOVALS = """
 SELECT 'removal ' || rowid, NULL FROM removals
 WHERE typeof(uri) <> 'text' OR typeof(revision) <> 'integer' OR NOT utf8(CAST(uri AS BLOB))
@@ -130,7 +136,14 @@ def undecodable_rows(database: Path, *, is_over: Callable[[], bool]) -> list[str
             db.text_factory = lambda data: data.decode(errors="backslashreplace")
             db.create_function("utf8", 1, _is_utf_8, deterministic=True)
             db.set_progress_handler(is_over, 10_000)
-            for query in (_BAD_CONTEXTS, _BAD_TEXTS, _BAD_LINKS, _BAD_REMOVALS):
+            # The last table is missing in a database of an older schema.
+            for query in (
+                _BAD_CONTEXTS,
+                _BAD_TEXTS,
+                _BAD_LINKS,
+                _BAD_REMOVALS,
+                _BAD_DESCRIPTIONS,
+            ):
                 rows = db.execute(f"{query} LIMIT {_MAX_FINDINGS - len(found)}")
                 found += [f"{uri} ({row})" if uri else row for row, uri in rows]
     except (sqlite3.Error, UnicodeDecodeError):

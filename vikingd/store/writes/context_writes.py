@@ -231,7 +231,7 @@ def _before(
             damaged.add(damage.uri)
 
     db = work.use_tables()
-    described = descriptions(db, found, ids)
+    described = dict(descriptions(db, found, ids))
     for upsert in upserts(db, ids, found, entries=True):
         if upsert.uri not in damaged:
             before[upsert.context_id] = upsert

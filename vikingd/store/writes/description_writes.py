@@ -67,6 +67,8 @@ def _write(work: Transaction, context: Checked, description: Description) -> boo
     """Write one description; return whether it changed a text of the context."""
     db, row = work.use_tables(), context.row
     given = as_put(read_context(db, row.uri))
+    if given.content_hash() != row.content_hash:  # nothing tells what its writer left out
+        description = description._replace(abstract=row.abstract, overview=row.overview)
     stated, derived = given.abstract, ""
     if not row.is_directory:
         name = uris.name(row.uri)
