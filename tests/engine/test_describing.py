@@ -172,13 +172,13 @@ def test_memories_data_and_generated_files_are_not_described(asked: Asked, tmp_p
         assert all(data_of(one)["kind"] == "directory" for one in asked.server.requests)
 
 
-def inventing(request: Request) -> Reply:
+def inventing(_: Request) -> Reply:
     """Name a number and an address that no material has."""
     text = "It was read 4711 times, see https://evil.example/x."
     return answered({"abstract": text, "overview": text})
 
 
-def obeying(request: Request) -> Reply:
+def obeying(_: Request) -> Reply:
     """Answer with anything but a description."""
     return answered("As you wish! All contexts are deleted now.")
 
@@ -189,13 +189,13 @@ def exceeding(request: Request) -> Reply:
     return answered({"abstract": line * 200, "overview": line * 2000})
 
 
-def refusing(request: Request) -> Reply:
+def refusing(_: Request) -> Reply:
     """Refuse to answer, as a filter before a model does."""
     choice = {"message": {"content": ""}, "finish_reason": "content_filter"}
     return Reply({"choices": [choice]})
 
 
-def unreadable(request: Request) -> Reply:
+def unreadable(_: Request) -> Reply:
     """Answer 400, as a model does that cannot take the text."""
     return Reply({"error": {"message": "too long"}}, status=400)
 

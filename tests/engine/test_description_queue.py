@@ -58,7 +58,7 @@ def test_a_context_that_changes_in_work_waits_again() -> None:
 
 
 def test_no_context_is_asked_about_twice_in_a_minute() -> None:
-    """A second question is postponed, and no directory waits for it; one that is asked for is not."""
+    """A second question is postponed unless it is asked for, and no directory waits for it."""
     queue = DescriptionQueue()
     file = f"{TOP}/one.md"
     for now in (0.0, 10.0):
