@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,13 @@ from tests.patience import eventually
 from tests.scripted import Reply, Request
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import InvalidField, NotFound
-from vikingd.engine import Engine, EngineSettings, Shared, description_worker
-from vikingd.engine.description_worker import DescriptionWorker
+from vikingd.engine import (
+    Engine,
+    EngineSettings,
+    Shared,
+    description_queue,
+    description_worker,
+)
 from vikingd.ingest.prepare import prepare
 from vikingd.models.describe.describer_settings import DescriberSettings
 
@@ -36,8 +42,9 @@ ABOVE = 3  # directories above a file in NOTES: NOTES, viking://resources and th
 
 
 @pytest.fixture
-def asked() -> Iterator[Asked]:
-    """Yield a scripted model that describes by the words of the material."""
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[Asked]:
+    """Yield a scripted model that describes by the words of the material, without pauses."""
+    monkeypatch.setattr(description_queue, "PAUSE", 0.0)
     model = Asked()
     with model.server:
         yield model
@@ -74,33 +81,36 @@ def test_a_change_makes_the_file_and_the_directories_above_it_stale(
     asked: Asked, tmp_path: Path
 ) -> None:
     """Other files and directories are not asked about; a changed file that is removed neither."""
-    texts = {f"{name}/of.md": prose(name) for name in ("tea", "rye", "figs")}
+    texts = {f"{name}/of.md": prose(name) for name in ("figs", "rye", "tea")}
     with describing(tmp_path, asked) as engine:
         put(engine, texts)
         finish(engine)
     first = len(asked.server.requests)
     with describing(tmp_path, asked) as engine:  # a start forgets who was asked a minute ago
-        put(engine, {"tea/of.md": prose("oolong")})
+        put(engine, {"figs/of.md": prose("dates")})
         finish(engine)
         assert [line.partition(":")[0] for line in asked.subjects()[first:]] == [
-            *("# Oolong", "of.md", "figs/", "notes/", "resources/")
+            *("# Dates", "of.md", "figs/", "notes/", "resources/")
         ]
     first = len(asked.server.requests)
     with describing(tmp_path, asked) as engine:
-        engine.writable_store.delete([f"{NOTES}/tea/of.md"]).result()
+        engine.writable_store.delete([f"{NOTES}/figs/of.md"]).result()
         finish(engine)
-        assert get(engine, "tea").abstract == ""  # it is empty now
+        assert get(engine, "figs").abstract == ""  # it is empty now
         assert [line.partition(":")[0] for line in asked.subjects()[first:]] == [
             *("figs/", "notes/", "resources/")
         ]
 
 
-def test_a_context_is_asked_about_once_a_minute(asked: Asked, tmp_path: Path) -> None:
+def test_a_context_is_asked_about_once_a_minute(
+    asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A long import does not describe its directories again and again."""
+    monkeypatch.setattr(description_queue, "PAUSE", 60.0)
     with describing(tmp_path, asked) as engine:
         for number in range(20):
             put(engine, {f"{number}.md": prose(f"thing {number}")})
-            eventually(lambda n=number: engine.stats().describer.described > n)  # type: ignore[misc]
+            eventually(lambda: get(engine, f"{number}.md").overview)  # noqa: B023
         eventually(lambda: engine.stats().describer.described >= 20 + ABOVE)
         kinds = [data_of(one)["kind"] for one in asked.server.requests]
         assert kinds.count("directory") <= ABOVE + 1
@@ -135,12 +145,12 @@ def test_equal_texts_are_asked_about_once(asked: Asked, tmp_path: Path) -> None:
 
 def test_what_a_person_wrote_stays(asked: Asked, tmp_path: Path) -> None:
     """A context with both texts by hand is not asked about, of another one only the missing one."""
-    by_hand = {"abstract": "By hand.", "overview": "Written by hand."}
+    hand = partial(Draft, abstract="By hand.")
     with describing(tmp_path, asked) as engine:
         drafts = [
-            Draft(f"{NOTES}/both.md", content=prose("tea"), **by_hand),
-            Draft(f"{NOTES}/one.md", content=prose("rye"), abstract="By hand."),
-            Draft(NOTES, is_directory=True, **by_hand),
+            hand(f"{NOTES}/both.md", content=prose("tea"), overview="Written by hand."),
+            hand(f"{NOTES}/one.md", content=prose("rye")),
+            hand(NOTES, is_directory=True, overview="Written by hand."),
         ]
         engine.writable_store.put([prepare(draft) for draft in drafts]).result()
         finish(engine)
@@ -148,7 +158,7 @@ def test_what_a_person_wrote_stays(asked: Asked, tmp_path: Path) -> None:
         assert [data_of(one)["uri"] for one in asked.server.requests] == ["", "resources", ""]
         both, one, top = get(engine, "both.md"), get(engine, "one.md"), get(engine)
         for context in (both, top):
-            assert (context.abstract, context.overview) == tuple(by_hand.values())
+            assert (context.abstract, context.overview) == ("By hand.", "Written by hand.")
         assert one.abstract == "By hand."
         assert one.overview.startswith("- Rye")
         assert engine.describe(NOTES, again=True, dry_run=True)[0] == 1
@@ -202,14 +212,16 @@ def unreadable(_: Request) -> Reply:
 
 @pytest.mark.parametrize("answer", [inventing, obeying, exceeding, refusing, unreadable])
 def test_what_cannot_be_used_is_not_stored_and_the_backlog_ends(
-    answer: object, asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    answer: Callable[[Request], Reply],
+    asked: Asked,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The extract stays, the others are described, and only a change or a request asks again."""
     monkeypatch.setattr(description_worker, "MIN_BACKOFF", 0.01)
-    sound, bad = obedient, answer
 
     def script(request: Request) -> Reply:
-        return bad(request) if "oolong" in data_of(request)["text"] else sound(request)  # type: ignore[operator]
+        return answer(request) if "oolong" in data_of(request)["text"] else obedient(request)
 
     asked.answer = script
     with describing(tmp_path, asked) as engine:
@@ -262,12 +274,12 @@ def test_a_slow_answer_ends_the_wait_for_it_alone(
     monkeypatch.setattr(description_worker, "MIN_BACKOFF", 0.01)
 
     def slow(request: Request) -> Reply:
-        if "oolong" in data_of(request)["text"]:
+        if data_of(request)["kind"] == "file":
             return Reply(status=503, after=30.0)
         return obedient(request)
 
     asked.answer = slow
-    asked.timeout = 0.3
+    asked.timeout = 0.5
     with describing(tmp_path, asked) as engine:
         put(engine, {"bad.md": prose("oolong")})
         finish(engine)
@@ -352,11 +364,3 @@ def test_without_a_model_nothing_happens(tmp_path: Path) -> None:
     finally:
         engine.close()
         shared.close()
-
-
-def test_a_worker_that_was_never_started_can_be_stopped(asked: Asked, tmp_path: Path) -> None:
-    """An engine without any text starts and ends."""
-    with describing(tmp_path, asked) as engine:
-        finish(engine)
-    assert asked.server.requests == []
-    assert DescriptionWorker.__doc__

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
-from vikingd.describe.directory_description import Child, directory_abstract
-from vikingd.domain.contexts import Context, ContextType
+from vikingd.describe.directory_description import directory_abstract
+from vikingd.describe.topics import Child
+from vikingd.domain.contexts import HAND, Context, ContextType
 from vikingd.domain.description import Described
 from vikingd.domain.errors import NotFound
 from vikingd.domain.text import one_line
 from vikingd.domain.uri import context_type, join, name, user_of
-from vikingd.ingest.abstracts import derive_abstract, shorten, stated_abstract
+from vikingd.ingest.abstracts import derive_abstract, shorten
 from vikingd.ingest.file_kinds import KEY, FileKind
-from vikingd.ingest.written import as_put
 from vikingd.models.describe.describer import RESPONSE_FORMAT, SYSTEM, Material
 from vikingd.store.reads import Reads
 from vikingd.store.reads.description_reads import ChildOf, DirectoryToDescribe, FileToDescribe
@@ -76,40 +76,36 @@ class Materials:
             context = self._store.get(uri)
         except NotFound:
             return None
+        by_hand = context.abstract if context.abstract_by == HAND else ""
+        if by_hand and context.overview_by == HAND:
+            return None
         described = self._store.described([uri]).get(uri)
         if context.is_directory:
-            return self._directory(context, described)
-        return self._file(context, described)
+            return self._directory(context, by_hand, described)
+        return self._file(context, by_hand, described)
 
-    def _file(self, context: Context, described: Described | None) -> Subject | None:
+    def _file(self, context: Context, by_hand: str, described: Described | None) -> Subject | None:
         is_short = len(context.content) < self._min_characters
         if is_short or context.metadata.get(KEY) in _LEFT_OUT:
             return None
-        named = name(context.uri)
-        given = as_put(context)
-        by_hand = given.abstract or stated_abstract(context.content, named)
-        if by_hand and given.overview:
-            return None
         # Neither URI nor name: equal texts anywhere have the same description.
-        extract = by_hand or derive_abstract(context.content, named)
+        extract = by_hand or derive_abstract(context.content, name(context.uri))
         material = Material("", False, context.title, context.content, extract)
         return self._subject(context, material, by_hand, described)
 
-    def _directory(self, context: Context, described: Described | None) -> Subject | None:
+    def _directory(
+        self, context: Context, by_hand: str, described: Described | None
+    ) -> Subject | None:
         found, _ = self._store.children_of([context.uri], MAX_CHILDREN).get(context.uri, ([], 0))
-        given = as_put(context)
-        if given.abstract and given.overview:
-            return None
         if not found:
             if described is None or not described.slots:
                 return None
             return Subject(context.uri, context.content_hash, _VERSION, None, False)
         children = self._children(context.uri, found)
         text = "\n".join(map(_line, children))
-        extract = given.abstract or directory_abstract(children)
-        named = name(context.uri)
-        material = Material(named, True, context.title, text, extract)
-        return self._subject(context, material, given.abstract, described)
+        extract = by_hand or directory_abstract(children)
+        material = Material(name(context.uri), True, context.title, text, extract)
+        return self._subject(context, material, by_hand, described)
 
     def _children(self, uri: str, found: Sequence[ChildOf]) -> list[Child]:
         """Return the children of a directory; those without an abstract get an extract."""

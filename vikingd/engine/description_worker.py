@@ -123,7 +123,9 @@ class DescriptionWorker:
             return "", None
         if self._failure:
             return self._failure, self._retry_at
-        return self._allowance.why() if self._needed else ("", None)
+        # Questions in flight hold tokens by estimate, and may give some back.
+        is_used_up = self._needed and self._allowance.left() < self._needed
+        return self._allowance.why() if is_used_up else ("", None)
 
     def tokens_today(self) -> int:
         """Return the tokens that were used today."""

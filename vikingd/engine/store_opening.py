@@ -39,7 +39,6 @@ class EngineSettings:
 
     path: Path  # the directory of the store, or of the index alone if `store` is a URL
     embedding: EmbedSettings = field(default_factory=EmbedSettings)
-    describer: DescriberSettings = field(default_factory=DescriberSettings)
     index: IndexSettings = field(default_factory=IndexSettings)
     exhaustive_texts: int = 150_000  # a scope of at most this many texts is scored whole
     reembed: bool = False  # if the store has vectors of another model, drop them
@@ -49,6 +48,7 @@ class EngineSettings:
     store: str = ""  # the URL of a PostgreSQL database; "" for SQLite in the directory
     tenant: str = DEFAULT_TENANT  # the part of the database
     small: bool = False  # one of many engines of the process: it takes less memory
+    describer: DescriberSettings = field(default_factory=DescriberSettings)
 
 
 def open_store(

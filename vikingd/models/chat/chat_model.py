@@ -13,7 +13,7 @@ from vikingd.models.chat.call_errors import CallFailed, Garbage, NoCompletion, R
 from vikingd.models.chat.chat_question import Question
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.http.bounded_calls import Calls, Closed, Overdue
-from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
+from vikingd.models.http.circuit_breaker import FAILURES, Breaker, BreakerOpen
 
 if TYPE_CHECKING:
     from vikingd.models.chat.chat_endpoint import ChatEndpoint
@@ -60,6 +60,8 @@ class ChatModel:
 
     Args:
         took: called after each call with its outcome, DONE or FAILED, and its seconds.
+        failures: consecutive failures after which the model is not asked for a while, see
+            `Breaker`.
 
     Raises:
         ValueError: a setting of the model is missing; the message names it.
@@ -73,12 +75,14 @@ class ChatModel:
         self,
         settings: PlannerSettings,
         took: Callable[[str, float], None] = lambda _outcome, _seconds: None,
+        *,
+        failures: int | None = FAILURES,
     ) -> None:
         self.name = settings.model
         self.timeout = settings.timeout
         self._took = took
         self._slots = asyncio.Semaphore(settings.concurrency)
-        self._breaker = Breaker()
+        self._breaker = Breaker(most=failures)
         self._calls = Calls()
         self._endpoint: ChatEndpoint | None = None
         if settings.model:

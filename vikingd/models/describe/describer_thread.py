@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from vikingd.models.chat.chat_model import ChatModel
@@ -96,7 +97,9 @@ class DescriberThread:
         async with self._opening:
             if self._describer is None:
                 # Its client loads modules, which takes a second.
-                self._model = await self.read(ChatModel, self._endpoint, self._took)
+                self._model = await self.read(
+                    partial(ChatModel, self._endpoint, self._took, failures=None)
+                )
                 self._describer = Describer(self._model)
             return self._describer
 
