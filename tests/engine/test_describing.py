@@ -274,7 +274,8 @@ def test_a_slow_answer_ends_the_wait_for_it_alone(
     monkeypatch.setattr(description_worker, "MIN_BACKOFF", 0.01)
 
     def slow(request: Request) -> Reply:
-        if data_of(request)["kind"] == "file":
+        data = data_of(request)
+        if data["kind"] == "file" and "oolong" in data["text"]:
             return Reply(status=503, after=30.0)
         return obedient(request)
 
