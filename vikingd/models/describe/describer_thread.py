@@ -17,7 +17,7 @@ from vikingd.models.describe.describer import Described, Describer, Material
 STOP = 1.5
 """Seconds at most that a stop waits for running work."""
 
-_READERS = 2  # threads that read the stores
+_READERS = 4  # threads that read and write the stores
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -84,7 +84,7 @@ class DescriberThread:
         return done
 
     async def read(self, function: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Run a function that waits for a store, on a thread."""
+        """Run a function that waits for a store on a thread, and return its result."""
         run = self._readers.submit(function, *args, **kwargs)
         return await asyncio.wrap_future(run)
 
