@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
-from vikingd.domain.text import HAN, HANGUL, KANA, lazy, normalized, script_of
+from vikingd.domain.text import CJK_CHARS, HAN, HANGUL, KANA, lazy, normalized, script_of
 from vikingd.models.describe.ordinary_words import (
     ACRONYMS,
     BEGINNINGS,
@@ -36,7 +36,8 @@ _IDENTIFIER = re.compile(
     r"|(?<![\w.])\w+(?:[.:]{1,2}[A-Za-z_]\w*)+(?:\(\))?"  # a dotted name, a file
     r"|(?<![\w.])\w*[A-Za-z0-9]_\w+(?:\(\))?"  # snake_case
     r"|(?<!\w)\w+\(\)"
-    r"|(?<![^\s(])--?[A-Za-z][\w-]*",  # an option
+    r"|(?<![^\s(])--?[A-Za-z][\w-]*"  # an option
+    r"|(?<![\w.])@[A-Za-z][\w-]*",  # a user
     re.ASCII,
 )
 _SIMPLE_PATH = re.compile(r"[A-Za-z-]+(?:/[A-Za-z-]+)+/?")
@@ -139,7 +140,8 @@ def invented_name(text: str, names: Names) -> str:
     text = without_dates(text)
     if script_of(text) in (HAN, KANA, HANGUL):
         return next(_foreign_words(text, names), "")
-    return next(_capitalised(text, names), "")
+    foreign = (run for run in _CJK.findall(text) if run not in names.compact)
+    return next(foreign, "") or next(_capitalised(text, names), "")
 
 
 def _has_code(code: str, names: Names) -> bool:
@@ -179,8 +181,7 @@ def _may_stand(word: str, names: Names, first: bool) -> bool:
     bare = low.split("'")[0]
     if bare in ACRONYMS or bare == "i" or (len(low) > 5 and low in names.compact):
         return True
-    english = names.language in ("en", "")
-    if not english:
+    if names.language not in ("en", "") or not word.isascii():
         if names.knows(bare) or (first and word[1:].islower()):
             return True  # Their beginnings of sentences are not listed.
         return len(low) > 4 and low[: max(4, len(low) - 3)] in names.stems
@@ -218,6 +219,7 @@ def _has_parts(word: str, text: str) -> bool:
     )
 
 
+_CJK = lazy(f"[{CJK_CHARS}]+")
 _KATAKANA = lazy("[ァ-ヺー]{4,}")
 _CHINESE_NAME = lazy(
     rf"[{COMMON_SURNAMES}][{GIVEN}]{{1,2}}(?=[，。、,;；和与的是在将负说主决提讲认表介解编写为（(]|先生|女士|经理|老师|$)"
