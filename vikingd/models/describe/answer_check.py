@@ -24,21 +24,21 @@ _MIN_WORDS = 3  # different ones
 _MIN_CJK = 5  # different characters of Chinese or Japanese
 _REPEATED = 7  # words of the prompt in a row
 
-_CODE = re.compile(r"```.*?(?:```|\Z)|(`+).+?\1", re.DOTALL)
+_CODE = lazy(r"```.*?(?:```|\Z)|(`+).+?\1", re.DOTALL)
 _MARKUP = {
-    "an image": re.compile(r"!\["),
-    "HTML": re.compile(r"<(?![\w.+-]+@[\w.-]+>|https?://[^\s<>]+>)[a-zA-Z/!?]"),
-    "a mark of a role": re.compile(
+    "an image": lazy(r"!\["),
+    "HTML": lazy(r"<(?![\w.+-]+@[\w.-]+>|https?://[^\s<>]+>)[a-zA-Z/!?]"),
+    "a mark of a role": lazy(
         r"<\||\|>|\[/?INST\]|<</?SYS>>|^\W*(?:system|assistant|human|user|developer|tool)\W{0,2}:"
         r"|^\W*(?:系统|助手|用户|开发者)\W{0,2}[:：]",
         re.IGNORECASE | re.MULTILINE,
     ),
-    "a call of a tool": re.compile(
+    "a call of a tool": lazy(
         r"\"(?:name|arguments|parameters|function|tool)\" ?:|tool_?calls?\b|function_call\b"
     ),
-    "a link that is no address": re.compile(r"\]\( ?<?(?!https?://|viking://)|^\[[^\]]+\]:", re.M),
+    "a link that is no address": lazy(r"\]\( ?<?(?!https?://|viking://)|^\[[^\]]+\]:", re.M),
 }
-_LINK = re.compile(r"\]\( ?<?([^\s)>]+)")
+_LINK = lazy(r"\]\( ?<?([^\s)>]+)")
 
 _OBEYED = lazy(
     r"\bas an? (?:ai|artificial|language|assistant|large language)\b|\blanguage model,? i\b"

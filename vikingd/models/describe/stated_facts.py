@@ -49,22 +49,20 @@ _DATES = tuple(
         r"(?<![\d年])(?P<month>\d{1,2}) ?月 ?(?P<day>\d{1,2}) ?[日号]",
     )
 )
-_DAY_FIRST = re.compile(r"(?<!\d)(\d{1,2})[/.](\d{1,2})[/.](\d{4})(?!\d)")
-_TIME = re.compile(
-    r"(?<![\d:])(\d{1,2}):(\d{2})(?::\d{2})?(?:[ \u202f]?([ap])\.?m\b)?", re.IGNORECASE
-)
-_HOUR = re.compile(r"(?<![\d:.])(\d{1,2})[ \u202f]?([ap])\.?m\b", re.IGNORECASE)
+_DAY_FIRST = lazy(r"(?<!\d)(\d{1,2})[/.](\d{1,2})[/.](\d{4})(?!\d)")
+_TIME = lazy(r"(?<![\d:])(\d{1,2}):(\d{2})(?::\d{2})?(?:[ \u202f]?([ap])\.?m\b)?", re.IGNORECASE)
+_HOUR = lazy(r"(?<![\d:.])(\d{1,2})[ \u202f]?([ap])\.?m\b", re.IGNORECASE)
 
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_NUMBER = lazy(r"\d+(?:[.,]\d+)*")
 _MAX_NUMBER = 40
 """Characters of a number that is read."""
-_OWN_NUMBER = re.compile(r"(?<![A-Za-z]{2})(?<!\d)\d+(?:[.,]\d+)*")
+_OWN_NUMBER = lazy(r"(?<![A-Za-z]{2})(?<!\d)\d+(?:[.,]\d+)*")
 """A number that is no part of a word; v2 is one."""
-_SPACED = re.compile(r"(?<=\d)[ \u00a0\u202f'’](?=\d{3}(?!\d))")
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){1,}(?:,\d+)?")
-_WORD = re.compile(r"[^\W_]+")
-_PERCENT = re.compile(r"(\d+(?:[.,]\d+)*) ?(?:%|percent\b|per cent\b)|百分之(\d+(?:\.\d+)?)")
-_MONEY = re.compile("[$€£¥]")
+_SPACED = lazy(r"(?<=\d)[ \u00a0\u202f'’](?=\d{3}(?!\d))")
+_GROUPED = lazy(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){1,}(?:,\d+)?")
+_WORD = lazy(r"[^\W_]+")
+_PERCENT = lazy(r"(\d+(?:[.,]\d+)*) ?(?:%|percent\b|per cent\b)|百分之(\d+(?:\.\d+)?)")
+_MONEY = lazy("[$€£¥]")
 _CURRENCIES = {
     "$": "$ usd dollar",
     "€": "€ eur euro",
@@ -85,7 +83,7 @@ _COUNTED = (
 _HAN_COUNT = lazy(f"([〇零一二两三四五六七八九十百千万亿]{{1,20}})(?:{_COUNTED})")
 _HAN_PERCENT = lazy("百分之([〇零一二两三四五六七八九十百千万亿]{1,20})")
 
-_LIST_NUMBER = re.compile(r"^[ \t>]*(?:#{1,6}[ \t]+)?\d{1,3}[.)][ \t]+", re.MULTILINE)
+_LIST_NUMBER = lazy(r"^[ \t>]*(?:#{1,6}[ \t]+)?\d{1,3}[.)][ \t]+", re.MULTILINE)
 
 _COUNTABLE = 2
 """Numbers in words up to this one, as in "both", are no claims."""
@@ -93,7 +91,7 @@ _COUNTABLE = 2
 _WEEKDAY = lazy("(?:周|星期|礼拜|週)([一二三四五六日天末])")
 
 _END = f"\\s<>\"'`“”‘’()\\]\\[{{}}|\\\\{WIDE_CHARS}"
-_ADDRESS = re.compile(
+_ADDRESS = lazy(
     rf"(?<![A-Za-z0-9])[a-z][a-z0-9+.-]{{1,20}}://[^{_END}]+"
     rf"|(?<![A-Za-z0-9.])www\.[^{_END}]+"
     r"|(?<![a-z0-9._+-])[a-z0-9._+-]+@[a-z0-9-]+(?:\.[a-z0-9-]+)+",

@@ -18,18 +18,18 @@ from vikingd.models.describe.ordinary_words import (
 )
 from vikingd.models.describe.stated_facts import folded, without_addresses, without_dates
 
-_WORD = re.compile(r"[^\W_]+")
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9]*(?:['’][A-Za-z]+)?")
-_CASED_WORD = re.compile(r"[^\W\d_][^\W_]*(?:['’][^\W\d_]+)?")
+_WORD = lazy(r"[^\W_]+")
+_PARTS = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_LATIN_WORD = lazy(r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9]*(?:['’][A-Za-z]+)?")
+_CASED_WORD = lazy(r"[^\W\d_][^\W_]*(?:['’][^\W\d_]+)?")
 
-_CODE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)|(`+)(.+?)\2", re.DOTALL)
-_QUOTED = re.compile(
+_CODE = lazy(r"```[^\n]*\n(.*?)(?:```|\Z)|(`+)(.+?)\2", re.DOTALL)
+_QUOTED = lazy(
     r"“([^”\n]{1,200})”|\"([^\"\n]{1,200})\"|「([^」\n]{1,200})」|『([^』\n]{1,200})』"
     r"|《([^》\n]{1,200})》|«([^»\n]{1,200})»|„([^“”\n]{1,200})[“”]"
     r"|(?<![\w'])'([^'\n]{2,200})'(?!\w)|(?<!\w)‘([^’\n]{2,200})’(?!\w)"
 )
-_IDENTIFIER = re.compile(
+_IDENTIFIER = lazy(
     r"(?<![\w.])(?:~|\.{0,2})/(?:[\w.@-]+/?)+"  # a path from a root
     r"|(?<![\w/.])(?:[\w@-][\w.@-]*/)+[\w.@-]*\.\w+"  # a path of a file
     r"|(?<![\w/.])(?:[\w@-][\w.@-]*/){2,}[\w.@-]*"  # a path of three parts
@@ -40,11 +40,11 @@ _IDENTIFIER = re.compile(
     r"|(?<![\w.])@[A-Za-z][\w-]*",  # a user
     re.ASCII,
 )
-_SIMPLE_PATH = re.compile(r"[A-Za-z-]+(?:/[A-Za-z-]+)+/?")
-_ABBREVIATED = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?\.?|vs\.?")
+_SIMPLE_PATH = lazy(r"[A-Za-z-]+(?:/[A-Za-z-]+)+/?")
+_ABBREVIATED = lazy(r"(?:[A-Za-z]\.)+[A-Za-z]?\.?|vs\.?")
 
-_LINE = re.compile(r"[ \t]*(?:>[ \t]*)*(?:(#{1,6})[ \t]+|[-*+•][ \t]+|\d+[.)][ \t]+|\|)?")
-_BEFORE_WORD = re.compile(r"(?:\A|[.!?:;…。！？：；|(\[—–/&]|[-–—] ?)[\s\"'“”‘’«»„*_(\[]*\Z")
+_LINE = lazy(r"[ \t]*(?:>[ \t]*)*(?:(#{1,6})[ \t]+|[-*+•][ \t]+|\d+[.)][ \t]+|\|)?")
+_BEFORE_WORD = lazy(r"(?:\A|[.!?:;…。！？：；|(\[—–/&]|[-–—] ?)[\s\"'“”‘’«»„*_(\[]*\Z")
 
 _SUFFIXES = ("'s", "s", "es", "n", "en", "er", "e", "ed", "d", "ing", "al", "ly", "y", "ic", "'")
 _ORDINARY_ENDS = ("ing", "ly", "tion", "tions", "ment", "ments", "ness", "ization")
