@@ -98,7 +98,7 @@ class Describer:
             NotAnswered: the model did not answer; a later try may help.
             Unusable: no answer passed the check, or the model refused; another try would not help.
         """
-        source = Source(shortened(material.text), (material.uri, material.title, material.extract))
+        source = source_of(material)
         tokens, reason = 0, ""
         for _ in range(2):
             asked = question(material, reason)
@@ -120,6 +120,11 @@ class Describer:
             if not reason:
                 return Described(answer.abstract, answer.overview, tokens)
         raise Unusable(reason, tokens)
+
+
+def source_of(material: Material) -> Source:
+    """Return what a description of a material may say."""
+    return Source(shortened(material.text), (material.title, material.extract), material.uri)
 
 
 def reader(source: Source) -> Callable[[str], tuple[str, Answer]]:
