@@ -116,7 +116,8 @@ func (e *Engine) Run(port int) error {{
         ),
         (
             "a.rst",
-            f"Top\n===\n\nBoats sail here.\n\nOne\n---\n\nRopes hold a sail. {FILLER}\n\nTwo\n---\n\n"
+            f"Top\n===\n\nBoats sail here.\n\nOne\n---\n\nRopes hold a sail. {FILLER}\n\n"
+            "Two\n---\n\n"
             f"Anchors hold a ship. {FILLER}\n",
             ["- Boats sail here.", "- One: Ropes hold a sail.", "- Two: Anchors hold a ship."],
         ),
