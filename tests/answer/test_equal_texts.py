@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from vikingd.client import Draft, Mode
+from vikingd.client import Draft, Include, Mode
 from vikingd.client.messages import MessageClient
 from vikingd.index.metadata.columns import Columns
 
@@ -66,6 +66,42 @@ def test_kinds_have_an_order(client: MessageClient) -> None:
     for path in reversed(KINDS):
         assert _shown(client) == path
         client.delete(f"{TOP}/{path}")
+
+
+@pytest.mark.parametrize("include", [(), (Include.TEXT, Include.METADATA)])
+def test_the_copies_are_named_with_the_source(
+    client: MessageClient, include: tuple[Include, ...]
+) -> None:
+    """Five are named, the preferred ones first, and the others counted."""
+    _put(client, KINDS)
+    *copies, source = (f"{TOP}/{path}" for path in KINDS)
+    for limit in (1, 5):
+        item = client.retrieve("loadUsers limit", top_k=limit, include=include).items[0]
+        assert item.uri == source
+        assert list(item.copies) == copies[:2:-1]
+        assert item.more_copies == 3
+    (other,) = client.retrieve("loadOrders", top_k=1, include=include).items
+    assert not other.copies
+    assert not other.more_copies
+
+
+def test_copies_are_those_of_the_scope(client: MessageClient) -> None:
+    """A copy outside the directory, or one that `where` leaves out, is not named."""
+    _put(client, {"build/users.ts": "generated", "src/users.ts": "source", "src/a.ts": "test"})
+    (item,) = client.retrieve("loadUsers limit", target_uri=f"{TOP}/src", top_k=1).items
+    assert (item.uri, *item.copies) == (f"{TOP}/src/users.ts", f"{TOP}/src/a.ts")
+    where = {"kind": {"$in": ["generated", "source"]}}
+    (item,) = client.retrieve("loadUsers limit", where=where, top_k=1).items
+    assert (item.uri, *item.copies) == (f"{TOP}/src/users.ts", f"{TOP}/build/users.ts")
+
+
+def test_a_repetition_in_the_same_file_is_no_copy(client: MessageClient) -> None:
+    """A file is not named as a copy of itself."""
+    text = "\n\n".join(f"# Part {i}\n\nThe ferry sails at noon." for i in range(3))
+    _put(client, {"b/ferry.md": "source"}, text)
+    items = client.retrieve("ferry noon", mode=Mode.KEYWORD).items
+    assert items
+    assert not any(item.copies for item in items)
 
 
 def test_a_changed_kind_counts_at_once(client: MessageClient) -> None:

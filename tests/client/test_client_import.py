@@ -46,7 +46,7 @@ def test_both_clients_import_what_changed(client: Client, daemon: str, docs: Pat
     assert not client.find("harbour")
     told: list[int] = []
     first = client.import_path(str(docs), f"{TOP}/", progress=told.append)
-    assert (first.end, first.created, sum(told)) == ("done", 3, 3)
+    assert (first.end, first.created, sum(told)) == ("done", 2, 2)
     assert client.find("harbour", min_revision=first.revision).total == 2
 
     (docs / "one.md").unlink()
@@ -58,8 +58,29 @@ def test_both_clients_import_what_changed(client: Client, daemon: str, docs: Pat
         return summary.unchanged, summary.deleted
 
     assert asyncio.run(again()) == (1, 1)
-    assert sum(told) == 2
+    assert sum(told) == 1
     assert [match.uri for match in client.find("harbour")] == [f"{TOP}/two.md"]
+
+
+def test_a_removed_readme_no_longer_describes_its_directory(client: Client, docs: Path) -> None:
+    """With a README its title and abstract go, but not what somebody else wrote of a directory."""
+    for name in ("said", "other"):
+        (docs / name).mkdir()
+        (docs / name / "README.md").write_text(f"# The {name}\n\nAll about the {name} harbour.")
+        (docs / name / "a.md").write_text("A text.")
+    client.import_path(docs, TOP)
+    assert client.get(f"{TOP}/said").title == "The said"
+    client.put(Draft(f"{TOP}/other", is_directory=True, title="By hand", abstract="Written."))
+    for name in ("said", "other"):
+        (docs / name / "README.md").unlink()
+    client.import_path(docs, TOP)  # the store still has the README
+    assert client.get(f"{TOP}/said").title == "The said"
+    planned = client.import_path(docs, TOP, delete=True, dry_run=True).planned
+    assert ("update", f"{TOP}/said") in planned
+    summary = client.import_path(docs, TOP, delete=True)
+    assert (summary.updated, summary.deleted) == (1, 2)
+    assert client.get(f"{TOP}/said").title == ""
+    assert client.get(f"{TOP}/other").title == "By hand"
 
 
 def test_one_file_and_json_lines_are_imported_too(client: Client, docs: Path) -> None:

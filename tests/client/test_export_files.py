@@ -88,7 +88,7 @@ def test_a_file_that_states_everything_is_exported_as_it_is(
     out = tmp_path / "out"
     files = written(client, top, out)
     assert files == {"a.md": stated.encode(), "b.py": b"print(1)\n"}
-    assert run(ctl, "import", str(out), top)["unchanged"] == 3
+    assert run(ctl, "import", str(out), top)["unchanged"] == 2
 
 
 @pytest.mark.parametrize("content", ["", "text\n", "---\nlang: de\nn: 7\n---\n# Heading\n"])

@@ -58,7 +58,7 @@ def test_what_is_left_out_is_told_and_never_deleted(
     assert "left out: 3\n" in err
     assert "  .gitignore:1 secret.env: secret.env\n" in err
     assert "  .gitignore:2 dist/: dist/\n" in err
-    assert "  hidden: .gitignore\n" in err
+    assert "  hidden (--hidden takes them): .gitignore\n" in err
 
     (code / "a.md").unlink()
     given = "import", str(code), TOP, "--delete", "--exclude", "*.tmp", "--exclude", "c.py"

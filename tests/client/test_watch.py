@@ -56,6 +56,32 @@ def test_changes_and_removals_can_be_found(client: MessageClient, daemon: str, d
         assert not client.find("lighthouse").resources
 
 
+def test_a_directory_is_described_while_its_readme_is_there(
+    client: MessageClient, docs: Path
+) -> None:
+    """A README gives its directory a title; a rename takes it away, and a removal does."""
+    guide = docs / "guide"
+    batches = iter(Watched(client, docs, TOP))
+    next(batches)
+
+    def title() -> str:
+        return client.get(f"{TOP}/guide").context.title
+
+    for change in (
+        lambda: (guide / "README.md").rename(guide / "notes.md"),
+        lambda: (guide / "README.md").unlink(),
+    ):
+        (guide / "README.md").write_text("# The guide\n\nAll that a guide has to say.\n")
+        next(batches)
+        assert title() == "The guide"
+        change()
+        next(batches)
+        assert title() == ""
+    shutil.rmtree(guide)
+    next(batches)
+    assert _paths(client) == {"", "/README.md"}
+
+
 @pytest.mark.parametrize("of_directory", [False, True])
 def test_a_rename_keeps_memories_counters_and_links(
     typed: Client, client: MessageClient, docs: Path, of_directory: bool
@@ -252,7 +278,7 @@ def test_the_command_prints_a_line_for_each_batch_until_ctrl_c(
     with _command(daemon, str(docs), TOP) as running:
         assert running.stdout is not None
         assert running.stderr is not None
-        assert "5 created" in running.stdout.readline()
+        assert "4 created" in running.stdout.readline()
         assert "following" in running.stderr.readline()
         (docs / "guide" / "one.md").rename(docs / "guide" / "one-more.md")
         line = running.stdout.readline()
@@ -271,7 +297,7 @@ def test_the_command_prints_json_lines(client: MessageClient, daemon: str, docs:
     """With -o json each batch, and the import itself, is one line of JSON."""
     with _command(daemon, str(docs), TOP, "-o", "json") as running:
         assert running.stdout is not None
-        assert json.loads(running.stdout.readline())["created"] == 5
+        assert json.loads(running.stdout.readline())["created"] == 4
         (docs / "guide" / "one.md").rename(docs / "guide" / "one-more.md")
         batch = json.loads(running.stdout.readline())
         assert (batch["moved"], batch["revision"]) == (1, client.stats().revision)
@@ -284,7 +310,7 @@ def test_the_quiet_command_prints_no_batches(
     """With -q a batch without faults prints nothing."""
     with _command(daemon, str(docs), TOP, "-q") as running:
         assert running.stdout is not None
-        assert "5 created" in running.stdout.readline()
+        assert "4 created" in running.stdout.readline()
         (docs / "new.md").write_text("new")
         eventually(lambda: "/new.md" in _paths(client))
         running.send_signal(signal.SIGINT)

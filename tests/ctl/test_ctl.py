@@ -451,10 +451,12 @@ def test_a_prompt_is_on_stdout_and_its_sources_beside_it(client: MessageClient, 
 
 def test_passages_are_shown_with_what_the_answer_came_to(client: MessageClient, ctl: Ctl) -> None:
     """The retrieve command prints its items and the degradation, or the reason for no items."""
-    client.put([Draft("viking://resources/p/tea.md", content="Green tea")])
+    client.put([Draft(f"viking://resources/p/{i}tea.md", content="Green tea") for i in range(9)])
     code, out, _ = ctl("retrieve", "tea", "--trace", "--weights", "0", "2")
     assert code == 0
-    assert "viking://resources/p/tea.md:1 #1" in out
+    assert "viking://resources/p/0tea.md:1 #1" in out
+    assert "also in: viking://resources/p/1tea.md" in out
+    assert "and 3 more" in out
     assert "1 item" in out
     assert "words alone" in out
     _, out, _ = ctl("retrieve", "coffee", "--mode", "keyword")

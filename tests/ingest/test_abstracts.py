@@ -75,8 +75,114 @@ from vikingd.ingest.limits import check_metadata
         ),
         ("a.c", "#include <stdio.h>\nint main(void) {}\n", "int main(void)"),
         ("a.json", '{"a": 1}', ""),
+        # Short prose goes on up to a heading.
+        (
+            "a.md",
+            "# Tea\n\nTea is made of the leaves of a plant.\n\nWater of 80 degrees is poured on "
+            "them, and it is ready after three minutes.\n\nMore of it is elsewhere, too.",
+            "Tea is made of the leaves of a plant. Water of 80 degrees is poured on them, and it "
+            "is ready after three minutes.",
+        ),
+        (
+            "a.md",
+            "# Tea\n\nTea is made of the leaves of a plant.\n\n## Water\n\nWater of 80 degrees is "
+            "poured on them.",
+            "Tea is made of the leaves of a plant.",
+        ),
+        (
+            "a.md",
+            "# 茶\n\n茶由植物的叶子制成。\n\n用八十度的水冲泡，三分钟后即可饮用，味道清香。",
+            "茶由植物的叶子制成。用八十度的水冲泡，三分钟后即可饮用，味道清香。",
+        ),
+        # A list or code is no part of the sentence before it.
+        (
+            "a.md",
+            "Models are loaded at the first use. Load them earlier as follows:\n\n```\nload\n```"
+            "\n\nAnother way is to load them by hand at the start of it.",
+            "Models are loaded at the first use.",
+        ),
+        (
+            "a.rst",
+            "A run can result in two different exit codes:\n\n:0: done\n:1: failed\n\nThey are "
+            "members of an enumeration of the library.\n",
+            "A run can result in two different exit codes:",
+        ),
+        # Greetings, news and questions are beside the topic.
+        (
+            "a.md",
+            "Welcome to the guide! It shows how to build a boat of wood in your own garage, alone.",
+            "It shows how to build a boat of wood in your own garage, alone.",
+        ),
+        (
+            "a.md",
+            "We're excited to announce version 2.0 of it, with many new features!\n\n## What\n\n"
+            "It keeps what an agent knows in one tree of files.",
+            "It keeps what an agent knows in one tree of files.",
+        ),
+        (
+            "a.md",
+            "This page is deprecated and will be removed in a while.\n\nThe old way to log in is a "
+            "password in the settings of the program.",
+            "The old way to log in is a password in the settings of the program.",
+        ),
+        (
+            "a.md",
+            "English | 简体中文 | 日本語 | Español\n\nA small library that cuts texts into words.",
+            "A small library that cuts texts into words.",
+        ),
+        (
+            "a.md",
+            "Looking for the documentation of the former version?\n\nA library that cuts texts "
+            "into words.",
+            "A library that cuts texts into words.",
+        ),
+        (
+            "a.md",
+            "This page is deprecated and will be removed in a while.",
+            "This page is deprecated and will be removed in a while.",
+        ),
+        # Comments for tools, headers with fields, and definitions.
+        (
+            "a.rb",
+            "# frozen_string_literal: true\n\nmodule Site\n  # Removes what is no longer built.\n"
+            "  class Cleaner\n    def clean(all)\n    end\n  end\nend\n",
+            "class Cleaner: Removes what is no longer built; def clean(all); module Site",
+        ),
+        (
+            "a.js",
+            "/* global window */\n/* eslint-env node */\nconst fs = require('fs');\n"
+            "/** Cuts a text.\n * @param {string} text it */\nfunction cut(text) {}\n",
+            "function cut(text): Cuts a text",
+        ),
+        (
+            "a.js",
+            "/**\n * @fileoverview Rule to forbid tabs in the lines of a file.\n * @author A\n */",
+            "Rule to forbid tabs in the lines of a file.",
+        ),
+        (
+            "a.hs",
+            "{-# LANGUAGE CPP #-}\n{- |\n   Module      : A.B\n   Copyright   : 2020 X\n"
+            "   License     : GPL\n\nConversion of one text to another one.\n-}\nmodule A.B",
+            "Conversion of one text to another one.",
+        ),
+        (
+            "a.hs",
+            "module A.B where\n\ncut :: Text -> [Text]\ncut = id\n",
+            "module A.B where; cut :: Text -> [Text]",
+        ),
+        (
+            "a.py",
+            '"""Cuts\n====\n\nA way to cut texts into words, without a model.\n"""\n',
+            "Cuts: A way to cut texts into words, without a model.",
+        ),
+        (
+            "a.py",
+            "# mypy: ignore-errors\nT = TypeVar('T')\nMOST = 3\ndef _own(): ...\n"
+            "def cut(text): ...\n",
+            "def cut(text); def _own(); MOST = 3",
+        ),
     ],
-    ids=range(14),
+    ids=range(32),
 )
 def test_the_abstract_is_the_first_prose(name: str, content: str, abstract: str) -> None:
     """The abstract is the first prose, without badges, markup, directives, licences and labels."""

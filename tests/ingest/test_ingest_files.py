@@ -15,7 +15,6 @@ from tests.ingest.ingest_helpers import FILE
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Draft, Passage
 from vikingd.domain.text import HAN, LATIN
-from vikingd.ingest.abstracts import MAX_ABSTRACT
 from vikingd.ingest.files import Unreadable, read_tree
 from vikingd.ingest.jsonl import is_jsonl, read_jsonl
 from vikingd.ingest.prepare import prepare
@@ -90,9 +89,7 @@ def test_a_tree_is_read_in_order_without_what_is_hidden(tmp_path: Path) -> None:
         "/a.txt",
         "/b.md",
         "/wide.txt",
-        "/sub",
         "/sub/one.md",
-        "/sub/deep",
         "/sub/deep/three.py",
     ]
     assert list(drafts) == [f"viking://resources/h{name}" for name in names]
@@ -103,7 +100,7 @@ def test_the_records_of_a_former_export_are_reported_as_ignored(tmp_path: Path) 
     os.mkfifo(tmp_path / ".vikingd.jsonl")
     (tmp_path / "a.txt").write_text("a")
     drafts, faults = read(tmp_path, "viking://resources/h")
-    assert list(drafts) == ["viking://resources/h", "viking://resources/h/a.txt"]
+    assert list(drafts) == ["viking://resources/h/a.txt"]
     assert faults[".vikingd.jsonl"].startswith("is ignored: ")
 
 
@@ -146,8 +143,7 @@ def test_a_name_that_is_no_text_spoils_nothing_beside_it(tmp_path: Path) -> None
         file.write(b"\0")
     items = list(read_tree(tmp_path / "tree", "viking://resources/h"))
     abstracts = {item.uri: item.abstract for item in items if isinstance(item, Draft)}
-    assert abstracts["viking://resources/h"] == "sub, Two"
-    assert abstracts["viking://resources/h/sub"] == "One"
+    assert abstracts.keys() == {"viking://resources/h/two.md", "viking://resources/h/sub/one.md"}
     unreadable = [item for item in items if isinstance(item, Unreadable)]
     assert [item.uri for item in unreadable] == ["", "", "viking://resources/h/sub/README.md"]
     assert all(item.path.isprintable() for item in unreadable)
@@ -167,20 +163,21 @@ def test_files_become_drafts_with_all_that_they_say(tmp_path: Path) -> None:
     assert drafts["viking://resources/h/sub/deep/three.py"].title == "deep/three.py"
 
 
-def test_a_directory_is_described_by_its_readme_or_by_what_it_holds(tmp_path: Path) -> None:
-    """The abstract of a directory is its README's, or a bounded list of titles or names."""
+def test_only_its_readme_describes_a_directory(tmp_path: Path) -> None:
+    """A directory has title and abstract of its README; one without a README is no draft."""
     make_tree(tmp_path)
-    for i in range(200):
-        (tmp_path / f"sub/deep/{i:03}-with-a-long-name.txt").write_text("x")
+    for name, text in (("titled", "# Title alone"), ("said", ""), ("index", "# Index\n\nOf it.")):
+        (tmp_path / f"sub/{name}").mkdir()
+        file = "index.md" if name == "index" else "README.md"
+        (tmp_path / f"sub/{name}/{file}").write_text(text)
     drafts, _ = read(tmp_path, "viking://resources/h")
-    top = drafts["viking://resources/h"]
-    assert (top.title, top.abstract) == ("Handbook", "How we work here, in a few short pages.")
-    assert drafts["viking://resources/h/sub"].abstract == "deep, One"
-    deep = drafts["viking://resources/h/sub/deep"].abstract
-    assert deep.startswith("000-with-a-long-name.txt, 001-")
-    assert deep.endswith(", …")
-    assert len(deep) <= MAX_ABSTRACT + 3
-    assert sum(uri.startswith("viking://resources/h/sub/deep/") for uri in drafts) == 201
+    described = {uri: (d.title, d.abstract) for uri, d in drafts.items() if d.is_directory}
+    assert described == {
+        "viking://resources/h": ("Handbook", "How we work here, in a few short pages."),
+        "viking://resources/h/sub/index": ("Index", "Of it."),
+        "viking://resources/h/sub/said": ("", ""),
+        "viking://resources/h/sub/titled": ("Title alone", ""),
+    }
 
 
 def test_directories_that_imports_share_are_left_as_they_are(tmp_path: Path) -> None:
@@ -191,7 +188,6 @@ def test_directories_that_imports_share_are_left_as_they_are(tmp_path: Path) -> 
     drafts, faults = read(tmp_path, "viking://")
     assert [uri for uri, draft in drafts.items() if draft.is_directory] == [
         "viking://agent/skills",
-        "viking://resources/x",
     ]
     assert list(faults) == ["stray.md"]
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from vikingd.ingest import markdown
+from vikingd.ingest.abstracts import derive_abstract
 
 _LINES = st.sampled_from((
     "", "", "text", "more *text*", "# Title", "## Part", "Title", "===", "---", "- one", "  two",
@@ -35,4 +38,5 @@ def test_a_title_needs_no_more_than_the_blocks_before_it() -> None:
         markdown._tokens_of(page, is_page=True)
     assert markdown.title(page.ljust(8192)) == "Title"
     text = "The first paragraph has a few words more."
-    assert next(markdown.paragraphs(page)) == (text, True)
+    assert list(islice(markdown.paragraphs(page), 2)) == [("", False), (text, True)]
+    assert derive_abstract(page, "a.md") == text

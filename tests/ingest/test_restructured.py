@@ -152,7 +152,8 @@ def test_what_is_no_prose_is_no_abstract(beginning: str, eol: str) -> None:
 @pytest.mark.parametrize(
     ("source", "abstract"),
     [
-        (f"Title\n=====\n\n{PROSE}\n\n{MORE}\n", PROSE),
+        (f"Title\n=====\n\n{PROSE}\n\n{MORE}\n", f"{PROSE} {MORE}"),
+        (f"Title\n=====\n\n{PROSE}\n\nPart\n----\n\n{MORE}\n", PROSE),
         (f"Title\n=====\n{PROSE}\n", PROSE),
         (
             "Use :func:`~a.b.c` or ``d`` of *words* to read `the text <https://a.b>`_ "
@@ -166,7 +167,7 @@ def test_what_is_no_prose_is_no_abstract(beginning: str, eol: str) -> None:
         ("一个段落在\n两行里面，讲述如何切分文字。\n", "一个段落在两行里面，讲述如何切分文字。"),
         (f".. note::\n\n   {PROSE}\n", PROSE),  # nothing else is there
         (f".. only:: html\n\n   {PROSE}\n", PROSE),
-        (f".. container:: x\n\n   {PROSE}\n\n   {MORE}\n", PROSE),
+        (f".. container:: x\n\n   {PROSE}\n\n   {MORE}\n", f"{PROSE} {MORE}"),
         (f"The following is a list of all things that it has:\n\n- one\n\n{PROSE}\n", PROSE),
         (f"Here is an example of many words, and it is code::\n\n    code\n\n{PROSE}\n", PROSE),
         (".. toctree::\n\n   one\n", ""),

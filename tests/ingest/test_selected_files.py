@@ -4,45 +4,22 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
-import subprocess
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from tests.ingest.selection_helpers import HAS_GIT, TOP, Case, forget_settings, git, make, taken
 from vikingd.domain.contexts import Draft
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.file_tree import FileTree
 from vikingd.ingest.files import Unreadable, read_tree
 from vikingd.ingest.selected_files import LeftOut, Selection
 
-TOP = "viking://resources/t"
-HAS_GIT = shutil.which("git") is not None
-
 
 @pytest.fixture(autouse=True)
 def _no_global_excludes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Keep the settings of this machine out."""
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(tmp_path / "no-settings"))
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "no-config"))
-
-
-@dataclass
-class Case:
-    """A tree, its rules, and the files that are taken.
-
-    `files` have no content, and `rules` are ignore files by their paths. `git` is the directory
-    of a checkout; "" is the top, None is none.
-    """
-
-    name: str
-    files: str
-    rules: dict[str, str]
-    taken: str
-    git: str | None = ""
-    start: str = ""
-    selection: Selection = field(default_factory=Selection)
+    forget_settings(monkeypatch, tmp_path)
 
 
 CASES = [
@@ -200,6 +177,20 @@ CASES = [
         selection=Selection(include=["node_modules/x/"]),
     ),
     Case(
+        "hidden ones, too",
+        ".a.md .d/b.md .git/c .hg/d .svn/e f/.jj/g .env",
+        {".d/.ignore": "no.md"},
+        ".a.md .d/b.md .d/.ignore",
+        selection=Selection(hidden=True),
+    ),
+    Case(
+        "hidden ones, but ignored",
+        ".d/b.md c.md",
+        {".gitignore": "/.d/"},
+        ".gitignore c.md",
+        selection=Selection(hidden=True),
+    ),
+    Case(
         "no ignore files",
         "a.md .b.md",
         {".gitignore": "a.md", ".ignore": "*"},
@@ -217,25 +208,6 @@ CASES = [
 ]
 
 
-def make(root: Path, case: Case) -> Path:
-    """Make the tree of a case, and return the directory to import."""
-    for name in case.files.split():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text("text")
-    if case.git is not None:
-        (root / case.git / ".git" / "info").mkdir(parents=True)
-    for name, text in case.rules.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text, newline="")
-    return root / case.start
-
-
-def taken(top: Path, selection: Selection | None) -> set[str]:
-    """Return the files that an import of a directory reads."""
-    tree = FileTree.of_directory(top, TOP, selection)
-    return {below for below, stamp in tree.stamps.items() if not stamp.is_directory}
-
-
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_files_are_chosen(case: Case, tmp_path: Path) -> None:
     """Each rule takes and leaves out what git, ripgrep or the help says."""
@@ -248,12 +220,6 @@ def test_without_a_selection_no_ignore_file_is_read(tmp_path: Path) -> None:
     """A tree that belongs to the program itself has all its files, wherever it is installed."""
     top = make(tmp_path, Case("", "a.md b.md", {".gitignore": "*", ".ignore": "*"}, ""))
     assert taken(top, None) == {"a.md", "b.md"}
-
-
-def git(*arguments: str, at: Path) -> str:
-    """Run git."""
-    done = subprocess.run(["git", *arguments], cwd=at, check=True, capture_output=True)
-    return done.stdout.decode()
 
 
 def listed(top: Path) -> set[str]:
@@ -408,7 +374,7 @@ def test_a_readme_that_is_left_out_describes_nothing(tmp_path: Path) -> None:
     for directory in (top, top / "d"):
         (directory / "README.md").write_text("# Secret\n\nNobody may know of this.")
     drafts = [one for one in read_tree(top, TOP, selection=Selection()) if isinstance(one, Draft)]
-    assert {draft.uri for draft in drafts} == {TOP, f"{TOP}/a.md", f"{TOP}/d", f"{TOP}/d/a.md"}
+    assert {draft.uri for draft in drafts} == {f"{TOP}/a.md", f"{TOP}/d/a.md"}
     assert not any("Secret" in draft.title + draft.abstract + draft.content for draft in drafts)
     assert not any("Nobody" in draft.abstract for draft in drafts)
 

@@ -78,7 +78,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("search", {"query": "a", "messages": [{"role": "user"}]}, "messages[0].content is required"),
     ("read", {"uri": "viking://a/../b"}, "uri: has the segment '..'"),
     ("read", {"uri": "viking://x\0"}, "uri: has a control character"),
-    ("read", {"uri": "viking://resources", "offset": 5}, "offset: the file has only"),
+    ("read", {"uri": "viking://resources", "offset": 50000}, "offset: there are only"),
     ("list", {"depth": 65}, "depth is a whole number from 1 to 64, not 65."),
     ("remember", {"text": "a"}, "memory_type is required"),
     (

@@ -206,6 +206,7 @@ DEEP: dict[str, str] = {
         + _BENCH
         + "ablations --datasets {sets} --store {work}/kept"
     ),
+    _BENCH + "contexts --datasets DIR": _BENCH + "contexts --datasets {sets} --store {work}/kept",
     _BENCH + "doors": "{} --nodes 300 --rounds 1 --calls 2",
     _BENCH + "embedding": "{} --quick",
     _BENCH + "exactness DIR": _BENCH + "exactness {sets}/harbour --provider none",

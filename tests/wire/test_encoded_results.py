@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -265,7 +266,9 @@ def test_pieces_are_dropped_when_there_are_too_many(
 @pytest.mark.deep_after(1)
 def test_joined_items_are_the_plain_ones(world: World) -> None:
     """Joined items equal the plain ones in keyword and hybrid mode, with any budget."""
-    made, used, cut = EncodedResults(), 0, 0
+    made, used, cut, copies = EncodedResults(), 0, 0, 0
+    equal = [Draft(f"{ROOTS[0]}/copies/{i}.md", content=" ".join(WORDS)) for i in range(9)]
+    world.engine.writable_store.put([prepare(draft) for draft in equal]).result()
     for number in range(60):
         world.step()
         if number % 3:
@@ -280,16 +283,16 @@ def test_joined_items_are_the_plain_ones(world: World) -> None:
         found = retrieve(compile_retrieve(world.engine, query, LOCAL), None)
         for most in (UNBOUNDED, 0, 300, 600, 1200):
             whole = retrieve_reply(found, EMBED, made, most)
-            joined = made.items(
-                found.snapshot, [(hit.row, hit.score) for hit in found.hits], ReplyBudget(most)
-            )
+            joined = made.items(found.snapshot, found.hits, ReplyBudget(most))
             assert joined is None or not whole.is_cut  # it may leave large texts to the plain way
             expected = plain_items(found, most)
             assert items(whole.data) == expected
             assert whole.total == len(expected)
             used, cut = used + (joined is not None), cut + whole.is_cut
+            copies += sum(len(item.copies) for item in expected)
     assert used > 10
     assert cut > 10
+    assert copies > 10
 
 
 def plain_items(found: RetrieveHits, most: int) -> list[RetrievedItem]:
@@ -297,9 +300,12 @@ def plain_items(found: RetrieveHits, most: int) -> list[RetrievedItem]:
     budget, snapshot, out = ReplyBudget(most), found.snapshot, list[RetrievedItem]()
     for hit in found.hits:
         uri, passage = name_of(snapshot, hit.row)
-        if not budget.take(encoded_results.ITEM + size_of(uri)):
+        copies = [snapshot.file_uri(file) for file in hit.copies]
+        if not budget.take(encoded_results.ITEM + sum(map(size_of, [uri, *copies[:5]]))):
             break
-        out.append(RetrievedItem(uri=uri, passage=passage, score=hit.score))
+        more = max(0, len(copies) - 5)
+        fields: dict[str, Any] = {"copies": copies[:5], "more_copies": more}
+        out.append(RetrievedItem(uri=uri, passage=passage, score=hit.score, **fields))
     for item, hit in zip(out, found.hits, strict=False):
         item.MergeFrom(RetrievedItem(**shown(snapshot, hit.row, budget)._asdict()))
     return out
@@ -323,7 +329,8 @@ def test_an_item_has_the_abstract_of_its_snapshot(tmp_path: Path) -> None:
     for snapshot, abstract in zip(
         [*snapshots, *snapshots], ["light", "harbour\nlight"] * 2, strict=True
     ):
-        data = made.items(snapshot, [(0, 0.5)], ReplyBudget(UNBOUNDED))
+        hit = SimpleNamespace(row=0, score=0.5, copies=())
+        data = made.items(snapshot, [hit], ReplyBudget(UNBOUNDED))  # type: ignore[list-item]
         assert data is not None
         (item,) = items(data)
         assert (item.text, item.score) == (abstract, 0.5)

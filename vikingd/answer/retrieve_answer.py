@@ -44,6 +44,8 @@ class TextHit(NamedTuple):
 
     boost: float
     scope: TextScope
+    copies: tuple[int, ...] = ()
+    """Other files with the same text, the preferred ones first."""
 
 
 class _Pool(NamedTuple):
@@ -304,7 +306,7 @@ def _preferred(
     equal: Mapping[int, list[TextHit]],
     files: set[int],
 ) -> list[TextHit]:
-    """Return the hits, and of equal texts the one of the preferred file.
+    """Return the hits, of equal texts the one of the preferred file, which names the others.
 
     Args:
         query: the query.
@@ -314,13 +316,18 @@ def _preferred(
         files: the files of `kept`; with `group_by_context` none is shown twice.
     """
     file_of = snapshot.tree.texts.file.item
-    rows = {file_of(hit.row) for place, hits in equal.items() for hit in (kept[place], *hits)}
-    order = preferences(snapshot, rows)
+    with_text = {
+        place: {file for hit in (kept[place], *hits) for file in (file_of(hit.row), *hit.copies)}
+        for place, hits in equal.items()
+    }
+    order = preferences(snapshot, set().union(*with_text.values()))
     for place, hits in equal.items():
         free = [hit for hit in hits if not (query.group_by_context and file_of(hit.row) in files)]
         first = min((kept[place], *free), key=lambda hit: order[file_of(hit.row)])
-        files.add(file_of(first.row))
-        kept[place] = first._replace(score=kept[place].score)
+        shown = file_of(first.row)
+        files.add(shown)
+        copies = tuple(sorted(with_text[place] - {shown}, key=order.__getitem__))
+        kept[place] = first._replace(score=kept[place].score, copies=copies)
     return list(_in_order(snapshot, kept))
 
 

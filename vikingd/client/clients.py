@@ -141,6 +141,7 @@ class Client(Connection, BlockingMethods):
         max_file_size: int | str | None = None,
         encoding: str = "",
         with_secrets: bool = False,
+        hidden: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> ImportSummary:
         """Imports files; unchanged contexts are not written again.
@@ -149,8 +150,9 @@ class Client(Connection, BlockingMethods):
         imported contexts stay, and the next import continues from there.
 
         Hidden files are left out, and what `.ignore` files name, and in a git checkout what
-        `.gitignore`, `.git/info/exclude` and git's global excludes file name. The summary lists
-        what is left out, and the rule. What is left out is never deleted.
+        `.gitignore`, `.git/info/exclude` and git's global excludes file name. Hidden directories
+        that git tracks are taken. The summary lists what is left out, and the rule. What is left
+        out is never deleted.
 
         Args:
             path: a directory of Markdown, text and source code, one such file, or JSON lines.
@@ -164,6 +166,7 @@ class Client(Connection, BlockingMethods):
             max_file_size: leave out larger files: bytes, or a text such as "10 MB".
             encoding: of text files without byte order mark that are not UTF-8, such as "gb18030".
             with_secrets: take secrets, too, and files that hold them by their nature.
+            hidden: take hidden files and directories, too.
             progress: called with the number of contexts that were just finished.
 
         Raises:
@@ -171,7 +174,9 @@ class Client(Connection, BlockingMethods):
             OSError: `path` cannot be read.
             ClientError: the daemon cannot be reached.
         """
-        selection = _selection(include, exclude, no_ignore, max_file_size, encoding, with_secrets)
+        selection = _selection(
+            include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden
+        )
         return _import(
             self, path, uri, selection, delete=delete, dry_run=dry_run, progress=progress
         )
@@ -235,6 +240,7 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
         max_file_size: int | str | None = None,
         encoding: str = "",
         with_secrets: bool = False,
+        hidden: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> ImportSummary:
         """Imports files, on a thread; see Client.import_path.
@@ -249,7 +255,9 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
             if progress is not None:
                 loop.call_soon_threadsafe(progress, count)
 
-        selection = _selection(include, exclude, no_ignore, max_file_size, encoding, with_secrets)
+        selection = _selection(
+            include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden
+        )
         work = partial(
             _import, self, path, uri, selection, delete=delete, dry_run=dry_run, progress=advance
         )
@@ -269,9 +277,10 @@ def _selection(
     max_file_size: int | str | None,
     encoding: str,
     with_secrets: bool,
+    hidden: bool,
 ) -> Selection:
     with _argument_errors():
-        return Selection(include, exclude, no_ignore, max_file_size, encoding, with_secrets)
+        return Selection(include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden)
 
 
 @contextmanager

@@ -38,6 +38,7 @@ from vikingd.ingest.files import (
 )
 from vikingd.ingest.frontmatter import faults
 from vikingd.ingest.jsonl import count_lines, is_jsonl, read_jsonl
+from vikingd.ingest.kind_names import DESCRIBING
 from vikingd.ingest.masks import ALL
 from vikingd.ingest.selected_files import NOT_INCLUDED, LeftOut, Selection
 from vikingd.ingest.written import is_written
@@ -178,7 +179,9 @@ class Importer:
                 self._check_cancelled()
                 self.summary.kept = self._left_behind()
                 if self._delete:
-                    self._remove(self._gone())
+                    gone = self._gone()
+                    self._no_longer_described(gone)
+                    self._remove(gone)
                 self._link()
                 self.summary.end = "done"
             except (KeyboardInterrupt, CancelledError):
@@ -305,6 +308,25 @@ class Importer:
             for uri in self._present
             if uri not in kept and unread.isdisjoint(uris.ancestors(uri))
         )
+
+    def _no_longer_described(self, gone: Collection[str]) -> None:
+        """Clear the directories that describe themselves by a file that is about to be removed.
+
+        What somebody else wrote about a directory stays.
+        """
+        drafts = []
+        for uri in gone:
+            directory = uris.parent(uri)
+            if uris.name(uri) not in DESCRIBING or directory not in self._present:
+                continue
+            if directory in self._seen:
+                continue
+            said, described = (self._client.get(one).context for one in (uri, directory))
+            if described.abstract and described.abstract == said.abstract:
+                drafts.append(Draft(directory, is_directory=True))
+        messages = filter(None, map(self._compared, drafts))
+        for batch in batches(messages):
+            self._count(run(self._client, put_in_parts(batch)))
 
     def _left_behind(self) -> list[str]:
         """Return the outermost stored contexts whose files are there, and left out.

@@ -302,7 +302,8 @@ class RetrievedItem:
     """A retrieved passage; passage 0 is the abstract of its context, with no lines (0).
 
     `score` is on the scale of the mode. `metadata` and `vector` (little-endian float32) are set
-    only if `include` names them, `trace` only with `trace`.
+    only if `include` names them, `trace` only with `trace`. `copies` are the URIs of up to five
+    other contexts with the same text, and `more_copies` counts further ones.
     """
 
     uri: str
@@ -317,6 +318,8 @@ class RetrievedItem:
     trace: ItemTrace | None = None
     first_line: int = 0
     last_line: int = 0
+    copies: tuple[str, ...] = ()
+    more_copies: int = 0
 
 
 @dataclass(frozen=True, slots=True, repr=False)

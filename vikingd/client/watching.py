@@ -263,7 +263,7 @@ class Watched:
             items = found.ready.pop(path, None) or read(path)
             remembered(entry, items)
             if any(isinstance(item, Draft) for item in items):
-                folder.stored.add(path)
+                folder.take_in(path)
             return items
 
         for remark in remarks(found.tree):
@@ -272,6 +272,8 @@ class Watched:
             self._remarks.add(remark)
         for directory in found.directories:
             uri = folder.uri_of(directory)
+            if folder.is_no_longer_described(found, directory):
+                yield Draft(uri, is_directory=True)
             for item in read_directory(found.tree, directory, file):
                 if isinstance(item, Unchanged):
                     continue
@@ -281,7 +283,7 @@ class Watched:
                         yield item
                     continue
                 if isinstance(item, Draft) and item.uri == uri:
-                    folder.stored.add(directory)
+                    folder.take_in(directory)
                 if not has_vanished(item):  # it keeps no contexts, and the next comparison has it
                     yield item
                 elif item.uri == uri:

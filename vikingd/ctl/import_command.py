@@ -60,6 +60,7 @@ def import_(
     with_secrets: Annotated[
         bool, typer.Option("--with-secrets", help="Take secrets, too.")
     ] = False,
+    hidden: Annotated[bool, typer.Option("--hidden", help="Take hidden files, too.")] = False,
     delete: Annotated[bool, typer.Option("--delete", help="Remove what PATH has no more.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the changes, make none.")
@@ -87,12 +88,13 @@ def import_(
 ) -> None:
     """Import files; unchanged contexts are not written again.
 
-    Left out, and told: hidden files, what .ignore files name, in a git
-    checkout what .gitignore names, secrets, and what is no reading: lock
-    files, minified and generated code, source maps, outputs of notebooks,
-    all but the head of large data. GLOBs are lines of .gitignore, from PATH.
-    --include takes in any case what it names without a wildcard. --delete
-    keeps what is stored of files that are left out, and names it.
+    Left out, and told: hidden files, but directories that git tracks; what
+    .ignore files name, in a git checkout what .gitignore names; secrets; and
+    what is no reading: lock files, minified and generated code, source maps,
+    outputs of notebooks, all but the head of large data. GLOBs are lines of
+    .gitignore, from PATH. --include takes in any case what it names without a
+    wildcard. --delete keeps what is stored of files that are left out, and
+    names it.
 
     --from chroma, mem0, openviking, parquet: a directory, file or server, whose
     key is in VIKINGCTL_SOURCE_KEY.
@@ -106,7 +108,7 @@ def import_(
     try:
         asked.columns = columns_of(columns or ())
         selection = Selection(
-            include or (), exclude or (), no_ignore, max_file_size, encoding, with_secrets
+            include or (), exclude or (), no_ignore, max_file_size, encoding, with_secrets, hidden
         )
         if source is not None and selection != Selection():
             raise InvalidField("from", "reads no files: --include and the like need a directory")

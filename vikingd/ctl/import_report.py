@@ -28,7 +28,7 @@ _SHOWN = 500  # characters of a name or a reason, which may come from a file
 _SECRETS = 40  # secrets shown
 _NAMES, _RULES = 3, 12  # names shown of each group, and groups
 _REASONS = {
-    HIDDEN: "hidden",
+    HIDDEN: "hidden (--hidden takes them)",
     NOT_INCLUDED: "no --include matches",
     SKIPPED: "always left out",
     TOO_LARGE: "larger than --max-file-size",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated
 
@@ -24,7 +25,12 @@ from vikingd.ctl.command_session import Session
 from vikingd.ctl.output import Form
 from vikingd.ctl.reading import Floor, Target, Tokenizer, Where
 from vikingd.domain.line_numbers import lines_behind, shown_lines
-from vikingd.pb.retrieval_pb2 import BuildContextResponse, Outcome, RetrieveResponse
+from vikingd.pb.retrieval_pb2 import (
+    BuildContextResponse,
+    Outcome,
+    RetrievedItem,
+    RetrieveResponse,
+)
 
 # The enums of the client, by their names on the command line.
 ModeName = StrEnum("ModeName", ["VECTOR", "KEYWORD", "HYBRID"])
@@ -162,9 +168,16 @@ def _items_table(reply: RetrieveResponse, trace: bool) -> Table:
             str(rank),
             f"{item.score:.4f}",
             *parts,
-            Group(name, render.passage_line(item.section, item.text)),
+            Group(name, render.passage_line(item.section, item.text), *_copies(item)),
         )
     return table
+
+
+def _copies(item: RetrievedItem) -> Iterator[Text]:
+    """Yield a line that names the other contexts with the text of an item."""
+    if item.copies:
+        more = f" and {item.more_copies:,} more" if item.more_copies else ""
+        yield Text(f"also in: {', '.join(item.copies)}{more}", "dim", overflow="fold")
 
 
 def _items_footer(reply: RetrieveResponse) -> Text:

@@ -307,7 +307,8 @@ def tree(
     session: Session,
     uri: Annotated[str, typer.Argument(help="The top of the subtree.")] = uris.ROOT,
     depth: Annotated[
-        int, typer.Option(min=0, help="The number of levels below the top; 0: all levels.")
+        int,
+        typer.Option("--depth", "-L", min=0, help="The number of levels below the top; 0: all."),
     ] = 0,
     limit: Limit = 0,
 ) -> None:

@@ -225,9 +225,14 @@ def context_details(context: Context) -> Group:
         else "",
     }
     parts: list[RenderableType] = [Text(context.uri, "bold", overflow="fold"), fields(rows)]
-    for heading, text in (("abstract", context.abstract), ("overview", context.overview)):
+    summaries = {
+        "abstract": (context.abstract, context.abstract_by),
+        "overview": (context.overview, context.overview_by),
+    }
+    for heading, (text, maker) in summaries.items():
         if text:
-            parts.append(Text.assemble("\n", (heading, "bold"), "\n", text))
+            by = f"  {snippet(maker)}" if maker else ""
+            parts.append(Text.assemble("\n", (heading, "bold"), (by, "dim"), "\n", text))
     if len(context.metadata):
         parts.append(Text("\nmetadata", "bold"))
         parts.append(fields({key: _value(one) for key, one in context.metadata.fields.items()}))

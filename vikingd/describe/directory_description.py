@@ -2,86 +2,149 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from itertools import islice
 
-from vikingd.describe.covering import Candidate, covering
-from vikingd.domain.sentences import sentences
-from vikingd.domain.text import join_lines, one_line
+from vikingd.describe.covering import Candidate, content_words, covering
+from vikingd.describe.grouping import grouped
+from vikingd.describe.topics import Child, ends, first_sentence, label, labelled, said
+from vikingd.domain.text import CJK_CHARS, one_line, without_invisible
 from vikingd.ingest.abstracts import MAX_ABSTRACT, shorten
+from vikingd.ingest.kind_names import DESCRIBING
 
 MAX_OVERVIEW = 4000
 """Maximum characters of an overview of a directory that is made of its children."""
 
-_MAX_LINE = 120
-_DESCRIBING = (
-    "README.md",
-    "readme.md",
-    "index.md",
-    "SKILL.md",
-    "README.rst",
-    "README.adoc",
-    "index.rst",
-    "index.adoc",
-)
-
-
-class Child(NamedTuple):
-    """A context in a directory: the last segment of its URI, and what is known of it."""
-
-    name: str
-    is_directory: bool
-    title: str
-    abstract: str
+_LINES = (120, 80, 50, 0)  # characters of a child's sentence; fewer where all children fit then
+_MOST_LINES = 40  # children of a list that are shortened so
+_FOR_LABELS = 160  # characters of an abstract that are kept for children without a sentence
+_PER_SENTENCE, _PER_LABEL = 40, 4  # see `covering`
+_FEW = 8  # children of which more than the first sentence is read
+_MOST_CANDIDATES = 4000
+_LEADING = frozenset(("__init__.py", "doc.go", "mod.rs", "lib.rs", "package-info.java"))
+_NUMBER = re.compile(r"\d+")
+_WIDE_END = re.compile(f"[{CJK_CHARS}。！？、，：；”」』）】》]\\Z")
 
 
 def directory_abstract(children: Sequence[Child]) -> str:
     """Return at most MAX_ABSTRACT characters about the contents of a directory, or "".
 
     A child that describes the directory gives its abstract. Else sentences of the children's
-    abstracts are chosen that cover most of their words. The order of the children is that of their
-    names.
+    abstracts are chosen that cover most of their words, then labels of the other children. The
+    order is that of the names.
     """
     ordered = sorted(children)
     files = {child.name: child.abstract for child in ordered if not child.is_directory}
-    for name in _DESCRIBING:
-        if abstract := files.get(name, ""):
-            return shorten(one_line(abstract))
-    chosen = covering(list(_candidates(ordered)), MAX_ABSTRACT)
-    return join_lines(one.text for one in chosen)
+    for name in DESCRIBING:
+        if abstract := _shown(files.get(name, "")):
+            return shorten(abstract)
+    if len(ordered) == 1 and (abstract := _shown(ordered[0].abstract)):
+        return shorten(abstract)
+    labels = [label(child) for child in ordered]
+    reserved = min(sum(len(one) + 2 for one in labels), _FOR_LABELS)
+    found = list(_candidates(ordered, labels))
+    chosen = covering(found, MAX_ABSTRACT - reserved, _PER_SENTENCE)
+    chosen = chosen or covering(found, MAX_ABSTRACT, _PER_SENTENCE)
+    text = _joined(chosen)
+    told = content_words(text)
+    mentioned = {one.group for one in chosen}
+    left = [
+        Candidate(group, 0, one, 0.7 if one.startswith("_") else 1.0)
+        for group, one in _unnumbered(labels)
+        if one and group not in mentioned and not content_words(one) <= told
+    ]
+    return text + _labels(left, text, MAX_ABSTRACT - len(text))
 
 
-def _candidates(children: Sequence[Child]) -> Iterator[Candidate]:
-    for group, child in enumerate(children):
-        if title := one_line(child.title or ("" if child.abstract else child.name)):
-            yield Candidate(group, -1, title[: MAX_ABSTRACT // 4])
-        for place, sentence in enumerate(sentences(child.abstract[: 2 * MAX_ABSTRACT])):
-            if len(line := one_line(sentence)) <= MAX_ABSTRACT:
-                yield Candidate(group, place, line)
+def _candidates(children: Sequence[Child], labels: Sequence[str]) -> Iterator[Candidate]:
+    """Yield the sentences of all children, each text once; evenly fewer of very many children."""
+    seen = set[str]()
+    step = len(children) * 4 // _MOST_CANDIDATES + 1
+    for group in range(0, len(children), step):
+        child = children[group]
+        of_child = said(child)
+        if labels[group] and len(children) > _FEW:
+            of_child = islice(of_child, 1)
+        for place, (speaker, text, worth) in enumerate(of_child):
+            if text in seen:
+                continue
+            seen.add(text)
+            prefix = f"{speaker}: " if speaker else ""
+            if not (speaker or place or child.name in _LEADING):
+                prefix = labelled(labels[group], text)
+            is_leading = child.name in _LEADING and not place and ends(text)
+            yield Candidate(group, place, text, worth * (3 if is_leading else 1), prefix)
+
+
+def _joined(chosen: Sequence[Candidate]) -> str:
+    """Join sentences; a speaker is named once before neighbours."""
+    text, before = "", ""
+    for one in chosen:
+        part = one.text if one.prefix and one.prefix == before else one.prefix + one.text
+        before = one.prefix
+        text += _gap(text) + part
+    return text
+
+
+def _gap(before: str) -> str:
+    if not before:
+        return ""
+    if _WIDE_END.search(before):
+        return "" if ends(before) else "；"
+    return " " if ends(before) else "; "
+
+
+def _labels(left: Sequence[Candidate], text: str, room: int) -> str:
+    """Return labels behind a text, as many as fit: those first that tell most."""
+    wide = sum(_WIDE_END.search(one.text) is not None for one in left) * 2 > len(left)
+    between, gap = "、" if wide else ", ", _gap(text)
+    cost = room - len(gap) - 3
+    chosen = covering(left, cost, _PER_LABEL)
+    while chosen and len(between.join(one.text for one in chosen)) > cost:
+        chosen.pop()
+    if not chosen:
+        return ""
+    more = f"{between}…" if len(chosen) < len(left) else ""
+    return gap + between.join(one.text for one in chosen) + more
+
+
+def _unnumbered(labels: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the labels with their places; of those that differ in a number alone one for all."""
+    shapes: dict[str, list[int]] = {}
+    for at, one in enumerate(labels):
+        if one:
+            shapes.setdefault(_NUMBER.sub("0", one), []).append(at)
+    for places in shapes.values():
+        first, last = places[0], places[-1]
+        yield first, f"{labels[first]} … {labels[last]}" if len(places) > 1 else labels[first]
 
 
 def directory_overview(children: Sequence[Child], more: int = 0) -> str:
     """Return a Markdown list of the children of a directory, at most MAX_OVERVIEW characters.
 
-    `more` is the number of children beyond those given. Those that do not fit are counted.
+    Subdirectories come first. Many children are grouped, with the number of each group. `more` is
+    the number of children beyond those given; what does not fit is counted with them.
     """
     ordered = sorted(children, key=lambda child: (not child.is_directory, child))
-    lines: list[str] = []
-    room = MAX_OVERVIEW - 32
-    for child in ordered:
-        line = _line(child)
-        if len(line) + 1 > room:
-            break
-        lines.append(line)
-        room -= len(line) + 1
-    if left := len(ordered) - len(lines) + more:
-        lines.append(f"- … {left:,} more")
-    return "\n".join(lines)
+    rest = f"- … {more:,} more" if more else ""
+    room = MAX_OVERVIEW - len(rest) - 1
+    for limit in _LINES[: None if len(ordered) <= _MOST_LINES else 1]:
+        lines = [_entry(child, limit) for child in ordered]
+        if sum(len(line) + 1 for line in lines) <= room:
+            return "\n".join([*lines, rest] if rest else lines)
+    return "\n".join(grouped(ordered, more, MAX_OVERVIEW))
 
 
-def _line(child: Child) -> str:
-    name = one_line(child.name) + ("/" if child.is_directory else "")
-    about = next(iter(sentences(one_line(child.abstract[: 2 * MAX_ABSTRACT]))), "") or one_line(
-        child.title
-    )
-    return f"- {name}: {shorten(about, _MAX_LINE)}" if about else f"- {name}"
+def _entry(child: Child, limit: int) -> str:
+    name = _shown(child.name) + ("/" if child.is_directory else "")
+    if not limit:
+        return f"- {name}"
+    about, title = first_sentence(child, limit), label(child)
+    if title and not content_words(title) <= content_words(f"{name} {about}"):
+        name += f" ({title})"
+    return f"- {name}: {about}" if about else f"- {name}"
+
+
+def _shown(text: str) -> str:
+    return one_line(without_invisible(text[: 4 * MAX_ABSTRACT]))

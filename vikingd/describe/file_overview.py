@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from vikingd.domain.sentences import sentences
-from vikingd.domain.text import one_line
-from vikingd.ingest.abstracts import shorten
+from vikingd.describe.definition_lines import definition_lines
+from vikingd.describe.overview_lines import Line, fitted
+from vikingd.describe.section_lines import part_lines, section_lines, separated_columns
+from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
 
-MAX_OVERVIEW = 2000
-_SHORT = 1200
-_MAX_LINE = 160
+MAX_FILE_OVERVIEW = 2000
+"""Maximum characters of an overview of a file that is made of its passages."""
+
+_SHORT = 1200  # characters of a text that an overview would repeat
 
 
 class Piece(NamedTuple):
-    """A passage of a file: the headings above it, its text, and its first line, from 1."""
+    """A passage of a file.
+
+    Attributes:
+        section: the headings above it; of source code the names that it defines.
+        text: the passage.
+        line: its first line, from 1.
+    """
 
     section: str
     text: str
@@ -23,28 +31,20 @@ class Piece(NamedTuple):
 
 
 def file_overview(pieces: Sequence[Piece], name: str) -> str:
-    """Return the headings of a file with a sentence each, at most MAX_OVERVIEW characters.
+    """Return the parts of a file with a sentence each, at most MAX_FILE_OVERVIEW characters.
 
-    Of a text that an overview would repeat, this is "".
+    The parts are headings, or the definitions of source code. A text without either gives sentences
+    from all over it. A text that an overview would repeat gives "".
     """
     if sum(len(piece.text) for piece in pieces) < _SHORT:
         return ""
-    del name
-    lines: dict[str, str] = {}
-    for piece in pieces:
-        if piece.section not in lines:
-            lines[piece.section] = next(iter(sentences(piece.text[: _MAX_LINE * 4])), "")
-    out: list[str] = []
-    room = MAX_OVERVIEW
-    for section, sentence in lines.items():
-        head = shorten(one_line(section), _MAX_LINE)
-        line = (
-            f"- {head}: {shorten(one_line(sentence), _MAX_LINE)}"
-            if head
-            else f"- {shorten(one_line(sentence), _MAX_LINE)}"
-        )
-        if len(line) + 1 > room:
-            break
-        out.append(line)
-        room -= len(line) + 1
-    return "\n".join(out)
+    return fitted(_lines(pieces, name), MAX_FILE_OVERVIEW)
+
+
+def _lines(pieces: Sequence[Piece], name: str) -> list[Line]:
+    if ending(name) in (".csv", ".tsv"):
+        return [Line(0, "", separated_columns(pieces[0].text))]
+    if syntax_of(name) is Syntax.CODE:
+        return definition_lines(pieces, name)
+    lines = section_lines(pieces, name)
+    return lines or part_lines(pieces, name, MAX_FILE_OVERVIEW)

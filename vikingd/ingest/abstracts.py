@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 
 from vikingd.domain.sentences import sentence_ends
-from vikingd.domain.text import approximate_tokens, join_lines, one_line
 from vikingd.ingest import asciidoc, html_source, markdown, markup_pieces, restructured
+from vikingd.ingest.code.definition_comments import is_legal
 from vikingd.ingest.code.outline import signatures
+from vikingd.ingest.code.plain_definitions import plain_signatures
 from vikingd.ingest.file_syntax import Syntax, comment_mark, document_format, syntax_of
+from vikingd.ingest.first_prose import first_prose, is_prose
 from vikingd.ingest.frontmatter import front_matter, stated
+from vikingd.ingest.opening_comments import first_comment
+from vikingd.ingest.plain_paragraphs import paragraphs
 
 MAX_ABSTRACT = 400
 """Maximum characters of an abstract that is derived from the text."""
@@ -23,17 +26,6 @@ _PIECES = {Syntax.RST: restructured, Syntax.ASCIIDOC: asciidoc}
 _MAX_STATED = 1024  # characters of an abstract that the front matter states
 _BEGINNING = 8192
 _AHEAD = 32  # characters behind a sentence that tell whether it ends
-_PROSE_TOKENS = 8  # A shorter text is a label, a badge or a greeting.
-
-_LINK = re.compile(r"\S*://\S*")
-_BLANK_LINE = re.compile(r"\n[ \t]*+\n")
-_RULE = re.compile(r"\n[^\w\n]+$", re.MULTILINE)  # Not "^", which is tried at every character.
-_BLOCK_COMMENT = (
-    r"/\*(.*?)\*/|<!--(.*?)-->|[rRuU]?\"\"\"(.*?)\"\"\"|[rR]?'''(.*?)'''|--\[\[(.*?)\]\]"
-)
-_DECORATION = re.compile(r"^[ \t]*[*!/#;\-]*[ \t]?", re.MULTILINE)
-_FOR_TOOLS = re.compile(r"^(?:#!|.*\b(?:coding[:=]|eslint|pylint|noqa|vim:)).*$", re.MULTILINE)
-_LEGAL = re.compile(r"copyright|licen[cs]e|spdx", re.IGNORECASE)
 
 
 def derive_title(content: str, uri: str) -> str:
@@ -84,8 +76,9 @@ def _stated(content: str) -> str:
 def derive_abstract(content: str, name: str) -> str:
     """Return the first meaningful paragraph, at most MAX_ABSTRACT characters; or "".
 
-    For Markdown this is the first prose outside of lists and quotations, else all paragraphs. For
-    source code it is the docstring or comment at the beginning, else the signatures.
+    For Markdown this is the first prose about the topic outside of lists and quotations, else all
+    paragraphs. For source code it is the docstring or comment at the beginning, else the
+    signatures.
     """
     return shorten(_first_paragraph(content, name))
 
@@ -100,27 +93,47 @@ def is_derived(abstract: str, content: str, name: str) -> bool:
     whole = (_stated(content) if _has_front_matter(content, name) else "") or _first_paragraph(
         content, name
     )
-    return len(abstract) > MAX_ABSTRACT // 4 and whole.startswith(abstract.removesuffix("…"))
+    return is_prose(abstract) and whole.startswith(abstract.removesuffix("…"))
 
 
 def _first_paragraph(content: str, name: str) -> str:
     syntax = syntax_of(name, content)
     if _is_html_source(syntax, name):
-        return _first_prose((text, True) for text in _html_paragraphs(content))
+        return first_prose((text, True) for text in _html_paragraphs(content))
     if syntax is Syntax.CODE:
-        comments = _comment_paragraphs(content[:_BEGINNING], comment_mark(name))
-        return next(comments, "") or signatures(content, name, MAX_ABSTRACT)
+        comment = first_comment(content[:_BEGINNING], comment_mark(name))
+        return comment or _definitions(content, name)
     if syntax is Syntax.MARKDOWN:
         start = front_matter(content)[1]
         beginning = content[start : start + _BEGINNING]
         with suppress(markdown.TooCostly):
-            return _first_prose(markdown.paragraphs(beginning))
+            return first_prose(markdown.paragraphs(beginning))
     else:
         beginning = _beginning(content)
         if reader := _PIECES.get(syntax):
             found = reader.pieces(beginning)
-            return _first_prose(markup_pieces.paragraphs(beginning, found, reader.plain))
-    return _first_prose((text, True) for text in _paragraphs(beginning))
+            return first_prose(markup_pieces.paragraphs(beginning, found, reader.plain))
+    return first_prose((text, True) for text in paragraphs(beginning))
+
+
+def _definitions(content: str, name: str) -> str:
+    return signatures(content, name, MAX_ABSTRACT) or plain_signatures(content, name, MAX_ABSTRACT)
+
+
+def plain_paragraphs(text: str, name: str) -> Iterator[tuple[str, bool]]:
+    """Yield each paragraph of markup or plain text in one line, and True if it is main text.
+
+    Lists, quotations and admonitions are not. The name of the file tells the syntax.
+    """
+    syntax = syntax_of(name)
+    if syntax is Syntax.MARKDOWN:
+        with suppress(markdown.TooCostly):
+            yield from markdown.paragraphs(text)
+            return
+    elif reader := _PIECES.get(syntax):
+        yield from markup_pieces.paragraphs(text, reader.pieces(text), reader.plain)
+        return
+    yield from ((paragraph, True) for paragraph in paragraphs(text))
 
 
 def _has_front_matter(content: str, name: str) -> bool:
@@ -130,16 +143,6 @@ def _has_front_matter(content: str, name: str) -> bool:
 
 def _is_html_source(syntax: Syntax, name: str) -> bool:
     return syntax is Syntax.CODE and document_format(name) == "html"
-
-
-def _first_prose(paragraphs: Iterable[tuple[str, bool]]) -> str:
-    """Return the first prose, else all paragraphs; a flag says which paragraph may be the prose."""
-    passed_over = []
-    for text, may_be in paragraphs:
-        if may_be and _is_prose(text):
-            return text
-        passed_over.append(text)
-    return " ".join(passed_over)
 
 
 def shorten(text: str, limit: int = MAX_ABSTRACT) -> str:
@@ -154,38 +157,10 @@ def shorten(text: str, limit: int = MAX_ABSTRACT) -> str:
     return (kept if len(kept) > limit // 2 and space else text[: limit - 1]).rstrip() + "…"
 
 
-def _paragraphs(text: str) -> Iterator[str]:
-    """Yield each paragraph in one line, without lines of signs alone."""
-    for part in _BLANK_LINE.split(_RULE.sub("\n", "\n" + text.replace("\r\n", "\n"))):
-        if line := one_line(join_lines(part.splitlines())):
-            yield line
-
-
-def _comment_paragraphs(text: str, mark: str) -> Iterator[str]:
-    """Yield the paragraphs of the first comments of source code, without legal ones."""
-    text = _FOR_TOOLS.sub("", text.lstrip("\ufeff").replace("\r\n", "\n"))
-    line_comment = rf"(?:[ \t]*+{re.escape(mark)}[^\n]*(?:\n|\Z))+" if mark else r"(?!)"
-    comment = re.compile(rf"\s*+(?:{_BLOCK_COMMENT}|({line_comment}))", re.DOTALL)
-    position = 0
-    while found := comment.match(text, position):
-        body = next(group for group in found.groups() if group is not None)
-        for paragraph in _paragraphs(_DECORATION.sub("", body)):
-            if _LEGAL.search(paragraph):
-                break
-            yield paragraph
-        position = found.end()
-
-
 def _html_paragraphs(content: str) -> Iterator[str]:
     """Yield the paragraphs of HTML source: a first comment that is not legal, and its text."""
-    for paragraph in _paragraphs(html_source.opening_comment(content)):
-        if _LEGAL.search(paragraph):
+    for paragraph in paragraphs(html_source.opening_comment(content)):
+        if is_legal(paragraph):
             break
         yield paragraph
     yield from html_source.paragraphs(content)
-
-
-def _is_prose(text: str) -> bool:
-    if text.endswith((":", "：")):  # It introduces a list or code that is not in the abstract.
-        return False
-    return approximate_tokens(_LINK.sub("", text) if "://" in text else text) >= _PROSE_TOKENS

@@ -16,7 +16,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.git_attributes import NAME as ATTRIBUTES_FILE
 from vikingd.ingest.git_attributes import GitAttributes
-from vikingd.ingest.ignore_files import GIT
+from vikingd.ingest.git_index import GIT
 from vikingd.ingest.secret_files import always_secret
 from vikingd.ingest.selected_files import (
     HIDDEN,

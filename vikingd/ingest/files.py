@@ -7,18 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import Context, ContextType, Draft
 from vikingd.domain.errors import InvalidField
 from vikingd.ingest.abstracts import (
-    MAX_ABSTRACT,
     derive_abstract,
     derive_title,
-    shorten,
     stated_abstract,
 )
 from vikingd.ingest.data_heads import head_of
@@ -37,6 +34,7 @@ from vikingd.ingest.formats.document_reader import Documents, Limits
 from vikingd.ingest.formats.encodings import Decoded, decode
 from vikingd.ingest.formats.svg import NO_TEXT
 from vikingd.ingest.frontmatter import canonical, front_matter, with_front_matter
+from vikingd.ingest.kind_names import DESCRIBING
 from vikingd.ingest.passages import default_passages
 from vikingd.ingest.prepare import MAX_CONTENT_BYTES, check, is_shared
 from vikingd.ingest.secret_files import is_configuration, is_secret_store, is_service_account
@@ -47,17 +45,10 @@ from vikingd.ingest.unread_files import unread_text
 from vikingd.ingest.written import as_put
 from vikingd.system.regular_files import open_regular, read_regular
 
-DESCRIBING = (
-    *("README.md", "readme.md", "index.md", "SKILL.md"),
-    *("README.rst", "README.adoc", "index.rst", "index.adoc"),
-)
-"""The files that describe their directory, the first one that exists."""
-
 _FORMER_SIDECAR = ".vikingd.jsonl"  # in which old exports kept all that files do not hold
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FRONT = b"---\n"  # of an export's file; no document begins so
 _WHOLE = Selection(no_ignore=True)
-_LISTED = 40  # files of a directory that its abstract may name
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +65,9 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Unchanged:
-    """A file that is not read again: its URI, and its title for the abstract of its directory."""
+    """A file that is not read again: its URI."""
 
     uri: str
-    title: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,59 +268,46 @@ def read_directory(
             yield Unreadable(printable(tree.file(link)), "is a symbolic link", at)
     stamps = [(entry, tree.stamps[entry]) for entry in entries]
     files = (entry for entry, stamp in stamps if not (stamp.is_directory or stamp.is_link))
-    drafts = chain.from_iterable(map(read, files))
-    first = list(islice(drafts, _LISTED))
-    title, abstract = _description(tree, directory)
-    if not abstract and not is_shared(uri):
-        below = [entry for entry, stamp in stamps if stamp.is_directory]
-        can_be = (entry for entry in below if uri_of_a_context(tree.uri_of(entry)))
-        abstract = _listing(first, (_description(tree, one)[0] or _name(one) for one in can_be))
-    if abstract:
-        yield _checked(Draft(uri, is_directory=True, title=title, abstract=abstract), path)
-    yield from first
-    yield from drafts
+    described = _description(tree, directory)
+    if described and (described.abstract or not is_shared(uri)):
+        draft = Draft(uri, is_directory=True, title=described.title, abstract=described.abstract)
+        yield _checked(draft, path)
+    for file in files:
+        yield from read(file)
 
 
-def _description(tree: FileTree, directory: str) -> tuple[str, str]:
-    """Return title and abstract of the file that describes a directory; "" each without one."""
+class _Description(NamedTuple):
+    """The title and the abstract of the file that describes a directory."""
+
+    title: str
+    abstract: str
+
+
+def describing_files(tree: FileTree, directory: str) -> list[str]:
+    """Return the paths of the files that may describe a directory, the first choice first."""
     entries = {_name(entry): entry for entry in tree.entries(directory)}
+    there = (entries[name] for name in DESCRIBING if name in entries)
+    return [entry for entry in there if not tree.stamps[entry].is_link]
+
+
+def _description(tree: FileTree, directory: str) -> _Description | None:
+    """Return what the describing file of a directory says; None without one that is readable."""
     encoding = tree.selection.encoding if tree.selection else ""
-    for name in DESCRIBING:
-        entry = entries.get(name, "")
-        if not entry or tree.stamps[entry].is_link:
-            continue
+    for entry in describing_files(tree, directory):
+        name = _name(entry)
         try:
             content = decoded_file(tree.file(entry), encoding).text
             if not (tree.selection and tree.selection.with_secrets):
                 content = masked(content, secrets_in(content))
         except OSError:
             continue  # The fault is reported when the file itself is read.
-        return derive_title(content, name), (
-            stated_abstract(content, name) or derive_abstract(content, name)
-        )
-    return "", ""
+        abstract = stated_abstract(content, name) or derive_abstract(content, name)
+        return _Description(derive_title(content, name), abstract)
+    return None
 
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
-
-
-def _listing(first: Iterable[Read], subdirectories: Iterable[str]) -> str:
-    """Return the titles or names of a directory's children, as long as an abstract may be."""
-    read = (one for one in first if isinstance(one, (Draft, Unchanged)))
-    files = (_label(one) for one in read)
-    listing = ""
-    for label in chain(subdirectories, files):
-        if len(listing) + len(label) > MAX_ABSTRACT:
-            return f"{listing}, …" if listing else shorten(label)
-        listing += f", {label}" if listing else label
-    return listing
-
-
-def _label(one: Draft | Unchanged) -> str:
-    """Return the title of a file; its name if the title is its name with its directory."""
-    name = uris.name(one.uri)
-    return name if one.title.endswith(f"/{name}") else one.title or name
 
 
 def read_file(tree: FileTree, below: str, documents: Documents) -> Iterator[FileItem]:

@@ -16,15 +16,16 @@ from vikingd.domain.contexts import Draft
 from vikingd.ingest.file_syntax import are_alike
 from vikingd.ingest.file_tree import TOP, VANISHED, FileTree, Stamp, normal
 from vikingd.ingest.files import (
-    DESCRIBING,
     Assumed,
     FileItem,
     Read,
     SecretLeftOut,
     Unchanged,
     Unreadable,
+    describing_files,
 )
 from vikingd.ingest.ignore_files import NAMES
+from vikingd.ingest.kind_names import DESCRIBING
 from vikingd.ingest.selected_files import SKIPPED_DIRECTORIES, TOO_LARGE, LeftOut, Selection
 
 T = TypeVar("T")
@@ -133,6 +134,18 @@ class Folder:
         """Return the path of a URI at or below that of the directory."""
         return uri[len(self.uri) :].lstrip("/")
 
+    def take_in(self, path: str) -> None:
+        """Note that a context came from the directory, and so did the directories above it."""
+        self.stored.update((path, *_ancestors(path)))
+
+    def is_no_longer_described(self, found: Difference, directory: str) -> bool:
+        """Return True if the file that described a directory is gone, and the directory is not."""
+        below = f"{directory}/" if directory else ""
+        was_described = any(f"{below}{name}" in self.known for name in DESCRIBING)
+        if not was_described or found.is_empty(directory):
+            return False
+        return not describing_files(found.tree, directory)
+
     def is_gone(self, found: Difference, uri: str) -> bool:
         """Return True if a context came from the directory, and its file is no longer there.
 
@@ -164,7 +177,10 @@ class Folder:
             return out.rule != TOO_LARGE
         return any(
             at not in self.tree.stamps
-            and (_name(at).startswith(".") or (at != path and _name(at) in SKIPPED_DIRECTORIES))
+            and (
+                (_name(at).startswith(".") and not self.selection.hidden)
+                or (at != path and _name(at) in SKIPPED_DIRECTORIES)
+            )
             for at in (path, *_ancestors(path))
         )
 
@@ -209,8 +225,6 @@ class Folder:
         for path in changed | gone | set(named):
             if path != TOP:
                 directories.add(_parent(path))
-                if _name(path) in DESCRIBING and _parent(path) != TOP:
-                    directories.add(_parent(_parent(path)))
         found.directories = sorted(
             (d for d in directories if d in now and now[d].stamp.is_directory), key=_order
         )
@@ -308,7 +322,7 @@ def remembered(entry: Entry, items: Iterable[Read]) -> None:
     """Keep the results of the reading of a file in its entry."""
     items = list(items)
     entry.items = [
-        Unchanged(item.uri, item.title) if isinstance(item, Draft) else item
+        Unchanged(item.uri) if isinstance(item, Draft) else item
         for item in items
         if not isinstance(item, Assumed)  # it is told once
     ]

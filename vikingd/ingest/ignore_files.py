@@ -13,10 +13,10 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from vikingd.ingest.git_index import GIT, git_directory
 from vikingd.ingest.ignore_patterns import Pattern, Patterns, patterns_of
 from vikingd.system.regular_files import read_regular
 
-GIT = ".git"
 NAMES = (".ignore", ".gitignore")
 """The names of ignore files."""
 
@@ -153,21 +153,18 @@ def _without(patterns: Patterns, steps: list[str]) -> Patterns:
 
 def _excludes(root: Path, label: str) -> Iterator[tuple[Path, str]]:
     """Yield the path and the name of the excludes file of a checkout, and of the global one."""
-    yield _git_directory(root) / "info/exclude", f"{label}.git/info/exclude"
+    yield _shared_directory(root) / "info/exclude", f"{label}.git/info/exclude"
     if path := _global_excludes():
         home = os.path.expanduser("~")
         shown = str(path)
         yield path, f"~{shown[len(home) :]}" if shown.startswith(f"{home}/") else shown
 
 
-def _git_directory(root: Path) -> Path:
+def _shared_directory(root: Path) -> Path:
     """Return the directory that a checkout shares with its other worktrees."""
     git = root / GIT
     try:
-        if not git.is_file():
-            return git
-        link = os.fsdecode(read_regular(git)).strip().removeprefix("gitdir:").strip()
-        git = root / link
+        git = git_directory(root)
         return git / os.fsdecode(read_regular(git / "commondir")).strip()
     except OSError:
         return git

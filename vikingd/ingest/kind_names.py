@@ -28,6 +28,12 @@ def _name(*patterns: str) -> Callable[[str], bool]:
 
 _JS = r"(?:[cm]?[jt]sx?|vue|svelte|coffee)"
 
+DESCRIBING: Final = (
+    *("README.md", "readme.md", "index.md", "SKILL.md"),
+    *("README.rst", "README.adoc", "index.rst", "index.adoc"),
+)
+"""The files that describe their directory, the first one that exists."""
+
 CODE: Final = _suffixes(
     "py pyi pyx pxd pyw ipynb js jsx mjs cjs ts tsx mts cts coffee vue svelte astro go rs java kt "
     "kts scala sc groovy c h cc cpp cxx c++ hh hpp hxx inl ipp m mm cs fs fsi fsx vb rb erb rake "

@@ -216,7 +216,7 @@ def title(text: str) -> str:
 def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each paragraph as plain text in one line, and True if it is part of the main text.
 
-    Lists, quotations and admonitions are not.
+    Lists, quotations and admonitions are not. A heading is an empty paragraph.
 
     Raises:
         TooCostly: the text takes too long to parse.
@@ -230,6 +230,8 @@ def paragraphs(text: str) -> Iterator[tuple[str, bool]]:
     for token, inline in pairwise(_tokens_in_turn(text)):
         if token.type == "paragraph_open" and (plain := _plain(inline.content)):
             yield plain, token.level == 0 and not asides
+        elif token.type == "heading_open":
+            yield "", False
         elif token.type == "html_block":
             asides += token.content.startswith(BEGIN_ASIDE)
             asides = max(asides - token.content.startswith(END_ASIDE), 0)

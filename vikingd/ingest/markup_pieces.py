@@ -65,11 +65,14 @@ def title(pieces: Iterable[Piece]) -> str:
 def paragraphs(
     content: str, pieces: Iterable[Piece], plain: Callable[[str], str]
 ) -> Iterator[tuple[str, bool]]:
-    """Yield each paragraph as plain text in one line, and True if it is part of the main text."""
+    """Yield each paragraph as plain text in one line, and True if it is part of the main text.
+
+    A heading is an empty paragraph.
+    """
     for piece in pieces:
-        if not (piece.level or piece.linewise) and (
-            text := plain(content[piece.start : piece.end])
-        ):
+        if piece.level:
+            yield "", False
+        elif not piece.linewise and (text := plain(content[piece.start : piece.end])):
             yield text, piece.is_prose
 
 

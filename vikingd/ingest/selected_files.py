@@ -11,13 +11,14 @@ from functools import cached_property
 from pathlib import Path
 
 from vikingd.domain.errors import InvalidField
+from vikingd.ingest.git_index import GIT, TrackedDirectories
 from vikingd.ingest.ignore_files import IgnoreFiles
 from vikingd.ingest.ignore_patterns import Patterns, literal_starts, pattern_of
 from vikingd.ingest.secret_files import always_secret
 from vikingd.ingest.unread_files import unread_directory, unread_file
 
-SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__"})
-"""Directories that are left out, besides hidden ones, unless `include` names them."""
+SKIPPED_DIRECTORIES = frozenset({"node_modules", "__pycache__", GIT, ".hg", ".jj", ".svn"})
+"""Directories that are left out unless `include` names them, and `.git` in any case."""
 
 HIDDEN, SKIPPED, NOT_INCLUDED, EXCLUDED, TOO_LARGE, SECRETS, HEAD_ONLY, DRAWING = (
     "hidden",
@@ -69,8 +70,9 @@ class Selection:
         max_file_size: a limit of bytes, as a number or with a unit ("10 MB"); None: no limit.
         encoding: the label of the encoding of text files that have no byte order mark and are not
             UTF-8; "": it is detected.
-
         with_secrets: take secrets, and files that hold secrets by their nature.
+        hidden: take hidden files and directories. Without it, the hidden directories that git
+            tracks are taken, and what `include` names.
 
     Globs are relative to the directory. Raises InvalidField for an invalid value.
     """
@@ -81,6 +83,7 @@ class Selection:
     max_file_size: int | str | None = None
     encoding: str = ""
     with_secrets: bool = False
+    hidden: bool = False
     included: Patterns = field(init=False, repr=False, compare=False)
     excluded: Patterns = field(init=False, repr=False, compare=False)
     limit: int | None = field(init=False, repr=False, compare=False)
@@ -166,30 +169,37 @@ class Rules:
     Attributes:
         selection: the rules of the caller; None: none, and no ignore files.
         files: the ignore files; None: none.
+        tracked: the hidden directories that are taken.
         beside: the names of the entries of the directory.
         is_included: True if a glob of `include` matches the directory or one above it.
     """
 
     selection: Selection | None = None
     files: IgnoreFiles | None = None
+    tracked: TrackedDirectories = field(default_factory=TrackedDirectories)
     beside: Collection[str] = ()
     is_included: bool = False
 
     @classmethod
     def above(cls, top: Path, selection: Selection | None) -> Rules:
         """Return the rules that directories above the top of a walk bring."""
-        reads = selection is not None and not selection.no_ignore
-        return cls(selection, IgnoreFiles.above(top) if reads else None)
+        if selection is None:
+            return cls()
+        files = None if selection.no_ignore else IgnoreFiles.above(top)
+        return cls(selection, files, TrackedDirectories.above(top))
 
     @property
     def faults(self) -> list[tuple[Path, str]]:
-        """The ignore files that could not be read, each with the reason."""
-        return self.files.faults if self.files else []
+        """The ignore files and indexes that could not be read, each with the reason."""
+        return [*(self.files.faults if self.files else ()), *self.tracked.faults]
 
     def at(self, path: Path, below: str, names: Collection[str]) -> Rules:
         """Return the rules of a directory with these names of entries; see IgnoreFiles.at."""
         files = self.files.at(path, below, names) if self.files else None
-        return replace(self, files=files, beside=names)
+        tracked = self.tracked
+        if self.selection and GIT in names:
+            tracked = tracked.at(path, below)
+        return replace(self, files=files, tracked=tracked, beside=names)
 
     def within(self, below: str) -> Rules:
         """Return the rules of a subdirectory, by its path below the top."""
@@ -232,7 +242,8 @@ class Rules:
         self, below: str, name: str, *, is_directory: bool, at: os.DirEntry[str]
     ) -> tuple[str, str] | None:
         """Return the rule that leaves out an entry without a word of the caller."""
-        if name.startswith("."):
+        is_hidden = name.startswith(".") and not (self.selection and self.selection.hidden)
+        if is_hidden and not (is_directory and self.tracked.has(below)):
             return HIDDEN, ""
         if name in SKIPPED_DIRECTORIES and at.is_dir():
             return SKIPPED, name

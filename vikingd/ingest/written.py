@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from vikingd.domain.contexts import Context, Draft, Passage
+from vikingd.domain.contexts import HAND, Context, Draft, Passage
 from vikingd.ingest.limits import as_sent
 from vikingd.ingest.passages import default_passages
 
@@ -16,9 +16,13 @@ def as_put(stored: Context) -> Draft:
 
     The daemon fills in abstract, passages and time if a writer leaves them out, and a model may
     write the abstract and the overview. The stored hash tells which of them were left out. If no
-    combination has the hash, all of them are returned.
+    combination has the hash, all of them are returned, without texts that are known to be made.
     """
-    return next(_with_its_hash(stored), _all_given(stored))
+    return next(_with_its_hash(stored), None) or replace(
+        _all_given(stored),
+        abstract=stored.abstract if stored.abstract_by in ("", HAND) else "",
+        overview=stored.overview if stored.overview_by in ("", HAND) else "",
+    )
 
 
 def is_as_written(stored: Context) -> bool:

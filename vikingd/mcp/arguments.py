@@ -50,7 +50,7 @@ Prefer = Annotated[
     Literal["none", "code", "docs"], Field(description="The kind of files to rank higher.")
 ]
 Limit = Annotated[int, Field(ge=1, le=100, description="The most results.")]
-MaxTokens = Annotated[int, Field(ge=200, le=50_000, description="The most tokens of the answer.")]
+MaxTokens = Annotated[int, Field(ge=200, le=50_000, description="Most tokens of the answer.")]
 Offset = Annotated[
     int,
     Field(ge=0, le=MAX_INTEGER, description="Where to go on, as the answer says."),

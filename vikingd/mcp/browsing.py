@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from mcp.server.mcpserver.exceptions import ToolError
 from pydantic import Field
@@ -29,49 +29,65 @@ async def read(
     offset: Offset = 0,
     line: Annotated[
         int,
-        Field(
-            ge=0, le=MAX_INTEGER, description="Begin with this line, as grep gives it. 0: unset."
-        ),
+        Field(ge=0, le=MAX_INTEGER, description="Begin with this line."),
     ] = 0,
-    lines: Annotated[
-        str, Field(max_length=21, description="Only these lines, as 12-40. Empty: all.")
-    ] = "",
+    lines: Annotated[str, Field(max_length=21, description="Only these lines, as 12-40.")] = "",
+    level: Annotated[
+        Literal["content", "overview", "abstract"],
+        Field(description="All, its parts in brief, or a sentence."),
+    ] = "content",
     max_tokens: MaxTokens = 4000,
 ) -> FileContent:
-    """Return a file, or the part of it that fits."""
-    context = await client.get(uri)
-    content = context.overview or context.abstract if context.is_directory else context.content
+    """Return a file, its abstract or its overview, or the part of it that fits."""
     if line and offset:
         raise ToolError("Give offset or line, one of them.")
     if line and lines:
         raise ToolError("Give line or lines, one of them.")
-    stop = len(content)
+    if level != "content" and (line or lines):
+        raise ToolError(f"line and lines count in the content: leave them or level={level} out.")
+    context = await client.get(uri)
+    text = _text(context, level)
+    stop = len(text)
     if line:
-        offset = _start(content, line)
+        offset = _start(text, line)
     elif lines:
-        start, stop = _place(content, lines)
+        start, stop = _place(text, lines)
         offset = max(offset, start)
-    if offset and offset >= len(content):
-        raise ToolError(f"offset: the file has only {len(content)} characters.")
+    if offset and offset >= len(text):
+        raise ToolError(f"offset: there are only {len(text)} characters.")
     if offset and offset >= stop:
         raise ToolError("lines: they end before offset.")
     related = [relation.uri for relation in context.relations[:_RELATED]]
     answer = FileContent(
         uri=context.uri,
         directory=context.is_directory,
+        level=level,
         content="",
         offset=offset,
-        characters=len(content),
+        characters=len(text),
         related=related,
     )
-    part = beginning(content[offset:stop], max(max_tokens - ENVELOPE - cost(answer), 1))
+    part = beginning(text[offset:stop], max(max_tokens - ENVELOPE - cost(answer), 1))
     end = offset + len(part)
-    further = f" and lines={lines}" if lines else ""
-    rest = f"Cut: read again with offset={end}{further}." if end < stop else ""
-    if context.is_directory:
-        rest = rest or "list shows what is in it."
-    revision = context.revision if end == len(content) and not context.is_directory else None
+    is_content = level == "content" and not context.is_directory
+    revision = context.revision if end == len(text) and is_content else None
+    rest = ""
+    if end < stop:
+        further = f" and lines={lines}" if lines else f" and level={level}" * (level != "content")
+        rest = f"Cut: read again with offset={end}{further}."
+    elif context.is_directory:
+        rest = "list shows what is in it."
+    elif not text and level != "content":
+        rest = f"It has no {level}: read it without level."
     return answer.model_copy(update={"content": part, "revision": revision, "rest": rest})
+
+
+def _text(context: Context, level: str) -> str:
+    if level == "abstract":
+        return context.abstract
+    if context.is_directory:
+        return context.overview or context.abstract
+    return context.overview if level == "overview" else context.content
 
 
 def _start(content: str, line: int) -> int:
@@ -100,7 +116,7 @@ async def list_(
     uri: Annotated[
         str, Field(min_length=1, max_length=MAX_URI, description="The directory.")
     ] = uris.ROOT,
-    depth: Annotated[int, Field(ge=1, le=64, description="The number of levels below it.")] = 1,
+    depth: Annotated[int, Field(ge=1, le=64, description="Levels below it.")] = 1,
     offset: Offset = 0,
     max_tokens: MaxTokens = 2000,
 ) -> Listing:

@@ -196,13 +196,14 @@ class BuiltText(Answer):
 
 
 class FileContent(Answer):
-    """The content of a file, or a part of it; of a directory, its overview."""
+    """A text of a file, or a part of it; of a directory, its overview or abstract."""
 
     uri: str
     directory: bool = False
+    level: str = "content"
     content: str
     offset: int = Field(default=0, description="The first character of this part.")
-    characters: int = Field(description="The length of the whole content.")
+    characters: int = Field(description="The length of the whole text.")
     revision: int | None = Field(
         default=None, description="For write and forget. Only with the last part of the file."
     )
@@ -211,9 +212,11 @@ class FileContent(Answer):
 
     def __str__(self) -> str:
         end = self.offset + len(self.content)
-        head = f"{named(self.uri)}, characters {self.offset} to {end} of {self.characters}"
+        of = f", its {self.level}" if self.level != "content" else ""
+        head = f"{named(self.uri)}{of}, characters {self.offset} to {end} of {self.characters}"
         if self.directory:
-            head = f"{named(self.uri)} is a directory. Its overview:"
+            level = "abstract" if self.level == "abstract" else "overview"
+            head = f"{named(self.uri)} is a directory. Its {level}:"
         if self.revision is not None:
             head += f", revision {self.revision}"
         linked = ("Related:", *map(named, self.related)) if self.related else ()

@@ -2021,6 +2021,8 @@ class RetrievedItem(_message.Message):
     TRACE_FIELD_NUMBER: _builtins.int
     FIRST_LINE_FIELD_NUMBER: _builtins.int
     LAST_LINE_FIELD_NUMBER: _builtins.int
+    COPIES_FIELD_NUMBER: _builtins.int
+    MORE_COPIES_FIELD_NUMBER: _builtins.int
     uri: _builtins.str
     """Its context."""
     passage: _builtins.int
@@ -2041,6 +2043,8 @@ class RetrievedItem(_message.Message):
     """The line of the content on which the passage begins, as in MatchedPassage; of an abstract 0."""
     last_line: _builtins.int
     """The line on which it ends; of an abstract 0."""
+    more_copies: _builtins.int
+    """The number of further ones."""
     @_builtins.property
     def metadata(self) -> _struct_pb2.Struct:
         """The metadata of the context; only if `include` names them."""
@@ -2048,6 +2052,12 @@ class RetrievedItem(_message.Message):
     @_builtins.property
     def trace(self) -> Global___ItemTrace:
         """The parts of the score; only with `trace`."""
+
+    @_builtins.property
+    def copies(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The other contexts with the same text, at most five, in the order of preference that
+        RetrieveRequest.diversity states: those that the search compared, all of them within its scope.
+        """
 
     def __init__(
         self,
@@ -2064,10 +2074,12 @@ class RetrievedItem(_message.Message):
         trace: Global___ItemTrace | None = ...,
         first_line: _builtins.int = ...,
         last_line: _builtins.int = ...,
+        copies: _abc.Iterable[_builtins.str] | None = ...,
+        more_copies: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "trace", b"trace"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end", b"end", "first_line", b"first_line", "last_line", b"last_line", "metadata", b"metadata", "passage", b"passage", "score", b"score", "section", b"section", "start", b"start", "text", b"text", "trace", b"trace", "uri", b"uri", "vector", b"vector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["copies", b"copies", "end", b"end", "first_line", b"first_line", "last_line", b"last_line", "metadata", b"metadata", "more_copies", b"more_copies", "passage", b"passage", "score", b"score", "section", b"section", "start", b"start", "text", b"text", "trace", b"trace", "uri", b"uri", "vector", b"vector"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

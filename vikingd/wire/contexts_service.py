@@ -9,6 +9,7 @@ from functools import partial
 from google.protobuf.message import Message
 
 from vikingd.answer.deadline import FutureBridge, wait_for_revision
+from vikingd.answer.derived_texts import described, directory_abstracts
 from vikingd.browse.line_search import find_lines
 from vikingd.browse.path_search import find_paths
 from vikingd.domain import uri as uris
@@ -90,7 +91,7 @@ class ContextsService:
         def read() -> bytes:
             found = self._engine.store.get(uri)
             shown = tuple(one for one in found.relations if caller.may(Right.READ, one.uri))
-            found = replace(found, relations=shown)
+            found = described(self._engine.store, replace(found, relations=shown))
             return contexts_pb2.GetResponse(
                 context=common_messages.context(found)
             ).SerializeToString()
@@ -124,6 +125,7 @@ class ContextsService:
         def fill() -> bytes:
             page = common_messages.Page(limit)
             read(uri=uri, after=after, limit=limit + 1, fits=page.add, parts=parts)
+            page.describe(partial(directory_abstracts, self._engine.store))
             reply = response(contexts=page.contexts, next_page_token=page.next_page_token)
             return reply.SerializeToString()
 

@@ -14,23 +14,27 @@ SCRIPT = "script"
 HOLDERS = frozenset({".vue", ".svelte", ".astro", ".html", ".htm", ".xhtml"})
 """The suffixes of components, and of HTML templates, which may have scripts."""
 
-_CONTINUES = " …"  # the end of the heading of a passage that begins no definition
-_BETWEEN = ", "  # names that one passage defines
+CONTINUES = " …"
+"""The end of the heading of a passage that begins no definition."""
+
+BETWEEN = ", "
+"""The separator of the names that one passage defines."""
+
 _MAX_NAMES = 600  # characters of all names in a heading
 
 
 def heading_of(path: Sequence[str], names: Sequence[str]) -> str:
     """Return the heading of a passage within some definitions that begins others; "" for none."""
     if not names:
-        return SECTION_SEPARATOR.join(path) + _CONTINUES if path else ""
+        return SECTION_SEPARATOR.join(path) + CONTINUES if path else ""
     kept: list[str] = []
     length = 0
     for name in dict.fromkeys(names):
-        length += len(name) + len(_BETWEEN)
+        length += len(name) + len(BETWEEN)
         if kept and length > _MAX_NAMES:
             break
         kept.append(name)
-    return SECTION_SEPARATOR.join((*path, _BETWEEN.join(kept)))
+    return SECTION_SEPARATOR.join((*path, BETWEEN.join(kept)))
 
 
 def defined_names(section: str, uri: str) -> list[str]:
@@ -40,12 +44,12 @@ def defined_names(section: str, uri: str) -> list[str]:
     script.
     """
     end = ending(uri.rpartition("/")[2])
-    if not section or section.endswith(_CONTINUES):
+    if not section or section.endswith(CONTINUES):
         return []
     *path, last = section.split(SECTION_SEPARATOR)
     if grammar_of(end) is None:
         if end not in HOLDERS or path[:1] != [SCRIPT]:
             return []
         path = path[1:]
-    names = last.split(_BETWEEN)
+    names = last.split(BETWEEN)
     return names + [f"{path[-1]}.{name}" for name in names] if path else names

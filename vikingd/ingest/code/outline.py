@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.text import SECTION_SEPARATOR, one_line
 from vikingd.ingest import asciidoc, markdown, restructured
 from vikingd.ingest.code.components import is_component, options, scripts_are_read, sections
+from vikingd.ingest.code.definition_comments import comment_of
 from vikingd.ingest.code.definitions import HOLDING, body_of, definition, level_of
 from vikingd.ingest.code.grammars import (
     FUNCTION,
+    MODULE,
+    VALUE,
     Grammar,
     grammar_of,
     language_is_there,
 )
 from vikingd.ingest.code.headings import SCRIPT
 from vikingd.ingest.code.syntax_tree import syntax_trees
-from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
+from vikingd.ingest.file_syntax import Syntax, comment_mark, ending, syntax_of
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.markup_pieces import Piece
 
@@ -32,6 +35,14 @@ _NEWLINE = 10
 _MAX_DEPTH = 12  # of definitions within definitions
 _MAX_LINES = 65_536  # of markup whose headings are read
 
+_MAX_COMMENT = 160  # characters of a comment beside a signature
+
+_CONSTANT = re.compile(r"=\s*(?:[bfru]?[\"'\[({\d-]|(?:true|false|null|None)\b)", re.IGNORECASE)
+_WORD = re.compile(r"\w")
+_LINE_END = re.compile(r"\n")
+_IMPORTS = re.compile(r"\brequire\(|\bimport\(|\bTypeVar\(")
+_GROUP = re.compile(r"^(?:var|const|type) \((?: |\Z)")  # the beginning of a group in Go
+_SPACED = re.compile(r"(?<=[(\[]) | (?=[)\]])|,(?= ?[)\]])")
 _MARKUP = (Syntax.MARKDOWN, Syntax.RST, Syntax.ASCIIDOC)
 # The line above the next heading.
 _OVERLINE = re.compile(r"\n([!-/:-@\[-`{-~])\1{2,}\Z")
@@ -149,20 +160,69 @@ def _component(content: str, name: str) -> list[Symbol] | None:
 def signatures(content: str, name: str, limit: int) -> str:
     """Return the signatures of a file's definitions, at most `limit` characters; "" without any.
 
-    Those at the top level come first, then those of members.
+    Those at the top level come first, then those of members, of modules and of constants; public
+    names before others.
+    All have the first sentences of their comments if there is room for all, else the first one that
+    has a comment.
     """
     found: Iterable[Symbol]
     if is_component(name):
         found = (one for one in _component(content, name) or () if one.kind != PART)
     else:
         found = _definitions(content, name) or ()
-    ordered = sorted(found, key=lambda one: len(one.path))
-    text = ""
-    for signature in dict.fromkeys(one.signature for one in ordered):
-        if text and len(text) + len(signature) + 2 > limit:
+    ordered = sorted(
+        (
+            one
+            for one in found
+            if _WORD.search(one.signature) and not _IMPORTS.search(one.signature)
+        ),
+        key=lambda one: (_is_behind(one), len(one.path), one.name.startswith("_")),
+    )
+    plain = {one.signature: one for one in ordered if one.signature}
+    kept: list[Symbol] = []
+    room = limit + 2
+    for one in plain.values():
+        room -= len(one.signature) + 2
+        if kept and room < 0:
             break
-        text += f"; {signature}" if text else signature
-    return text[:limit]
+        kept.append(one)
+    return "; ".join(_with_comments(kept, content, name, limit))[:limit]
+
+
+def _is_behind(one: Symbol) -> int:
+    """Return 0 for what tells of a file, 1 for a module around it, 2 for a constant."""
+    if one.kind == VALUE and _CONSTANT.search(one.signature):
+        return 2
+    return 1 if one.kind == MODULE else 0
+
+
+def _with_comments(kept: Sequence[Symbol], content: str, name: str, limit: int) -> list[str]:
+    """Return signatures with comments: all if they fit, else the first one that has a comment."""
+    text = content.removeprefix("\ufeff")
+    starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
+    mark = comment_mark(name)
+    plain = [one.signature for one in kept]
+    comments = [
+        ""
+        if one.kind in (VALUE, MODULE) or len(one.path) > 1
+        else comment_of(text, starts[min(one.first_line, len(starts)) - 1], mark)
+        for one in kept
+    ]
+    both = [
+        f"{signature}: {comment.rstrip('.')}" if 0 < len(comment) <= _MAX_COMMENT else signature
+        for signature, comment in zip(plain, comments, strict=True)
+    ]
+    if sum(map(len, both)) + 2 * len(both) <= limit:
+        return both
+    main = next((at for at, one in enumerate(both) if one is not plain[at]), None)
+    if main is None:
+        return plain
+    shown, room = [both[main]], limit - len(both[main])
+    for at, signature in enumerate(plain):
+        if at != main and len(signature) + 2 <= room:
+            shown.insert(len(shown) if at > main else at, signature)
+            room -= len(signature) + 2
+    return shown
 
 
 def _symbols(
@@ -207,7 +267,7 @@ def _signature(node: Node, grammar: Grammar, data: bytes) -> str:
     text = data[start : min(end, start + 4 * _MAX_SIGNATURE)].decode(errors="ignore")
     if body is None:
         text = text.partition("\n")[0]
-    text = one_line(text).rstrip(" {:=")
+    text = _SPACED.sub("", _GROUP.sub("", one_line(text))).rstrip(" {:=;(")
     return text if len(text) <= _MAX_SIGNATURE else text[: _MAX_SIGNATURE - 1].rstrip() + "…"
 
 

@@ -9,6 +9,10 @@ class Garbage(Exception):
     """A reply that cannot be used."""
 
 
+class NoCompletion(Garbage):
+    """A reply that is no chat completion, such as the page of a gateway."""
+
+
 class Refused(Exception):
     """A refusal by the model, or by a filter before it."""
 

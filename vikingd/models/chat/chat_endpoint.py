@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 import openai
 
-from vikingd.models.chat.call_errors import CallFailed, Garbage, Refused
+from vikingd.models.chat.call_errors import CallFailed, Garbage, NoCompletion, Refused
 from vikingd.models.chat.chat_question import Question
 from vikingd.models.chat.json_answer import read_json
 from vikingd.models.chat.planner_settings import PlannerSettings
@@ -23,6 +23,17 @@ DEFAULT_WAIT = 0.2
 _NOT_UNDERSTOOD = (400, 404, 422)
 _OPTIONS = ("temperature", "response_format")
 """Options that some models refuse; they are then left out."""
+
+
+class Completion(NamedTuple):
+    """An answer.
+
+    Attributes:
+        tokens: of question and answer, as the endpoint counts them; 0 if it does not.
+    """
+
+    text: str
+    tokens: int
 
 
 class ChatEndpoint:
@@ -43,7 +54,7 @@ class ChatEndpoint:
         self._model = settings.model
         self._left_out: frozenset[str] = frozenset()
 
-    async def ask(self, question: Question) -> str:
+    async def ask(self, question: Question) -> Completion:
         """Return the model's answer to a question.
 
         Options that the endpoint refuses (a JSON schema, a temperature) are left out, and stay out
@@ -87,21 +98,24 @@ class ChatEndpoint:
                     f"the model's endpoint could not be reached ({kind})", DEFAULT_WAIT
                 ) from error
             self._left_out = frozenset(_OPTIONS) - options.keys()
-            return _content(response.content)
+            return _completion(response.content)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._client.close()
 
 
-def _content(body: bytes) -> str:
+def _completion(body: bytes) -> Completion:
     """Return the text in a chat completion, which the client of OpenAI does not check."""
-    completion = read_json(body.decode("utf-8", "replace"))
+    try:
+        completion = read_json(body.decode("utf-8", "replace"))
+    except Garbage as error:
+        raise NoCompletion(str(error)) from None
     choices = completion.get("choices") if isinstance(completion, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(choice, dict) or not isinstance(message, dict):
-        raise Garbage("not a chat completion")
+        raise NoCompletion("not a chat completion")
     if message.get("refusal") or choice.get("finish_reason") == "content_filter":
         raise Refused("the model refused")
     if choice.get("finish_reason") == "length":
@@ -111,4 +125,6 @@ def _content(body: bytes) -> str:
         raise Garbage("empty")
     if len(content.encode("utf-8", "replace")) > MAX_ANSWER_BYTES:
         raise Garbage("too long")
-    return content
+    usage = completion.get("usage")
+    tokens = usage.get("total_tokens") if isinstance(usage, dict) else None
+    return Completion(content, tokens if type(tokens) is int and tokens > 0 else 0)

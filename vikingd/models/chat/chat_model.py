@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from vikingd.models.chat.call_errors import CallFailed, Garbage, Refused
+from vikingd.models.chat.call_errors import CallFailed, Garbage, NoCompletion, Refused
 from vikingd.models.chat.chat_question import Question
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.http.bounded_calls import Calls, Closed, Overdue
@@ -29,7 +29,17 @@ _log = logging.getLogger(__name__)
 
 
 class NotAnswered(Exception):
-    """A question that the model did not answer; the message gives the reason."""
+    """A question that the model did not answer; the message gives the reason.
+
+    Attributes:
+        tokens: of earlier answers that could not be used, where somebody counts them.
+    """
+
+    tokens = 0
+
+
+class NoUsableAnswer(NotAnswered):
+    """A question that the model refused, or answered with garbage: it will do so again."""
 
 
 @dataclass(slots=True)
@@ -73,7 +83,12 @@ class ChatModel:
             self._endpoint = ChatEndpoint(settings)
 
     async def ask(
-        self, question: Question, read: Callable[[str], _T], seconds: float | None, timeout: float
+        self,
+        question: Question,
+        read: Callable[[str], _T],
+        seconds: float | None,
+        timeout: float,
+        spent: Callable[[int], None] = lambda _tokens: None,
     ) -> _T:
         """Ask a question, and return the parsed answer.
 
@@ -82,9 +97,12 @@ class ChatModel:
             read: parses the text of an answer; raises Garbage for one that cannot be used.
             seconds: the time that is left of the caller's deadline; None: no deadline.
             timeout: the most seconds for the answer, retries included.
+            spent: called after each reply of the model with the tokens of question and reply; 0 if
+                the endpoint does not count them.
 
         Raises:
             NotAnswered: there is no usable answer in time.
+            NoUsableAnswer: the model refused or answered with garbage.
         """
         if self._endpoint is None:
             raise NotAnswered("no model is configured")
@@ -98,7 +116,7 @@ class ChatModel:
         progress = _Progress(time.perf_counter() + limit)
         try:
             answer = await self._calls.within(
-                limit, self._ask(self._endpoint, question, read, progress)
+                limit, self._ask(self._endpoint, question, read, progress, spent)
             )
             self._breaker.succeeded()
             return answer
@@ -113,10 +131,11 @@ class ChatModel:
             raise NotAnswered(f"the model {reason}") from None
         except Refused:
             self._breaker.succeeded()  # a refusal is an answer
-            raise NotAnswered("the model refused") from None
+            raise NoUsableAnswer("the model refused") from None
         except Garbage as error:
             self._breaker.succeeded()
-            raise NotAnswered(f"the model's answers can't be used ({error})") from None
+            kind = NotAnswered if isinstance(error, NoCompletion) else NoUsableAnswer
+            raise kind(f"the model's answers can't be used ({error})") from None
         except CallFailed as error:
             self._failed(tried, str(error), error.pause)
             raise NotAnswered(str(error)) from None
@@ -150,12 +169,13 @@ class ChatModel:
         question: Question,
         read: Callable[[str], _T],
         progress: _Progress,
+        spent: Callable[[int], None],
     ) -> _T:
         """Call the model; retry once after garbage, and once after a temporary failure."""
         fresh_garbage = fresh_failure = True
         while True:
             try:
-                return await self._call(endpoint, question, read, progress)
+                return await self._call(endpoint, question, read, progress, spent)
             except Garbage:
                 if not fresh_garbage:
                     raise
@@ -174,11 +194,12 @@ class ChatModel:
         question: Question,
         read: Callable[[str], _T],
         progress: _Progress,
+        spent: Callable[[int], None],
     ) -> _T:
         async with self._slots:
             progress.asked, progress.called_at = True, time.perf_counter()
             try:
-                answer = read(await endpoint.ask(question))
+                answer = read(await _counted(endpoint, question, spent))
             except Exception:
                 self._tell(progress.called_at, FAILED)
                 raise
@@ -193,3 +214,14 @@ class ChatModel:
         seconds = time.perf_counter() - called_at
         self._took(outcome, seconds)
         return seconds
+
+
+async def _counted(endpoint: ChatEndpoint, question: Question, spent: Callable[[int], None]) -> str:
+    """Return the model's answer, and report its tokens, even if it cannot be used."""
+    try:
+        text, tokens = await endpoint.ask(question)
+    except (Garbage, Refused):
+        spent(0)
+        raise
+    spent(tokens)
+    return text

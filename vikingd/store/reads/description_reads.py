@@ -10,6 +10,7 @@ from vikingd.domain.contexts import ContextType
 from vikingd.domain.description import Described, Slot
 from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.uri import context_type, name
+from vikingd.ingest.kind_names import DESCRIBING
 from vikingd.store.checked_rows import read_checked
 from vikingd.store.connection import Connection
 from vikingd.store.reads.store_reads import DatabaseReads
@@ -32,18 +33,24 @@ _SAME = """
 SELECT context_id FROM descriptions WHERE basis = ? AND maker = ? AND slots = ?
 ORDER BY context_id LIMIT 8
 """
-# Both lists are read from the index of children alone, once for each directory. CROSS JOIN keeps
-# SQLite from another order of the loops.
-_CHILDREN = """
-WITH directories AS MATERIALIZED (
-    SELECT uri, (SELECT count(*) FROM contexts AS c WHERE c.parent_id = contexts.id) AS of_all,
-        (SELECT string_agg(CAST(id AS TEXT), ',') FROM (
-            SELECT id FROM contexts AS c WHERE c.parent_id = contexts.id
-            ORDER BY is_directory, uri LIMIT ?2) AS few) AS first_ones
-    FROM contexts WHERE tenant = 'default' AND uri IN (SELECT value FROM each_name(?1)))
-SELECT directories.uri, of_all, below.uri, is_directory, title, abstract
-FROM directories CROSS JOIN each_id('[' || first_ones || ']') AS one
-CROSS JOIN contexts AS below WHERE below.id = one.value
+# The index of children alone gives the ids of the first ones. CROSS JOIN keeps SQLite from another
+# order of the loops.
+_FIRST_CHILDREN = """
+SELECT uri, (SELECT count(*) FROM contexts AS c WHERE c.parent_id = contexts.id),
+    (SELECT string_agg(CAST(id AS TEXT), ',') FROM (
+        SELECT id FROM contexts AS c WHERE c.parent_id = contexts.id
+        ORDER BY is_directory, uri LIMIT ?2) AS few)
+FROM contexts WHERE tenant = 'default' AND uri IN (SELECT value FROM each_name(?1))
+"""
+_DESCRIBING_CHILDREN = """
+SELECT above.uri, below.id FROM contexts AS above CROSS JOIN each_name(?2) AS named
+CROSS JOIN contexts AS below
+WHERE above.tenant = 'default' AND above.uri IN (SELECT value FROM each_name(?1))
+AND below.tenant = 'default' AND below.uri = above.uri || '/' || named.value
+"""
+_BY_IDS = """
+SELECT id, uri, is_directory, title, abstract FROM contexts
+WHERE id IN (SELECT value FROM each_id(?))
 """
 _PIECES = """
 SELECT section, "start", "end" FROM texts WHERE context_id = ? AND ordinal > 0 ORDER BY ordinal
@@ -126,19 +133,32 @@ class DescriptionReads(DatabaseReads):
             rows = db.execute(_DIRECTORIES, (after, limit))
             return [DirectoryToDescribe(*row) for row in rows]
 
-    def children_of(self, uris: Collection[str], most: int) -> dict[str, tuple[list[ChildOf], int]]:
+    def children_of(
+        self, uris: Collection[str], most: int, among: int = 0
+    ) -> dict[str, tuple[list[ChildOf], int]]:
         """Return the children of directories by URI: (the first `most` of them, their number).
 
-        Files come before directories, each by name. An empty directory is left out.
+        Files come before directories, each by name. An empty directory is left out. If `among` is
+        more than `most`, the children are spread evenly over the first `among` of them, and a file
+        that describes the directory, such as README.md, is one of them.
         """
         found: dict[str, tuple[list[ChildOf], int]] = {}
         with self._snapshot() as db:
-            rows = db.execute(_CHILDREN, (json.dumps(list(uris)), most))
-            for above, count, uri, is_directory, title, abstract in rows:
-                child = ChildOf(name(uri), bool(is_directory), title, abstract)
-                found.setdefault(above, ([], count))[0].append(child)
-        for children, _ in found.values():
-            children.sort(key=lambda child: (child.is_directory, child.name))
+            first = db.execute(_FIRST_CHILDREN, (json.dumps(list(uris)), max(most, among)))
+            listed = {uri: (count, ids.split(",")) for uri, count, ids in first.fetchall() if count}
+            wanted = {uri: _spread(ids, most) for uri, (_, ids) in listed.items()}
+            if many := [uri for uri, (count, _) in listed.items() if most < count and among > most]:
+                names = json.dumps(list(DESCRIBING))
+                for uri, below in db.execute(_DESCRIBING_CHILDREN, (json.dumps(many), names)):
+                    wanted[uri] = wanted[uri] | {str(below)}
+            ids = ",".join(one for some in wanted.values() for one in some)
+            rows = {
+                str(below): ChildOf(name(uri), bool(is_directory), title, abstract)
+                for below, uri, is_directory, title, abstract in db.execute(_BY_IDS, (f"[{ids}]",))
+            }
+        for uri, some in wanted.items():
+            children = sorted((rows[one] for one in some), key=lambda child: child[1::-1])
+            found[uri] = children, listed[uri][0]
         return found
 
     def pieces_of(self, uri: str) -> list[tuple[str, str, int]]:
@@ -155,6 +175,13 @@ class DescriptionReads(DatabaseReads):
         with self._snapshot() as db:
             row = db.execute(_HEAD, (most, uri)).fetchone()
             return str(row[0]) if row is not None else ""
+
+
+def _spread(ids: Sequence[str], most: int) -> set[str]:
+    """Return `most` of some ids, spread evenly, with the first and the last."""
+    if len(ids) <= most:
+        return set(ids)
+    return {ids[at * (len(ids) - 1) // max(most - 1, 1)] for at in range(most)}
 
 
 def _pieces(db: Connection, context_id: int, content: str) -> Iterator[tuple[str, str, int]]:

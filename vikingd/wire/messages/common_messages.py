@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from google.protobuf import duration_pb2, timestamp_pb2
@@ -14,6 +14,7 @@ from vikingd.domain.answers import Confidence, Degradation, ReplyBudget, Stage, 
 from vikingd.domain.contexts import Context, ContextType
 from vikingd.domain.store_changes import Committed
 from vikingd.engine import EngineStats
+from vikingd.ingest.abstracts import MAX_ABSTRACT
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
 from vikingd.telemetry.metrics import Metrics
@@ -23,6 +24,7 @@ _NOT_TOLD = "the embedder has a fault, which an operator sees"
 
 _TOLD = 10  # refused contexts in an error
 PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
+_DERIVED_BYTES = 4 * MAX_ABSTRACT
 
 
 def fields_of(record: Any) -> dict[str, Any]:
@@ -127,7 +129,8 @@ class Page:
     """A page of a List or Tree reply, within `limit` contexts and PAGE_BYTES.
 
     The caller reads one context more than `limit` from the store and adds all of them. The one that
-    does not fit becomes the token of the next page.
+    does not fit becomes the token of the next page. A directory without an abstract takes the bytes
+    of the longest one that can be made; `describe` then fills it in.
     """
 
     def __init__(self, limit: int) -> None:
@@ -141,7 +144,8 @@ class Page:
         """Add the next context; return False if it does not fit and begins the next page."""
         cancellation.check()
         message = context(one)
-        fits = self._budget.take(message.ByteSize())
+        is_bare = one.is_directory and not one.abstract
+        fits = self._budget.take(message.ByteSize() + is_bare * _DERIVED_BYTES)
         if not self._left or (not fits and self.contexts):
             self.next_page_token = base64.urlsafe_b64encode(self._last.encode()).decode()
             return False
@@ -151,6 +155,12 @@ class Page:
             self._budget.left = 0  # the first one is alone where it is too large
         self._last = page_token(one)
         return True
+
+    def describe(self, abstracts_of: Callable[[Sequence[str]], Mapping[str, str]]) -> None:
+        """Fill in the abstracts of the directories that have none; `abstracts_of` makes them."""
+        bare = {one.uri: one for one in self.contexts if one.is_directory and not one.abstract}
+        for uri, abstract in abstracts_of(list(bare)).items():
+            bare[uri].abstract = abstract
 
 
 def stats_response(

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from google.protobuf.descriptor import Descriptor
 from viking_kernels.arrays import encode_file, is_file
 
 from vikingd.answer.find_hits import FindHits, Hit
+from vikingd.answer.retrieve_answer import TextHit
 from vikingd.answer.shown_texts import shown
 from vikingd.domain import cancellation
 from vikingd.domain.answers import MESSAGE_BYTES, UNBOUNDED, ReplyBudget, size_of
@@ -41,6 +42,7 @@ ITEM = MESSAGE_BYTES + 64
 MOST_KEPT = 16 << 20
 """The approximate limit of cached bytes for one base of the index and its tail."""
 
+_NAMED = 5  # copies of a text whose URIs an item has
 _OVERHEAD = 300  # bytes that a piece takes besides its own
 _VARINT, _DOUBLE, _BYTES = 0, 1, 2  # wire types
 _packed: Callable[[float], bytes] = struct.Struct("<d").pack
@@ -68,7 +70,13 @@ class _Item(NamedTuple):
 
     abstract: int  # the number of the abstract that its text is; -1: it is a passage
     room: int
+    start: int  # first byte behind tag and length
     data: bytes
+
+    def with_copies(self, copies: bytes) -> bytes:
+        """Return the same with the encoded fields of its copies, and the length of all."""
+        size = len(self.data) - self.start + _DOUBLE_BYTES + len(copies)
+        return _ITEMS + _varint(size) + copies + self.data[self.start :]
 
 
 class _Kept:
@@ -183,13 +191,13 @@ class EncodedResults:
         return Encoded(b"".join(out), total, top_score)
 
     def items(
-        self, snapshot: Snapshot, chosen: Sequence[tuple[int, float]], budget: ReplyBudget
+        self, snapshot: Snapshot, chosen: Sequence[TextHit], budget: ReplyBudget
     ) -> bytes | None:
         """Encode the items of a RetrieveResponse.
 
         Args:
             snapshot: the index that the rows belong to.
-            chosen: the row and the score of each text, in the order of the reply.
+            chosen: the texts, in the order of the reply.
             budget: the bytes of the reply that are left.
 
         Returns:
@@ -198,8 +206,9 @@ class EncodedResults:
         """
         kept, left = self._of(snapshot), budget.left
         out: list[bytes] = []
-        for row, score in chosen:
+        for hit in chosen:
             cancellation.check()
+            row = hit.row
             item = kept.items.get(row)
             if item is None or (
                 item.abstract >= 0
@@ -210,9 +219,14 @@ class EncodedResults:
                 item = kept.items[row] = _item(snapshot, row)
                 kept.count(item.data)
             left -= item.room
+            data = item.data
+            if copies := copies_of(snapshot, hit):
+                encoded = RetrievedItem(**copies).SerializeToString()
+                left -= len(encoded)
+                data = item.with_copies(encoded)
             if left < 0:
                 return None
-            out += item.data, _packed(score)
+            out += data, _packed(hit.score)
         budget.left = left
         return b"".join(out)
 
@@ -292,7 +306,16 @@ def _item(snapshot: Snapshot, row: int) -> _Item:
     data = RetrievedItem(uri=uri, passage=ordinal, **passage).SerializeToString()
     size = len(data) + len(_ITEM_SCORE) + _DOUBLE_BYTES
     taken = ITEM + size_of(uri) + budget.limit - budget.left
-    return _Item(number, taken, _ITEMS + _varint(size) + data + _ITEM_SCORE)
+    head = _ITEMS + _varint(size)
+    return _Item(number, taken, len(head), head + data + _ITEM_SCORE)
+
+
+def copies_of(snapshot: Snapshot, hit: TextHit) -> dict[str, Any]:
+    """Return the fields of a RetrievedItem on the other files with its text; {} without one."""
+    if not hit.copies:
+        return {}
+    named = [snapshot.file_uri(file) for file in hit.copies[:_NAMED]]
+    return {"copies": named, "more_copies": len(hit.copies) - len(named)}
 
 
 def _file(snapshot: Snapshot, row: int) -> int:

@@ -16,7 +16,7 @@ from vikingd.domain.answers import ReplyBudget, Stage, size_of, too_large
 from vikingd.domain.retrieve_query import Include
 from vikingd.pb import retrieval_pb2
 from vikingd.wire.messages.common_messages import add_timings, confidence, degraded, fields_of
-from vikingd.wire.messages.encoded_results import ITEM, EncodedResults
+from vikingd.wire.messages.encoded_results import ITEM, EncodedResults, copies_of
 
 _AT_ONCE = 16  # contexts whose metadata are read
 _TEXT = frozenset((Include.TEXT,))
@@ -66,8 +66,7 @@ def retrieve_reply(
         is_cut = _add_listed(reply, found, budget)
     else:
         if include == _TEXT and found.traces is None:
-            named = [(hit.row, hit.score) for hit in found.hits]
-            encoded = results.items(found.snapshot, named, budget)
+            encoded = results.items(found.snapshot, found.hits, budget)
         if encoded is None:
             _add_items(reply, found, budget)
             is_cut = bool(budget.left_out or budget.shortened)
@@ -111,10 +110,12 @@ def _add_items(
         if Include.VECTOR in include:
             raw = vector_of(snapshot, hit.scope.scope, hit.row)
             vector = b"" if raw is None else raw.astype("<f4").tobytes()
-        if not budget.take(ITEM + size_of(uri) + len(vector)):
+        copies = copies_of(snapshot, hit)
+        named = sum(map(size_of, copies.get("copies", ())))
+        if not budget.take(ITEM + size_of(uri) + named + len(vector)):
             budget.left_out = len(found.hits) - i
             break
-        item = reply.items.add(uri=uri, passage=passage, score=hit.score, vector=vector)
+        item = reply.items.add(uri=uri, passage=passage, score=hit.score, vector=vector, **copies)
         if found.traces is not None:
             item.trace.CopyFrom(retrieval_pb2.ItemTrace(**fields_of(found.traces(hit))))
     for item, hit in zip(reply.items, found.hits, strict=False):

@@ -1,0 +1,78 @@
+"""Lines of an overview, fitted into a number of characters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from vikingd.ingest.abstracts import shorten
+
+# Tried in this order: the deepest level that is shown, and the characters about each line.
+_TRIES = ((9, 140), (9, 90), (3, 90), (2, 90), (9, 50), (2, 50), (1, 90), (1, 50), (2, 0), (1, 0))
+
+
+class Line(NamedTuple):
+    """A part of a file.
+
+    Attributes:
+        level: its depth, from 0 on.
+        head: a heading, or the signature of a definition; "" for text above all parts.
+        about: a sentence about it, or "".
+    """
+
+    level: int
+    head: str
+    about: str
+
+
+def fitted(lines: Sequence[Line], room: int) -> str:
+    """Return the lines as a Markdown list of at most `room` characters.
+
+    Where not all fit, the sentences become shorter, then deep lines are left out and counted in the
+    line above, then lines are left out evenly and counted at the end.
+    """
+    for depth, limit in _TRIES:
+        kept = _above(lines, depth)
+        if sum(_size(line, limit) for line in kept) <= room + 1:
+            return _shown(kept, limit)
+    tops = _above(lines, 1)
+    count = len(tops)
+    while count > 1:
+        count = count * 7 // 8
+        kept = [tops[at * len(tops) // count] for at in range(count)]
+        rest = f"- … {len(tops) - count:,} more"
+        if sum(_size(line, 0) for line in kept) + len(rest) <= room:
+            return f"{_shown(kept, 0)}\n{rest}"
+    return f"- … {len(tops):,} more"
+
+
+def _above(lines: Sequence[Line], depth: int) -> list[Line]:
+    """Return the lines above a depth; each counts those that are left out below it."""
+    kept: list[Line] = []
+    hidden = 0
+    for line in lines:
+        if line.level < depth:
+            if hidden:
+                kept[-1] = kept[-1]._replace(head=f"{kept[-1].head} (+{hidden})")
+            hidden = 0
+            kept.append(line)
+        elif kept:
+            hidden += 1
+    if hidden:
+        kept[-1] = kept[-1]._replace(head=f"{kept[-1].head} (+{hidden})")
+    return kept
+
+
+def _size(line: Line, limit: int) -> int:
+    """Return the characters of a line, at most."""
+    about = min(len(line.about), limit)
+    return 2 * line.level + len(line.head) + about + 5
+
+
+def _shown(lines: Sequence[Line], limit: int) -> str:
+    shown: list[str] = []
+    for line in lines:
+        about = shorten(line.about, limit) if limit else ""
+        if text := f"{line.head}: {about}" if line.head and about else line.head or about:
+            shown.append(f"{'  ' * line.level}- {text}")
+    return "\n".join(shown)

@@ -1,0 +1,180 @@
+"""Children of a directory: their labels, and the sentences of their abstracts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from vikingd.describe.covering import content_words
+from vikingd.domain.sentences import sentences
+from vikingd.domain.text import CJK_CHARS, lazy, one_line, without_invisible
+from vikingd.ingest.abstracts import shorten
+from vikingd.ingest.file_syntax import Syntax, syntax_of
+from vikingd.ingest.first_prose import leans
+
+MAX_LABEL = 80
+"""Maximum characters of the label of a child."""
+
+_READ = 1600  # characters of an abstract that are read
+_MOST_SENTENCES = 12  # of an abstract that are read
+_MAX_SENTENCE = 240
+_LEAST_SAID = 3  # words of content of a sentence of a turn
+_SIGNATURES = 80  # characters of the signatures of a file that are shown
+
+_ORDINAL = re.compile(r"[\W\d_]*|[0-9a-f]{12,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_SPEAKER = lazy(r"\s*[*_]{0,2}([^\W\d_][\w.'’-]*(?: [\w.'’-]+){0,2})[*_]{0,2} ?[:：](?!//)\s*")
+_ROLES = frozenset(
+    ("user", "assistant", "human", "ai", "system", "bot", "用户", "用戶", "助手", "系统")
+)
+_CJK = lazy(f"[{CJK_CHARS}]")
+_END = re.compile(r"[.!?…。！？｡;；][\"'”’»)\]」』）】》〉]*\Z")
+_CODE = (Syntax.CODE, Syntax.TEXT)
+_LETTERS = re.compile(r"[^\W\d_]+")
+_SPACE = re.compile(r"\s+")
+_CODE_SIGN = re.compile(r"[{}<>=;|]|\(\w*\)|::|->")
+_WIKI_LINK = lazy(r"\[\[(?:[^\]\[|]*\|)?([^\]\[|]+)\]\]")
+_RST_LINK = lazy(r"`([^`<]+?) ?<[^>`]*>`_{1,2}")
+_MARKUP = re.compile(r"\{[{%]|</")
+_PAIR = re.compile(r"(?:^|\s)[\w.-]+: ")
+_ADDRESS = re.compile(r"\S*://\S*|@[\w-]+")
+
+
+class Child(NamedTuple):
+    """A context in a directory.
+
+    Attributes:
+        name: the last segment of its URI.
+        is_directory: it is a directory.
+        title: its title, or "".
+        abstract: its abstract, stored or derived, or "".
+    """
+
+    name: str
+    is_directory: bool
+    title: str
+    abstract: str
+
+
+class Said(NamedTuple):
+    """A sentence of an abstract, with the speaker of a turn, and how well it stands alone."""
+
+    speaker: str
+    text: str
+    worth: float
+
+
+def label(child: Child) -> str:
+    """Return the title of a child, else its name; "" if that is a number or a hash."""
+    title = _line(child.title, MAX_LABEL)
+    if title and not title.endswith(f"/{child.name}"):
+        return title
+    name = _line(child.name, MAX_LABEL)
+    stem = name.rpartition(".")[0] or name
+    if _ORDINAL.fullmatch(stem):
+        return ""
+    return name if child.is_directory or syntax_of(name) in _CODE else stem
+
+
+def labelled(title: str, text: str) -> str:
+    """Return the label to put before a sentence: "" if the sentence has its words."""
+    if not title or content_words(title) <= content_words(text):
+        return ""
+    return f"{title}：" if _CJK.search(text) else f"{title}: "
+
+
+def said(child: Child) -> Iterator[Said]:
+    """Yield the sentences of the abstract of a child that say something."""
+    if is_code(child):
+        yield Said("", _cut_signatures(one_line(child.abstract[:_READ])), 0.7)
+        return
+    text = _plain(child.abstract)
+    speaker = ""
+    is_turn = not label(child)
+    if is_turn and (found := _SPEAKER.match(text)) is not None:
+        text = text[found.end() :]
+        speaker = "" if found[1].casefold() in _ROLES else found[1]
+    for place, sentence in enumerate(islice(sentences(text), _MOST_SENTENCES)):
+        line = one_line(sentence)
+        if reads(line, at_least=_LEAST_SAID if is_turn else 1) and not (place and leans(line)):
+            yield Said(speaker, shorten(line, _MAX_SENTENCE), _worth(line, place, is_turn))
+
+
+def is_code(child: Child) -> bool:
+    """Return True if the abstract of a file of source code is made of its signatures."""
+    if child.is_directory or not child.abstract or syntax_of(child.name) is not Syntax.CODE:
+        return False
+    return not _END.search(child.abstract) and bool(_CODE_SIGN.search(child.abstract))
+
+
+def reads(sentence: str, at_least: int = 1) -> bool:
+    """Return True if a sentence is made of words, not of data or code, and tells of a topic.
+
+    `at_least` is the number of its words that do.
+    """
+    if sentence.startswith("|") or _MARKUP.search(sentence):  # a row of a table, or a template
+        return False
+    sentence = _ADDRESS.sub("", sentence)
+    shown = _SPACE.sub("", sentence)
+    letters = sum(map(len, _LETTERS.findall(shown)))
+    if sentence.count(": ") > 1 and not ends(sentence) and len(_PAIR.findall(sentence)) > 1:
+        return False
+    return letters * 4 >= len(shown) * 3 and len(content_words(sentence)) >= at_least
+
+
+def ends(text: str) -> bool:
+    """Return True if a text ends with the mark of a sentence."""
+    return _END.search(text) is not None
+
+
+def first_sentence(child: Child, limit: int) -> str:
+    """Return the first sentence of an abstract that says something, at most `limit` characters."""
+    if is_code(child):
+        return _cut_signatures(one_line(child.abstract[:_READ]), limit)
+    text = _plain(child.abstract)
+    cut = [one_line(one) for one in islice(sentences(text), _MOST_SENTENCES)]
+    if not label(child):  # a turn begins with a greeting, maybe
+        chosen = next((one for one in cut if len(content_words(_unspoken(one))) > 2), "")
+        if chosen and chosen is not cut[0] and (found := _SPEAKER.match(cut[0])) is not None:
+            chosen = found[0].lstrip() + chosen
+        return shorten(chosen or "".join(cut[:1]), limit)
+    return shorten(next((one for one in cut if content_words(one)), "".join(cut[:1])), limit)
+
+
+def _plain(abstract: str) -> str:
+    """Return the beginning of an abstract without links' addresses, and without code behind it."""
+    text = without_invisible(abstract[:_READ])
+    if "```" in text:
+        text = text.partition("```")[0].rstrip(" :：") or text
+    text = _WIKI_LINK.sub(r"\1", text) if "[[" in text else text
+    return _RST_LINK.sub(r"\1", text) if "`" in text else text
+
+
+def _unspoken(sentence: str) -> str:
+    found = _SPEAKER.match(sentence)
+    return sentence[found.end() :] if found is not None else sentence
+
+
+def _worth(sentence: str, place: int, is_turn: bool) -> float:
+    worth = 1.0 if is_turn or not place else 0.6
+    if leans(sentence):
+        worth *= 0.5 if is_turn else 0.8
+    if sentence.endswith(("?", "？")):
+        worth *= 0.8
+    if sentence.endswith((":", "：", "]")):
+        worth *= 0.3
+    return worth
+
+
+def _cut_signatures(text: str, limit: int = _SIGNATURES) -> str:
+    """Return whole signatures, as many as fit."""
+    if len(text) <= limit:
+        return text
+    kept, found, _ = text[: limit + 1].rpartition(";")
+    return kept if found else shorten(text, limit)
+
+
+def _line(text: str, limit: int) -> str:
+    line = one_line(without_invisible(text[: 4 * limit]))
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"

@@ -1,0 +1,63 @@
+"""The comments of definitions in source code."""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+
+from vikingd.domain.sentences import sentences
+from vikingd.domain.text import lazy, one_line
+
+_ABOVE = 1200  # characters before a definition that are searched for its comment
+_READ = 600  # characters of a comment that are read
+
+_DOCSTRING = lazy(r"""\s*[rRuU]?(\"{3}|'{3})(.*?)(?:\1|\Z)""", re.DOTALL)
+_HEAD_END = lazy(r":[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
+_BLOCK = lazy(r"(?:/\*|\{-)(?:(?!\*/|-\}).)*+(?:\*/|-\})[ \t]*\n?\Z", re.DOTALL)
+_ATTRIBUTE = lazy(r"(?:^[ \t]*(?:@|#\[|\[)[^\n]*\n)+\Z", re.MULTILINE)
+_MARKS = lazy(r"[ \t]*(?:/\*+!?|\*+(?!/)|//[/!]*|#+!?|--+[ \t]?[|^]?|;+|\{-+[ \t]?\|?)?[ \t]*")
+_TAG = lazy(
+    r"(?:@\w|:\w+[: ]|\\\w+|(?:Args|Returns?|Param\w*|Raises|Example\w*)\b.?$|"
+    r"eslint|noqa|pylint|type:|prettier|istanbul|[-=*~#]{3})"
+)
+_LEGAL = lazy(r"copyright|licen[cs]e|spdx|all rights reserved", re.IGNORECASE)
+
+
+def is_legal(text: str) -> bool:
+    """Return True for a notice of copyright or of a licence."""
+    return _LEGAL.search(text) is not None
+
+
+def comment_of(text: str, start: int, mark: str) -> str:
+    """Return the first sentence of the comment of a definition that begins at `start`, or "".
+
+    The comment stands above it, or is the docstring below it.
+    """
+    end = _HEAD_END.search(text, start, start + _ABOVE)
+    if end is not None and (found := _DOCSTRING.match(text, end.end())):
+        return _first_sentence(found[2])
+    above = text[max(start - _ABOVE, 0) : start]
+    above = above[: found.start()] if (found := _ATTRIBUTE.search(above)) else above
+    if found := _BLOCK.search(above):
+        return _first_sentence(found[0])
+    if not mark:
+        return ""
+    lines = above.split("\n")[:-1]
+    comments = list(takewhile(lambda line: line.lstrip().startswith(mark), reversed(lines)))
+    return _first_sentence("\n".join(reversed(comments)))
+
+
+def _first_sentence(comment: str) -> str:
+    """Return the first sentence of a comment without its marks; "" if it is for tools or legal."""
+    lines: list[str] = []
+    for line in comment[:_READ].split("\n"):
+        plain = _MARKS.sub("", line, count=1).strip()
+        plain = plain.removesuffix("*/").removesuffix("-}").rstrip()
+        if lines and (not plain or _TAG.match(plain)):
+            break
+        if plain and not _TAG.match(plain):
+            lines.append(plain)
+    text = one_line("\n".join(lines))
+    if not any(map(str.isalpha, text)) or is_legal(text):
+        return ""
+    return next(iter(sentences(text)), "")

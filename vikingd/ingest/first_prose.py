@@ -1,0 +1,128 @@
+"""The first paragraphs of a text that tell of its topic."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+
+from vikingd.domain.sentences import sentence_ends
+from vikingd.domain.text import approximate_tokens, join_lines, lazy
+from vikingd.ingest.markdown import TooCostly
+
+PROSE_TOKENS = 8
+"""Tokens of prose, at least. A shorter text is a label, a badge or a greeting."""
+
+_GREETING_TOKENS = 12  # A longer greeting says something.
+_ENOUGH = 25  # tokens of a paragraph that needs no other one
+_LINK = re.compile(r"\S*://\S*")
+
+_GREETS = lazy(
+    r"(?i:welcome\b|hi\b|hello\b|hey\b|thanks? (?:you )?for\b|congratulations\b)"
+    r"|欢迎|歡迎|[你您]好|大家好|感谢|感謝|恭喜"
+)
+# Announcements, and remarks about the text itself.
+_BESIDE = lazy(
+    r"(?i:we(?:'re| are) (?:very |so )?(?:excited|happy|pleased|thrilled|proud)\b"
+    r"|(?:sponsor|last updated|translat|table of contents|on this page|disclaimer)"
+    r"|(?:published|written|posted) (?:on|by)\b|read (?:this|it) in\b"
+    r"|(?:note|tip|warning|important|caution):|looking for .*\?|want (?:to|more)\b.*[?!]"
+    r"|th(?:is|e) (?:page|article|document|documentation|section|guide|feature|rule|post|file) "
+    r"(?:is|was|has been) (?:\w+ )?(?:moved|deprecated|outdated|out of date|obsolete|incomplete"
+    r"|under construction|a work in progress|translated|(?:auto-?)?generated|available in))"
+    r"|[\w-]+(?: \w+)?(?: [|·•/] [^|·•/]{1,24}){2,}\Z"  # the languages of a text, for one
+    r"|(?:注意|提示|警告|重要)[:：]|本(?:文|页|文档)(?:由|已)|翻译|此页"
+)
+
+# A sentence that leans on the one before it, or points elsewhere.
+_LEANS = lazy(
+    r"(?i:(?:it|they|he|she|but|and|so|then|however|also|therefore|otherwise|instead|such|thus|hence|"
+    r"alternatively|moreover|furthermore|for example|in addition|for more|see|more|"
+    r"read more|learn more|refer to|note that|after that|now)\b"
+    r"|(?:this|that|these|those)(?:'s|,)?[ ](?:is|was|are|were|means?|can|will|would|should|may|"
+    r"might|has|have|does|do|makes?|allows?|lets?|way|gives?|also|happens?|works?|could|must|ones?|approach|time)\b"
+    r"|它|他们|她|这|這|那|但|而|于是|於是|因此|所以|其中|此外|另外|另一|例如|比如|相当于|区别在于|然后|不过|"
+    r"同时|否则|如果您?在|参见|请参[见阅考]|詳見|详见|更多|上述|以上|下面|接下来|書接|书接)"
+)
+# An introduction that says nothing without what it introduces.
+_POINTS = lazy(
+    r"(?i:\b(?:this|these|following|follows|below|examples?|here|above)\b)|如下|以下|下面|这样|下列|示例|例如"
+)
+
+
+def first_prose(paragraphs: Iterable[tuple[str, bool]]) -> str:
+    """Return the first prose, else all paragraphs; a flag says which paragraph may be the prose.
+
+    Prose beside the topic is taken if there is no other, and what introduces a list or code if the
+    prose behind it leans on that. Short prose goes on with the paragraphs
+    behind it, up to a heading, which is an empty paragraph.
+
+    Raises:
+        TooCostly: the paragraphs before the first prose take too long to parse.
+    """
+    passed_over, beside, introduction, found = list[str](), "", "", list[str]()
+    with _stops_behind(found):
+        for text, may_be in paragraphs:
+            prose = _prose_of(text) if may_be else ""
+            if found:
+                if not prose:
+                    break
+                found.append(prose)
+            elif prose and not _is_beside(prose):
+                if introduction and leans(prose):
+                    return introduction
+                found.append(prose)
+            elif prose:
+                beside = beside or prose
+            elif text:
+                passed_over.append(text)
+                if may_be and is_prose(text) and not _POINTS.search(text):
+                    introduction = introduction or text
+            is_enough = sum(map(approximate_tokens, found)) >= _ENOUGH
+            if found and (is_enough or text.endswith((":", "："))):
+                break
+    return join_lines(found) or beside or " ".join(passed_over)
+
+
+@contextmanager
+def _stops_behind(found: Collection[str]) -> Iterator[None]:
+    """End a reading that becomes too costly once it has found something."""
+    try:
+        yield
+    except TooCostly:
+        if not found:
+            raise
+
+
+def leans(sentence: str) -> bool:
+    """Return True for a sentence that leans on the one before it, by its beginning."""
+    return _LEANS.match(sentence) is not None
+
+
+def is_prose(text: str) -> bool:
+    """Return True for a text of at least PROSE_TOKENS, addresses not counted."""
+    return approximate_tokens(_LINK.sub("", text) if "://" in text else text) >= PROSE_TOKENS
+
+
+def _prose_of(text: str) -> str:
+    """Return the sentences of a paragraph that are prose; "" if there are none.
+
+    A sentence that introduces a list or code is none, and a short greeting is none.
+    """
+    if text.endswith((":", "：")):
+        ends = sentence_ends(text)
+        text = text[: ends[-2]].rstrip() if len(ends) > 1 else ""
+    if not is_prose(text):
+        return ""
+    if _GREETS.match(text):
+        end = sentence_ends(text)[0]
+        if approximate_tokens(text[:end]) < _GREETING_TOKENS and is_prose(text[end:]):
+            return text[end:].lstrip()
+    return text
+
+
+def _is_beside(text: str) -> bool:
+    """Return True for prose that is not about the topic, or is one question."""
+    if _BESIDE.match(text):
+        return True
+    return text.endswith(("?", "？")) and len(sentence_ends(text)) == 1

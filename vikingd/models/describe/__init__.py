@@ -1,0 +1,1 @@
+"""The description of a context by a model: its abstract and its overview."""
