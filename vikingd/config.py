@@ -37,6 +37,7 @@ from vikingd.config_sections import (
     Retrieval,
     Tls,
     at_home,
+    check_describer,
     check_embedding,
     check_planner,
 )
@@ -45,6 +46,7 @@ from vikingd.domain.tenants import TenantSettings
 from vikingd.domain.value_faults import shown, wanted
 from vikingd.index.settings import IndexSettings
 from vikingd.models.chat.planner_settings import PlannerSettings
+from vikingd.models.describe.describer_settings import DescriberSettings
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.system.regular_files import read_text
 from vikingd.telemetry.scrape import token_of
@@ -96,6 +98,7 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     embedding: Annotated[EmbedSettings, AfterValidator(check_embedding)] = EmbedSettings()
     planner: Annotated[PlannerSettings, AfterValidator(check_planner)] = PlannerSettings()
+    describer: DescriberSettings = DescriberSettings()  # after `planner`, which completes it
     find: Find = Find()
     retrieval: Retrieval = Retrieval()
     context: Context = Context()
@@ -163,6 +166,13 @@ class Settings(BaseSettings):
                 "of the metrics in metrics_token_env, or take a loopback address"
             )
         return str(address)
+
+    @field_validator("describer")
+    @classmethod
+    def _describer_can_be_asked(
+        cls, value: DescriberSettings, info: ValidationInfo
+    ) -> DescriberSettings:
+        return check_describer(value, info.data.get("planner", PlannerSettings()))
 
     @field_validator("tls")
     @classmethod
@@ -372,7 +382,7 @@ def _key_variables(merged: Mapping[str, Any]) -> Iterator[str]:
     """Yield the variables that hold keys, by settings that are not checked yet."""
     rerank = merged.get("rerank")
     backends = rerank.get("backends") if isinstance(rerank, Mapping) else None
-    sections = [merged, merged.get("embedding"), merged.get("planner")]
+    sections = [merged, *map(merged.get, ("embedding", "planner", "describer"))]
     for section in [*sections, *(backends if isinstance(backends, list) else ())]:
         if isinstance(section, Mapping):
             yield from (

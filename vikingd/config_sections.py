@@ -22,6 +22,7 @@ from vikingd.domain.daemon_addresses import Address, own_address, parse
 from vikingd.memory.model import WEIGHT_TOLERANCE
 from vikingd.memory.routes import DEFAULT_ROUTES, Route, Routes
 from vikingd.models.chat.planner_settings import PlannerSettings
+from vikingd.models.describe.describer_settings import DescriberSettings
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.pinned_models import is_path
 from vikingd.models.rerank.rerank_settings import BackendSettings, check_backend, check_backends
@@ -46,6 +47,14 @@ def check_planner(settings: PlannerSettings) -> PlannerSettings:
     """Check the section [planner], and that its key is there."""
     if settings.model:
         settings.key()
+    return settings
+
+
+def check_describer(settings: DescriberSettings, planner: PlannerSettings) -> DescriberSettings:
+    """Check the section [describer], which `planner` completes, and that its key is there."""
+    endpoint = settings.endpoint(planner)
+    if settings.model:
+        endpoint.key()
     return settings
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import pytest
 
-from vikingd.access.quotas import MAX_LIMIT, EmbeddingDay, Limits, Quotas, check_stored
+from vikingd.access.quotas import MAX_LIMIT, DayCount, Limits, Quotas, check_stored
 from vikingd.domain.errors import InvalidField, QuotaExceeded
 
 DAY = 86_400
@@ -291,7 +291,7 @@ def test_a_key_has_no_limits_of_stored_data() -> None:
 def test_embedded_texts_count_for_one_day_and_over_restarts() -> None:
     """The count begins anew at midnight UTC, and not at a restart."""
     rng = random.Random(3)
-    now, counts, day = 20_000.0 * DAY, dict[int, int](), EmbeddingDay()
+    now, counts, day = 20_000.0 * DAY, dict[int, int](), DayCount()
     for _ in range(2000):
         now += rng.choice((0, 1, 600, DAY / 3, DAY))
         today = int(now) // DAY
@@ -299,7 +299,7 @@ def test_embedded_texts_count_for_one_day_and_over_restarts() -> None:
         assert day.allowed(100, now) == max(0, 100 - done)
         assert day.allowed(0, now) == sys.maxsize
         count = rng.randrange(60)
-        day.embedded(count, now)
+        day.add(count, now)
         counts[today] = done + count
         if rng.random() < 0.2:
-            day = EmbeddingDay(day.day, day.count)
+            day = DayCount(day.day, day.count)

@@ -262,6 +262,32 @@ def test_a_planner_is_refused_without_its_key(monkeypatch: pytest.MonkeyPatch) -
     assert "base_url must be a URL" in refusal(planner={**section, "base_url": "localhost:8080"})
 
 
+def test_a_describer_takes_what_it_lacks_from_the_planner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The planner's key goes to its own endpoint alone; a model without a key is refused."""
+    here, there = "http://127.0.0.1:8080/v1", "https://models.example/v1"
+    monkeypatch.setenv("VIKINGD_PLANNER_KEY", "sk-secret")
+    monkeypatch.setenv("VIKINGD_DESCRIBER__MODEL", "scribe")
+    planner = {"base_url": there, "key_env": "VIKINGD_PLANNER_KEY"}
+
+    def endpoint(**section: object) -> tuple[str, str, str]:
+        settings = load(None, {"planner": planner, "describer": section}).settings
+        found = settings.describer.endpoint(settings.planner)
+        return found.base_url, found.model, found.key()
+
+    assert endpoint() == (there, "scribe", "sk-secret")
+    assert endpoint(base_url=there) == (there, "scribe", "sk-secret")
+    assert endpoint(base_url=here) == (here, "scribe", "none")
+    message = refusal(planner=planner, describer={"base_url": "https://other.example/v1"})
+    assert message.startswith("describer: the model needs a key: name the environment variable")
+    assert "sk-secret" not in message
+    monkeypatch.setenv("VIKINGD_OWN_KEY", "sk-own")
+    own = {"base_url": "https://other.example/v1", "key_env": "VIKINGD_OWN_KEY"}
+    assert endpoint(**own) == ("https://other.example/v1", "scribe", "sk-own")
+    for name in ("DESCRIBER__MODEL", "PLANNER_KEY", "OWN_KEY"):
+        monkeypatch.delenv(f"VIKINGD_{name}")
+    assert load().settings.describer.model == ""  # without a model nothing is missing
+
+
 def test_bounds_of_the_planner_are_kept() -> None:
     """A zero timeout, zero concurrency and an unknown planner setting are refused by name."""
     for name, value in {"timeout": 0, "concurrency": 0, "temperature": 1}.items():

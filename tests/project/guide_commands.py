@@ -283,6 +283,12 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
         "tests/answer/test_documentation_set.py",
         "documentation.main([",
     ),
+    "vikingctl describe": ("tests/daemon/test_describer.py", 'ctl("describe", NOTES'),
+    "vikingctl describe [URI]": ("tests/daemon/test_describer.py", 'ctl("describe", NOTES'),
+    "vikingctl describe --dry-run": (
+        "tests/daemon/test_describer.py",
+        'ctl("describe", "--dry-run")',
+    ),
     "vikingctl import PATH URI --watch": ("tests/client/test_watch.py", '"--watch"'),
     "vikingctl import --watch": ("tests/client/test_watch.py", '"--watch"'),
     "vikingctl import ./docs viking://resources/docs --watch": (

@@ -200,15 +200,15 @@ def check_stored(of_tenant: Limits, contexts: int, stored_bytes: int, adds: int)
 
 
 @dataclass(slots=True)
-class EmbeddingDay:
-    """Number of texts that a tenant embedded in the present UTC day.
+class DayCount:
+    """A number of texts or tokens of the present UTC day.
 
     Times are seconds since 1970-01-01 UTC. The caller stores the fields, so that a restart does not
     begin a new day.
 
     Attributes:
         day: since 1970-01-01.
-        count: the texts embedded in it.
+        count: the texts or tokens that were used in it.
     """
 
     day: int = 0
@@ -220,14 +220,15 @@ class EmbeddingDay:
         return (int(now // _DAY) + 1) * _DAY
 
     def allowed(self, limit: int, now: float) -> int:
-        """Return how many texts may still be embedded today; `sys.maxsize` without a limit (0)."""
-        if not limit:
-            return sys.maxsize
-        done = self.count if int(now // _DAY) == self.day else 0
-        return max(0, limit - done)
+        """Return how many may still be used today; `sys.maxsize` without a limit (0)."""
+        return max(0, limit - self.used(now)) if limit else sys.maxsize
 
-    def embedded(self, count: int, now: float) -> None:
-        """Count texts that were embedded."""
+    def used(self, now: float) -> int:
+        """Return how many were used today."""
+        return self.count if int(now // _DAY) == self.day else 0
+
+    def add(self, count: int, now: float) -> None:
+        """Count used texts or tokens."""
         day = int(now // _DAY)
         if day != self.day:
             self.day, self.count = day, 0

@@ -73,6 +73,7 @@ _PLACES = {
     "verify": _Place(_OPERATE, "running.verify", _LONG),
     "optimize": _Place(_OPERATE, "running.optimize", _LONG),
     "reembed": _Place(_OPERATE, "running.reembed", _LONG),
+    "describe": _Place(_OPERATE, "describe_command.describe", _LONG),
     "backup": _Place(_OPERATE, "backing_up.backup", _LONG),
     "copy": _Place(_OPERATE, "copy_command.copy_", _LONG),
     "keys": _Place(_OPERATE, "key_commands.app"),

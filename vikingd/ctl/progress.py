@@ -132,3 +132,27 @@ def wait_for_vectors(session: Session) -> None:
     reason = f"the embedder fails: {embedder.last_error}" if embedder.last_error else why
     session.warn(f"{embedder.backlog:,} texts have no vector yet, {reason}")
     session.note("the daemon tries again; until then these texts are found by words alone")
+
+
+def wait_for_descriptions(session: Session) -> None:
+    """Show the backlog of the describer until it is empty or the describer fails."""
+    describer = session.client.stats().describer
+    if not describer.backlog:
+        return
+    started = time.monotonic()
+    with meter(session, "descriptions", describer.backlog) as shown:
+        least, since = describer.backlog, time.monotonic()
+        while describer.backlog:
+            time.sleep(_POLL)
+            describer = session.client.stats().describer
+            total = max(shown.total, describer.backlog)
+            shown.update(total - describer.backlog, total)
+            if describer.backlog < least:
+                least, since = describer.backlog, time.monotonic()
+            if describer.last_error and time.monotonic() - since > _PATIENCE:
+                break
+    if not describer.backlog:
+        session.note(f"all is described after {time.monotonic() - started:.1f} s")
+        return
+    session.warn(f"{describer.backlog:,} contexts wait for a description: {describer.last_error}")
+    session.note("the daemon tries again; until then extracts stand in the place of descriptions")

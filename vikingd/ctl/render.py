@@ -24,7 +24,7 @@ from vikingd.domain.line_numbers import lines_behind
 from vikingd.domain.text import join_lines
 from vikingd.ingest.limits import as_sent
 from vikingd.pb import retrieval_pb2
-from vikingd.pb.admin_pb2 import StatsResponse, VerifyResponse
+from vikingd.pb.admin_pb2 import DescriberStats, StatsResponse, VerifyResponse
 from vikingd.pb.contexts_pb2 import Context, ContextType
 
 _SNIPPET = 160
@@ -270,6 +270,7 @@ def stats_table(stats: StatsResponse) -> Table:
             if embedder.HasField("retry_time")
             else ""
         ),
+        "describer": _describer(stats.describer) if stats.describer.model else "",
         "index": f"generation {index.generation}, {index.base_texts:,} texts in the base "
         f"(revision {index.base_revision:,}, {size(index.bytes_on_disk)}), "
         f"{index.tail_texts:,} in the tail, {index.dead_texts:,} dead"
@@ -284,6 +285,21 @@ def stats_table(stats: StatsResponse) -> Table:
         ),
     }
     return fields(rows)
+
+
+def _describer(describer: DescriberStats) -> str:
+    limit = f" of {describer.tokens_per_day:,}" if describer.tokens_per_day else ""
+    parts = [
+        f"{describer.model}, {describer.described:,} contexts described, "
+        f"{describer.backlog:,} waiting",
+        f"{describer.refused:,} refused" if describer.refused else "",
+        f"{describer.tokens_today:,}{limit} tokens today",
+        describer.last_error,
+        f"next attempt {local_time(describer.retry_time)}"
+        if describer.HasField("retry_time")
+        else "",
+    ]
+    return "; ".join(filter(None, parts))
 
 
 def verify_lines(report: VerifyResponse) -> Text:

@@ -102,8 +102,8 @@ class _Place:
 
     @property
     def has_work(self) -> bool:
-        """True while the embedder works on its texts."""
-        return self.tenant is not None and self.tenant.engine.embedding.has_work
+        """True while models work on its texts in the background."""
+        return self.tenant is not None and self.tenant.engine.has_work
 
 
 class Use:

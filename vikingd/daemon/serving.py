@@ -142,6 +142,7 @@ def run(
         path=settings.path,
         store=settings.store,
         embedding=settings.embedding,
+        describer=settings.describer,
         index=settings.index,
         exhaustive_texts=settings.find.exhaustive_texts,
         reembed=reembed,
@@ -149,7 +150,8 @@ def run(
         reader=reader,
         writer_address="" if writer.endswith(":0") else writer,
     )
-    shared = Shared(settings.embedding, metrics, settings.store)
+    endpoint = None if reader else settings.describer.endpoint(settings.planner)
+    shared = Shared(settings.embedding, metrics, settings.store, endpoint)
     # A writer embeds from its start on. A reader embeds nothing, and has no store without one.
     keys = None if reader else _open_keys(settings, shared, accept_older_keys)
     limit = partial(keys.embedding_limit, DEFAULT_TENANT) if keys else None

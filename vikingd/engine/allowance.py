@@ -1,4 +1,4 @@
-"""The texts that a store may embed in a day."""
+"""The texts that a store may embed in a day, and the tokens that describe it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,37 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import astuple
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
-from vikingd.access.quotas import EmbeddingDay
+from vikingd.access.quotas import DayCount
 from vikingd.domain.checksums import opened, sealed
 
 EmbeddingLimit = Callable[[], int]
 """Returns the texts that a store may embed in a UTC day, 0 without a limit; for any thread."""
 
-_KEY = "embedded_in_day"  # of the store's meta: [day since 1970-01-01, texts embedded in it]
+
+class Counted(NamedTuple):
+    """A unit of an allowance.
+
+    Attributes:
+        key: of the store's meta, with [day since 1970-01-01, number used in it].
+        reason: why no more is used today, with the limit and the end of the day to fill in.
+    """
+
+    key: str
+    reason: str
+
+
+EMBEDDED_TEXTS = Counted(
+    "embedded_in_day",
+    "the tenant has reached its limit embedded_texts_per_day of {limit:,}; the other texts are "
+    "embedded after {until} UTC, or when an operator raises the limit",
+)
+DESCRIBER_TOKENS = Counted(
+    "described_in_day",
+    "the limit tokens_per_day of {limit:,} in [describer] is used up; the other contexts are "
+    "described after {until} UTC, or after a restart with a higher limit",
+)
 
 
 class Meta(Protocol):
@@ -25,51 +47,56 @@ class Meta(Protocol):
 
 
 class DailyAllowance:
-    """The number of texts that a store may still embed today, by the limit of its tenant.
+    """The number of texts or tokens that a store may still use today.
 
-    The count is stored with the vectors, so that a restart does not reset it. A day is a UTC day.
+    The count is stored with what was made, so that a restart does not reset it. A day is a UTC day.
 
     Args:
         store: the store with the stored count.
         limit: returns the limit.
         clock: returns the time in seconds since 1970-01-01 UTC.
+        counted: the unit.
     """
 
     def __init__(
-        self, store: Meta, limit: EmbeddingLimit, clock: Callable[[], float] = time.time
+        self,
+        store: Meta,
+        limit: Callable[[], int],
+        clock: Callable[[], float] = time.time,
+        counted: Counted = EMBEDDED_TEXTS,
     ) -> None:
         self._store = store
         self._limit = limit
         self._clock = clock
-        self._read: EmbeddingDay | None = None
+        self._counted = counted
+        self._read: DayCount | None = None
 
     @property
-    def _day(self) -> EmbeddingDay:
-        """The count; it is read at its first use, because most stores of many embed nothing."""
+    def _day(self) -> DayCount:
+        """The count; it is read at its first use, because most stores of many use nothing."""
         if self._read is None:
-            kept = opened(self._store.get_meta(_KEY))
-            self._read = EmbeddingDay(*json.loads(kept)) if kept else EmbeddingDay()
+            kept = opened(self._store.get_meta(self._counted.key))
+            self._read = DayCount(*json.loads(kept)) if kept else DayCount()
         return self._read
 
     def left(self) -> int:
-        """Return how many texts may still be embedded today."""
-        limit = self._limit()
-        return self._day.allowed(limit, self._clock())
+        """Return how many may still be used today."""
+        return self._day.allowed(self._limit(), self._clock())
 
-    def count(self, texts: int) -> None:
-        """Count texts that were embedded."""
-        self._day.embedded(texts, self._clock())
+    def used(self) -> int:
+        """Return how many were used today."""
+        return self._day.used(self._clock())
+
+    def count(self, number: int) -> None:
+        """Count texts that were embedded, or tokens that were used."""
+        self._day.add(number, self._clock())
 
     def kept(self) -> Mapping[str, bytes]:
         """Return the count as a key and value for the table meta of the store."""
-        return {_KEY: sealed(json.dumps(astuple(self._day)).encode())}
+        return {self._counted.key: sealed(json.dumps(astuple(self._day)).encode())}
 
     def why(self) -> tuple[str, int]:
-        """Return why no text is left, and the end of the day in microseconds since the epoch."""
-        end = EmbeddingDay.end(self._clock())
+        """Return why none is left, and the end of the day in microseconds since the epoch."""
+        end = DayCount.end(self._clock())
         until = time.strftime("%Y-%m-%d %H:%M", time.gmtime(end))
-        reason = (
-            f"the tenant has reached its limit embedded_texts_per_day of {self._limit():,}; the "
-            f"other texts are embedded after {until} UTC, or when an operator raises the limit"
-        )
-        return reason, end * 1_000_000
+        return self._counted.reason.format(limit=self._limit(), until=until), end * 1_000_000

@@ -21,6 +21,7 @@ from vikingd.domain.errors import (
 from vikingd.domain.store_changes import Change, Committed, Upsert
 from vikingd.engine.allowance import EmbeddingLimit
 from vikingd.engine.canonical_names import rename_contexts
+from vikingd.engine.describing import DescriberState, Describing
 from vikingd.engine.embedding import EmbedderStats, Embedding
 from vikingd.engine.following import follower_of, show_nothing
 from vikingd.engine.memory_file_migration import split_memories
@@ -56,6 +57,7 @@ class EngineStats:
     started_at: int
     reader: bool
     embedder: EmbedderStats
+    describer: DescriberState
     index: IndexState
     problem: str
 
@@ -136,6 +138,12 @@ class Engine:
             self._follower = follower_of(self.store, self._index, read_only=settings.reader)
             self._follower.load(progress)
             self.embedding = Embedding(settings, shared, self.store, progress, embedding_limit)
+            self.describing: Describing | None = None
+            if shared.describer is not None and isinstance(self.store, WritableStore):
+                self.describing = Describing(
+                    self.store, shared.describer, settings.describer, shared.metrics
+                )
+                self._follower.heard = self.describing.changed
             opened.pop_all()
         self._accesses: Accesses | None = None
         if isinstance(self.store, WritableStore):
@@ -151,12 +159,16 @@ class Engine:
         if isinstance(self.store, WritableStore):
             split_memories(self.store)
             rename_contexts(self.store, lambda: self.snapshot)
+        if self.describing is not None:
+            self.describing.start()
 
     def _on_commit(self, changes: list[Change], revision: int) -> None:
         self._follower.take(changes, revision)
         self._notify()
         if any(isinstance(change, Upsert) for change in changes):
             self.embedding.wake()
+        if self.describing is not None:
+            self.describing.changed(changes)
 
     def _follow(self) -> None:
         try:
@@ -301,6 +313,25 @@ class Engine:
             )
         return store.drop_vectors(uri, after)
 
+    def describe(self, uri: str, *, again: bool = False, dry_run: bool = False) -> tuple[int, int]:
+        """Let a model describe the contexts of a subtree, in the background.
+
+        See `Describing.describe`.
+
+        Raises:
+            NotFound: the context does not exist.
+            ReadOnly: this is a reader.
+            InvalidField: no model is configured.
+        """
+        self.check_writable()
+        if self.describing is None:
+            raise InvalidField(
+                "target_uri",
+                "cannot be described, because no model is configured: set `model` in the section "
+                "[describer] of the configuration, or VIKINGD_DESCRIBER__MODEL, and start again",
+            )
+        return self.describing.describe(uri, again=again, dry_run=dry_run)
+
     def optimize(self, *, remove_empty_directories: bool = False) -> Optimized:
         """Compact the index now, and give the room of deleted contexts back to the disk.
 
@@ -332,9 +363,19 @@ class Engine:
             started_at=self._started_at,
             reader=self.settings.reader,
             embedder=self.embedding.stats(),
+            describer=self._describer_state(),
             index=self._index.state(),
             problem=self.store.failure or full,
         )
+
+    def _describer_state(self) -> DescriberState:
+        return self.describing.state() if self.describing is not None else DescriberState()
+
+    @property
+    def has_work(self) -> bool:
+        """True while it embeds or describes what waits, not while the models fail."""
+        describing = self.describing
+        return self.embedding.has_work or (describing is not None and describing.has_work)
 
     def verify(self) -> VerifyReport:
         """Compare index and store row by row at one revision, and each row with its checksum.
@@ -392,13 +433,15 @@ class Engine:
         return bool(self.store.failure)
 
     def close(self, *, fold: bool = False) -> None:
-        """Stop the embedder, finish the accepted writes, and close the store.
+        """Stop the background work, finish the accepted writes, and close the store.
 
         Args:
             fold: compact the index first, so that the next start has less to index.
         """
         if self._own is not None:
             self._own.stop()
+        if self.describing is not None:
+            self.describing.stop()
         self.embedding.stop()
         if self._accesses is not None:
             self._accesses.close()

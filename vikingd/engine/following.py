@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from vikingd.domain.errors import Corrupt, DiskFull, StoreAway
@@ -39,6 +40,8 @@ class IndexFollower:
     Attributes:
         damage: the damaged rows that were met while rows of the store were indexed. The key is
             the message, so that each damage is logged once.
+        heard: called with the changes of commits that `take` was not given; None if the index is
+            built again, and the changes are not known.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class IndexFollower:
         self._index = index
         self._read_only = read_only
         self.damage: dict[str, Damage] = {}
+        self.heard: Callable[[Sequence[Change] | None], None] = lambda _: None
 
     gone_back = ""
 
@@ -233,10 +237,12 @@ class NodeFollower(IndexFollower):
             self._rebuild(show_nothing)
             self._point = self._nodes.read_history().at(self._index.snapshot.revision)
             self.gone_back = ""
+            self.heard(None)
             return True
         if news.point == self._point:
             return False
         if news.changes or news.point.revision > self._index.snapshot.revision:
             self._index.apply(news.changes, news.point.revision)
         self._point = news.point
+        self.heard(news.changes)
         return True

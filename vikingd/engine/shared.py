@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,8 @@ from viking_kernels.arrays import F32, SCRIPTS
 from vikingd.domain.checksums import opened, sealed
 from vikingd.domain.errors import DiskFull, EmbedderFailed
 from vikingd.engine.store_opening import Progress
+from vikingd.models.chat.planner_settings import PlannerSettings
+from vikingd.models.describe.describer_thread import DescriberThread
 from vikingd.models.embed.backlog_thread import Backlogs
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.prior_centroids import prior_means
@@ -28,7 +31,7 @@ _BYTES = 4  # of a float32
 
 
 class Shared:
-    """The embedder of a process, its thread for documents, its database, and the metrics.
+    """The embedder of a process, its thread for documents, its describer, database and metrics.
 
     Any number of engines may use it, on any threads.
 
@@ -36,8 +39,10 @@ class Shared:
         settings: the settings of the embedding provider.
         metrics: counts the times of compactions and query vectors.
         store: the URL of the PostgreSQL database; "" with SQLite.
+        describer: the endpoint of the model that describes contexts; None or no model: none does.
 
     Attributes:
+        describer: the thread of the describer; None without a model.
         database: the database of this node; None with SQLite.
 
     Raises:
@@ -46,9 +51,17 @@ class Shared:
     """
 
     def __init__(
-        self, settings: EmbedSettings, metrics: Metrics | None = None, store: str = ""
+        self,
+        settings: EmbedSettings,
+        metrics: Metrics | None = None,
+        store: str = "",
+        describer: PlannerSettings | None = None,
     ) -> None:
         self.metrics = metrics or Metrics()
+        self.describer: DescriberThread | None = None
+        if describer is not None and describer.model:
+            took = partial(self.metrics.model_called, "describer", describer.model)
+            self.describer = DescriberThread(describer, took)
         self.provider = open_provider(settings)
         self.backlogs = Backlogs(settings)
         self._lock = Lock()
@@ -100,7 +113,9 @@ class Shared:
                 progress(f"queries are answered by text alone for now: {error}")
 
     def stop(self) -> None:
-        """End the work on documents at once; the texts wait for the next start."""
+        """End the work in the background at once; what waits waits for the next start."""
+        if self.describer is not None:
+            self.describer.stop()
         self.backlogs.stop()
 
     def close(self) -> None:

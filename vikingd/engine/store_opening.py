@@ -14,6 +14,7 @@ from vikingd.index.index import Index
 from vikingd.index.segment.disk import manifest_of
 from vikingd.index.segment.manifest import Manifest
 from vikingd.index.settings import IndexSettings
+from vikingd.models.describe.describer_settings import DescriberSettings
 from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.models.embed.provider import Provider
 from vikingd.store.history import Point
@@ -47,6 +48,7 @@ class EngineSettings:
     store: str = ""  # the URL of a PostgreSQL database; "" for SQLite in the directory
     tenant: str = DEFAULT_TENANT  # the part of the database
     small: bool = False  # one of many engines of the process: it takes less memory
+    describer: DescriberSettings = field(default_factory=DescriberSettings)
 
 
 def open_store(

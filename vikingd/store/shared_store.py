@@ -53,6 +53,14 @@ class SharedStore(WritableStore):
         """
 
     @abstractmethod
+    def lead_descriptions(self) -> bool:
+        """Return whether this node describes the contexts for a minute; at most one does.
+
+        Raises:
+            StoreAway: the database cannot be reached.
+        """
+
+    @abstractmethod
     def note_timeline(self) -> None:
         """Begin an epoch if the database server is not the one of the last write.
 

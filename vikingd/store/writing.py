@@ -280,8 +280,12 @@ class WritableStore(Reads):
         """
         return self._writer.submit(lambda work: drop_vectors(work, uri, after), size=_DROP_SIZE)
 
-    def describe(self, descriptions: Sequence[Description]) -> Future[Committed]:
+    def describe(
+        self, descriptions: Sequence[Description], meta: Mapping[str, bytes] | None = None
+    ) -> Future[Committed]:
         """Write what a model says of contexts; `count` is the number of those that were written.
+
+        `meta` has values for `get_meta`, which are stored in the same commit.
 
         A context that is gone or was changed since its material was read is left out, and so is a
         damaged one. An abstract and an overview that a person wrote stay; a text that is "" gives
@@ -292,7 +296,7 @@ class WritableStore(Reads):
             InvalidField: a text is too long, or a URI is that of a file of memories.
         """
         return self._writer.submit(
-            lambda work: describe(work, descriptions),
+            lambda work: describe(work, descriptions, meta or {}),
             weight=len(descriptions),
             uris=[description.uri for description in descriptions],
             size=2 * len(descriptions),

@@ -12,6 +12,7 @@ from contextlib import suppress
 from copy import copy
 from itertools import accumulate
 from threading import Lock
+from typing import NamedTuple
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import (
@@ -33,6 +34,15 @@ _SECONDS = (5e-5, 1e-4, 2.5e-4, 5e-4, 0.001, 0.0025, 0.005, 0.01, 0.025, *_FROM_
 _BUILD_SECONDS = (*_FROM_50_MS, 60.0, 120.0, 300.0, 600.0)
 _SCORES = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9)
 _RESULTS = (0.0, 1.0, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0)
+
+
+class DescriberFigures(NamedTuple):
+    """The figures of the describer of one engine: contexts, and tokens since the start."""
+
+    waiting: int
+    described: int
+    refused: int
+    tokens: int
 
 
 class _Distribution:
@@ -160,6 +170,8 @@ class Metrics(Collector):
         self._families = [each for each in own if isinstance(each, _Counters | _Histograms)]
         self._engines: dict[Callable[[], int], Callable[[], tuple[int, int]]] = {}
         self._past_queries = (0, 0)  # (hits, misses) of closed engines
+        self._describers: set[Callable[[], DescriberFigures]] = set()
+        self._past_describers = DescriberFigures(0, 0, 0, 0)  # of closed engines
         self._opened = self._closed = 0  # tenants
         self._queues: Callable[[], dict[str, tuple[int, int]]] | None = None
 
@@ -244,6 +256,20 @@ class Metrics(Collector):
 
         return end
 
+    def follow_describer(self, figures: Callable[[], DescriberFigures]) -> Callable[[], None]:
+        """Include the describer of an engine in the sums; return a function to call at its end."""
+        with self._lock:
+            self._describers.add(figures)
+
+        def end() -> None:
+            with self._lock:
+                if figures in self._describers:
+                    self._describers.remove(figures)
+                    past = map(sum, zip(self._past_describers, figures(), strict=True))
+                    self._past_describers = DescriberFigures(*past)._replace(waiting=0)
+
+        return end
+
     def tenant_opened(self) -> None:
         """Count a tenant that was opened."""
         with self._lock:
@@ -271,12 +297,15 @@ class Metrics(Collector):
             copies = [family.copied() for family in self._families]
             backlogs = list(self._engines)
             caches = [self._past_queries, *(cache() for cache in self._engines.values())]
+            describers = [self._past_describers, *(figures() for figures in self._describers)]
             opened, closed = self._opened, self._closed
         yield from (family.metric() for family in copies)
         if backlogs:
             hits, misses = map(sum, zip(*caches, strict=True))
             yield CounterMetricFamily("vikingd_query_cache_hits", "Queries from the cache.", hits)
             yield CounterMetricFamily("vikingd_query_cache_misses", "Queries embedded.", misses)
+        if len(describers) > 1 or any(self._past_describers):
+            yield from _of_describers(DescriberFigures(*map(sum, zip(*describers, strict=True))))
         yield GaugeMetricFamily(
             "vikingd_open_tenants", "Open tenants beside the default one.", opened - closed
         )
@@ -320,6 +349,22 @@ class Metrics(Collector):
             return content_type, encode(registry)
 
         return Endpoint(render, host, port, token)
+
+
+def _of_describers(total: DescriberFigures) -> Iterator[Metric]:
+    """Yield the metrics of the describers of all engines."""
+    yield GaugeMetricFamily(
+        "vikingd_describer_backlog", "Contexts that wait for their description.", total.waiting
+    )
+    outcomes = CounterMetricFamily(
+        "vikingd_descriptions", "Contexts that a model described.", labels=("outcome",)
+    )
+    outcomes.add_metric(("described",), total.described)
+    outcomes.add_metric(("refused",), total.refused)
+    yield outcomes
+    yield CounterMetricFamily(
+        "vikingd_describer_tokens", "Tokens of questions and answers.", total.tokens
+    )
 
 
 def _waiting(backlogs: Sequence[Callable[[], int]]) -> int:

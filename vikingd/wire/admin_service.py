@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 
 from vikingd import __version__
 from vikingd.answer.deadline import FutureBridge
-from vikingd.domain.errors import InvalidField, Overloaded, Stopping
+from vikingd.domain.errors import Overloaded, Stopping
 from vikingd.engine import Engine
 from vikingd.pb import admin_pb2
 from vikingd.telemetry.metrics import Metrics
@@ -76,9 +76,13 @@ class AdminService:
         self, request: admin_pb2.DescribeRequest, context: CallContext
     ) -> admin_pb2.DescribeResponse:
         """Queue the contexts of a subtree for the model of the describer."""
-        CallDeadline(context).left()
-        decode.target_uri(request.target_uri, "target_uri")
-        raise InvalidField("target_uri", "no model is configured that could describe it")
+        deadline = CallDeadline(context)
+        uri = decode.target_uri(request.target_uri, "target_uri")
+        again, dry_run = request.again, request.dry_run
+        contexts, tokens = await self._threads.admin.run(
+            deadline, self._engine.describe, uri, again=again, dry_run=dry_run
+        )
+        return admin_pb2.DescribeResponse(contexts=contexts, tokens=tokens)
 
     async def Backup(
         self, _: admin_pb2.BackupRequest, context: CallContext

@@ -13,7 +13,7 @@ from vikingd.models.chat.call_errors import CallFailed, Garbage, NoCompletion, R
 from vikingd.models.chat.chat_question import Question
 from vikingd.models.chat.planner_settings import PlannerSettings
 from vikingd.models.http.bounded_calls import Calls, Closed, Overdue
-from vikingd.models.http.circuit_breaker import Breaker, BreakerOpen
+from vikingd.models.http.circuit_breaker import FAILURES, Breaker, BreakerOpen
 
 if TYPE_CHECKING:
     from vikingd.models.chat.chat_endpoint import ChatEndpoint
@@ -42,6 +42,10 @@ class NoUsableAnswer(NotAnswered):
     """A question that the model refused, or answered with garbage: it will do so again."""
 
 
+class Late(NotAnswered):
+    """A question that the model began to answer, too slowly."""
+
+
 @dataclass(slots=True)
 class _Progress:
     """The calls for one question; times are of `time.perf_counter`."""
@@ -56,6 +60,8 @@ class ChatModel:
 
     Args:
         took: called after each call with its outcome, DONE or FAILED, and its seconds.
+        failures: consecutive failures after which the model is not asked for a while, see
+            `Breaker`.
 
     Raises:
         ValueError: a setting of the model is missing; the message names it.
@@ -69,12 +75,14 @@ class ChatModel:
         self,
         settings: PlannerSettings,
         took: Callable[[str, float], None] = lambda _outcome, _seconds: None,
+        *,
+        failures: int | None = FAILURES,
     ) -> None:
         self.name = settings.model
         self.timeout = settings.timeout
         self._took = took
         self._slots = asyncio.Semaphore(settings.concurrency)
-        self._breaker = Breaker()
+        self._breaker = Breaker(most=failures)
         self._calls = Calls()
         self._endpoint: ChatEndpoint | None = None
         if settings.model:
@@ -128,7 +136,8 @@ class ChatModel:
                 # A healthy model may fail too with less time than the settings give it.
                 if limit == timeout and had >= _FAIR * timeout:
                     self._failed(tried, reason)
-            raise NotAnswered(f"the model {reason}") from None
+            kind = Late if progress.asked else NotAnswered
+            raise kind(f"the model {reason}") from None
         except Refused:
             self._breaker.succeeded()  # a refusal is an answer
             raise NoUsableAnswer("the model refused") from None
@@ -140,10 +149,10 @@ class ChatModel:
             self._failed(tried, str(error), error.pause)
             raise NotAnswered(str(error)) from None
         except Closed:
-            self._failed(tried, "the planner is closing")
-            raise NotAnswered("the planner is closing") from None
+            self._failed(tried, "the daemon stops")
+            raise NotAnswered("the daemon stops") from None
         except Exception as error:  # its message may quote a key or a text
-            _log.warning("the call to the planner's model failed with %s", type(error).__name__)
+            _log.warning("the call to the model failed with %s", type(error).__name__)
             self._failed(tried, "the call failed")
             raise NotAnswered("the call to the model failed") from None
         finally:
@@ -160,7 +169,10 @@ class ChatModel:
         if seconds:
             times = self._breaker.failures
             _log.warning(
-                "the planner's model failed %d times in a row; rules plan for %g s", times, seconds
+                "the model %s failed %d times in a row; it is asked again after %g s",
+                self.name,
+                times,
+                seconds,
             )
 
     async def _ask(

@@ -38,9 +38,13 @@ class PlannerSettings:
         host = _host(self.base_url) if self.base_url else ""
         key = key_in(self.key_env)
         if not key and not is_loopback(host):
+            way = (
+                f"set the environment variable {self.key_env}, or name another one in key_env"
+                if self.key_env
+                else "name the environment variable that holds it in key_env"
+            )
             raise ValueError(
-                f"the model needs a key: set the environment variable {self.key_env}, or name "
-                "another one in key_env. Only an endpoint on this machine (base_url such as "
+                f"the model needs a key: {way}. Only an endpoint on this machine (base_url such as "
                 "http://127.0.0.1:8080/v1) needs none"
             )
         return key or "none"

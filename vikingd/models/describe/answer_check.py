@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 from vikingd.domain import hidden
-from vikingd.domain.text import CJK_CHARS, lazy, script_of
+from vikingd.domain.text import CJK_CHARS, NONE, lazy, script_of
 from vikingd.models.chat.call_errors import Garbage
 from vikingd.models.chat.chat_question import prompt_of
 from vikingd.models.chat.json_answer import read_json
@@ -24,33 +24,34 @@ _MIN_WORDS = 3  # different ones
 _MIN_CJK = 5  # different characters of Chinese or Japanese
 _REPEATED = 7  # words of the prompt in a row
 
-_CODE = re.compile(r"```.*?(?:```|\Z)|(`+).+?\1", re.DOTALL)
+_CODE = lazy(r"```.*?(?:```|\Z)|(`+).+?\1", re.DOTALL)
 _MARKUP = {
-    "an image": re.compile(r"!\["),
-    "HTML": re.compile(r"<(?![\w.+-]+@[\w.-]+>|https?://[^\s<>]+>)[a-zA-Z/!?]"),
-    "a mark of a role": re.compile(
+    "an image": lazy(r"!\["),
+    "HTML": lazy(r"<(?![\w.+-]+@[\w.-]+>|https?://[^\s<>]+>)[a-zA-Z/!?]"),
+    "a mark of a role": lazy(
         r"<\||\|>|\[/?INST\]|<</?SYS>>|^\W*(?:system|assistant|human|user|developer|tool)\W{0,2}:"
         r"|^\W*(?:系统|助手|用户|开发者)\W{0,2}[:：]",
         re.IGNORECASE | re.MULTILINE,
     ),
-    "a call of a tool": re.compile(
+    "a call of a tool": lazy(
         r"\"(?:name|arguments|parameters|function|tool)\" ?:|tool_?calls?\b|function_call\b"
     ),
-    "a link that is no address": re.compile(r"\]\( ?<?(?!https?://|viking://)|^\[[^\]]+\]:", re.M),
+    "a link that is no address": lazy(r"\]\( ?<?(?!https?://|viking://)|^\[[^\]]+\]:", re.M),
 }
-_LINK = re.compile(r"\]\( ?<?([^\s)>]+)")
+_LINK = lazy(r"\]\( ?<?([^\s)>]+)")
 
 _OBEYED = lazy(
     r"\bas an? (?:ai|artificial|language|assistant|large language)\b|\blanguage model,? i\b"
     r"|\bi(?:'m| am)(?: very)? (?:sorry|unable|not able|an ai|happy to|ready)\b"
     r"|\bi (?:can ?not|can't|won't|will not|apologi[sz]e)\b"
-    r"|\b(?:ignore|disregard|forget|override|bypass)\b[^.\n]{0,30}\b"
-    r"(?:instructions?|prompts?|rules|everything|previous|above|before|prior)\b"
+    r"|\b(?:ignore|disregard|forget|override|bypass)\s+"
+    r"(?:(?:all|any|the|your|these|those|of|my|previous|prior|above|earlier|system|safety)\s+)*"
+    r"(?:instructions?|prompts?|everything|previous|above|prior|guidelines|rules above)\b"
     r"|\bsystem prompt\b|\byou are now\b|\bfrom now on\b|\bjailbr"
-    r"|\b(?:answer|respond|reply|output) (?:only )?with\b"
+    r"|\b(?:answer|respond|reply|output) (?:only with|with (?:only|the (?:word|phrase|text)))\b"
     r"|^\W*(?:sure|certainly|of course|okay|here(?: is|'s) (?:the|an?) (?:abstract|overview|"
     r"summary|description|json))\b"
-    r"|\b(?:you|agents?|assistants?|ais?|models?|llms?|readers?)(?: reading this)?"
+    r"|\b(?:you|agents?|assistants?|ais?|llms?|readers?)(?: reading this)?"
     r" (?:must|should|shall|have to|has to|need to|needs to|are to)\b"
     r"|\bplease\b|\bnote to the (?:reader|model|agent|assistant)\b"
     r"|\b(?:do not|don't|never) (?:tell|reveal|mention|follow|trust)\b"
@@ -77,15 +78,16 @@ class Source:
 
     Args:
         text: the text that is described, whose language the description has.
-        others: texts whose words it may repeat, too: title, URI, extract.
+        others: texts whose words it may have, too: title, extract.
+        uri: the URI, alike.
     """
 
-    def __init__(self, text: str, others: Sequence[str] = ()) -> None:
+    def __init__(self, text: str, others: Sequence[str] = (), uri: str = "") -> None:
         self.text = text
-        everything = "\n".join((*others, text))
+        everything = "\n".join((uri, *others, text))
         self.facts = Facts(everything)
         self.names = Names(everything)
-        self.scripts = {script_of(one) for one in (text, *others[1:])}
+        self.scripts = {script_of(one) for one in (text, *others)} - {NONE}
 
     @cached_property
     def language(self) -> str:
@@ -155,7 +157,7 @@ def _malformed(text: str, limit: int) -> str:
 
 def _foreign(text: str, source: Source) -> str:
     bare = without_addresses(_CODE.sub(" ", text))
-    if script_of(bare) not in source.scripts:
+    if script_of(bare) not in source.scripts and source.scripts:
         return "is not in the script of the text"
     own = language_of(bare)
     if own and source.language and own != source.language:

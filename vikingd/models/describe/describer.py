@@ -29,9 +29,6 @@ RESPONSE_FORMAT = schema("description", {"abstract": STRING, "overview": STRING}
 MAX_TOKENS = 2048
 """Tokens of an answer, at most: 2,400 Chinese characters are fewer."""
 
-PATIENCE = 6.0
-"""Times the timeout of a plan: an overview is a longer answer, and nobody waits for it."""
-
 _ANSWER_TOKENS = 600
 """Tokens of a usual answer."""
 
@@ -101,7 +98,7 @@ class Describer:
             NotAnswered: the model did not answer; a later try may help.
             Unusable: no answer passed the check, or the model refused; another try would not help.
         """
-        source = Source(shortened(material.text), (material.uri, material.title, material.extract))
+        source = source_of(material)
         tokens, reason = 0, ""
         for _ in range(2):
             asked = question(material, reason)
@@ -113,7 +110,7 @@ class Describer:
 
             try:
                 reason, answer = await self._model.ask(
-                    asked, reader(source), None, PATIENCE * self._model.timeout, spent
+                    asked, reader(source), None, self._model.timeout, spent
                 )
             except NoUsableAnswer as failure:
                 raise Unusable(str(failure), tokens) from None
@@ -123,6 +120,11 @@ class Describer:
             if not reason:
                 return Described(answer.abstract, answer.overview, tokens)
         raise Unusable(reason, tokens)
+
+
+def source_of(material: Material) -> Source:
+    """Return what a description of a material may say."""
+    return Source(shortened(material.text), (material.title, material.extract), material.uri)
 
 
 def reader(source: Source) -> Callable[[str], tuple[str, Answer]]:

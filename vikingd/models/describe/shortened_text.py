@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from vikingd.domain.text import approximate_tokens
+from vikingd.domain.text import approximate_tokens, lazy
 
 MAX_MATERIAL = 4_000
 """Approximate tokens of the text that a model describes, at most."""
@@ -15,8 +15,8 @@ GAP = "\n[…]\n"
 
 _BEGINNING, _END = 0.35, 0.1  # shares of the tokens; samples have the rest
 _MIN_SAMPLE = 60  # tokens; where sections are many, some are left out
-_HEADING = re.compile(r"^(?:#{1,6}[ \t]|=+[ \t])", re.MULTILINE)
-_BLOCK = re.compile(r"\n[ \t]*\n\s*")
+_HEADING = lazy(r"^(?:#{1,6}[ \t]|=+[ \t])", re.MULTILINE)
+_BLOCK = lazy(r"\n[ \t]*\n\s*")
 
 
 def shortened(text: str, tokens: int = MAX_MATERIAL) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property
+from typing import NamedTuple
 
 from vikingd.domain.text import WIDE_CHARS, lazy, normalized
 
@@ -48,20 +49,20 @@ _DATES = tuple(
         r"(?<![\d年])(?P<month>\d{1,2}) ?月 ?(?P<day>\d{1,2}) ?[日号]",
     )
 )
-_DAY_FIRST = re.compile(r"(?<!\d)(\d{1,2})[/.](\d{1,2})[/.](\d{4})(?!\d)")
-_TIME = re.compile(
-    r"(?<![\d:])(\d{1,2}):(\d{2})(?::\d{2})?(?:[ \u202f]?([ap])\.?m\b)?", re.IGNORECASE
-)
-_HOUR = re.compile(r"(?<![\d:.])(\d{1,2})[ \u202f]?([ap])\.?m\b", re.IGNORECASE)
+_DAY_FIRST = lazy(r"(?<!\d)(\d{1,2})[/.](\d{1,2})[/.](\d{4})(?!\d)")
+_TIME = lazy(r"(?<![\d:])(\d{1,2}):(\d{2})(?::\d{2})?(?:[ \u202f]?([ap])\.?m\b)?", re.IGNORECASE)
+_HOUR = lazy(r"(?<![\d:.])(\d{1,2})[ \u202f]?([ap])\.?m\b", re.IGNORECASE)
 
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
-_OWN_NUMBER = re.compile(r"(?<![A-Za-z]{2})(?<!\d)\d+(?:[.,]\d+)*")
+_NUMBER = lazy(r"\d+(?:[.,]\d+)*")
+_MAX_NUMBER = 40
+"""Characters of a number that is read."""
+_OWN_NUMBER = lazy(r"(?<![A-Za-z]{2})(?<!\d)\d+(?:[.,]\d+)*")
 """A number that is no part of a word; v2 is one."""
-_SPACED = re.compile(r"(?<=\d)[ \u00a0\u202f'’](?=\d{3}(?!\d))")
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){1,}(?:,\d+)?")
-_WORD = re.compile(r"[^\W_]+")
-_PERCENT = re.compile(r"(\d+(?:[.,]\d+)*) ?(?:%|percent\b|per cent\b)|百分之(\d+(?:\.\d+)?)")
-_MONEY = re.compile("[$€£¥]")
+_SPACED = lazy(r"(?<=\d)[ \u00a0\u202f'’](?=\d{3}(?!\d))")
+_GROUPED = lazy(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,3}(?:\.\d{3}){1,}(?:,\d+)?")
+_WORD = lazy(r"[^\W_]+")
+_PERCENT = lazy(r"(\d+(?:[.,]\d+)*) ?(?:%|percent\b|per cent\b)|百分之(\d+(?:\.\d+)?)")
+_MONEY = lazy("[$€£¥]")
 _CURRENCIES = {
     "$": "$ usd dollar",
     "€": "€ eur euro",
@@ -74,15 +75,15 @@ _HAN_DIGITS = {one: number for number, one in enumerate("〇一二三四五六�
     "两": 2,
 }
 _HAN_UNITS = {"十": 10, "百": 100, "千": 1_000, "万": 10_000, "亿": 100_000_000}
-_HAN_RUN = lazy("[〇零一二两三四五六七八九十百千万亿]+")
+_HAN_RUN = lazy("[〇零一二两三四五六七八九十百千万亿]{1,20}")
 _COUNTED = (
     "个|個|種|种|条|項|项|步|次|天|日|月|年|周|小时|分钟|秒|核|人|名|位|章|节|節|部分|类|類|版|台|件|页|"
     "倍|元|美元|套|家|份|张|篇|歳|岁|层|級|级|行|列|字"
 )
-_HAN_COUNT = lazy(f"([〇零一二两三四五六七八九十百千万亿]+)(?:{_COUNTED})")
-_HAN_PERCENT = lazy("百分之([〇零一二两三四五六七八九十百千万亿]+)")
+_HAN_COUNT = lazy(f"([〇零一二两三四五六七八九十百千万亿]{{1,20}})(?:{_COUNTED})")
+_HAN_PERCENT = lazy("百分之([〇零一二两三四五六七八九十百千万亿]{1,20})")
 
-_LIST_NUMBER = re.compile(r"^[ \t>]*(?:#{1,6}[ \t]+)?\d{1,3}[.)][ \t]+", re.MULTILINE)
+_LIST_NUMBER = lazy(r"^[ \t>]*(?:#{1,6}[ \t]+)?\d{1,3}[.)][ \t]+", re.MULTILINE)
 
 _COUNTABLE = 2
 """Numbers in words up to this one, as in "both", are no claims."""
@@ -90,8 +91,8 @@ _COUNTABLE = 2
 _WEEKDAY = lazy("(?:周|星期|礼拜|週)([一二三四五六日天末])")
 
 _END = f"\\s<>\"'`“”‘’()\\]\\[{{}}|\\\\{WIDE_CHARS}"
-_ADDRESS = re.compile(
-    rf"(?<![A-Za-z0-9])[a-z][a-z0-9+.-]*://[^{_END}]+"
+_ADDRESS = lazy(
+    rf"(?<![A-Za-z0-9])[a-z][a-z0-9+.-]{{1,20}}://[^{_END}]+"
     rf"|(?<![A-Za-z0-9.])www\.[^{_END}]+"
     r"|(?<![a-z0-9._+-])[a-z0-9._+-]+@[a-z0-9-]+(?:\.[a-z0-9-]+)+",
     re.IGNORECASE,
@@ -117,6 +118,8 @@ def without_addresses(text: str) -> str:
 
 def readings(number: str) -> set[str]:
     """Return the ways to read a number in digits: 1,250 is 1250, and 2.3.1 begins with 2.3."""
+    if len(number) > _MAX_NUMBER:
+        return {number}
     parts = [part.lstrip("0") or "0" for part in number.replace(",", ".").split(".")]
     if len(parts) == 1:
         return {parts[0]}
@@ -145,6 +148,11 @@ def han_number(run: str) -> int:
     return total + section + digit
 
 
+def without_times(text: str) -> str:
+    """Return a text with a space in place of each time of day."""
+    return _HOUR.sub(" ", _TIME.sub(" ", text))
+
+
 def without_dates(text: str) -> str:
     """Return a text with a space in place of each date that names a month."""
     for pattern in _DATES:
@@ -167,16 +175,26 @@ def dates(text: str) -> Iterator[tuple[str, Date]]:
                 yield found[0], (int(fields.get("year") or 0), number, int(fields.get("day") or 0))
 
 
-def times(text: str) -> Iterator[tuple[str, tuple[int, int]]]:
-    """Yield the times of day as hour and minute, with their texts."""
+class Time(NamedTuple):
+    """A time of day; `half`: it says in which half of the day it is."""
+
+    hour: int
+    minute: int
+    half: bool
+
+
+def times(text: str) -> Iterator[tuple[str, Time]]:
+    """Yield the times of day, with their texts."""
     for found in _TIME.finditer(text):
-        yield found[0], (_hour(int(found[1]), found[3]), int(found[2]))
+        yield found[0], _time(int(found[1]), int(found[2]), found[3])
     for found in _HOUR.finditer(text):
-        yield found[0], (_hour(int(found[1]), found[2]), 0)
+        yield found[0], _time(int(found[1]), 0, found[2])
 
 
-def _hour(hour: int, half: str | None) -> int:
-    return hour % 12 + (12 if half.lower() == "p" else 0) if half else hour
+def _time(hour: int, minute: int, half: str | None) -> Time:
+    if not half:
+        return Time(hour, minute, hour > 12)
+    return Time(hour % 12 + (12 if half.lower() == "p" else 0), minute, True)
 
 
 class Facts:
@@ -193,23 +211,31 @@ class Facts:
 
     def __init__(self, text: str) -> None:
         self.addresses = tuple({one.casefold().rstrip("/") for one in addresses(text)})
+        self._given = text
         self.text = normalized(text)
         self.folded = folded(text)
 
     @cached_property
     def numbers(self) -> frozenset[str]:
-        """All readings of all numbers, in digits and in words."""
-        text = _SPACED.sub("", self.folded)
-        made: set[str] = set()
-        for found in _NUMBER.finditer(self.folded):
-            made |= readings(found[0])
-            made |= {part.lstrip("0") or "0" for part in re.split("[.,]", found[0])} - {""}
-        for found in _NUMBER.finditer(text):
-            made |= readings(found[0])
+        """All readings of all numbers, in digits and in words.
+
+        Days, hours and parts of addresses are none: they are no amounts.
+        """
+        made = {str(year) for year, _, _ in self.dates}
+        for address in self.addresses:
+            for found in _NUMBER.finditer(address):
+                made |= readings(found[0]) if "." in found[0] or len(found[0]) > 2 else set()
+        text = folded(without_times(without_dates(without_addresses(self._given))))
+        for one in (text, _SPACED.sub("", text)):
+            for found in _NUMBER.finditer(one):
+                made |= readings(found[0])
+                if not _GROUPED.fullmatch(found[0]):  # a list such as 3,5, or the 2 of 2.3
+                    made |= {
+                        one.partition(".")[0].lstrip("0") or "0" for one in found[0].split(",")
+                    }
         made |= {str(_SAID[word]) for word in _WORD.findall(text) if word in _SAID}
         for run in _HAN_RUN.findall(text):
             made.add(str(han_number(run)))
-            made |= {str(_HAN_DIGITS[one]) for one in run if one in _HAN_DIGITS}
         return frozenset(made)
 
     @cached_property
@@ -227,9 +253,13 @@ class Facts:
 
     @cached_property
     def times(self) -> frozenset[tuple[int, int]]:
-        """All times of day; 2:30 is 14:30, too."""
-        made = {time for _, time in times(self.text)}
-        return frozenset(made | {(hour % 12, minute) for hour, minute in made})
+        """All times of day as hour and minute."""
+        return frozenset((time.hour, time.minute) for _, time in times(self.text))
+
+    def has_time(self, time: Time) -> bool:
+        """Return True if the text states this time; without its half of the day, in either half."""
+        hours = (time.hour,) if time.half else (time.hour, time.hour % 12, time.hour % 12 + 12)
+        return any((hour, time.minute) in self.times for hour in hours)
 
     def has_address(self, address: str) -> bool:
         """Return True if the text has this address, or one below it."""
@@ -280,11 +310,9 @@ def _invented(text: str, facts: Facts) -> Iterator[str]:
     text = _LIST_NUMBER.sub("", normalized(without_addresses(text)))
     yield from (said for said, date in dates(text) if not facts.has_date(date))
     text = without_dates(text)
-    for said, time in times(text):
-        if time not in facts.times:
-            yield said
-        text = text.replace(said, " ")
+    yield from (said for said, time in times(text) if not facts.has_time(time))
     yield from (day[0] for day in _WEEKDAY.finditer(text) if not facts.has_weekday(day[1]))
+    text = without_times(text)
     plain = folded(text)
     yield from (f"{one}%" for one in percents(plain) if not readings(one) & facts.percents)
     for number in _OWN_NUMBER.findall(_SPACED.sub("", plain)):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import cached_property
 
-from vikingd.domain.text import HAN, HANGUL, KANA, lazy, normalized, script_of
+from vikingd.domain.text import CJK_CHARS, HAN, HANGUL, KANA, lazy, normalized, script_of
 from vikingd.models.describe.ordinary_words import (
     ACRONYMS,
     BEGINNINGS,
@@ -18,35 +18,37 @@ from vikingd.models.describe.ordinary_words import (
 )
 from vikingd.models.describe.stated_facts import folded, without_addresses, without_dates
 
-_WORD = re.compile(r"[^\W_]+")
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_LATIN_WORD = re.compile(r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9]*(?:['’][A-Za-z]+)?")
-_CASED_WORD = re.compile(r"[^\W\d_][^\W_]*(?:['’][^\W\d_]+)?")
+_WORD = lazy(r"[^\W_]+")
+_PARTS = lazy(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_LATIN_WORD = lazy(r"[A-Za-zÀ-ɏ][A-Za-zÀ-ɏ0-9]*(?:['’][A-Za-z]+)?")
+_CASED_WORD = lazy(r"[^\W\d_][^\W_]*(?:['’][^\W\d_]+)?")
 
-_CODE = re.compile(r"```[^\n]*\n(.*?)(?:```|\Z)|(`+)(.+?)\2", re.DOTALL)
-_QUOTED = re.compile(
+_CODE = lazy(r"```[^\n]*\n(.*?)(?:```|\Z)|(`+)(.+?)\2", re.DOTALL)
+_QUOTED = lazy(
     r"“([^”\n]{1,200})”|\"([^\"\n]{1,200})\"|「([^」\n]{1,200})」|『([^』\n]{1,200})』"
     r"|《([^》\n]{1,200})》|«([^»\n]{1,200})»|„([^“”\n]{1,200})[“”]"
     r"|(?<![\w'])'([^'\n]{2,200})'(?!\w)|(?<!\w)‘([^’\n]{2,200})’(?!\w)"
 )
-_IDENTIFIER = re.compile(
+_IDENTIFIER = lazy(
     r"(?<![\w.])(?:~|\.{0,2})/(?:[\w.@-]+/?)+"  # a path from a root
     r"|(?<![\w/.])(?:[\w@-][\w.@-]*/)+[\w.@-]*\.\w+"  # a path of a file
     r"|(?<![\w/.])(?:[\w@-][\w.@-]*/){2,}[\w.@-]*"  # a path of three parts
     r"|(?<![\w.])\w+(?:[.:]{1,2}[A-Za-z_]\w*)+(?:\(\))?"  # a dotted name, a file
     r"|(?<![\w.])\w*[A-Za-z0-9]_\w+(?:\(\))?"  # snake_case
     r"|(?<!\w)\w+\(\)"
-    r"|(?<![^\s(])--?[A-Za-z][\w-]*",  # an option
+    r"|(?<![^\s(])--?[A-Za-z][\w-]*"  # an option
+    r"|(?<![\w.])@[A-Za-z][\w-]*",  # a user
     re.ASCII,
 )
-_SIMPLE_PATH = re.compile(r"[A-Za-z-]+(?:/[A-Za-z-]+)+/?")
-_ABBREVIATED = re.compile(r"(?:[A-Za-z]\.)+[A-Za-z]?\.?|vs\.?")
+_SIMPLE_PATH = lazy(r"[A-Za-z-]+(?:/[A-Za-z-]+)+/?")
+_ABBREVIATED = lazy(r"(?:[A-Za-z]\.)+[A-Za-z]?\.?|vs\.?")
 
-_LINE = re.compile(r"[ \t]*(?:>[ \t]*)*(?:(#{1,6})[ \t]+|[-*+•][ \t]+|\d+[.)][ \t]+|\|)?")
-_BEFORE_WORD = re.compile(r"(?:\A|[.!?:;…。！？：；|(\[—–/&]|[-–—] ?)[\s\"'“”‘’«»„*_(\[]*\Z")
+_LINE = lazy(r"[ \t]*(?:>[ \t]*)*(?:(#{1,6})[ \t]+|[-*+•][ \t]+|\d+[.)][ \t]+|\|)?")
+_BEFORE_WORD = lazy(r"(?:\A|[.!?:;…。！？：；|(\[—–/&]|[-–—] ?)[\s\"'“”‘’«»„*_(\[]*\Z")
 
 _SUFFIXES = ("'s", "s", "es", "n", "en", "er", "e", "ed", "d", "ing", "al", "ly", "y", "ic", "'")
-_ORDINARY_ENDS = ("ing", "ly", "tion", "tions", "ment", "ments", "ness", "ization")
+_ENDS = ("s", "es", "d", "ed")
+_ORDINARY_ENDS = ("ing", "tion", "tions", "ment", "ments", "ness", "ization")
 
 
 class Names:
@@ -139,7 +141,8 @@ def invented_name(text: str, names: Names) -> str:
     text = without_dates(text)
     if script_of(text) in (HAN, KANA, HANGUL):
         return next(_foreign_words(text, names), "")
-    return next(_capitalised(text, names), "")
+    foreign = (run for run in _CJK.findall(text) if run not in names.compact)
+    return next(foreign, "") or next(_capitalised(text, names), "")
 
 
 def _has_code(code: str, names: Names) -> bool:
@@ -179,16 +182,21 @@ def _may_stand(word: str, names: Names, first: bool) -> bool:
     bare = low.split("'")[0]
     if bare in ACRONYMS or bare == "i" or (len(low) > 5 and low in names.compact):
         return True
-    english = names.language in ("en", "")
-    if not english:
+    if names.language not in ("en", "") or not word.isascii():
         if names.knows(bare) or (first and word[1:].islower()):
             return True  # Their beginnings of sentences are not listed.
         return len(low) > 4 and low[: max(4, len(low) - 3)] in names.stems
     if not first or not word[1:].replace("'", "").replace("’", "").islower():
         return False
-    if not BEGINNINGS.isdisjoint(forms(bare)) or bare.endswith(_ORDINARY_ENDS):
+    return _is_ordinary(bare) or (len(low) > 6 and low[: max(6, len(low) - 3)] in names.stems)
+
+
+def _is_ordinary(word: str) -> bool:
+    """Return True if an English word in lower case begins sentences, or its base does."""
+    if word in BEGINNINGS or word.endswith(_ORDINARY_ENDS):
         return True
-    return len(low) > 6 and low[: max(6, len(low) - 3)] in names.stems
+    bases = (word.removesuffix(end) for end in _ENDS if word.endswith(end))
+    return any(len(one) > 3 and (one in BEGINNINGS or f"{one}e" in BEGINNINGS) for one in bases)
 
 
 def _foreign_words(text: str, names: Names) -> Iterator[str]:
@@ -218,6 +226,7 @@ def _has_parts(word: str, text: str) -> bool:
     )
 
 
+_CJK = lazy(f"[{CJK_CHARS}]+")
 _KATAKANA = lazy("[ァ-ヺー]{4,}")
 _CHINESE_NAME = lazy(
     rf"[{COMMON_SURNAMES}][{GIVEN}]{{1,2}}(?=[，。、,;；和与的是在将负说主决提讲认表介解编写为（(]|先生|女士|经理|老师|$)"

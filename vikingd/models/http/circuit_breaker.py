@@ -27,12 +27,20 @@ class Breaker:
 
     A caller returns the result of `admit` when it reports how its call ended. One thread uses it.
 
+    Args:
+        clock: returns a monotonic time in seconds.
+        most: consecutive failures that open it; None: only a pause that the server asks for does,
+            because the caller has a back-off of its own.
+
     Attributes:
         failures: the number of consecutive failures.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, most: int | None = FAILURES
+    ) -> None:
         self._clock = clock
+        self._most = math.inf if most is None else most
         self.failures = 0
         self._reason = ""
         self._backoff = 0.0
@@ -80,7 +88,7 @@ class Breaker:
             self._until = max(self._until or now, now + begun)
             return begun
         # Calls that were in flight together open it once.
-        if reopens or (self._until is None and self.failures >= FAILURES):
+        if reopens or (self._until is None and self.failures >= self._most):
             self._backoff = min(max(2 * self._backoff, MIN_PAUSE), MAX_PAUSE)
             self._until = now + self._backoff
             return self._backoff

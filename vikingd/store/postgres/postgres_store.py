@@ -85,6 +85,13 @@ ON CONFLICT (tenant, text_id) DO UPDATE SET node = excluded.node, until = exclud
 WHERE leases.node = excluded.node OR leases.until < now() RETURNING text_id
 """
 _LEASE_SECONDS = 60
+# A lease of no text: the right to describe the contexts.
+_LEAD = """
+INSERT INTO vikingd.leases AS leases (text_id, node, until)
+SELECT 0, $1, now() + make_interval(secs => $2) FROM state
+ON CONFLICT (tenant, text_id) DO UPDATE SET node = excluded.node, until = excluded.until
+WHERE leases.node = excluded.node OR leases.until < now() RETURNING text_id
+"""
 
 
 class PostgresStore(PostgresReads, SharedStore):
@@ -223,6 +230,13 @@ class PostgresStore(PostgresReads, SharedStore):
                 rows = db.execute(_LEASE, (ids, self._node, _LEASE_SECONDS))
                 mine = {text_id for (text_id,) in rows}
         return [text for text in waiting if text.text_id in mine][:limit]
+
+    def lead_descriptions(self) -> bool:
+        """See `SharedStore.lead_descriptions`."""
+        with domain_errors("no lease could be taken"), self._database.connection() as db:
+            part = PostgresConnection(db, self._tenant)
+            with part.transaction():
+                return db.execute(_LEAD, (self._node, _LEASE_SECONDS)).fetchone() is not None
 
     @property
     def away(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from vikingd.domain import uri as uris
 from vikingd.domain.checksums import DESCRIPTION, checksum, content_checksum
@@ -24,7 +24,9 @@ _UPDATE = "UPDATE contexts SET abstract = ?, overview = ?, content_checksum = ? 
 _INSERT = f"INSERT INTO descriptions ({DESCRIPTION}, checksum) VALUES (?, ?, ?, ?, ?, ?)"
 
 
-def describe(work: Transaction, descriptions: Sequence[Description]) -> Committed:
+def describe(
+    work: Transaction, descriptions: Sequence[Description], meta: Mapping[str, bytes]
+) -> Committed:
     """Write descriptions; see `WritableStore.describe`."""
     work.look_up(description.uri for description in descriptions)
     wanted: dict[int, Description] = {}
@@ -45,6 +47,7 @@ def describe(work: Transaction, descriptions: Sequence[Description]) -> Committe
         if _write(work, context, wanted[context.row.id]):
             changed.append(context.row.id)
     work.insert_rows()
+    db.set_meta(meta)
     work.touched = work.touched or bool(sound)
     before = {text.id for context in sound for text in context.texts}
     waiting = []

@@ -13,7 +13,7 @@ from vikingd.domain import uri as uris
 from vikingd.domain.answers import Confidence, Degradation, ReplyBudget, Stage, seconds_of
 from vikingd.domain.contexts import Context, ContextType
 from vikingd.domain.store_changes import Committed
-from vikingd.engine import EngineStats
+from vikingd.engine import DescriberState, EngineStats
 from vikingd.ingest.abstracts import MAX_ABSTRACT
 from vikingd.pb import admin_pb2, contexts_pb2, retrieval_pb2
 from vikingd.store.reads import page_token
@@ -21,6 +21,7 @@ from vikingd.telemetry.metrics import Metrics
 from vikingd.wire.status_errors import shown
 
 _NOT_TOLD = "the embedder has a fault, which an operator sees"
+_NOT_TOLD_OF_MODEL = "the describer has a fault, which an operator sees"
 
 _TOLD = 10  # refused contexts in an error
 PAGE_BYTES = 2 << 20  # half of what gRPC clients accept unless told otherwise
@@ -169,7 +170,7 @@ def stats_response(
     """Return the state of a tenant.
 
     Only an operator sees what tells of other tenants or of the machine: the directory, the queues,
-    the speed of the embedder and the errors of its endpoint.
+    the speed of the embedder and the errors of the models' endpoints.
     """
     embedder, work, counts = stats.embedder, stats.embedder.work, stats.counts._asdict()
     response = admin_pb2.StatsResponse(
@@ -196,6 +197,7 @@ def stats_response(
             stalled=work.stalled,
             reused=work.reused,
         ),
+        describer=_describer(stats.describer),
         index=admin_pb2.IndexStats(**fields_of(stats.index)),
     )
     if for_operator:
@@ -207,7 +209,19 @@ def stats_response(
     shown.ClearField("retry_time")
     shown.stalled = shown.stalled and _NOT_TOLD
     shown.last_error = shown.last_error and _NOT_TOLD
+    model = response.describer
+    model.ClearField("retry_time")
+    model.last_error = model.last_error and _NOT_TOLD_OF_MODEL
     return response
+
+
+def _describer(state: DescriberState) -> admin_pb2.DescriberStats:
+    fields = fields_of(state)
+    retry_at = fields.pop("retry_at")
+    message = admin_pb2.DescriberStats(**fields)
+    if retry_at is not None:
+        message.retry_time.CopyFrom(timestamp(retry_at))
+    return message
 
 
 def timestamp(microseconds: int) -> timestamp_pb2.Timestamp:

@@ -1,0 +1,140 @@
+"""The contexts that wait for a description, in the order of the work."""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, deque
+
+from vikingd.domain.uri import ancestors
+
+PAUSE = 60.0
+"""Seconds at least from an answer to the next question about a context that changes often."""
+
+
+class DescriptionQueue:
+    """The contexts that wait for a description, and those in work. One thread uses it.
+
+    Files come before directories. A directory has its turn when nothing below it waits or is in
+    work, because the abstracts below it are its material. No directory waits for a context that
+    is postponed. Times are monotonic, in seconds.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, bool] = {}  # True for a directory; with those that are postponed
+        self._working: dict[str, bool] = {}
+        self._changed: set[str] = set()  # while they were in work
+        self._again: set[str] = set()
+        self._files: deque[str] = deque()
+        self._directories: deque[str] = deque()
+        self._below: Counter[str] = Counter()  # the contexts that a directory waits for
+        self._answered: dict[str, float] = {}
+        self._postponed: dict[str, float] = {}  # until when
+        self._due: list[tuple[float, str]] = []  # a heap of the same
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._working)
+
+    def add(self, uri: str, is_directory: bool) -> None:
+        """Let a context wait, and the directories above it."""
+        self._add(uri, is_directory)
+        for directory in ancestors(uri):
+            self._add(directory, True)
+
+    def ask_for(self, uri: str, is_directory: bool, *, again: bool) -> None:
+        """Let a context wait, without a pause.
+
+        With `again` it is described even if its description is up to date.
+        """
+        if again:
+            self._again.add(uri)
+        self._answered.pop(uri, None)
+        if self._postponed.pop(uri, None) is not None:
+            self._enter(uri, is_directory)
+        self.add(uri, is_directory)
+
+    def take(self, now: float) -> str | None:
+        """Return the next context, which is in work then; None if none has its turn now."""
+        while self._due and self._due[0][0] <= now:
+            due, uri = heapq.heappop(self._due)
+            if self._postponed.get(uri) == due:
+                del self._postponed[uri]
+                self._enter(uri, self._waiting[uri])
+        for places in (self._files, self._directories):
+            while places:
+                uri = places.popleft()
+                # A place may be out of date.
+                is_due = uri in self._waiting and uri not in self._postponed
+                if is_due and not self._below[uri]:
+                    self._working[uri] = self._waiting.pop(uri)
+                    return uri
+        return None
+
+    def due(self, now: float) -> float | None:
+        """Return the seconds until a postponed context has its turn; None without one."""
+        return max(0.0, self._due[0][0] - now) if self._due else None
+
+    def is_again(self, uri: str) -> bool:
+        """Return whether a context is described even if its description is up to date."""
+        return uri in self._again
+
+    def may_ask(self, uri: str, now: float) -> bool:
+        """Return whether the last answer about a context in work is PAUSE ago.
+
+        Else the context is postponed.
+        """
+        due = self._answered[uri] + PAUSE if uri in self._answered else now
+        if due <= now:
+            return True
+        is_directory = self._working.pop(uri)
+        self._changed.discard(uri)
+        self._leave(uri)
+        self._waiting[uri] = is_directory
+        self._postponed[uri] = due
+        heapq.heappush(self._due, (due, uri))
+        return False
+
+    def answered(self, uri: str, now: float) -> None:
+        """Note that a question about a context was answered."""
+        if len(self._answered) > 1000 + 2 * len(self):
+            self._answered = {one: at for one, at in self._answered.items() if at > now - PAUSE}
+        self._answered[uri] = now
+
+    def done(self, uri: str) -> None:
+        """End the work on a context; one that has changed in the meantime waits again."""
+        is_directory = self._working.pop(uri, None)
+        if is_directory is None:
+            return
+        self._again.discard(uri)
+        self._leave(uri)
+        if uri in self._changed:
+            self._changed.discard(uri)
+            self._add(uri, is_directory)
+
+    def put_back(self, uri: str) -> None:
+        """Let a context in work wait again, behind the others."""
+        is_directory = self._working.pop(uri)
+        self._changed.discard(uri)
+        self._leave(uri)
+        self._add(uri, is_directory)
+
+    def _add(self, uri: str, is_directory: bool) -> None:
+        if uri in self._working:
+            self._changed.add(uri)
+        elif uri not in self._waiting:
+            self._waiting[uri] = is_directory
+            self._enter(uri, is_directory)
+
+    def _enter(self, uri: str, is_directory: bool) -> None:
+        """Give a waiting context a place, and let the directories above wait for it."""
+        for directory in ancestors(uri):
+            self._below[directory] += 1
+        (self._directories if is_directory else self._files).append(uri)
+
+    def _leave(self, uri: str) -> None:
+        """End the wait of the directories above a context."""
+        for directory in ancestors(uri):
+            self._below[directory] -= 1
+            if not self._below[directory]:
+                del self._below[directory]
+                if self._waiting.get(directory):
+                    self._directories.append(directory)
