@@ -22,7 +22,7 @@ from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.uri import join, name
 from vikingd.store.reads import Reads
 
-_CHILDREN, _OF_CHILDREN = 24, 192  # that make the abstract of a directory, spread over so many
+_CHILDREN, _OF_CHILDREN = 16, 192  # that make the abstract of a directory, spread over so many
 _INNER_DIRECTORIES = 8  # of a directory, whose own children are read for its abstract
 _INNER_CHILDREN, _OF_INNER_CHILDREN = 8, 64  # of each of these
 _LISTED = 512  # children that an overview may list; about a hundred have room
