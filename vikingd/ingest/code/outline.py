@@ -42,6 +42,7 @@ _WORD = re.compile(r"\w")
 _LINE_END = re.compile(r"\n")
 _IMPORTS = re.compile(r"\brequire\(|\bimport\(|\bTypeVar\(")
 _GROUP = re.compile(r"^(?:var|const|type) \((?: |\Z)")  # the beginning of a group in Go
+_CUT_TYPE = re.compile(r"(?::| =)[^:=]*[\[(]\Z")  # of a value, whose text goes on
 _SPACED = re.compile(r"(?<=[(\[]) | (?=[)\]])|,(?= ?[)\]])")
 _MARKUP = (Syntax.MARKDOWN, Syntax.RST, Syntax.ASCIIDOC)
 # The line above the next heading.
@@ -268,6 +269,7 @@ def _signature(node: Node, grammar: Grammar, data: bytes) -> str:
     if body is None:
         text = text.partition("\n")[0]
     text = _SPACED.sub("", _GROUP.sub("", one_line(text))).rstrip(" {:=;(")
+    text = _CUT_TYPE.sub("", text)
     return text if len(text) <= _MAX_SIGNATURE else text[: _MAX_SIGNATURE - 1].rstrip() + "…"
 
 
