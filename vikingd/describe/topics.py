@@ -139,7 +139,7 @@ def first_sentence(child: Child, limit: int) -> str:
         if chosen and chosen is not cut[0] and (found := _SPEAKER.match(cut[0])) is not None:
             chosen = found[0].lstrip() + chosen
         return shorten(chosen or "".join(cut[:1]), limit)
-    return shorten(next((one for one in cut if content_words(one)), "".join(cut[:1])), limit)
+    return shorten(next(filter(reads, cut), ""), limit)
 
 
 def _plain(abstract: str) -> str:

@@ -15,7 +15,8 @@ PROSE_TOKENS = 8
 
 _GREETING_TOKENS = 12  # A longer greeting says something.
 _ENOUGH = 25  # tokens of a paragraph that needs no other one
-_LATER = 6  # later prose that is looked at for words of the title
+_LATER = 4  # later prose that is looked at for words of the title
+_MOST = 0.6  # share of the words of the title that later prose has
 _SHORT_WORD, _KEY = 4, 6  # letters of a word that counts, and of its beginning
 _WORD = re.compile(rf"[^\W\d_{CJK_CHARS}]+")
 _CJK_RUN = re.compile(rf"[{CJK_CHARS}]{{2,}}")
@@ -46,7 +47,7 @@ _LEANS = lazy(
     r"read more|learn more|refer to|note that|after that|now)\b"
     r"|(?:this|that|these|those)(?:'s|,)?[ ](?:is|was|are|were|means?|can|will|would|should|may|"
     r"might|has|have|does|do|makes?|allows?|lets?|way|gives?|also|happens?|works?|could|must|ones?|approach|time)\b"
-    r"|将[其它]|把[其它]|该|它|他们|她|这|這|那|但|而|于是|於是|因此|所以|其中|此外|另外|另一|例如|比如|相当于|区别在于|然后|不过|"
+    r"|\.{3}|…|并[且把将]|将[其它]|把[其它]|该|它|他们|她|这|這|那|但|而|于是|於是|因此|所以|其中|此外|另外|另一|例如|比如|相当于|区别在于|然后|不过|"
     r"同时|否则|如果您?在|参见|请参[见阅考]|詳見|详见|更多|上述|以上|下面|接下来|書接|书接)"
 )
 # An introduction that says nothing without what it introduces.
@@ -82,7 +83,7 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
                 found.append(prose)
             elif first:
                 looked_at += bool(prose)
-                if prose and _has(keys, prose) and not (_is_beside(prose) or leans(prose)):
+                if prose and _has(keys, prose, _MOST) and not (_is_beside(prose) or leans(prose)):
                     return prose
                 if looked_at == _LATER:
                     break
@@ -117,10 +118,10 @@ def _keys(title: str) -> list[str]:
     return keys + [a + b for run in _CJK_RUN.findall(title) for a, b in pairwise(run)]
 
 
-def _has(keys: Sequence[str], text: str) -> bool:
-    """Return True if a text has one of the keys, or there are none."""
+def _has(keys: Sequence[str], text: str, share: float = 0.0) -> bool:
+    """Return True if a text has one of the keys and a share of all, or there are none."""
     folded = text.casefold()
-    return not keys or any(key in folded for key in keys)
+    return not keys or sum(key in folded for key in keys) >= max(share * len(keys), 1)
 
 
 def leans(sentence: str) -> bool:
