@@ -36,7 +36,7 @@ _SPACE = re.compile(r"\s+")
 _CODE_SIGN = re.compile(r"[{}<>=;|]|\(\w*\)|::|->")
 _WIKI_LINK = lazy(r"\[\[(?:[^\]\[|]*\|)?([^\]\[|]+)\]\]")
 _RST_LINK = lazy(r"`([^`<]+?) ?<[^>`]*>`_{1,2}")
-_MARKUP = re.compile(r"\{[{%\s]|</")
+_MARKUP = re.compile(r"\{[{%\s]|</|[<>=]=|\w\([^)]*=")  # of templates, versions and code
 _PAIR = re.compile(r"(?:^|\s)[\w.-]+: ")
 _ADDRESS = re.compile(r"\S*://\S*|@[\w-]+")
 
