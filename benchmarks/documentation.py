@@ -121,7 +121,8 @@ class Page(NamedTuple):
             "time": "" if draft.time is None else iso(draft.time),
         }
         line |= {name: value for name, value in stated.items() if value}
-        return line if draft.is_directory else {**line, "lang": self.lang}
+        # A line without a text needs an abstract, which may be empty.
+        return {"abstract": "", **line} if draft.is_directory else {**line, "lang": self.lang}
 
 
 TREES = (

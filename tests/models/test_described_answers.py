@@ -91,6 +91,8 @@ KNOWN = [
 ]
 UNKNOWN = [
     ("Relay serves webhooks.", "Jessica explains webhooks."),
+    ("Relay serves webhooks.", "Emily explains webhooks."),
+    ("Relay serves webhooks.", "Tim explains webhooks."),
     ("Relay serves webhooks.", "Serves webhooks with Kafka."),
     ("Relay serves webhooks.", "# Webhooks By Marta Lindqvist"),
     ("call `load_all(path)` first", "`load_none()`"),

@@ -88,6 +88,9 @@ def test_there_and_back(postgres: Server, tenant: str, tmp_path: Path, seed: int
         ]
         kept = [[m for m in at.memories_below(MEMORIES) if "notes" in m.uri] for at in (one, two)]
         assert kept[0] == kept[1]
+        texts = one.get("viking://resources/l.md"), two.get("viking://resources/l.md")
+        assert texts[0] == texts[1]
+        assert texts[1].abstract_by == "m"
         ids = [[upsert.context_id for upsert in store.scan()] for store in (one, two)]
         assert ids[0] == ids[1]
         assert one.revision == two.revision

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
+from operator import attrgetter
 from time import perf_counter
 from typing import NamedTuple
 
 from vikingd.answer.deadline import Runner
+from vikingd.answer.derived_texts import directory_abstracts, directory_overviews, overview_of_file
 from vikingd.answer.find_hits import FindHits
 from vikingd.answer.query_planning import planned_find, planned_retrieve
 from vikingd.answer.query_vector import QueryVectors
@@ -33,10 +36,13 @@ from vikingd.domain.find_query import FindQuery
 from vikingd.domain.hidden import marked
 from vikingd.domain.retrieve_query import Include, RetrieveQuery
 from vikingd.domain.rights import CALLER, Caller, Right
+from vikingd.domain.uri import context_type
 from vikingd.engine import Engine
 from vikingd.index.shown_strings import ShownPassage
 from vikingd.index.snapshot import Snapshot
 from vikingd.models.rerank.rerankers import Rerankers
+
+_MOST_OVERVIEWS = 16  # of directories that are made for one context
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +122,15 @@ def built(engine: Engine, sources: Sources, plan: Plan) -> BuiltContext:
     Raises:
         TooLarge: the summaries have more bytes than a call may read.
     """
-    return build(list(_with_summaries(engine, sources.pieces, sources.budget)), plan)
+    pieces = list(_with_summaries(engine, sources.pieces, sources.budget))
+    return build(pieces, plan, partial(_outline_of, engine))
+
+
+def _outline_of(engine: Engine, uri: str) -> str:
+    """Return the overview that is made of a file; "" for one of memories, which are chosen."""
+    if context_type(uri) is ContextType.MEMORY:
+        return ""
+    return marked(overview_of_file(engine.store, uri))
 
 
 @contextmanager
@@ -257,6 +271,7 @@ def _with_summaries(
 
     Hidden characters are U+FFFD, so that a person can see all that a model reads.
     """
+    ranks = {piece.uri: -piece.score for piece in sorted(pieces, key=attrgetter("score"))}
     summaries = engine.store.texts_of(
         list({piece.uri for piece in pieces if piece.text}), budget, with_content=False
     )
@@ -265,6 +280,8 @@ def _with_summaries(
         budget,
         with_content=True,
     )
+    best_first = sorted(whole.items(), key=lambda item: ranks[item[0]])
+    whole |= _directories_of(engine, dict(best_first))
     for piece in pieces:
         texts = (summaries if piece.text else whole).get(piece.uri)
         if texts is None or piece.gone:
@@ -279,3 +296,20 @@ def _with_summaries(
                 overview=overview,
                 content=None if piece.text else content,
             )
+
+
+def _directories_of(
+    engine: Engine, whole: Mapping[str, tuple[str, str, str]]
+) -> dict[str, tuple[str, str, str]]:
+    """Return (abstract, overview, "") of the directories among whole contexts, made if need be.
+
+    The first _MOST_OVERVIEWS of them have overviews that are made of their children.
+    """
+    bare = [uri for uri, (abstract, _, content) in whole.items() if not (abstract or content)]
+    brief = [uri for uri, (_, overview, content) in whole.items() if not (overview or content)]
+    abstracts = directory_abstracts(engine.store, bare)
+    overviews = directory_overviews(engine.store, brief[:_MOST_OVERVIEWS])
+    return {
+        uri: (whole[uri][0] or abstracts.get(uri, ""), whole[uri][1] or overviews.get(uri, ""), "")
+        for uri in abstracts.keys() | overviews.keys()
+    }

@@ -22,7 +22,7 @@ from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.uri import join, name
 from vikingd.store.reads import Reads
 
-_CHILDREN, _OF_CHILDREN = 24, 192  # that make the abstract of a directory, spread over so many
+_CHILDREN, _OF_CHILDREN = 16, 192  # that make the abstract of a directory, spread over so many
 _INNER_DIRECTORIES = 8  # of a directory, whose own children are read for its abstract
 _INNER_CHILDREN, _OF_INNER_CHILDREN = 8, 64  # of each of these
 _LISTED = 512  # children that an overview may list; about a hundred have room
@@ -86,7 +86,7 @@ def described(store: Reads, context: Context) -> Context:
         if not abstract:
             abstract = directory_abstracts(store, [context.uri]).get(context.uri, "")
     elif not overview:
-        overview = _overview_of_file(context)
+        overview = _of_content(context)
     return replace(
         context,
         abstract=abstract,
@@ -107,7 +107,13 @@ def directory_overviews(store: Reads, uris: Collection[str]) -> dict[str, str]:
     return overviews
 
 
-def _overview_of_file(context: Context) -> str:
+def overview_of_file(store: Reads, uri: str) -> str:
+    """Return the extract for the overview of a file; "" of a short or missing one."""
+    pieces = [Piece(*piece) for piece in store.pieces_of(uri)]
+    return _extracts.of((name(uri), pieces), lambda: file_overview(pieces, name(uri)))
+
+
+def _of_content(context: Context) -> str:
     content, named = context.content, name(context.uri)
     cuts = [(passage.section, passage.start, passage.end) for passage in context.passages]
 

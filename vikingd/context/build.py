@@ -11,6 +11,8 @@ it shows every source of a smaller budget at least as fully.
   yet full.
 - A source is never shown before a better one. A source whose passage is no longer than its abstract
   is shown in full at once.
+- When every passage is full, the best OUTLINED sources that are shown in part get an overview that
+  is made of them. So these take no token from passages.
 - The first step that does not fit ends the list. The next passage in line fills the remaining
   tokens, cut, if that shows more than the abstract in its place.
 - Without levels each step shows a full passage.
@@ -21,6 +23,7 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from vikingd.context.assemble import Cited, Style, assemble
@@ -45,6 +48,7 @@ from vikingd.domain.text import approximate_tokens
 LISTED = 5  # sources that are listed by abstract before any is shown more fully
 LISTED_SHARE = 0.25  # of the tokens for abstracts, while there are further sources
 OVERVIEW_SHARE = 0.25  # of the tokens for overviews, while there are any
+OUTLINED = 5  # sources with overviews that are made of them, in the tokens that passages leave
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +115,16 @@ class _Shown:
         return [*self.full, *self.summaries.values()]
 
 
-def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
+def build(
+    pieces: Sequence[Piece], plan: Plan, outline_of: Callable[[str], str] = lambda _: ""
+) -> BuiltContext:
     """Build a context of the pieces, which may be in any order.
+
+    Args:
+        pieces: the pieces.
+        plan: the settings.
+        outline_of: returns the overview that is made of a source, by its URI; "" for none. It is
+            called for few sources, and only if there is room.
 
     Raises:
         InvalidField: naming `max_tokens`, `reserve_tokens` or `tokenizer`.
@@ -134,7 +146,7 @@ def build(pieces: Sequence[Piece], plan: Plan) -> BuiltContext:
             return budget + 1
         return tokenizer.count(text)
 
-    order = _Steps(parts, tokenizer.count, style)
+    order = _Steps(parts, tokenizer.count, style, outline_of)
     steps = _Lazy(order.by_level() if plan.levels else order.in_full())
     count = _fitting(steps, budget, lambda n: tokens(_after(steps, n).parts()))
     shown = _after(steps, count)
@@ -231,8 +243,15 @@ def _fitting(steps: _Lazy, budget: int, tokens: Callable[[int], int]) -> int:
 class _Steps:
     """The list of steps, made on demand."""
 
-    def __init__(self, parts: Parts, tokens: Callable[[str], int], style: Style) -> None:
+    def __init__(
+        self,
+        parts: Parts,
+        tokens: Callable[[str], int],
+        style: Style,
+        outline_of: Callable[[str], str],
+    ) -> None:
         self._parts = parts
+        self._outline_of = outline_of
         self._remaining = iter(parts)
         self._tokens = tokens
         self._style = style
@@ -265,7 +284,22 @@ class _Steps:
             elif best := self._waiting.popleft() if self._waiting else next(self._remaining, None):
                 yield self._show(best, CONTENT)
             else:
+                yield from self._outlines()
                 return
+
+    def _outlines(self) -> Iterator[_Step]:
+        """Yield the steps that show made overviews of sources beside their full passages."""
+        sources = self._parts.sources
+        in_part = (
+            uri
+            for uri, source in sources.items()
+            if uri not in self._summaries and not source.overview and source.is_in_part
+        )
+        for uri in islice(in_part, OUTLINED):
+            sources[uri].outline(self._outline_of(uri))
+            if sources[uri].overview:
+                part = sources[uri].summary(OVERVIEW)
+                yield _Step(part, False, self._cost(part))
 
     def _wants_abstract(self) -> bool:
         total = sum(self._spent.values())

@@ -128,6 +128,15 @@ class Source:
     abstract: str
     overview: str
 
+    @property
+    def is_in_part(self) -> bool:
+        """True if its pieces are passages, not the whole content."""
+        return self.first.level == CONTENT and bool(self.first.piece.text.strip())
+
+    def outline(self, text: str) -> None:
+        """Set the overview of a source without one."""
+        self.overview = _first_tokens(text.strip(), MAX_OVERVIEW)
+
     def summary(self, level: int) -> Part:
         """Return the abstract or the overview as a part."""
         text = self.overview if level == OVERVIEW else self.abstract

@@ -265,6 +265,8 @@ def get(
     reply = session.client.get(uri)
     if lines is not None:
         _show_lines(session, reply.context, lines)
+    elif overview and not reply.context.overview and session.form is Form.TEXT:
+        session.note(f"{reply.context.uri} has no overview: too little is in it")
     elif (overview or content) and session.form is Form.TEXT:
         session.write(reply.context.overview if overview else reply.context.content)
     else:

@@ -17,6 +17,8 @@ from vikingd.ingest.file_syntax import comment_mark
 _MAX_HEAD = 110
 _MAX_NAMES = 400  # definitions that are looked for
 _FEW = 12  # lines of which values without a comment are kept
+_READ = 8192  # characters of a passage that are read
+_MAX_BEFORE = 200  # characters of a line before the name that it defines
 _MOST_USES = 20  # places of a name that are looked at
 _NO_CODE = lazy(r"[ \t]*+(?://|/?\*|#(?!\w)|--|;|\"{3}|import\b|from\b|use\b|require|return\b)")
 _DEFINES = lazy(
@@ -47,38 +49,41 @@ def definition_lines(pieces: Sequence[Text], name: str) -> list[Line]:
     mark = comment_mark(name)
     found: dict[tuple[str, ...], Line] = {}
     for piece in pieces:
-        for path, start in _definitions(piece, name):
+        text = piece.text[:_READ]
+        for path, start in _definitions(piece.section, text, name):
             if path in found or len(found) >= _MAX_NAMES:
                 continue
-            head = _signature(piece.text, start) if start >= 0 else path[-1]
-            about = comment_of(piece.text, start, mark) if start >= 0 else ""
+            is_known = piece.section and start >= 0
+            head = _signature(text, start) if is_known else path[-1][:_MAX_HEAD]
+            about = comment_of(text, start, mark) if start >= 0 else ""
             found[path] = Line(len(path) - 1, head, about)
     lines = list(found.values())
     told = [line for line in lines if line.about or line.level or not _VALUE.match(line.head)]
     return told if len(lines) > _FEW and told else lines
 
 
-def _definitions(piece: Text, name: str) -> Iterator[tuple[tuple[str, ...], int]]:
+def _definitions(section: str, text: str, name: str) -> Iterator[tuple[tuple[str, ...], int]]:
     """Yield the path of each definition that begins in a passage, and its place; -1 without one.
 
     The definitions around them come first. Indented ones of a passage at the top are members of the
     one before them.
     """
-    if not piece.section:
-        for start, line in plain_definitions(piece.text, name):
+    if not section:
+        for start, line in plain_definitions(text, name):
             yield (line,), start
         return
-    *above, last = piece.section.split(SECTION_SEPARATOR)
+    *above, last = section.split(SECTION_SEPARATOR)
     for depth, holder in enumerate(above, start=1):
-        yield tuple(above[:depth]), _place(piece.text, holder, is_holder=True)
+        yield tuple(above[:depth]), _place(text, holder, is_holder=True)
     if last.endswith(CONTINUES):
         yield (*above, last.removesuffix(CONTINUES)), -1
         return
     at, holders = 0, list[tuple[int, str]]()
     for one in last.split(BETWEEN):
-        place = _place(piece.text, one, at)
+        place = _place(text, one, at)
         at = max(at, place)
-        indent = len(piece.text) - len(piece.text[place:].lstrip()) - place if place >= 0 else 0
+        line = text[place : place + _MAX_HEAD] if place >= 0 else ""
+        indent = len(line) - len(line.lstrip())
         while holders and holders[-1][0] >= indent:
             holders.pop()
         yield (*above, *(name for _, name in holders), one), place
@@ -97,7 +102,7 @@ def _place(text: str, name: str, at: int = 0, *, is_holder: bool = False) -> int
     for start in dict.fromkeys((at, 0)):
         for found in islice(word.finditer(text, start), _MOST_USES):
             line = text.rfind("\n", 0, found.start()) + 1
-            if _NO_CODE.match(text, line):
+            if found.start() - line > _MAX_BEFORE or _NO_CODE.match(text, line):
                 continue
             if _DEFINES.match(text, line, found.start()):
                 return line

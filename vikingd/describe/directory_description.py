@@ -17,6 +17,7 @@ MAX_OVERVIEW = 4000
 """Maximum characters of an overview of a directory that is made of its children."""
 
 _LINES = (120, 80, 50, 0)  # characters of a child's sentence; fewer where all children fit then
+_MAX_NAME = 255  # characters of a name that are shown
 _MOST_LINES = 40  # children of a list that are shortened so
 _FOR_LABELS = 160  # characters of an abstract that are kept for children without a sentence
 _PER_SENTENCE, _PER_LABEL = 40, 4  # see `covering`
@@ -54,7 +55,8 @@ def directory_abstract(children: Sequence[Child]) -> str:
         for group, one in _unnumbered(labels)
         if one and group not in mentioned and not content_words(one) <= told
     ]
-    return text + _labels(left, text, MAX_ABSTRACT - len(text))
+    text += _labels(left, text, MAX_ABSTRACT - len(text))
+    return text or shorten(", ".join(filter(None, labels)))
 
 
 def _candidates(children: Sequence[Child], labels: Sequence[str]) -> Iterator[Candidate]:
@@ -137,7 +139,7 @@ def directory_overview(children: Sequence[Child], more: int = 0) -> str:
 
 
 def _entry(child: Child, limit: int) -> str:
-    name = _shown(child.name) + ("/" if child.is_directory else "")
+    name = _shown(child.name)[:_MAX_NAME] + ("/" if child.is_directory else "")
     if not limit:
         return f"- {name}"
     about, title = first_sentence(child, limit), label(child)

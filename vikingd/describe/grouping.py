@@ -11,9 +11,9 @@ from vikingd.describe.topics import Child, first_sentence, label
 from vikingd.domain.text import one_line, without_invisible
 
 _MOST_GROUPS = 30
+_MAX_NAME = 60  # characters of a name that are shown
 _FEW = 3  # A smaller group is not worth a line of its own.
 _DATE = re.compile(r"((?:19|20)\d\d)[-_.]?(0[1-9]|1[0-2])[-_.]?(?:0[1-9]|[12]\d|3[01])?(?!\d)")
-_NUMBERED = re.compile(r"\D*\d+\D*")
 _PREFIX = re.compile(r"[^\W_]+(?=[-_. ]|(?<=[a-z])[A-Z])")
 
 
@@ -68,7 +68,7 @@ def _abouts(group: Group) -> Iterator[str]:
 
 
 def _name(child: Child) -> str:
-    return one_line(without_invisible(child.name)) + ("/" if child.is_directory else "")
+    return one_line(without_invisible(child.name[:_MAX_NAME])) + ("/" if child.is_directory else "")
 
 
 def _groups(children: Sequence[Child]) -> Iterator[Group]:
@@ -89,9 +89,6 @@ def _parted(children: Sequence[Child], name: str) -> Iterator[Group]:
         if groups and len(groups) <= _MOST_GROUPS:
             yield from groups
             return
-    if all(_NUMBERED.fullmatch(child.name) for child in children):
-        yield from _ranges(children)
-        return
     letters = _by(children, lambda child: child.name[:1].upper(), name)
     if letters and len(letters) <= _MOST_GROUPS:
         yield from letters

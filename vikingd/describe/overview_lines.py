@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from vikingd.domain.text import one_line, without_invisible
 from vikingd.ingest.abstracts import shorten
 
 # Tried in this order: the deepest level that is shown, and the characters about each line.
@@ -31,6 +32,7 @@ def fitted(lines: Sequence[Line], room: int) -> str:
     Where not all fit, the sentences become shorter, then deep lines are left out and counted in the
     line above, then lines are left out evenly and counted at the end.
     """
+    lines = [Line(level, _plain(head), _plain(about)) for level, head, about in lines]
     for depth, limit in _TRIES:
         kept = _above(lines, depth)
         if sum(_size(line, limit) for line in kept) <= room + 1:
@@ -44,6 +46,10 @@ def fitted(lines: Sequence[Line], room: int) -> str:
         if sum(_size(line, 0) for line in kept) + len(rest) <= room:
             return f"{_shown(kept, 0)}\n{rest}"
     return f"- … {len(tops):,} more"
+
+
+def _plain(text: str) -> str:
+    return one_line(without_invisible(text))
 
 
 def _above(lines: Sequence[Line], depth: int) -> list[Line]:

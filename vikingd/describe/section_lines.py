@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice, pairwise
 
 from vikingd.describe.covering import Candidate, content_words, covering
 from vikingd.describe.definition_lines import Text
@@ -24,7 +24,7 @@ _MOST_PARTS = 300  # passages without headings of which sentences are read
 _READ = 2000  # characters of a passage that are read
 _CJK = lazy(f"[{CJK_CHARS}]")
 _ANCHOR = lazy(r"\s*(?:\[{2,3}#[^\]\n]*\]{2,3}|\{ ?#[\w-]+ ?\})\s*")
-_TABLE = lazy(r"^[ \t]*\|?((?:[^|\n]*\|)+[^|\n]*)\n[ \t]*\|?[ \t]*:?-{2,}", re.MULTILINE)
+_TABLE_RULE = lazy(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t:|-]*)?\Z")
 _SEPARATED = re.compile(r"[,\t;]")
 
 
@@ -88,18 +88,18 @@ def best_sentence(pieces: Sequence[Text], heading: str, name: str) -> str:
                 fallbacks.append(line)
         if told := [line for line in fallbacks if not line.endswith((":", "："))]:
             return told[0]
-    if fallbacks:
-        return fallbacks[0]
-    return next((columns for piece in pieces[:2] if (columns := table_columns(piece.text))), "")
+    found = (columns for piece in pieces[:2] if (columns := table_columns(piece.text)))
+    return next(chain(found, fallbacks), "")
 
 
 def table_columns(text: str) -> str:
     """Return the columns of the first table of Markdown in a text; "" without one."""
-    found = _TABLE.search(text)
-    if found is None:
-        return ""
-    cells = [one_line(cell) for cell in found[1].split("|")]
-    return columns_of([cell for cell in cells if any(map(str.isalnum, cell))])
+    lines = text[:_READ].split("\n")
+    for head, rule in pairwise(lines):
+        if "|" in head and "|" in rule and _TABLE_RULE.match(rule):
+            cells = [one_line(cell) for cell in head.split("|")]
+            return columns_of([cell for cell in cells if any(map(str.isalnum, cell))])
+    return ""
 
 
 def columns_of(names: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ _ABOVE = 1200  # characters before a definition that are searched for its commen
 _READ = 600  # characters of a comment that are read
 
 _DOCSTRING = lazy(r"""\s*[rRuU]?(\"{3}|'{3})(.*?)(?:\1|\Z)""", re.DOTALL)
+_PYTHON = lazy(r"(?:[ \t]*@[^\n]*\n)*+[ \t]*(?:async[ \t]+)?(?:def|class)\b")
 _HEAD_END = lazy(r":[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
 _BLOCK = lazy(r"(?:/\*|\{-)(?:(?!\*/|-\}).)*+(?:\*/|-\})[ \t]*\n?\Z", re.DOTALL)
 _ATTRIBUTE = lazy(r"(?:^[ \t]*(?:@|#\[|\[)[^\n]*\n)+\Z", re.MULTILINE)
@@ -33,7 +34,8 @@ def comment_of(text: str, start: int, mark: str) -> str:
 
     The comment stands above it, or is the docstring below it.
     """
-    end = _HEAD_END.search(text, start, start + _ABOVE)
+    is_python = _PYTHON.match(text, start)
+    end = _HEAD_END.search(text, start, start + _ABOVE) if is_python else None
     if end is not None and (found := _DOCSTRING.match(text, end.end())):
         return _first_sentence(found[2])
     above = text[max(start - _ABOVE, 0) : start]

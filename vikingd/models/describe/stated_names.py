@@ -47,7 +47,8 @@ _LINE = lazy(r"[ \t]*(?:>[ \t]*)*(?:(#{1,6})[ \t]+|[-*+•][ \t]+|\d+[.)][ \t]+|
 _BEFORE_WORD = lazy(r"(?:\A|[.!?:;…。！？：；|(\[—–/&]|[-–—] ?)[\s\"'“”‘’«»„*_(\[]*\Z")
 
 _SUFFIXES = ("'s", "s", "es", "n", "en", "er", "e", "ed", "d", "ing", "al", "ly", "y", "ic", "'")
-_ORDINARY_ENDS = ("ing", "ly", "tion", "tions", "ment", "ments", "ness", "ization")
+_ENDS = ("s", "es", "d", "ed")
+_ORDINARY_ENDS = ("ing", "tion", "tions", "ment", "ments", "ness", "ization")
 
 
 class Names:
@@ -187,9 +188,15 @@ def _may_stand(word: str, names: Names, first: bool) -> bool:
         return len(low) > 4 and low[: max(4, len(low) - 3)] in names.stems
     if not first or not word[1:].replace("'", "").replace("’", "").islower():
         return False
-    if not BEGINNINGS.isdisjoint(forms(bare)) or bare.endswith(_ORDINARY_ENDS):
+    return _is_ordinary(bare) or (len(low) > 6 and low[: max(6, len(low) - 3)] in names.stems)
+
+
+def _is_ordinary(word: str) -> bool:
+    """Return True if an English word in lower case begins sentences, or its base does."""
+    if word in BEGINNINGS or word.endswith(_ORDINARY_ENDS):
         return True
-    return len(low) > 6 and low[: max(6, len(low) - 3)] in names.stems
+    bases = (word.removesuffix(end) for end in _ENDS if word.endswith(end))
+    return any(len(one) > 3 and (one in BEGINNINGS or f"{one}e" in BEGINNINGS) for one in bases)
 
 
 def _foreign_words(text: str, names: Names) -> Iterator[str]:

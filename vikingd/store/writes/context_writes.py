@@ -28,7 +28,7 @@ from vikingd.store.reads.empties import EMPTY_DIRECTORY
 from vikingd.store.rows import check_context, descriptions, links, memory_file, upserts
 from vikingd.store.writes.description_writes import forget_description
 from vikingd.store.writes.entry_writes import are_known, holds_memories, write_entries
-from vikingd.store.writes.text_writes import text_row
+from vikingd.store.writes.text_writes import text_rows
 from vikingd.store.writes.transaction import Row, StoredContext, Transaction
 
 _UPDATE_CONTEXT = """
@@ -383,20 +383,23 @@ def _write_texts(
     draft = context.draft
     old = before.texts if before else ()
     vectors = {(text.ordinal == 0, text.text): text.vector for text in old}
+    new = [
+        (text, text.vector or vectors.get((text.ordinal == 0, text.text), b""))
+        for text in context.texts[kept:]
+    ]
+    rows = text_rows(work, context_id, draft, context.abstract, new)
+    work.rows["texts"].extend(rows)
     texts = list(old[:kept])
-    lines = _lines(context)[kept:]
-    for text, line in zip(context.texts[kept:], lines, strict=True):
-        vector = text.vector or vectors.get((text.ordinal == 0, text.text), b"")
-        row = text_row(work, context_id, draft, text, context.abstract, vector)
-        work.rows["texts"].append(row)
+    for (text, vector), row, line in zip(new, rows, _lines(context)[kept:], strict=True):
+        text_id, _, _, _, _, _, _, rank, *_ = row
         texts.append(
             IndexedText(
-                text_id=row[0],
+                text_id=text_id,
                 ordinal=text.ordinal,
                 script=text.script,
                 text=text.text,
                 vector=vector,
-                embeddable=bool(text.text.strip()),
+                embeddable=rank > 0,
                 section=text.section,
                 start=text.start,
                 passage=draft.content[text.start : text.end] if text.ordinal else "",

@@ -17,7 +17,7 @@ from vikingd.ingest.written import as_put
 from vikingd.store.checked_rows import Checked, read_checked
 from vikingd.store.reads.context_reads import read_context
 from vikingd.store.rows import refuse, upserts
-from vikingd.store.writes.text_writes import text_row
+from vikingd.store.writes.text_writes import text_rows
 from vikingd.store.writes.transaction import Transaction
 
 _UPDATE = "UPDATE contexts SET abstract = ?, overview = ?, content_checksum = ? WHERE id = ?"
@@ -105,6 +105,6 @@ def _write_head(
     sql = "DELETE FROM texts WHERE context_id = ? AND ordinal = 0"
     work.use_tables().execute(sql, (row.id,))
     if wanted:
-        new = text_row(work, row.id, given, head(given, abstract), abstract)
-        work.rows["texts"].append(new)
+        new = head(given, abstract)
+        work.rows["texts"] += text_rows(work, row.id, given, abstract, [(new, b"")])
     return passages + wanted

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from vikingd.domain.checksums import text_checksum, vector_checksum
 from vikingd.domain.contexts import Draft, Text
 from vikingd.domain.text import text_to_index
@@ -9,31 +11,40 @@ from vikingd.store.reads.backlog_order import rank_of
 from vikingd.store.writes.transaction import Row, Transaction
 
 
-def text_row(
-    work: Transaction, context_id: int, draft: Draft, text: Text, abstract: str, vector: bytes = b""
-) -> Row:
-    """Return the row of a text of a context, which gets a new id; it is the first value.
+def text_rows(
+    work: Transaction,
+    context_id: int,
+    draft: Draft,
+    abstract: str,
+    texts: Iterable[tuple[Text, bytes]],
+) -> list[Row]:
+    """Return the rows of texts of a context, each with a new id.
 
     Args:
+        work: the open transaction.
+        context_id: the id of the context.
         draft: the context.
-        text: one of its texts.
         abstract: its abstract.
-        vector: of the text; b"" if there is none yet.
+        texts: pairs of a text and its vector, which is b"" if there is none yet.
     """
-    text_id = next(work.ids.texts)
-    piece = draft.content[text.start : text.end] if text.ordinal else abstract
-    is_derived = text_to_index(draft.title, text.section, piece) == text.text
-    row = (
-        text_id,
-        context_id,
-        text.ordinal,
-        text.section,
-        text.start,
-        text.end,
-        text.script,
-        rank_of(draft.metadata) if text.text.strip() else 0,
-        None if is_derived else text.text,
-    )
-    revision, known = (work.revision, vector) if vector else (None, None)
-    checksums = text_checksum(*row), vector_checksum(text_id, revision, None, known)
-    return (*row, revision, known, *checksums)
+    rank = rank_of(draft.metadata)
+    rows: list[Row] = []
+    for text, vector in texts:
+        text_id = next(work.ids.texts)
+        piece = draft.content[text.start : text.end] if text.ordinal else abstract
+        is_derived = text_to_index(draft.title, text.section, piece) == text.text
+        revision, known = (work.revision, vector) if vector else (None, None)
+        row = (
+            text_id,
+            context_id,
+            text.ordinal,
+            text.section,
+            text.start,
+            text.end,
+            text.script,
+            rank if text.text.strip() else 0,
+            None if is_derived else text.text,
+        )
+        checksums = text_checksum(*row), vector_checksum(text_id, revision, None, known)
+        rows.append((*row, revision, known, *checksums))
+    return rows

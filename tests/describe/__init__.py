@@ -1,0 +1,1 @@
+"""Tests of the abstracts of directories and of overviews, made without a model."""
