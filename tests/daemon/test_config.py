@@ -263,7 +263,7 @@ def test_a_planner_is_refused_without_its_key(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_describer_takes_what_it_lacks_from_the_planner(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The planner's key goes to its own endpoint alone; a model without a key is refused."""
+    """The planner's key goes to its endpoint alone, and a model without a key is refused."""
     here, there = "http://127.0.0.1:8080/v1", "https://models.example/v1"
     monkeypatch.setenv("VIKINGD_PLANNER_KEY", "sk-secret")
     monkeypatch.setenv("VIKINGD_DESCRIBER__MODEL", "scribe")
