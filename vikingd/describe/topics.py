@@ -139,7 +139,10 @@ def first_sentence(child: Child, limit: int) -> str:
         if chosen and chosen is not cut[0] and (found := _SPEAKER.match(cut[0])) is not None:
             chosen = found[0].lstrip() + chosen
         return shorten(chosen or "".join(cut[:1]), limit)
-    return shorten(next(filter(reads, cut), ""), limit)
+    if chosen := next(filter(reads, cut), ""):
+        return shorten(chosen, limit)
+    # That of a directory of source code is made of signatures.
+    return _cut_signatures(one_line(text), limit) if child.is_directory else ""
 
 
 def _plain(abstract: str) -> str:
