@@ -97,6 +97,7 @@ def test_nested_sources_are_cut_whole(kind: str, suffix: str) -> None:
     [
         ("cs", "<a "),
         ("rs", "%w("),
+        ("swift", "a /* "),
         ("java", "a => "),
         ("py", "(A<B>)"),
         pytest.param("c", "(a) => ", marks=pytest.mark.deep),

@@ -23,7 +23,7 @@ _CONTINUATIONS = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no charac
 _STEP = 256  # bytes; the characters before each are counted once
 # At the end of its input the parser may need a time that grows with the square of what it has not
 # understood, and cannot be stopped there. So it gets the input in steps, and goes on with the tree.
-_LEAST_STEP = 4096  # bytes
+_FIRST_STEP, _USUAL_STEP = 512, 4096  # bytes; the steps between them double
 _SHARE = 16  # a step has one part in so many of the bytes before, whose nodes it visits again
 _MAX_STEP_SECONDS = 0.25
 
@@ -64,7 +64,8 @@ def _parsed(data: bytes, grammar: Grammar, ends: float, most_errors: float) -> N
     parser = parser_of(grammar)
     tree, done, place = None, 0, (0, 0)
     while tree is None or done < len(data):
-        end = min(done + max(_LEAST_STEP, done // _SHARE), len(data))
+        step = min(max(done, _FIRST_STEP), _USUAL_STEP)
+        end = min(done + max(step, done // _SHARE), len(data))
         begin = thread_time()
         if begin > ends:
             return None
