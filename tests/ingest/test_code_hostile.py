@@ -92,8 +92,37 @@ def test_nested_sources_are_cut_whole(kind: str, suffix: str) -> None:
     outline(content, f"a.{suffix}")
 
 
+@pytest.mark.parametrize(
+    ("suffix", "text"),
+    [
+        ("cs", "<a "),
+        ("rs", "%w("),
+        ("swift", "a /* "),
+        ("java", "a => "),
+        ("py", "(A<B>)"),
+        pytest.param("c", "(a) => ", marks=pytest.mark.deep),
+        pytest.param("go", "-> ", marks=pytest.mark.deep),
+        pytest.param("js", "-> ", marks=pytest.mark.deep),
+        pytest.param("cpp", ".b(", marks=pytest.mark.deep),
+    ],
+)
+@pytest.mark.parametrize(
+    "before", ["", pytest.param("\n\n// 1\nx = 1;\n" * 9_000, marks=pytest.mark.deep)]
+)
+def test_what_a_parser_does_not_understand_costs_little(
+    suffix: str, text: str, before: str
+) -> None:
+    """At the end of such a text a parser works for minutes, and does not look at the time."""
+    content = before + text * (20_000 // len(text))
+    begin = thread_time()
+    assert_whole(content, split(content, f"a.{suffix}"))
+    assert thread_time() - begin < 5
+
+
 @pytest.mark.deep
-@pytest.mark.parametrize("suffix", ["py", "ts", "h", "rb", "sh", "sql"])
+@pytest.mark.parametrize(
+    "suffix", ["py", "ts", "h", "rb", "sh", "sql", "cs", "php", "swift", "scala", "tsx"]
+)
 @pytest.mark.parametrize("kind", LARGE)
 def test_large_sources_are_cut_in_seconds(kind: str, suffix: str) -> None:
     """Sources of any kind are cut whole, and soon: parsing is limited, and the rest is linear."""
@@ -108,7 +137,7 @@ def test_a_file_that_is_too_large_is_not_parsed() -> None:
     """The limit counts bytes."""
     grammar = grammar_of(".py")
     assert grammar is not None
-    line = "a = 'é'\n".encode()
+    line = f"a = '{'é' * 50}'\n".encode()
     (within,) = syntax_trees(line * (MAX_BYTES // len(line)), grammar)
     (beyond,) = syntax_trees(line * (MAX_BYTES // len(line) + 1), grammar)
     assert within.root is not None

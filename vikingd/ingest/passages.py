@@ -7,17 +7,26 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from functools import reduce
+from functools import partial, reduce
 from typing import TypeAlias
 
 from vikingd.domain import uri as uris
 from vikingd.domain.contexts import ContextType, Passage
 from vikingd.domain.sentences import sentence_ends
-from vikingd.domain.text import HAN_CHARS, HANGUL_CHARS, KANA_CHARS, common_section, lazy
+from vikingd.domain.text import (
+    HAN_CHARS,
+    HANGUL_CHARS,
+    KANA_CHARS,
+    SECTION_SEPARATOR,
+    common_section,
+    lazy,
+)
 from vikingd.ingest import asciidoc, markdown, markup_pieces, restructured
+from vikingd.ingest.code.cells import cell_parts, is_notebook, is_output
 from vikingd.ingest.code.components import component_parts, is_component, scripts_are_read
 from vikingd.ingest.code.grammars import grammar_of, language_is_there
-from vikingd.ingest.code.parts import joined, parts
+from vikingd.ingest.code.headings import CODE, defined_names
+from vikingd.ingest.code.parts import Part, joined, parts
 from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
 from vikingd.ingest.frontmatter import front_matter
 from vikingd.ingest.markdown import Block
@@ -90,7 +99,7 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     syntax = syntax_of(name, content)
     passages = _by_syntax(content, name, tokens) if syntax is Syntax.CODE else None
     if passages is None:
-        passages = _by_blocks(content, syntax, tokens, entries)
+        passages = _by_blocks(content, name, syntax, tokens, entries)
     while len(passages) > MAX_PASSAGES and not entries:
         pairs = zip(passages[::2], [*passages[1::2], None], strict=False)
         passages = [_joined(a, b) if b else a for a, b in pairs]
@@ -126,31 +135,84 @@ def _by_syntax(content: str, name: str, tokens: TokenCount) -> list[Block] | Non
         found = parts(text.encode(errors="replace"), grammar, fits)
     if found is None:
         return None
-    passages: list[Block] = []
+    return list(_of_parts(found, start, tokens))
+
+
+def _of_parts(found: list[Part], start: int, tokens: TokenCount) -> Iterator[Block]:
+    """Yield the passages of the parts of source code that begins at `start`."""
+
+    def count(a: int, b: int) -> int:
+        return tokens.count(start + a, start + b)
+
     for part in joined(found, count, TARGET_TOKENS, SMALL_TOKENS):
         whole = Block("", start + part.start, start + part.end, linewise=True)
         pieces = _join(_stripped(_cut(whole, tokens, _LINEWISE), tokens), tokens, False)
-        headings = part.headings([content[piece.start : piece.end] for piece in pieces])
-        passages += (
-            piece._replace(section=heading) for piece, heading in zip(pieces, headings, strict=True)
-        )
-    return passages
+        headings = part.headings([tokens.content[piece.start : piece.end] for piece in pieces])
+        for piece, heading in zip(pieces, headings, strict=True):
+            yield piece._replace(section=heading)
 
 
-def _by_blocks(content: str, syntax: Syntax, tokens: TokenCount, entries: bool) -> list[Block]:
+def _cells(blocks: Iterable[Block], tokens: TokenCount) -> list[Block]:
+    """Return the blocks of a notebook; a cell of code with definitions as its parts.
+
+    A small block before such a cell belongs to it, and a small output behind it.
+    """
+    found: list[Block] = []
+
+    def joins(a: Block, b: Block, small: Block) -> bool:
+        is_small = tokens.count(small.start, small.end) < SMALL_TOKENS
+        return is_small and tokens.count(a.start, b.end) <= MAX_TOKENS
+
+    def fits(at: int, start: int, end: int) -> bool:
+        return tokens.count(at + start, at + end) <= MAX_TOKENS
+
+    cell_above: str | None = None  # the section of the cell that ends `found`
+    for block in blocks:
+        start, text = block.start, tokens.content[block.start : block.end]
+        cell = cell_parts(text, partial(fits, start))
+        for i, part in enumerate(_of_parts(cell, start, tokens)):
+            path = (block.section, CODE, part.section) if part.section else (block.section,)
+            piece = part._replace(section=SECTION_SEPARATOR.join(filter(None, path)))
+            before = found[-1] if found and not i else None
+            if before and before.section == block.section and joins(before, piece, before):
+                found[-1] = piece._replace(start=before.start)
+            else:
+                found.append(piece)
+        if cell:
+            cell_above = block.section
+            continue
+        if cell_above == block.section and is_output(text) and joins(found[-1], block, block):
+            found[-1] = found[-1]._replace(end=block.end)
+        else:
+            found.append(block)
+        cell_above = None
+    return found
+
+
+def _by_blocks(
+    content: str, name: str, syntax: Syntax, tokens: TokenCount, entries: bool
+) -> list[Block]:
+    blocks = _blocks(content, syntax, tokens, entries)
+    if is_notebook(name):
+        blocks = _cells(blocks, tokens)
     cut = (
         piece
-        for block in _blocks(content, syntax, tokens, entries)
+        for block in blocks
         for piece in _cut(block, tokens, _LINEWISE if block.linewise else _SENTENCEWISE)
     )
     pieces = list(_stripped(cut, tokens))
     whole = MAX_TOKENS if syntax is Syntax.TEXT else TARGET_TOKENS
     is_short = pieces and tokens.count(pieces[0].start, pieces[-1].end) <= whole
-    if is_short and all(piece.item < 0 for piece in pieces):
+    if is_short and all(piece.item < 0 for piece in pieces) and not _defines(pieces, name):
         passages = [reduce(_joined, pieces)]
     else:
         passages = _join(pieces, tokens, across_sections=syntax is Syntax.CODE)
     return passages
+
+
+def _defines(pieces: Iterable[Block], name: str) -> bool:
+    """Return True for the pieces of a notebook if one defines a name."""
+    return is_notebook(name) and any(defined_names(piece.section, name) for piece in pieces)
 
 
 def default_passages(uri: str, content: str) -> tuple[Passage, ...]:

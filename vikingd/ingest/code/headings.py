@@ -11,6 +11,9 @@ from vikingd.ingest.file_syntax import ending
 SCRIPT = "script"
 """The heading of the script of a component."""
 
+CODE = "code"
+"""The heading of the definitions in a cell of a notebook, below those of its Markdown."""
+
 HOLDERS = frozenset({".vue", ".svelte", ".astro", ".html", ".htm", ".xhtml"})
 """The suffixes of components, and of HTML templates, which may have scripts."""
 
@@ -19,6 +22,8 @@ CONTINUES = " …"
 
 BETWEEN = ", "
 """The separator of the names that one passage defines."""
+
+NOTEBOOK = ".ipynb"
 
 _MAX_NAMES = 600  # characters of all names in a heading
 
@@ -41,13 +46,17 @@ def defined_names(section: str, uri: str) -> list[str]:
     """Return the names that a passage defines, by its heading; members also as `Client.get`.
 
     A passage of another file than source code defines none, and one of a component outside of its
-    script.
+    script, or of a notebook outside of its cells of code.
     """
     end = ending(uri.rpartition("/")[2])
     if not section or section.endswith(CONTINUES):
         return []
     *path, last = section.split(SECTION_SEPARATOR)
-    if grammar_of(end) is None:
+    if end == NOTEBOOK:
+        if CODE not in path:
+            return []
+        path = path[path.index(CODE) + 1 :]
+    elif grammar_of(end) is None:
         if end not in HOLDERS or path[:1] != [SCRIPT]:
             return []
         path = path[1:]

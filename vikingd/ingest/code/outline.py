@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from vikingd.domain.line_numbers import lines_at
 from vikingd.domain.text import SECTION_SEPARATOR, one_line
 from vikingd.ingest import asciidoc, markdown, restructured
+from vikingd.ingest.code.cells import cell_code, is_notebook
 from vikingd.ingest.code.components import is_component, options, scripts_are_read, sections
 from vikingd.ingest.code.definition_comments import comment_of
 from vikingd.ingest.code.definitions import HOLDING, body_of, definition, level_of
@@ -22,7 +23,7 @@ from vikingd.ingest.code.grammars import (
     grammar_of,
     language_is_there,
 )
-from vikingd.ingest.code.headings import SCRIPT
+from vikingd.ingest.code.headings import CODE, SCRIPT
 from vikingd.ingest.code.syntax_tree import syntax_trees
 from vikingd.ingest.file_syntax import Syntax, comment_mark, ending, syntax_of
 from vikingd.ingest.frontmatter import front_matter
@@ -82,6 +83,8 @@ def outline(content: str, name: str) -> list[Symbol] | None:
     None if the language is not known, its grammar is not installed, or the syntax cannot be read.
     """
     syntax = syntax_of(name, content)
+    if is_notebook(name):
+        return _notebook(content)
     if syntax in _MARKUP:
         return _headings(content, syntax)
     return _component(content, name) if is_component(name, content) else _definitions(content, name)
@@ -122,6 +125,34 @@ def _definitions_of(data: bytes, grammar: Grammar) -> list[Symbol] | None:
                 found.append(one._replace(first_line=lines[0], last_line=lines[1]))
         before += piece.count(b"\n")
     return found
+
+
+def _notebook(content: str) -> list[Symbol] | None:
+    """Return the headings of a notebook and the definitions in its cells; None if it is too long.
+
+    A definition is below the headings of its cell.
+    """
+    headings = _headings(content, Syntax.MARKDOWN)
+    if headings is None:
+        return None
+    blocks = list(markdown.outline(content, 0))
+    found = list(headings)
+    for block, line in zip(blocks, lines_at(content, (one.start for one in blocks)), strict=True):
+        text = content[block.start : block.end]
+        if (code := cell_code(text)) is None:
+            continue
+        above = line + text.count("\n", 0, code.start) - 1
+        path = (*(h.name for h in headings if h.first_line <= line <= h.last_line), CODE)
+        data = code.source.encode(errors="replace")
+        found += (
+            one._replace(
+                path=(*path, *one.path),
+                first_line=one.first_line + above,
+                last_line=one.last_line + above,
+            )
+            for one in _definitions_of(data, code.grammar) or ()
+        )
+    return sorted(found, key=lambda one: one.first_line)
 
 
 def _component(content: str, name: str) -> list[Symbol] | None:

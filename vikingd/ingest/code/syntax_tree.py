@@ -21,11 +21,11 @@ _MAX_ERRORS = 0.2  # of the bytes: more is another language, or a dialect
 _BLOCK = re.compile(rb"\n[ \t\r]*\n(?=[^\s)\]}])")  # the blank line before an unindented one
 _CONTINUATIONS = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
 _STEP = 256  # bytes; the characters before each are counted once
-
-
-_CHUNK = 4  # bytes that are read at once, as many as a character has at most
-_MOST_CHUNKS = 1 << 16
-_chunks: dict[bytes, bytes] = {}
+# At the end of its input the parser may need a time that grows with the square of what it has not
+# understood, and cannot be stopped there. So it gets the input in steps, and goes on with the tree.
+_FIRST_STEP, _USUAL_STEP = 512, 4096  # bytes; the steps between them double
+_SHARE = 16  # a step has one part in so many of the bytes before, whose nodes it visits again
+_MAX_STEP_SECONDS = 0.25
 
 
 class Piece(NamedTuple):
@@ -49,55 +49,55 @@ def syntax_trees(data: bytes, grammar: Grammar) -> list[Piece]:
     if len(data) > MAX_BYTES:
         return [whole]
     ends = thread_time() + _MAX_SECONDS
-    root = _parsed(data, grammar, ends)
-    if root is not None and not _is_faulty(root, len(data)):
+    root = _parsed(data, grammar, ends, _MAX_ERRORS)
+    if root is not None:
         return [whole._replace(root=root)]
     starts = [0, *(found.end() for found in _BLOCK.finditer(data))]
-    pieces = []
-    for start, end in pairwise([*starts, len(data)]):
-        root = _parsed(data[start:end], grammar, ends)
-        is_sound = root is not None and not root.has_error
-        pieces.append(Piece(start, end, root if is_sound else None))
-    return pieces
+    return [
+        Piece(start, end, _parsed(data[start:end], grammar, ends, 0.0))
+        for start, end in pairwise([*starts, len(data)])
+    ]
 
 
-def _parsed(data: bytes, grammar: Grammar, ends: float) -> Node | None:
-    """Return the root of a syntax tree; None if the time is over."""
-    known = _chunks
-
-    # The binding never frees what `read` returns, so the same few objects are returned again.
-    def read(at: int, _: object) -> bytes:
-        chunk = data[at : at + _CHUNK]
-        found = known.get(chunk)
-        if found is not None:
-            return found
-        if len(known) < _MOST_CHUNKS and chunk.isascii():
-            return known.setdefault(chunk, chunk)
-        one = data[at : at + 1]
-        if one < b"\x80":
-            return one  # Python has one object for each byte.
-        return wide.setdefault(chunk, chunk)  # a character of several bytes is needed whole
-
-    def is_late(*_: object) -> bool:
-        return thread_time() > ends
-
-    if is_late():
-        return None
-    wide: dict[bytes, bytes] = {}
-    try:
-        parser = parser_of(grammar)
-        tree = parser.parse(read, progress_callback=is_late)
-        # The same tree, whose nodes have their texts from the data and not by `read`.
-        return parser.parse(data, tree).root_node
-    except ValueError:  # It was ended.
-        return None
+def _parsed(data: bytes, grammar: Grammar, ends: float, most_errors: float) -> Node | None:
+    """Return the root of a syntax tree; None if the time is over, or it has more errors."""
+    parser = parser_of(grammar)
+    tree, done, place = None, 0, (0, 0)
+    while tree is None or done < len(data):
+        step = min(max(done, _FIRST_STEP), _USUAL_STEP)
+        end = min(done + max(step, done // _SHARE), len(data))
+        begin = thread_time()
+        if begin > ends:
+            return None
+        if tree is None:
+            tree = parser.parse(data[:end])
+        else:
+            behind = _behind(place, data[done:end])
+            tree.edit(done, done, end, place, place, behind)
+            tree, place = parser.parse(data[:end], tree), behind
+        if thread_time() - begin > _MAX_STEP_SECONDS:
+            return None
+        done = end
+    root = tree.root_node
+    return None if _is_faulty(root, most_errors * len(data)) else root
 
 
-def _is_faulty(root: Node, size: int) -> bool:
+def _behind(place: tuple[int, int], data: bytes) -> tuple[int, int]:
+    """Return the row and the column in bytes behind some bytes that begin at a place."""
+    row, column = place
+    if lines := data.count(b"\n"):
+        return row + lines, len(data) - data.rfind(b"\n") - 1
+    return row, column + len(data)
+
+
+def _is_faulty(root: Node, most: float) -> bool:
+    """Return True for a tree whose errors have more than some bytes."""
     if not root.has_error:
         return False
-    return root.type == "ERROR" or _MAX_ERRORS * size < sum(
-        error.end_byte - error.start_byte for error in _errors(root)
+    return (
+        not most
+        or root.type == "ERROR"
+        or most < sum(error.end_byte - error.start_byte for error in _errors(root))
     )
 
 

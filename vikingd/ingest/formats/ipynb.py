@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
+from vikingd.ingest.code.cells import OUTPUT
 from vikingd.ingest.formats.document import Document, Failed, Pages, clean, heading
 from vikingd.ingest.formats.encodings import decode
 
@@ -100,7 +101,7 @@ def _output(outputs: Any) -> tuple[str, int]:
     if len(whole) > _OUTPUT:
         lost += len(whole) - _OUTPUT
         whole = whole[:_OUTPUT].rstrip() + "\n…"
-    return (_fenced(whole, "text") if whole else ""), lost
+    return (_fenced(whole, OUTPUT) if whole else ""), lost
 
 
 def _fenced(text: str, language: str) -> str:
