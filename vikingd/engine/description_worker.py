@@ -239,8 +239,6 @@ class DescriptionWorker:
             await self._write([subject], Described("", "", 0))
         elif not again and self._refusals.get(uri) == subject.basis:
             self.queue.done(uri)
-        elif subject.basis in self._asking:
-            self._asking[subject.basis].append(subject)
         elif known := await self._known(subject, again):
             await self._write([subject], known)
         elif subject.basis in self._asking:
@@ -340,25 +338,24 @@ class DescriptionWorker:
         uri = subjects[0].uri
         tries, before = self._tries.get(uri, (0, self._answers))
         self._tries[uri] = tries + 1, before
-        is_suspect = tries + 1 >= _TRIES
-        if is_suspect and (self._answers > before or await self._answers_a_probe()):
-            await self._refuse(subjects, reason)
-            return
+        if tries + 1 >= _TRIES:
+            if self._answers > before:
+                await self._refuse(subjects, reason)
+                return
+            await self._probe()
         for one in subjects:
             self.queue.put_back(one.uri)
         self._fail(reason)
 
-    async def _answers_a_probe(self) -> bool:
-        """Return whether the model answers another question."""
-        try:
-            described = await self._thread.describe(_PROBE)
-        except Unusable as error:
-            self._answered(error.tokens)
-        except NotAnswered:
-            return False
-        else:
-            self._answered(described.tokens)
-        return True
+    async def _probe(self) -> None:
+        """Ask another question: its answer shows that a context is the reason for a failure."""
+        with suppress(NotAnswered):
+            try:
+                described = await self._thread.describe(_PROBE)
+            except Unusable as error:
+                self._answered(error.tokens)
+            else:
+                self._answered(described.tokens)
 
     async def _keep_count(self) -> None:
         """Write the tokens of today."""
