@@ -110,6 +110,14 @@ def test_subdirectories_speak_one_level_deep(store: WritableStore) -> None:
     assert overview.startswith("- more/: ")
 
 
+def test_a_directory_of_code_tells_its_definitions(store: WritableStore) -> None:
+    """The line of a package has names that its files define, though these are no sentence."""
+    code = {n: f"import os\n\n\nclass {n}(Base, Enum):\n    x = 1\n" for n in ("Kettle", "Cup")}
+    put(store, *(Draft(f"{TOP}/ware/{n.lower()}.py", content=text) for n, text in code.items()))
+    assert read(store, TOP).overview == f"- ware/: {abstract(store, f'{TOP}/ware')}"
+    assert "class Kettle(Base, Enum)" in read(store, TOP).overview
+
+
 def test_texts_follow_each_write(store: WritableStore) -> None:
     """No write leaves a text that no longer holds."""
     put(store, Draft(TEA, content=OOLONG), Draft(COFFEE, content=BEANS))

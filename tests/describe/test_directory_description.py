@@ -184,10 +184,10 @@ def random_children(count: int, seed: int) -> list[Child]:
     ]
 
 
-@pytest.mark.parametrize("count", [1, 3, 12, 60, 400, 2000])
+@pytest.mark.parametrize("count", [1, 3, 12, 60, 2000])
 def test_what_is_said_of_any_children(count: int) -> None:
     """It is short, the same in any order, and has no word that is not below."""
-    for seed in range(3):
+    for seed in range(3 if count < 100 else 1):
         children = random_children(count, seed)
         abstract, overview = directory_abstract(children), directory_overview(children)
         assert len(abstract) <= MAX_ABSTRACT

@@ -116,8 +116,8 @@ func (e *Engine) Run(port int) error {{
         ),
         (
             "a.rst",
-            f"Top\n===\n\nBoats sail here.\n\nOne\n---\n\nRopes hold a sail. {FILLER}\n\n"
-            "Two\n---\n\n"
+            "Top\n===\n\nBoats sail here.\n\nOne\n---\n\n"
+            f"Ropes hold a sail. {FILLER}\n\nTwo\n---\n\n"
             f"Anchors hold a ship. {FILLER}\n",
             ["- Boats sail here.", "- One: Ropes hold a sail.", "- Two: Anchors hold a ship."],
         ),
@@ -187,7 +187,7 @@ def test_what_does_not_fit_is_counted() -> None:
     assert len(found) <= MAX_FILE_OVERVIEW
 
 
-@pytest.mark.parametrize("name", ["a.md", "a.py", "a.hs", "a.rst", "a.txt", "a.csv", "a.json"])
+@pytest.mark.parametrize("name", ["a.md", "a.py", "a.txt"])
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_passages_have_short_overviews(text: str, name: str) -> None:
     """No text raises or makes a long overview, and the overview is always the same."""

@@ -49,6 +49,9 @@ def test_replies_are_those_of_grpc(gateway: Gateway, client: MessageClient) -> N
     assert reply["context"]["metadata"] == {"topic": "tea"}
     assert reply["context"]["revision"] == str(context.revision)
     assert "overview" not in reply["context"]  # it has the default value
+    above = gateway.post("get", {"uri": "viking://resources"}).json()["context"]
+    assert (above["abstract"], above["abstractBy"]) == ("Oolong: 90 degrees.", "extract")
+    assert (above["overview"][:2], above["overviewBy"]) == ("- ", "extract")
     found = gateway.get("/v1/find?q=oolong&target=viking://resources&limit=1&levels=LEVELS_BOTH")
     assert [one["uri"] for one in found.json()["resources"]] == [NOTE]
     assert found.json() == gateway.post(

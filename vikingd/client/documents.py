@@ -29,8 +29,8 @@ class Document:
         uri: the URI, such as "viking://resources/notes/tea.md".
         content: the whole text of a file (L2).
         title: the title, which is indexed with every passage; "": none.
-        abstract: one or two sentences (L0); "": a file takes the beginning of its content.
-        overview: some paragraphs (L1); "": none.
+        abstract: one or two sentences (L0); "": an extract of the content, or of what is below.
+        overview: some paragraphs (L1); "": an extract.
         metadata: a JSON object for `where` filters.
         time: the time of the described event: a datetime, a date, ISO 8601 text, or microseconds
             since 1970; without a zone it is local time. None keeps the stored time; a new context

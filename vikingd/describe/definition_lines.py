@@ -22,8 +22,9 @@ _MAX_BEFORE = 200  # characters of a line before the name that it defines
 _MOST_USES = 20  # places of a name that are looked at
 _NO_CODE = lazy(r"[ \t]*+(?://|/?\*|#(?!\w)|--|;|\"{3}|import\b|from\b|use\b|require|return\b)")
 _DEFINES = lazy(
-    r"[^\n=;]*?\b(?:class|interface|struct|enum|trait|protocol|record|module|namespace|object|def|fn|"
-    r"func|fun|function|type|impl|const|let|var|static|sub|proc|async|public|private|get|set)\b[^=;]*\Z"
+    r"[^\n=;]*?\b(?:class|interface|struct|enum|trait|protocol|record|module|namespace|object|def|fn"
+    r"|func|fun|function|type|impl|const|let|var|static|sub|proc|async|public|private|get|set)\b"
+    r"(?:[ \t]*\([^()\n]*\))?[^(=;:]*\Z"
 )
 _VALUE = lazy(
     r"(?:(?:export|const|let|var|static|final|pub)[ \t]+)*[\w$.]+(?:[ \t]*:?[^=()\n]*)?[ \t]*="

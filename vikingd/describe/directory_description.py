@@ -24,7 +24,7 @@ _PER_SENTENCE, _PER_LABEL = 40, 4  # see `covering`
 _FEW = 8  # children of which more than the first sentence is read
 _MOST_CANDIDATES = 4000
 _LEADING = frozenset(("__init__.py", "doc.go", "mod.rs", "lib.rs", "package-info.java"))
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile("[0-9〇零一二三四五六七八九十百千]+")
 _WIDE_END = re.compile(f"[{CJK_CHARS}。！？、，：；”」』）】》]\\Z")
 
 

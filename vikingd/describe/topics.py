@@ -36,7 +36,7 @@ _SPACE = re.compile(r"\s+")
 _CODE_SIGN = re.compile(r"[{}<>=;|]|\(\w*\)|::|->")
 _WIKI_LINK = lazy(r"\[\[(?:[^\]\[|]*\|)?([^\]\[|]+)\]\]")
 _RST_LINK = lazy(r"`([^`<]+?) ?<[^>`]*>`_{1,2}")
-_MARKUP = re.compile(r"\{[{%]|</")
+_MARKUP = re.compile(r"\{[{%\s]|</|[<>=]=|\w\([^)]*=")  # of templates, versions and code
 _PAIR = re.compile(r"(?:^|\s)[\w.-]+: ")
 _ADDRESS = re.compile(r"\S*://\S*|@[\w-]+")
 
@@ -139,7 +139,10 @@ def first_sentence(child: Child, limit: int) -> str:
         if chosen and chosen is not cut[0] and (found := _SPEAKER.match(cut[0])) is not None:
             chosen = found[0].lstrip() + chosen
         return shorten(chosen or "".join(cut[:1]), limit)
-    return shorten(next((one for one in cut if content_words(one)), "".join(cut[:1])), limit)
+    if chosen := next(filter(reads, cut), ""):
+        return shorten(chosen, limit)
+    # That of a directory of source code is made of signatures.
+    return _cut_signatures(one_line(text), limit) if child.is_directory else ""
 
 
 def _plain(abstract: str) -> str:

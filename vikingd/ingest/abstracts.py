@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 
@@ -21,6 +22,7 @@ MAX_ABSTRACT = 400
 
 MAX_TITLE_BYTES = 1024
 
+_H1 = re.compile(r"^# +([^\n#{]+)", re.MULTILINE)
 _PIECES = {Syntax.RST: restructured, Syntax.ASCIIDOC: asciidoc}
 
 _MAX_STATED = 1024  # characters of an abstract that the front matter states
@@ -107,7 +109,9 @@ def _first_paragraph(content: str, name: str) -> str:
         start = front_matter(content)[1]
         beginning = content[start : start + _BEGINNING]
         with suppress(markdown.TooCostly):
-            return first_prose(markdown.paragraphs(beginning))
+            found = _H1.search(beginning)
+            title = stated(content, "title") or (found[1] if found else "")
+            return first_prose(markdown.paragraphs(beginning), title)
     else:
         beginning = _beginning(content)
         if reader := _PIECES.get(syntax):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from vikingd.domain.sentences import sentence_ends
-from vikingd.domain.text import approximate_tokens, join_lines, lazy
+from vikingd.domain.text import CJK_CHARS, approximate_tokens, join_lines, lazy
 from vikingd.ingest.markdown import TooCostly
 
 PROSE_TOKENS = 8
@@ -15,6 +15,12 @@ PROSE_TOKENS = 8
 
 _GREETING_TOKENS = 12  # A longer greeting says something.
 _ENOUGH = 25  # tokens of a paragraph that needs no other one
+_LATER = 4  # later prose that is looked at for words of the title
+_MOST = 0.6  # share of the words of the title that later prose has
+_SHORT_WORD, _KEY = 4, 6  # letters of a word that counts, and of its beginning
+_WORD = re.compile(rf"[^\W\d_{CJK_CHARS}]+")
+_CJK_RUN = re.compile(rf"[{CJK_CHARS}]{{2,}}")
+_WIKI_LINK = lazy(r"\[\[(?:[^\]\[|]*\|)?([^\]\[|]+)\]\]")
 _LINK = re.compile(r"\S*://\S*")
 
 _GREETS = lazy(
@@ -41,7 +47,7 @@ _LEANS = lazy(
     r"read more|learn more|refer to|note that|after that|now)\b"
     r"|(?:this|that|these|those)(?:'s|,)?[ ](?:is|was|are|were|means?|can|will|would|should|may|"
     r"might|has|have|does|do|makes?|allows?|lets?|way|gives?|also|happens?|works?|could|must|ones?|approach|time)\b"
-    r"|它|他们|她|这|這|那|但|而|于是|於是|因此|所以|其中|此外|另外|另一|例如|比如|相当于|区别在于|然后|不过|"
+    r"|\.{3}|…|并[且把将]|将[其它]|把[其它]|该|它|他们|她|这|這|那|但|而|于是|於是|因此|所以|其中|此外|另外|另一|例如|比如|相当于|区别在于|然后|不过|"
     r"同时|否则|如果您?在|参见|请参[见阅考]|詳見|详见|更多|上述|以上|下面|接下来|書接|书接)"
 )
 # An introduction that says nothing without what it introduces.
@@ -50,27 +56,41 @@ _POINTS = lazy(
 )
 
 
-def first_prose(paragraphs: Iterable[tuple[str, bool]]) -> str:
+def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
     """Return the first prose, else all paragraphs; a flag says which paragraph may be the prose.
 
-    Prose beside the topic is taken if there is no other, and what introduces a list or code if the
-    prose behind it leans on that. Short prose goes on with the paragraphs
-    behind it, up to a heading, which is an empty paragraph.
+    Prose beside the topic is taken if there is no other, and so is prose that leans on what
+    introduces a list or code. If the first prose has no word of the title, a later one that has is
+    taken. Short prose goes on with the paragraphs behind it, up to a heading, which is an empty
+    paragraph.
 
     Raises:
         TooCostly: the paragraphs before the first prose take too long to parse.
     """
-    passed_over, beside, introduction, found = list[str](), "", "", list[str]()
-    with _stops_behind(found):
+    keys = _keys(title)
+    passed_over, introduction, leaning = list[str](), "", ""
+    beside, first, found = "", list[str](), list[str]()
+    looked_at, is_introduced = 0, False
+    try:
         for text, may_be in paragraphs:
             prose = _prose_of(text) if may_be else ""
             if found:
                 if not prose:
+                    if not first and not _has(keys, " ".join(found)):
+                        first, found = found, []
+                        continue
                     break
                 found.append(prose)
+            elif first:
+                looked_at += bool(prose)
+                if prose and _has(keys, prose, _MOST) and not (_is_beside(prose) or leans(prose)):
+                    return prose
+                if looked_at == _LATER:
+                    break
+                continue
+            elif prose and is_introduced and leans(prose):
+                leaning = leaning or prose
             elif prose and not _is_beside(prose):
-                if introduction and leans(prose):
-                    return introduction
                 found.append(prose)
             elif prose:
                 beside = beside or prose
@@ -78,20 +98,30 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]]) -> str:
                 passed_over.append(text)
                 if may_be and is_prose(text) and not _POINTS.search(text):
                     introduction = introduction or text
+            ends_open = text.endswith((":", "："))
+            is_introduced = ends_open or (is_introduced and not may_be)
             is_enough = sum(map(approximate_tokens, found)) >= _ENOUGH
-            if found and (is_enough or text.endswith((":", "："))):
-                break
-    return join_lines(found) or beside or " ".join(passed_over)
-
-
-@contextmanager
-def _stops_behind(found: Collection[str]) -> Iterator[None]:
-    """End a reading that becomes too costly once it has found something."""
-    try:
-        yield
+            if found and (is_enough or ends_open):
+                if _has(keys, " ".join(found)):
+                    break
+                first, found = found, []
     except TooCostly:
-        if not found:
+        if not (first or found):
             raise
+    told = join_lines(first or found)
+    return told or introduction or leaning or beside or " ".join(passed_over)
+
+
+def _keys(title: str) -> list[str]:
+    """Return what a text has that has words of a title: beginnings of words, and CJK pairs."""
+    keys = [word[:_KEY].casefold() for word in _WORD.findall(title) if len(word) >= _SHORT_WORD]
+    return keys + [a + b for run in _CJK_RUN.findall(title) for a, b in pairwise(run)]
+
+
+def _has(keys: Sequence[str], text: str, share: float = 0.0) -> bool:
+    """Return True if a text has one of the keys and a share of all, or there are none."""
+    folded = text.casefold()
+    return not keys or sum(key in folded for key in keys) >= max(share * len(keys), 1)
 
 
 def leans(sentence: str) -> bool:
@@ -109,6 +139,8 @@ def _prose_of(text: str) -> str:
 
     A sentence that introduces a list or code is none, and a short greeting is none.
     """
+    if "[[" in text:
+        text = _WIKI_LINK.sub(r"\1", text)
     if text.endswith((":", "：")):
         ends = sentence_ends(text)
         text = text[: ends[-2]].rstrip() if len(ends) > 1 else ""

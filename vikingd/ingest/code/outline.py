@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from vikingd.domain.line_numbers import lines_at
@@ -39,9 +40,9 @@ _MAX_COMMENT = 160  # characters of a comment beside a signature
 
 _CONSTANT = re.compile(r"=\s*(?:[bfru]?[\"'\[({\d-]|(?:true|false|null|None)\b)", re.IGNORECASE)
 _WORD = re.compile(r"\w")
-_LINE_END = re.compile(r"\n")
 _IMPORTS = re.compile(r"\brequire\(|\bimport\(|\bTypeVar\(")
 _GROUP = re.compile(r"^(?:var|const|type) \((?: |\Z)")  # the beginning of a group in Go
+_CUT_TYPE = re.compile(r"(?::| =)[^:=]*[\[(]\Z")  # of a value, whose text goes on
 _SPACED = re.compile(r"(?<=[(\[]) | (?=[)\]])|,(?= ?[)\]])")
 _MARKUP = (Syntax.MARKDOWN, Syntax.RST, Syntax.ASCIIDOC)
 # The line above the next heading.
@@ -199,7 +200,7 @@ def _is_behind(one: Symbol) -> int:
 def _with_comments(kept: Sequence[Symbol], content: str, name: str, limit: int) -> list[str]:
     """Return signatures with comments: all if they fit, else the first one that has a comment."""
     text = content.removeprefix("\ufeff")
-    starts = [0, *(found.end() for found in _LINE_END.finditer(text))]
+    starts = list(accumulate((len(line) + 1 for line in text.split("\n")), initial=0))
     mark = comment_mark(name)
     plain = [one.signature for one in kept]
     comments = [
@@ -268,6 +269,7 @@ def _signature(node: Node, grammar: Grammar, data: bytes) -> str:
     if body is None:
         text = text.partition("\n")[0]
     text = _SPACED.sub("", _GROUP.sub("", one_line(text))).rstrip(" {:=;(")
+    text = _CUT_TYPE.sub("", text)
     return text if len(text) <= _MAX_SIGNATURE else text[: _MAX_SIGNATURE - 1].rstrip() + "…"
 
 
