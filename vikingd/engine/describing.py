@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from vikingd.domain import cancellation
 from vikingd.domain.errors import StoreDamaged
 from vikingd.domain.store_changes import Change, Remove, Upsert
-from vikingd.domain.uri import parent, subtree_bounds
+from vikingd.domain.uri import ROOT, parent, subtree_bounds
 from vikingd.engine.description_material import Materials
 from vikingd.engine.description_worker import DescriptionWorker
 from vikingd.models.describe.describer import material_tokens
@@ -85,9 +85,9 @@ class Describing:
             return
         found: list[tuple[str, bool]] = []
         for change in changes:
-            if isinstance(change, Upsert):
+            if isinstance(change, Upsert) and not self._worker.is_own(change):
                 found.append((change.uri, change.is_directory))
-            elif isinstance(change, Remove):
+            elif isinstance(change, Upsert | Remove) and change.uri != ROOT:
                 found.append((parent(change.uri), True))
         if found:
             self._thread.call(self._worker.add, found)

@@ -109,18 +109,15 @@ class Materials:
 
     def _children(self, uri: str, found: Sequence[ChildOf]) -> list[Child]:
         """Return the children of a directory; those without an abstract get an extract."""
-        children, without = [], list[str]()
-        for child in found:
-            child_uri = join(uri, child.name)
-            is_memory = context_type(child_uri) is ContextType.MEMORY
-            children.append(Child(*child[:3], "") if is_memory else Child(*child))
-            if child.is_directory and not child.abstract and not is_memory:
-                without.append(child_uri)
-        if not without:
-            return children
-        below = self._store.children_of(without, MAX_CHILDREN)
+        children = [_child(uri, child) for child in found]
+        without = [
+            join(uri, child.name)
+            for child in children
+            if child.is_directory and not child.abstract and not _is_memory(uri, child.name)
+        ]
+        below = self._store.children_of(without, MAX_CHILDREN) if without else {}
         extracts = {
-            one: directory_abstract([Child(*child) for child in grandchildren])
+            one: directory_abstract([_child(one, child) for child in grandchildren])
             for one, (grandchildren, _) in below.items()
         }
         return [
@@ -176,6 +173,17 @@ class Materials:
         """Return whether a context waits for a description."""
         subject = self.subject(uri)
         return subject is not None and not subject.is_current
+
+
+def _is_memory(uri: str, child: str) -> bool:
+    return context_type(join(uri, child)) is ContextType.MEMORY
+
+
+def _child(uri: str, child: ChildOf) -> Child:
+    """Return a child of a directory; of memories the name alone."""
+    if _is_memory(uri, child.name):
+        return Child(child.name, child.is_directory, "", "")
+    return Child(*child)
 
 
 def _line(child: Child) -> str:

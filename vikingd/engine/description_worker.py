@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from vikingd.domain.description import Description
 from vikingd.domain.errors import StoreDamaged, VikingError
+from vikingd.domain.store_changes import Upsert
 from vikingd.engine.allowance import DESCRIBER_TOKENS, DailyAllowance
 from vikingd.engine.description_material import Materials, Subject
 from vikingd.engine.description_queue import DescriptionQueue
@@ -44,7 +45,7 @@ class DescriptionWorker:
     its extract until it changes or the daemon starts again. When the tokens of a day are used up,
     the others wait for the next day.
 
-    All methods but `state` belong to the thread of the describer.
+    Its methods belong to the thread of the describer, unless they say so.
 
     Args:
         store: the store.
@@ -87,11 +88,16 @@ class DescriptionWorker:
         self._asking: dict[bytes, list[Subject]] = {}
         self._recent: OrderedDict[bytes, Described] = OrderedDict()
         self._refusals: dict[str, bytes] = {}  # the basis of each refused context
+        self._writing: dict[str, str] = {}  # the abstracts that are being written, by URI
         self._tries: dict[str, tuple[int, int]] = {}  # (questions, answers before the first one)
         self._answers = 0  # of the model to any question
         self._failure = ""
         self._backoff = MIN_BACKOFF
         self._retry_after, self._retry_at = 0.0, 0
+
+    def is_own(self, change: Upsert) -> bool:
+        """Return whether a change is the description that is being written; for any thread."""
+        return self._writing.get(change.uri) == change.abstract
 
     def add(self, contexts: Sequence[tuple[str, bool]]) -> None:
         """Let changed contexts wait, and the directories above them; True marks directories."""
@@ -117,7 +123,7 @@ class DescriptionWorker:
     def waits(self) -> tuple[str, int | None]:
         """Return why no context is described now ("" if one is), and the time of the next try.
 
-        The time is in microseconds since the epoch.
+        The time is in microseconds since the epoch. For any thread.
         """
         if not len(self.queue):
             return "", None
@@ -128,7 +134,7 @@ class DescriptionWorker:
         return self._allowance.why() if is_used_up else ("", None)
 
     def tokens_today(self) -> int:
-        """Return the tokens that were used today."""
+        """Return the tokens that were used today; for any thread."""
         return self._allowance.used()
 
     async def run(self) -> None:
@@ -233,8 +239,6 @@ class DescriptionWorker:
             await self._write([subject], Described("", "", 0))
         elif not again and self._refusals.get(uri) == subject.basis:
             self.queue.done(uri)
-        elif subject.basis in self._asking:
-            self._asking[subject.basis].append(subject)
         elif known := await self._known(subject, again):
             await self._write([subject], known)
         elif subject.basis in self._asking:
@@ -301,6 +305,7 @@ class DescriptionWorker:
             Description(one.uri, made.abstract, made.overview, name, one.basis, one.content_hash)
             for one in subjects
         ]
+        self._writing |= {one.uri: made.abstract for one in subjects}
         try:
             done = await self._thread.read(lambda: self._store.describe(rows, kept).result())
         except VikingError as error:
@@ -308,6 +313,9 @@ class DescriptionWorker:
                 self.queue.put_back(one.uri)
             self._fail(str(error))
             return
+        finally:
+            for one in subjects:
+                del self._writing[one.uri]
         self.described += done.count
         for one in subjects:
             self._tries.pop(one.uri, None)
@@ -330,25 +338,24 @@ class DescriptionWorker:
         uri = subjects[0].uri
         tries, before = self._tries.get(uri, (0, self._answers))
         self._tries[uri] = tries + 1, before
-        is_suspect = tries + 1 >= _TRIES
-        if is_suspect and (self._answers > before or await self._answers_a_probe()):
-            await self._refuse(subjects, reason)
-            return
+        if tries + 1 >= _TRIES:
+            if self._answers > before:
+                await self._refuse(subjects, reason)
+                return
+            await self._probe()
         for one in subjects:
             self.queue.put_back(one.uri)
         self._fail(reason)
 
-    async def _answers_a_probe(self) -> bool:
-        """Return whether the model answers another question."""
-        try:
-            described = await self._thread.describe(_PROBE)
-        except Unusable as error:
-            self._answered(error.tokens)
-        except NotAnswered:
-            return False
-        else:
-            self._answered(described.tokens)
-        return True
+    async def _probe(self) -> None:
+        """Ask another question: its answer shows that a context is the reason for a failure."""
+        with suppress(NotAnswered):
+            try:
+                described = await self._thread.describe(_PROBE)
+            except Unusable as error:
+                self._answered(error.tokens)
+            else:
+                self._answered(described.tokens)
 
     async def _keep_count(self) -> None:
         """Write the tokens of today."""

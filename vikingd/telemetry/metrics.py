@@ -304,8 +304,7 @@ class Metrics(Collector):
             hits, misses = map(sum, zip(*caches, strict=True))
             yield CounterMetricFamily("vikingd_query_cache_hits", "Queries from the cache.", hits)
             yield CounterMetricFamily("vikingd_query_cache_misses", "Queries embedded.", misses)
-        if len(describers) > 1 or any(self._past_describers):
-            yield from _of_describers(DescriberFigures(*map(sum, zip(*describers, strict=True))))
+        yield from _of_describers(DescriberFigures(*map(sum, zip(*describers, strict=True))))
         yield GaugeMetricFamily(
             "vikingd_open_tenants", "Open tenants beside the default one.", opened - closed
         )
