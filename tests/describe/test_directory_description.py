@@ -9,10 +9,10 @@ import pytest
 
 from vikingd.describe.directory_description import (
     MAX_OVERVIEW,
+    Child,
     directory_abstract,
     directory_overview,
 )
-from vikingd.describe.topics import Child
 from vikingd.domain.text import HAN, LATIN, script_of
 from vikingd.ingest.abstracts import MAX_ABSTRACT
 

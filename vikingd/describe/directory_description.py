@@ -13,6 +13,8 @@ from vikingd.domain.text import CJK_CHARS, one_line, without_invisible
 from vikingd.ingest.abstracts import MAX_ABSTRACT, shorten
 from vikingd.ingest.kind_names import DESCRIBING
 
+__all__ = ["MAX_OVERVIEW", "Child", "directory_abstract", "directory_overview"]
+
 MAX_OVERVIEW = 4000
 """Maximum characters of an overview of a directory that is made of its children."""
 

@@ -16,7 +16,8 @@ PROSE_TOKENS = 8
 _GREETING_TOKENS = 12  # A longer greeting says something.
 _ENOUGH = 25  # tokens of a paragraph that needs no other one
 _LATER = 4  # later prose that is looked at for words of the title
-_MOST = 0.6  # share of the words of the title that later prose has
+_MOST = 0.6  # share of the title's words that later prose has at once
+_SUBJECT = 32  # characters of later prose in which they are
 _SHORT_WORD, _KEY = 4, 6  # letters of a word that counts, and of its beginning
 _WORD = re.compile(rf"[^\W\d_{CJK_CHARS}]+")
 _CJK_RUN = re.compile(rf"[{CJK_CHARS}]{{2,}}")
@@ -42,11 +43,13 @@ _BESIDE = lazy(
 
 # A sentence that leans on the one before it, or points elsewhere.
 _LEANS = lazy(
-    r"(?i:(?:it|they|he|she|but|and|so|then|however|also|therefore|otherwise|instead|such|thus|hence|"
+    r"(?i:(?:it|they|he|she|but|and|so|then|however|also|therefore|otherwise|instead|such|"
+    r"thus|hence|"
     r"alternatively|moreover|furthermore|for example|in addition|for more|see|more|"
     r"read more|learn more|refer to|note that|after that|now)\b"
     r"|(?:this|that|these|those)(?:'s|,)?[ ](?:is|was|are|were|means?|can|will|would|should|may|"
-    r"might|has|have|does|do|makes?|allows?|lets?|way|gives?|also|happens?|works?|could|must|ones?|approach|time)\b"
+    r"might|has|have|does|do|makes?|allows?|lets?|way|gives?|also|happens?|works?|could|must|ones?|"
+    r"approach|time)\b"
     r"|\.{3}|…|并[且把将]|将[其它]|把[其它]|该|它|他们|她|这|這|那|但|而|于是|於是|因此|所以|其中|此外|另外|另一|例如|比如|相当于|区别在于|然后|不过|"
     r"同时|否则|如果您?在|参见|请参[见阅考]|詳見|详见|更多|上述|以上|下面|接下来|書接|书接)"
 )
@@ -60,9 +63,9 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
     """Return the first prose, else all paragraphs; a flag says which paragraph may be the prose.
 
     Prose beside the topic is taken if there is no other, and so is prose that leans on what
-    introduces a list or code. If the first prose has no word of the title, a later one that has is
-    taken. Short prose goes on with the paragraphs behind it, up to a heading, which is an empty
-    paragraph.
+    introduces a list or code. If the first prose has no word of the title, a later one that begins
+    with them is taken. Short prose goes on with the paragraphs behind it, up to a heading, which is
+    an empty paragraph.
 
     Raises:
         TooCostly: the paragraphs before the first prose take too long to parse.
@@ -83,7 +86,11 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
                 found.append(prose)
             elif first:
                 looked_at += bool(prose)
-                if prose and _has(keys, prose, _MOST) and not (_is_beside(prose) or leans(prose)):
+                if (
+                    prose
+                    and _has(keys, prose[:_SUBJECT], _MOST)
+                    and not (_is_beside(prose) or leans(prose))
+                ):
                     return prose
                 if looked_at == _LATER:
                     break
