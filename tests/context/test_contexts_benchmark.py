@@ -21,6 +21,7 @@ DOCUMENTS = {
     "behind the old bridge of stone, until the harbour master opens the bay in early spring.",
     "c.md": "Trams run all night.",
 }
+ABSTRACTS = {"b.md": "Piers of the ferry, by the season."}
 FIRST, SECOND = "The ferry leaves at nine.", "It waits behind the old bridge."
 
 
@@ -29,7 +30,10 @@ def sets(tmp_path: Path) -> Path:
     """Return a directory with one set: a question about two of three documents."""
     at = tmp_path / "sets" / "ferry"
     at.mkdir(parents=True)
-    documents = [{"uri": f"{SCOPE}/{name}", "text": text} for name, text in DOCUMENTS.items()]
+    documents = [
+        {"uri": f"{SCOPE}/{name}", "text": text, "abstract": ABSTRACTS.get(name, "")}
+        for name, text in DOCUMENTS.items()
+    ]
     queries = [{"id": "q", "text": "ferry", "scope": SCOPE}]
     for name, rows in (("documents", documents), ("queries", queries)):
         (at / f"{name}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
@@ -43,16 +47,16 @@ def test_a_larger_budget_tells_more(
     """A small budget shows the longer page by its abstract, a larger one has its text."""
     out, store = tmp_path / "figures.json", tmp_path / "store"
     where = "--datasets", str(sets), "--store", str(store), "--json", str(out)
-    contexts.main([*where, "--provider", "none", "--tokens", "45", "200"])
+    contexts.main([*where, "--provider", "none", "--tokens", "24", "200"])
     small, large = json.loads(out.read_text())
-    assert (small["budget"], large["budget"]) == (45, 200)
+    assert (small["budget"], large["budget"]) == (24, 200)
     for one in (small, large):
         assert (one["found"], one["shown"], one["all_shown"]) == (1.0, 1.0, 1.0)
         assert 0 < one["tokens"] <= one["budget"]
     fields = "told", "passages", "all_told", "abstracts", "overviews", "contents"
     assert [small[field] for field in fields] == [0.5, 0.5, 0.0, 1.0, 0.0, 1.0]
     assert [large[field] for field in fields] == [1.0, 1.0, 1.0, 0.0, 0.0, 2.0]
-    assert capsys.readouterr().out.splitlines()[1].startswith("ferry      45")
+    assert capsys.readouterr().out.splitlines()[1].startswith("ferry      24")
 
 
 @pytest.mark.parametrize(
