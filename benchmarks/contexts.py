@@ -30,6 +30,7 @@ from vikingd.models.embed.embed_settings import EmbedSettings
 from vikingd.pb.retrieval_pb2 import BuildContextResponse, FindResponse
 
 BUDGETS = (1000, 2000, 4000)
+FILES = 30  # of the find below a context that is asked for without a limit
 ABSTRACT, OVERVIEW, CONTENT = range(3)
 
 ENOUGH = 0.5
@@ -140,7 +141,7 @@ def _rows(client: MessageClient, source: Path, budgets: Sequence[int]) -> Iterat
     prompts: dict[int, list[Prompt]] = {budget: [] for budget in budgets}
     for query in queries:
         # The find puts the query's vector into the daemon's cache.
-        passages = passages_of(client.find(query.text, target_uri=query.scope))
+        passages = passages_of(client.find(query.text, target_uri=query.scope, limit=FILES))
         for budget in budgets:
             find = find_request(query.text, target_uri=query.scope)
             started = time.perf_counter()

@@ -71,6 +71,15 @@ def test_a_find_becomes_a_text_within_its_budget(filled: MessageClient, tokenize
     assert cited == ["绿茶.md"]
 
 
+def test_a_find_without_a_limit_has_thirty_files(client: MessageClient) -> None:
+    """A context that is asked for by a question alone has more files than a find shows."""
+    client.put([Draft(f"{TOP}/{i}.md", content=f"Ferry {i} sails.") for i in range(40)])
+    for find, files in ((None, 30), (find_request("ferry", limit=12), 12)):
+        source = {"find": find} if find else {"query": "ferry"}
+        reply = client.build_context(**source, max_tokens=4000)
+        assert len({cited.uri for cited in reply.citations}) == files
+
+
 def test_a_retrieval_becomes_a_text_with_its_degradation(filled: MessageClient) -> None:
     """A context from Retrieve has the retrieved passages and reports the degradation."""
     reply = filled.build_context(

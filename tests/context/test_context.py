@@ -155,9 +155,17 @@ def test_a_small_budget_lists_what_there_is() -> None:
 
 def test_a_larger_budget_shows_the_best_more_fully() -> None:
     """A larger budget shows passages of the best, overviews of the next and more abstracts."""
-    shown = list(levels(build(graded(60), Plan(3000))).values())
+    shown = list(levels(build(graded(60), Plan(900))).values())
     assert shown == sorted(shown, reverse=True)
-    assert all(shown.count(level) >= least for level, least in ((2, 5), (1, 3), (0, 15)))
+    assert all(shown.count(level) >= least for level, least in ((2, 3), (1, 1), (0, 5)))
+
+
+def test_ten_sources_are_listed_before_the_best_are_full() -> None:
+    """Of many sources ten are listed; further ones follow when the passages of these are full."""
+    for budget in (900, 1500, 2500, 3000, 6000):
+        shown = list(levels(build(graded(60), Plan(budget))).values())
+        assert len(shown) <= 10 or shown[:10] == [2] * 10, budget
+    assert len(shown) > 20
 
 
 def test_all_is_shown_in_full_when_there_is_room() -> None:

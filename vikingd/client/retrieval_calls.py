@@ -264,10 +264,11 @@ def build_context(
     """Build the text for a prompt from results, within a budget of tokens.
 
     Args:
-        query: the question of a find over the whole tree. Give this or one of the next four.
+        query: the question of a find over the whole tree, with 30 results. Give this or one of the
+            next four.
         items: results of an earlier call, such as a FindResult, or ContextItems.
         uris: the URIs of whole contexts, best first.
-        find: a request from `find_request`.
+        find: a request from `find_request`; without a limit it has 30 results, in THINKING 10.
         retrieve: a request from `retrieve_request`.
         max_tokens: the tokens of the model's window; 0: the daemon's default.
         reserve_tokens: the part of them that stays free; None: the daemon's default.

@@ -6,9 +6,9 @@ pieces and the tokenizer, never on the budget. A larger budget goes further down
 it shows every source of a smaller budget at least as fully.
 
 - The first steps show the abstracts of the LISTED best sources. Each further step shows another
-  abstract while abstracts have less than LISTED_SHARE of the tokens. Else it shows the next
-  overview while overviews have less than OVERVIEW_SHARE. Else it shows the best passage that is not
-  yet full.
+  abstract while abstracts have less than LISTED_SHARE of the tokens, up to MOST_LISTED. Else it
+  shows the next overview while overviews have less than OVERVIEW_SHARE. Else it shows the best
+  passage that is not yet full. A further source is shown when the passages of better ones are full.
 - A source is never shown before a better one. A source whose passage is no longer than its abstract
   is shown in full at once.
 - When every passage is full, the best OUTLINED sources that are shown in part get an overview that
@@ -47,6 +47,7 @@ from vikingd.domain.text import approximate_tokens
 
 LISTED = 5  # sources that are listed by abstract before any is shown more fully
 LISTED_SHARE = 0.25  # of the tokens for abstracts, while there are further sources
+MOST_LISTED = 10  # sources that are listed by abstract before the passages of better ones
 OVERVIEW_SHARE = 0.25  # of the tokens for overviews, while there are any
 OUTLINED = 5  # sources with overviews that are made of them, in the tokens that passages leave
 
@@ -303,7 +304,9 @@ class _Steps:
 
     def _wants_abstract(self) -> bool:
         total = sum(self._spent.values())
-        return len(self._parts.sources) < LISTED or self._spent[ABSTRACT] < LISTED_SHARE * total
+        listed = len(self._parts.sources)
+        has_share = self._spent[ABSTRACT] < LISTED_SHARE * total
+        return listed < LISTED or (listed < MOST_LISTED and has_share)
 
     def _next_source(self) -> Part | None:
         """Read parts up to the first one of a new source, and return that; None at the end."""

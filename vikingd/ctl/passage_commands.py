@@ -131,7 +131,7 @@ def context(
     """
     find = retrieval = None
     if strategy is StrategyName.FIND:
-        find = find_request(query, target_uri=target, where=where, limit=30)
+        find = find_request(query, target_uri=target, where=where)
     else:
         retrieval = retrieve_request(
             query, target_uri=target, where=where, mode=Mode[strategy.name], degrade=True

@@ -2279,7 +2279,7 @@ class BuildContextRequest(_message.Message):
 
     @_builtins.property
     def find(self) -> Global___FindRequest:
-        """The passages that a Find shows."""
+        """The passages that a Find shows. Its limit 0 stands for 30, in THINKING for 10."""
 
     @_builtins.property
     def retrieve(self) -> Global___RetrieveRequest:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from time import perf_counter
 from typing import Protocol, TypeVar
 
@@ -44,6 +45,7 @@ LIGHT_BYTES = 128 << 10
 """Bytes of the results in a reply that is made on the event loop."""
 
 _SOURCES = 4  # times the bytes of the reply: the bytes of the sources of a context
+_FILES = 30  # limit of a find without one, whose passages become a context
 
 
 class _Cut(Protocol):
@@ -249,7 +251,10 @@ class RetrievalService:
         dimension, defaults = self._engine.store.dimension, self._settings.retrieval
         with below(name):
             if name == "find":
-                return decode.find_query(request.find, dimension)
+                query = decode.find_query(request.find, dimension)
+                # In THINKING each further file costs calls of the reranker.
+                is_free = not (request.find.limit or query.thinking)
+                return replace(query, limit=_FILES) if is_free else query
             if name == "retrieve":
                 return retrieve_request.query_of(request.retrieve, dimension, defaults)
         return context_messages.items_of(request)
