@@ -76,13 +76,20 @@ class Asked:
 def describing(
     path: Path, asked: Asked, settings: DescriberSettings | None = None
 ) -> Iterator[Engine]:
-    """Yield an engine without an embedder whose describer asks a scripted model."""
+    """Yield an engine without an embedder whose describer asks a scripted model.
+
+    It has looked at the contexts that it found. A file that is written meanwhile may be seen after
+    the directories above it, which are then asked about twice.
+    """
     shared = Shared(WORDLESS, describer=asked.settings)
     engine = Engine(
         EngineSettings(path, embedding=WORDLESS, describer=settings or DescriberSettings()),
         shared=shared,
     )
     try:
+        work = engine.describing
+        assert work is not None
+        eventually(work.settle)
         yield engine
     finally:
         shared.stop()
