@@ -62,12 +62,16 @@ _MARGIN = re.compile(r"\t|[ ]{2,4}(?=[ \t]*[^\s])")  # of the body of an admonit
 _BEGINS_PARAGRAPH = re.compile(r"(?![#>|<`~]|[-+*][ \t]|\d{1,9}[.)][ \t])\S")
 _WITH_OPTIONS = re.compile(r"[ ]{0,3}(?::{3,}[ \t]*[\w.:]+|/{3,}[ \t][^\n]*)[ \t]*\r?\n")
 _MODULE = re.compile(r"[ ]{0,3}:{3}[ \t]+\w+(?:[.:]\w+)+[ \t]*(?=[\r\n]|\Z)")
-_ASIDE = re.compile(r"[ ]{0,3}/{3,}(?P<name>[ \t]+[^\s/][^\r\n]*)?[ \t]*(?=[\r\n]|\Z)")
+_ASIDE = re.compile(
+    r"[ ]{0,3}(?:/{3,}(?P<name>[ \t]+[^\s/][^\r\n]*)?|:{3,}[ \t]*+(?P<kind>(?:note|tip|info|warning"
+    r"|danger|caution|important|details|hint)\b[^\r\n]*)?)[ \t]*(?=[\r\n]|\Z)",
+    re.IGNORECASE,
+)
 _CALLOUT_TAG = re.compile(
     r"[ ]{0,3}<(?P<end>/)?(?P<name>Note|Tip|Info|Warning|Danger|Caution|Important|Check|Callout"
-    r"|Alert|Admonition|Aside)\b(?![^>\n]*/>)"
+    r"|Alert|Admonition|Aside|\w*(?:Link|Button|Badge|Banner))\b(?![^>\n]*/>)"
 )
-_ASIDE_END = re.compile(r"^[ ]{0,3}/{3,}[ \t]*(?=[\r\n]|\Z)", re.MULTILINE)
+_ASIDE_END = re.compile(r"^[ ]{0,3}(?:/{3,}|:{3,})[ \t]*(?=[\r\n]|\Z)", re.MULTILINE)
 _OPTIONS = re.compile(rf"(?:(?:[ ]{{4}}|\t)[ \t]*\S[^\r\n]*(?:{_EOL}|\Z))+")
 _SNIPPETS = re.compile(rf"[ ]{{0,3}}(?P<mark>-{{1,2}}8<-{{1,2}})[ \t]*{_EOL}")
 _CONTENTS = re.compile(r"[ ]{0,3}\{:\s*toc\b")
@@ -188,10 +192,11 @@ class _Scan:
             is_closed = self._text.find(f"</{callout['name']}>", end, end + _MAX_TAG) >= 0
             return BEGIN_ASIDE if is_closed else ""
         aside = _ASIDE.match(self._text, at)
-        if aside and aside["name"] and self._closes_aside(end):
+        name = aside and (aside["name"] or aside["kind"])
+        if name and self._closes_aside(end):
             self._asides += 1
             return BEGIN_ASIDE
-        if aside and not aside["name"] and self._asides:
+        if aside and not name and self._asides:
             self._asides -= 1
             return END_ASIDE
         return ""

@@ -37,8 +37,9 @@ _BESIDE = lazy(
     r"|th(?:is|e) (?:page|article|document|documentation|section|guide|feature|rule|post|file) "
     r"(?:is|was|has been) (?:\w+ )?(?:moved|deprecated|outdated|out of date|obsolete|incomplete"
     r"|under construction|a work in progress|translated|(?:auto-?)?generated|available in))"
+    r"|(?i:th(?:is|e) (?:page|guide|section|tutorial|article|chapter|document) assumes\b)"
     r"|[\w-]+(?: \w+)?(?: [|·•/] [^|·•/]{1,24}){2,}\Z"  # the languages of a text, for one
-    r"|(?:注意|提示|警告|重要)[:：]|本(?:文|页|文档)(?:由|已)|翻译|此页"
+    r"|(?:注意|提示|警告|重要)[:：]|本(?:文|页|文档)(?:由|已|假设|假定)|此(?:页|章节|章|节)假[设定]|翻译|此页"
 )
 
 # A sentence that leans on the one before it, or points elsewhere.

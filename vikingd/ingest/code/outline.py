@@ -267,17 +267,25 @@ def _symbols(
             continue
         inside = path + found.path
         for name in found.names:
+            signature = _signature(found.node if len(found.names) == 1 else child, grammar, data)
             yield Symbol(
                 inside,
                 name,
                 found.kind,
                 bisect_right(lines, child.start_byte),
                 bisect_right(lines, _last_byte(child, data)),
-                _signature(found.node if len(found.names) == 1 else child, grammar, data),
+                _named(signature, name),
             )
         if found.kind in HOLDING and depth < _MAX_DEPTH:
             within = (*inside, found.names[-1]) if found.names else inside
             yield from _symbols(found.node, grammar, data, lines, within, depth + 1)
+
+
+def _named(signature: str, name: str) -> str:
+    """Return the signature of a definition; that of an anonymous function with the name before."""
+    if name in signature or not _WORD.search(signature):
+        return signature
+    return f"{name}{'' if signature[0] in '(<' else ' '}{signature}"
 
 
 def _last_byte(node: Node, data: bytes) -> int:
@@ -300,7 +308,7 @@ def _signature(node: Node, grammar: Grammar, data: bytes) -> str:
     if body is None:
         text = text.partition("\n")[0]
     text = _SPACED.sub("", _GROUP.sub("", one_line(text))).rstrip(" {:=;(")
-    text = _CUT_TYPE.sub("", text)
+    text = _CUT_TYPE.sub("", text).removesuffix(" =>")
     return text if len(text) <= _MAX_SIGNATURE else text[: _MAX_SIGNATURE - 1].rstrip() + "…"
 
 
