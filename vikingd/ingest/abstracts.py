@@ -86,16 +86,19 @@ def derive_abstract(content: str, name: str) -> str:
 
 
 def is_derived(abstract: str, content: str, name: str) -> bool:
-    """Return True if an abstract is the one of a content, even if an older version shortened it.
+    """Return True if an abstract is the one of a content, or of an older version.
 
-    Versions differ in where sentences end.
+    Versions differ in where sentences end, and in how many short paragraphs they take.
     """
     if abstract == (stated_abstract(content, name) or derive_abstract(content, name)):
         return True
     whole = (_stated(content) if _has_front_matter(content, name) else "") or _first_paragraph(
         content, name
     )
-    return is_prose(abstract) and whole.startswith(abstract.removesuffix("…"))
+    if not is_prose(abstract) or not whole.startswith(abstract.removesuffix("…")):
+        return False
+    is_whole = len(abstract) in sentence_ends(whole[: len(abstract) + _AHEAD])
+    return is_whole or len(abstract) > MAX_ABSTRACT // 4
 
 
 def _first_paragraph(content: str, name: str) -> str:
