@@ -57,6 +57,21 @@ def test_a_context_that_changes_in_work_waits_again() -> None:
     assert taken(queue)[:2] == ["resources/a/one.md", "resources/a"]
 
 
+def test_a_directory_in_the_place_of_a_file_waits_for_what_is_below() -> None:
+    """A file that becomes a directory while it waits or is in work has its turn after that."""
+    for in_work in (False, True):
+        queue = DescriptionQueue()
+        queue.add(TOP, False)
+        if in_work:
+            assert queue.take(0) == TOP
+        queue.add(f"{TOP}/one.md", False)
+        if in_work:
+            queue.done(TOP)
+        order = ["resources/a/one.md", "resources/a", "resources", ""]
+        assert taken(queue) == order
+        assert len(queue) == 0
+
+
 def test_no_context_is_asked_about_twice_in_a_minute() -> None:
     """A second question is postponed unless it is asked for, and no directory waits for it."""
     queue = DescriptionQueue()

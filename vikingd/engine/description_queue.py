@@ -136,5 +136,5 @@ class DescriptionQueue:
             self._below[directory] -= 1
             if not self._below[directory]:
                 del self._below[directory]
-                if self._waiting.get(directory):
+                if directory in self._waiting:  # maybe as the file that it was
                     self._directories.append(directory)
