@@ -38,7 +38,7 @@ _WIKI_LINK = lazy(r"\[\[(?:[^\]\[|]*\|)?([^\]\[|]+)\]\]")
 _RST_LINK = lazy(r"`([^`<]+?) ?<[^>`]*>`_{1,2}")
 _MARKUP = re.compile(r"\{[{%\s]|</|[<>=]=|\w\([^)]*=")  # of templates, versions and code
 _PAIR = re.compile(r"(?:^|\s)[\w.-]+: ")
-_ADDRESS = re.compile(r"\S*://\S*|@[\w-]+")
+_ADDRESS = re.compile(r"(?<!\S)\S*://\S*|@[\w-]+")
 
 
 class Child(NamedTuple):

@@ -22,7 +22,7 @@ _SHORT_WORD, _KEY = 4, 6  # letters of a word that counts, and of its beginning
 _WORD = re.compile(rf"[^\W\d_{CJK_CHARS}]+")
 _CJK_RUN = re.compile(rf"[{CJK_CHARS}]{{2,}}")
 _WIKI_LINK = lazy(r"\[\[(?:[^\]\[|]*\|)?([^\]\[|]+)\]\]")
-_LINK = re.compile(r"\S*://\S*")
+_LINK = re.compile(r"(?<!\S)\S*://\S*")
 
 _GREETS = lazy(
     r"(?i:welcome\b|hi\b|hello\b|hey\b|thanks? (?:you )?for\b|congratulations\b)"
