@@ -96,6 +96,17 @@ def test_an_index_that_cannot_be_read_is_told(damage: bytes, tmp_path: Path) -> 
     assert taken(top, Selection()) == {"b.md"}
 
 
+def test_an_index_that_shares_itself_is_told(tmp_path: Path) -> None:
+    """An index whose shared one is the same again ends no import."""
+    top = make(tmp_path, Case("", ".d/a.md b.md", {}, ""))
+    shared = b"DIRC\0\0\0\2\0\0\0\0link\0\0\0\x14" + b"\1" * 20 + b"\0" * 20
+    for name in ("index", f"sharedindex.{'01' * 20}"):
+        (top / ".git" / name).write_bytes(shared)
+    (told,) = (i for i in read_tree(top, TOP, selection=Selection()) if isinstance(i, Unreadable))
+    assert "no index of git" in told.reason
+    assert taken(top, Selection()) == {"b.md"}
+
+
 @pytest.mark.parametrize(
     ("hidden", "wanted"),
     [(True, {".notes/a.md", ".b.md", "c.md"}), (False, {"c.md"})],

@@ -133,6 +133,7 @@ def test_each_sentence_of_the_prompt_is_refused() -> None:
 
 
 HUGE = ["a." * 8000, "1," * 8000, "一" * 8000, "a/" * 8000, "'" * 16000, "[(" * 8000, "you " * 4000]
+HUGE += ["5 aprıl", "Auguſt 5, 2024"]  # letters that are equal to others without case
 
 
 @pytest.mark.parametrize("text", HUGE, ids=lambda text: text[:2])

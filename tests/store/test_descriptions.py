@@ -279,7 +279,7 @@ def test_children_of_many_directories(store: WritableStore) -> None:
     assert store.children_of([], 5) == {}
 
 
-def test_pieces_and_head_of_a_file(store: WritableStore) -> None:
+def test_pieces_of_a_file(store: WritableStore) -> None:
     """Passages come with their sections and lines."""
     put(store, Draft(LONG, content=WORDS))
     pieces = store.pieces_of(LONG)
@@ -287,6 +287,4 @@ def test_pieces_and_head_of_a_file(store: WritableStore) -> None:
     lines = WORDS.splitlines()
     assert all(text.startswith(lines[line - 1][:20]) for _, text, line in pieces)
     assert len(pieces) > 2
-    assert store.head_of(LONG, 7) == "## Part"
     assert (store.pieces_of(DOCS), store.pieces_of("viking://no")) == ([], [])
-    assert store.head_of("viking://no", 9) == ""

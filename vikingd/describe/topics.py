@@ -12,7 +12,7 @@ from vikingd.domain.sentences import sentences
 from vikingd.domain.text import CJK_CHARS, lazy, one_line, without_invisible
 from vikingd.ingest.abstracts import shorten
 from vikingd.ingest.file_syntax import Syntax, syntax_of
-from vikingd.ingest.first_prose import leans
+from vikingd.ingest.first_prose import WIKI_LINK, leans
 
 MAX_LABEL = 80
 """Maximum characters of the label of a child."""
@@ -34,11 +34,10 @@ _CODE = (Syntax.CODE, Syntax.TEXT)
 _LETTERS = re.compile(r"[^\W\d_]+")
 _SPACE = re.compile(r"\s+")
 _CODE_SIGN = re.compile(r"[{}<>=;|]|\(\w*\)|::|->")
-_WIKI_LINK = lazy(r"\[\[(?:[^\]\[|]*\|)?([^\]\[|]+)\]\]")
 _RST_LINK = lazy(r"`([^`<]+?) ?<[^>`]*>`_{1,2}")
 _MARKUP = re.compile(r"\{[{%\s]|</|[<>=]=|\w\([^)]*=")  # of templates, versions and code
 _PAIR = re.compile(r"(?:^|\s)[\w.-]+: ")
-_ADDRESS = re.compile(r"\S*://\S*|@[\w-]+")
+_ADDRESS = re.compile(r"(?<!\S)\S*://\S*|@[\w-]+")
 
 
 class Child(NamedTuple):
@@ -150,7 +149,7 @@ def _plain(abstract: str) -> str:
     text = without_invisible(abstract[:_READ])
     if "```" in text:
         text = text.partition("```")[0].rstrip(" :：") or text
-    text = _WIKI_LINK.sub(r"\1", text) if "[[" in text else text
+    text = WIKI_LINK.sub(r"\1", text) if "[[" in text else text
     return _RST_LINK.sub(r"\1", text) if "`" in text else text
 
 

@@ -21,8 +21,9 @@ _SUBJECT = 32  # characters of later prose in which they are
 _SHORT_WORD, _KEY = 4, 6  # letters of a word that counts, and of its beginning
 _WORD = re.compile(rf"[^\W\d_{CJK_CHARS}]+")
 _CJK_RUN = re.compile(rf"[{CJK_CHARS}]{{2,}}")
-_WIKI_LINK = lazy(r"\[\[(?:[^\]\[|]*\|)?([^\]\[|]+)\]\]")
-_LINK = re.compile(r"\S*://\S*")
+WIKI_LINK = lazy(r"\[\[(?:[^\]\[|]*\|)?([^\]\[|]+)\]\]")
+"""A link of a wiki; its group is the text that a reader sees."""
+_LINK = re.compile(r"(?<!\S)\S*://\S*")
 
 _GREETS = lazy(
     r"(?i:welcome\b|hi\b|hello\b|hey\b|thanks? (?:you )?for\b|congratulations\b)"
@@ -148,7 +149,7 @@ def _prose_of(text: str) -> str:
     A sentence that introduces a list or code is none, and a short greeting is none.
     """
     if "[[" in text:
-        text = _WIKI_LINK.sub(r"\1", text)
+        text = WIKI_LINK.sub(r"\1", text)
     if text.endswith((":", "：")):
         ends = sentence_ends(text)
         text = text[: ends[-2]].rstrip() if len(ends) > 1 else ""

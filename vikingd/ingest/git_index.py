@@ -70,7 +70,7 @@ class TrackedDirectories:
             pass
         except OSError as error:
             self.faults.append((path, f"{error.strerror or error}: it is not used"))
-        except (IndexError, ValueError):
+        except (IndexError, ValueError, RecursionError):  # the last: it shares itself
             self.faults.append((path, "is no index of git: it is not used"))
         return frozenset()
 

@@ -22,7 +22,7 @@ _FOR_TOOLS = re.compile(
     r"|yaml-language-server|frozen_string_literal|go:(?:build|generate|embed)|type: ?ignore"
     r"|sourceMappingURL|typed: ?(?:true|false|strict))"
     r"|@(?:ts-\w+|flow|jest-environment|jsx\w*)\b|-\*-|//[ \t]*\+build\b"
-    r"|[/*#]+[ \t]*globals?[ \t]+[\w$, :]+\*/)).*$",
+    r"|(?<![/*#])[/*#]+[ \t]*globals?[ \t]+[\w$, :]+\*/)).*$",
     re.MULTILINE,
 )
 _FIELD = re.compile(

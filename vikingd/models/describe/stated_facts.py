@@ -170,7 +170,7 @@ def dates(text: str) -> Iterator[tuple[str, Date]]:
         for found in pattern.finditer(text):
             fields = found.groupdict()
             month = fields["month"].rstrip(".").lower()
-            number = int(month) if month.isdigit() else MONTHS[month]
+            number = int(month) if month.isdigit() else MONTHS.get(month, 0)
             if 1 <= number <= 12:
                 yield found[0], (int(fields.get("year") or 0), number, int(fields.get("day") or 0))
 

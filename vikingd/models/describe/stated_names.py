@@ -47,6 +47,7 @@ _LINE = lazy(r"[ \t]*(?:>[ \t]*)*(?:(#{1,6})[ \t]+|[-*+•][ \t]+|\d+[.)][ \t]+|
 _BEFORE_WORD = lazy(r"(?:\A|[.!?:;…。！？：；|(\[—–/&]|[-–—] ?)[\s\"'“”‘’«»„*_(\[]*\Z")
 
 _SUFFIXES = ("'s", "s", "es", "n", "en", "er", "e", "ed", "d", "ing", "al", "ly", "y", "ic", "'")
+_LONGEST_STEM = 64  # characters; all beginnings of a blob would take its square
 _ENDS = ("s", "es", "d", "ed")
 _ORDINARY_ENDS = ("ing", "tion", "tions", "ment", "ments", "ness", "ization")
 
@@ -72,7 +73,11 @@ class Names:
     @cached_property
     def stems(self) -> frozenset[str]:
         """The beginnings of the words."""
-        return frozenset(word[:length] for word in self.words for length in range(4, len(word) + 1))
+        return frozenset(
+            word[:length]
+            for word in self.words
+            for length in range(4, min(len(word), _LONGEST_STEM) + 1)
+        )
 
     @cached_property
     def compact(self) -> str:

@@ -56,9 +56,6 @@ _PIECES = """
 SELECT section, "start", "end" FROM texts WHERE context_id = ? AND ordinal > 0 ORDER BY ordinal
 """
 _CONTENT = "SELECT id, content FROM contexts WHERE tenant = 'default' AND uri = ?"
-_HEAD = """
-SELECT substr(content, 1, CAST(? AS INTEGER)) FROM contexts WHERE tenant = 'default' AND uri = ?
-"""
 
 
 class FileToDescribe(NamedTuple):
@@ -169,12 +166,6 @@ class DescriptionReads(DatabaseReads):
         with self._snapshot() as db:
             row = db.execute(_CONTENT, (uri,)).fetchone()
             return list(_pieces(db, *row)) if row is not None else []
-
-    def head_of(self, uri: str, most: int) -> str:
-        """Return the first `most` characters of a file; "" if it is missing."""
-        with self._snapshot() as db:
-            row = db.execute(_HEAD, (most, uri)).fetchone()
-            return str(row[0]) if row is not None else ""
 
 
 def _spread(ids: Sequence[str], most: int) -> set[str]:
