@@ -221,9 +221,27 @@ def test_a_move_keeps_a_description_and_a_delete_drops_it(store: WritableStore) 
     assert (file.abstract, file.overview, len(file.entries)) == ("", "", 1)
     store.delete([moved]).result()
     assert store.described([moved]) == {}
-    assert store.described_as(BASIS, MODEL) == ("On tea.", "- tea")
-    store.delete(["viking://user/memories/docs"]).result()
-    assert store.described_as(BASIS, MODEL) is None
+
+
+@pytest.mark.parametrize("change", ["delete", "move", "put"])
+def test_a_text_that_goes_takes_the_descriptions_above_it(
+    store: WritableStore, change: str
+) -> None:
+    """A description may quote what is below it, so it ends with that; a new file ends none."""
+    put(store, Draft(SHORT, content="Green tea."), Draft(LONG, content=WORDS))
+    describe(store, DOCS)
+    put(store, Draft(f"{DOCS}/new.md", content="Black tea."))
+    assert slots(store.get(DOCS)) == ("On tea.", "- tea", MODEL, MODEL)
+    known = store.revision
+    if change == "delete":
+        store.delete([SHORT]).result()
+    elif change == "move":
+        store.move(SHORT, "viking://resources/elsewhere/short.md").result()
+    else:
+        put(store, Draft(SHORT, content="Coffee."))
+    assert slots(store.get(DOCS)) == ("", "", "", "")
+    changes, _ = store.changes_since(known)
+    assert DOCS in {change.uri for change in changes if isinstance(change, Upsert)}
 
 
 def test_equal_material_has_a_known_description(store: WritableStore) -> None:

@@ -26,7 +26,7 @@ from vikingd.store.damage import Damage, store_damaged
 from vikingd.store.reads.context_reads import read_context
 from vikingd.store.reads.empties import EMPTY_DIRECTORY
 from vikingd.store.rows import check_context, descriptions, links, memory_file, upserts
-from vikingd.store.writes.description_writes import forget_description
+from vikingd.store.writes.description_writes import forget_description, withdraw_above
 from vikingd.store.writes.entry_writes import are_known, holds_memories, write_entries
 from vikingd.store.writes.text_writes import text_rows
 from vikingd.store.writes.transaction import Row, StoredContext, Transaction
@@ -135,6 +135,10 @@ def _write(work: Transaction, contexts: Mapping[int, Prepared], batch: _Batch) -
         waiting.extend([t.text_id for t in upsert.texts if t.embeddable and not t.vector])
     if unchanged:
         waiting.extend(_waiting(work, unchanged))
+    if updated := [
+        contexts[i].draft.uri for i, one in outcomes.items() if one is PutOutcome.UPDATED
+    ]:
+        withdraw_above(work, updated)
     refused = batch.refused
     outcomes.update(dict.fromkeys(refused, PutOutcome.REFUSED))
     return Committed(

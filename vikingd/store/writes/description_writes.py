@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 
 from vikingd.domain import uri as uris
 from vikingd.domain.checksums import DESCRIPTION, checksum, content_checksum
@@ -22,6 +23,10 @@ from vikingd.store.writes.transaction import Transaction
 
 _UPDATE = "UPDATE contexts SET abstract = ?, overview = ?, content_checksum = ? WHERE id = ?"
 _INSERT = f"INSERT INTO descriptions ({DESCRIPTION}, checksum) VALUES (?, ?, ?, ?, ?, ?)"
+_ABOVE = """
+SELECT uri, content_hash FROM contexts JOIN descriptions ON context_id = contexts.id
+WHERE tenant = 'default' AND slots > 0 AND uri IN (SELECT value FROM each_name(?))
+"""
 
 
 def describe(
@@ -56,6 +61,17 @@ def describe(
         new = (text for text in upsert.texts if text.text_id not in before)
         waiting += [text.text_id for text in new if text.embeddable and not text.vector]
     return Committed(work.revision, count=len(sound), text_ids=tuple(waiting))
+
+
+def withdraw_above(work: Transaction, gone: Iterable[str]) -> None:
+    """Take back the descriptions of the directories above contexts whose text goes.
+
+    A description may quote the texts below its directory, and a deleted text must be nowhere.
+    """
+    above = sorted({one for uri in gone for one in uris.ancestors(uri)})
+    rows = work.use_tables().execute(_ABOVE, (json.dumps(above),)).fetchall()
+    if rows:
+        describe(work, [Description(uri, "", "", "", b"", known) for uri, known in rows], {})
 
 
 def forget_description(work: Transaction, context_id: int) -> None:

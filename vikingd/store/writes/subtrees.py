@@ -13,6 +13,7 @@ from vikingd.store.damage import Damage
 from vikingd.store.reads.empties import EMPTY_DIRECTORY, IS_EMPTY
 from vikingd.store.rows import links, refuse, upserts
 from vikingd.store.writes.context_writes import make_directory
+from vikingd.store.writes.description_writes import withdraw_above
 from vikingd.store.writes.entry_writes import add_entry
 from vikingd.store.writes.place_checksums import IS_PAIR, SET_CHECKSUM, Place, checksums_after
 from vikingd.store.writes.transaction import Transaction
@@ -74,6 +75,7 @@ def delete(
         rows = db.execute(f"DELETE FROM contexts WHERE {_SUBTREE}", _bounds(uri))
         removed += rows.rowcount
         _record_removal(work, uri)
+    withdraw_above(work, outermost)
     return Committed(work.revision, count=removed)
 
 
@@ -147,6 +149,7 @@ def move(
         refuse(damage._replace(uri=source + damage.uri[len(destination) :]))
 
     work.emit(*upserts(db, ids, found), *links(db, refuse, ids))
+    withdraw_above(work, [source])
     return Committed(work.revision, count=len(moved))
 
 
