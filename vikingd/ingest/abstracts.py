@@ -113,7 +113,7 @@ def _first_paragraph(content: str, name: str) -> str:
         beginning = content[start : start + _BEGINNING]
         with suppress(markdown.TooCostly):
             found = _H1.search(beginning)
-            title = stated(content, "title") or (found[1] if found else "")
+            title = (start and stated(content, "title")) or (found[1] if found else "")
             return first_prose(markdown.paragraphs(beginning), title)
     else:
         beginning = _beginning(content)

@@ -117,8 +117,10 @@ def first_prose(paragraphs: Iterable[tuple[str, bool]], title: str = "") -> str:
     except TooCostly:
         if not (first or found):
             raise
-    told = join_lines(first or found)
-    return told or introduction or leaning or beside or " ".join(passed_over)
+    told = first or found
+    if len(told) == 1:
+        return told[0]
+    return join_lines(told) or introduction or leaning or beside or " ".join(passed_over)
 
 
 def _keys(title: str) -> list[str]:
@@ -129,8 +131,10 @@ def _keys(title: str) -> list[str]:
 
 def _has(keys: Sequence[str], text: str, share: float = 0.0) -> bool:
     """Return True if a text has one of the keys and a share of all, or there are none."""
+    if not keys:
+        return True
     folded = text.casefold()
-    return not keys or sum(key in folded for key in keys) >= max(share * len(keys), 1)
+    return sum(key in folded for key in keys) >= max(share * len(keys), 1)
 
 
 def leans(sentence: str) -> bool:
