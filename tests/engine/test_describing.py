@@ -118,6 +118,30 @@ def test_a_context_is_asked_about_once_a_minute(
         assert kinds.count("file") == 20
 
 
+def test_a_text_that_goes_while_the_model_is_asked_is_in_no_description(
+    asked: Asked, tmp_path: Path
+) -> None:
+    """The answer about a directory is dropped if a file of its material is deleted meanwhile."""
+    release = threading.Event()
+
+    def slow(request: Request) -> Reply:
+        if data_of(request)["kind"] == "directory":
+            if release.is_set():
+                return Reply({"error": "no"}, status=500)
+            release.wait(30)
+        return obedient(request)
+
+    asked.answer = slow
+    with describing(tmp_path, asked) as engine:
+        put(engine, {"gone.md": prose("zanzibarium"), "stays.md": prose("wool")})
+        eventually(lambda: [r for r in asked.server.requests if data_of(r)["kind"] == "directory"])
+        engine.writable_store.delete([f"{NOTES}/gone.md"]).result()
+        release.set()
+        eventually(lambda: engine.stats().describer.last_error)
+        kept = engine.store.get(NOTES)
+        assert "zanzibarium" not in (kept.abstract + kept.overview).casefold()
+
+
 def test_equal_texts_are_asked_about_once(asked: Asked, tmp_path: Path) -> None:
     """Copies share a description, in flight and later; those of another user do not."""
     release = threading.Event()

@@ -34,7 +34,7 @@ _TOO_LARGE = "pattern too large"
 
 # The parts of a regular expression: quoted text, an escape, a class, any other character.
 _PARTS = re.compile(
-    r"\\Q(?:.*?)(?:\\E|\Z)|(\\.)|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*+\]|.", re.DOTALL
+    r"\\Q(?:.*?)(?:\\E|\Z)|(\\.)|\[\^?\]?(?>(?:\\.|\[:\^?\w+:\]|[^\]\\])*)\]|.", re.DOTALL
 )
 _MISSING = re.compile(r"\(\?(?:<?[=!]|>)|\\[1-9k]")
 

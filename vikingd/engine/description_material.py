@@ -44,6 +44,13 @@ class Subject(NamedTuple):
     material: Material | None
     is_current: bool
 
+    def holds(self, before: Subject) -> bool:
+        """Return whether a context has all that a description of it was made of."""
+        if self.material is None or before.material is None or not self.material.is_directory:
+            return self.basis == before.basis
+        lines = set(self.material.text.splitlines())
+        return lines.issuperset(before.material.text.splitlines())
+
 
 class Materials:
     """Reads the material of descriptions from a store.

@@ -299,7 +299,11 @@ class DescriptionWorker:
         self._backoff, self._failure, self._retry_after = MIN_BACKOFF, "", 0.0
 
     async def _write(self, subjects: Sequence[Subject], made: Described) -> None:
-        """Write the description of contexts in work."""
+        """Write the description of contexts in work; one that has lost material waits again.
+
+        A text below a directory may have been deleted while the model was asked.
+        """
+        subjects = [one for one in subjects if await self._is_present(one)]
         name, kept = self._thread.name, self._allowance.kept()
         rows = [
             Description(one.uri, made.abstract, made.overview, name, one.basis, one.content_hash)
@@ -320,6 +324,17 @@ class DescriptionWorker:
         for one in subjects:
             self._tries.pop(one.uri, None)
             self.queue.done(one.uri)
+
+    async def _is_present(self, subject: Subject) -> bool:
+        """Return whether a subject holds its material still; else let it wait again."""
+        try:
+            now = await self._thread.read(self._materials.subject, subject.uri)
+        except VikingError:
+            now = None
+        if now is None or not now.holds(subject):
+            self.queue.put_back(subject.uri)
+            return False
+        return True
 
     async def _refuse(self, subjects: Sequence[Subject], reason: str) -> None:
         """Leave contexts in work with their extracts."""

@@ -27,6 +27,7 @@ _PIECES = {Syntax.RST: restructured, Syntax.ASCIIDOC: asciidoc}
 
 _MAX_STATED = 1024  # characters of an abstract that the front matter states
 _BEGINNING = 8192
+_TEMPLATE = re.compile(r"\{\{|\{%")
 _AHEAD = 32  # characters behind a sentence that tell whether it ends
 
 
@@ -120,7 +121,7 @@ def _first_paragraph(content: str, name: str) -> str:
         if reader := _PIECES.get(syntax):
             found = reader.pieces(beginning)
             return first_prose(markup_pieces.paragraphs(beginning, found, reader.plain))
-    return first_prose((text, True) for text in paragraphs(beginning))
+    return first_prose((text, not _TEMPLATE.search(text)) for text in paragraphs(beginning))
 
 
 def _definitions(content: str, name: str) -> str:

@@ -50,6 +50,8 @@ _TAG = re.compile(r"<!--.*?-->|<[^<>]*+>", re.DOTALL)
 # most of the time.
 _PLAIN_LINES = re.compile(r"(?>[^\W\d_][^\n\r\0]*+\n*+)++")
 _MOST_PLAIN_LINES = 100
+# A link whose definition is elsewhere, in a text that is read only in part.
+_REFERENCE = re.compile(r"(?<!\w)\[([^\[\]\n]{1,80})\]\[[^\[\]\n]{0,80}\]")
 _INLINE_SIGNS = re.compile(r"[\\`*_\[\]<&!\0]")  # the first characters of inline rules
 
 
@@ -372,7 +374,8 @@ def _plain(source: str) -> str:
             parts.append(token.content.replace("**", "") if token.type == "text" else token.content)
         elif token.type in ("softbreak", "hardbreak"):
             parts.append("\n")
-    return _unbroken("".join(parts))
+    plain = "".join(parts)
+    return _unbroken(_REFERENCE.sub(r"\1", plain) if "][" in plain else plain)
 
 
 def _unbroken(text: str) -> str:

@@ -12,9 +12,9 @@ _ABOVE = 1200  # characters before a definition that are searched for its commen
 _READ = 600  # characters of a comment that are read
 
 _DOCSTRING = lazy(r"""\s*[rRuU]?(\"{3}|'{3})(.*?)(?:\1|\Z)""", re.DOTALL)
-_PYTHON = lazy(r"(?:[ \t]*@[^\n]*\n)*+[ \t]*(?:async[ \t]+)?(?:def|class)\b")
+_PYTHON = lazy(r"(?>(?:[ \t]*@[^\n]*\n)*)[ \t]*(?:async[ \t]+)?(?:def|class)\b")
 _HEAD_END = lazy(r":[ \t]*(?:#[^\n]*)?$", re.MULTILINE)
-_BLOCK = lazy(r"(?:/\*|\{-)(?:(?!\*/|-\}).)*+(?:\*/|-\})[ \t]*\n?\Z", re.DOTALL)
+_BLOCK = lazy(r"(?:/\*|\{-)(?>(?:(?!\*/|-\}).)*)(?:\*/|-\})[ \t]*\n?\Z", re.DOTALL)
 _ATTRIBUTE = lazy(r"(?:^[ \t]*(?:@|#\[|\[)[^\n]*\n)+\Z", re.MULTILINE)
 _MARKS = lazy(r"[ \t]*(?:/\*+!?|\*+(?!/)|//[/!]*|#+!?|--+[ \t]?[|^]?|;+|\{-+[ \t]?\|?)?[ \t]*")
 _TAG = lazy(

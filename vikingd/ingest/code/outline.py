@@ -41,7 +41,7 @@ _MAX_COMMENT = 160  # characters of a comment beside a signature
 
 _CONSTANT = re.compile(r"=\s*(?:[bfru]?[\"'\[({\d-]|(?:true|false|null|None)\b)", re.IGNORECASE)
 _WORD = re.compile(r"\w")
-_IMPORTS = re.compile(r"\brequire\(|\bimport\(|\bTypeVar\(")
+_IMPORTS = re.compile(r"\brequire\(|\bimport\(|\bTypeVar\(|^module [\"']")
 _GROUP = re.compile(r"^(?:var|const|type) \((?: |\Z)")  # the beginning of a group in Go
 _CUT_TYPE = re.compile(r"(?::| =)[^:=]*[\[(]\Z")  # of a value, whose text goes on
 _SPACED = re.compile(r"(?<=[(\[]) | (?=[)\]])|,(?= ?[)\]])")

@@ -9,7 +9,7 @@ from vikingd.ingest.formats.labels import encoding_of
 _LOOKED_AT = 1 << 14  # bytes; browsers read 1,024 first, and begin anew for a label behind them
 _XML = re.compile(rb"\s*<\?xml[^>]*?encoding\s*=\s*[\"']([^\"'>]+)[\"']", re.I)
 _TAG = re.compile(
-    rb"<!--.*?(?:-->|\Z)|<[!/?][^>]*+>|<([a-z][^\s/>]*+)((?:[^>\"']|\"[^\"]*+\"|'[^']*+')*+)>",
+    rb"<!--.*?(?:-->|\Z)|<[!/?][^>]*+>|<([a-z][^\s/>]*+)((?>(?:[^>\"']|\"[^\"]*+\"|'[^']*+')*))>",
     re.I | re.S,
 )
 _ATTRIBUTE = re.compile(rb"([^\s/>=\"']+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s>\"']+))")
