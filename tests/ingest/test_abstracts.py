@@ -21,6 +21,23 @@ from vikingd.ingest.limits import check_metadata
     [
         (
             "a.md",
+            "You need [Go][] 1.18 and [Git][git] for the modules of a project here.",
+            "You need Go 1.18 and Git for the modules of a project here.",
+        ),
+        (
+            "a.redir",
+            "{{ range .Pages }} {{ .Aliases }} and more of a template {{ end }}\n\n"
+            "The addresses that have moved are listed in this file.",
+            "The addresses that have moved are listed in this file.",
+        ),
+        (
+            "a.ts",
+            "/// <reference types='vitest' />\n// Checks the types of the answers.\nlet a = 1\n",
+            "Checks the types of the answers.",
+        ),
+        ("a.toml", "# https://example.org/issues/1085\n[a]\nb = 1\n", ""),
+        (
+            "a.md",
             "---\ndescription: >\n  Said\n  in front.\n---\n# T\n\nText that is long enough.",
             "Text that is long enough.",
         ),
@@ -182,7 +199,7 @@ from vikingd.ingest.limits import check_metadata
             "def cut(text); def _own(); MOST = 3",
         ),
     ],
-    ids=range(32),
+    ids=range(36),
 )
 def test_the_abstract_is_the_first_prose(name: str, content: str, abstract: str) -> None:
     """The abstract is the first prose, without badges, markup, directives, licences and labels."""

@@ -44,8 +44,8 @@ _OTHER_MARKUP = {
 # The suffixes of source code and configuration by the mark of a comment line; "" for no mark.
 _COMMENT_MARKS = {
     "#": ".py .pyi .sh .bash .zsh .rb .pl .r .toml .yaml .yml .cmake .tf .ex .exs .nix .graphql",
-    "//": ".js .jsx .mjs .cjs .ts .tsx .go .rs .java .kt .kts .scala .swift .c .h .cc .cpp .cxx "
-    ".hh .hpp .cs .m .mm .php .dart .zig .proto .groovy .scss .less .vue .svelte .astro",
+    "//": ".js .jsx .mjs .cjs .ts .mts .cts .tsx .go .rs .java .kt .kts .scala .swift .c .h .cc "
+    ".cpp .cxx .hh .hpp .cs .m .mm .php .dart .zig .proto .groovy .scss .less .vue .svelte .astro",
     "--": ".sql .lua .hs .elm",
     ";": ".ini .cfg .clj .el .lisp .scm .asm",
     "": ".css .xml .json",

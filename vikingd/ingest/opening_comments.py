@@ -21,6 +21,7 @@ _FOR_TOOLS = re.compile(
     r"|ruff:|rubocop:|istanbul|prettier|shellcheck|clang-format|swiftlint|yamllint"
     r"|yaml-language-server|frozen_string_literal|go:(?:build|generate|embed)|type: ?ignore"
     r"|sourceMappingURL|typed: ?(?:true|false|strict))"
+    r"|/[ \t]*<(?:reference|amd-)[^\n]*"
     r"|@(?:ts-\w+|flow|jest-environment|jsx\w*)\b|-\*-|//[ \t]*\+build\b"
     r"|(?<![/*#])[/*#]+[ \t]*globals?[ \t]+[\w$, :]+\*/)).*$",
     re.MULTILINE,
@@ -31,6 +32,7 @@ _FIELD = re.compile(
     re.IGNORECASE,
 )
 _DESCRIBES = re.compile(r"[@\\](?:file(?:overview)?|brief|description|desc|summary)\s+")
+_ADDRESS = re.compile(r"\S*://\S*")
 _TAGS = re.compile(
     r"\s[@\\](?:author|see|since|version|module|license|param|returns?|type|example)\b.*"
 )
@@ -63,6 +65,7 @@ def _comments(text: str, mark: str) -> Iterator[str]:
                 continue
             if is_legal(paragraph):
                 break
-            if plain := _TAGS.sub("", _DESCRIBES.sub("", paragraph, count=1)):
+            plain = _TAGS.sub("", _DESCRIBES.sub("", paragraph, count=1))
+            if _ADDRESS.sub("", plain).strip():
                 yield plain
         position = found.end()
