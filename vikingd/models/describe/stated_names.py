@@ -225,7 +225,7 @@ def _foreign_words(text: str, names: Names) -> Iterator[str]:
 
 
 def _has_parts(word: str, text: str) -> bool:
-    """Return True if a text has a word, or the two parts of which it is made."""
+    """Return True if a text has a word, or both of its parts."""
     return word in text or any(
         word[:at] in text and word[at:] in text for at in range(2, len(word) - 1)
     )
