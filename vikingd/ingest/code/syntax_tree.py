@@ -20,6 +20,12 @@ _MAX_SECONDS = 2.0  # of processor time, so that a busy machine reads the same
 _MAX_ERRORS = 0.2  # of the bytes: more is another language, or a dialect
 _BLOCK = re.compile(rb"\n[ \t\r]*\n(?=[^\s)\]}])")  # the blank line before an unindented one
 _CONTINUATIONS = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
+# The bytes of letters, digits and white space, and how much else a window of them may have.
+_WORDS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_ \t\r\n" + bytes(
+    range(0x80, 0x100)
+)
+_WINDOW = 2048
+_MOST_SIGNS = 0.6
 _STEP = 256  # bytes; the characters before each are counted once
 # At the end of its input the parser may need a time that grows with the square of what it has not
 # understood, and cannot be stopped there. So it gets the input in steps, and goes on with the tree.
@@ -46,7 +52,7 @@ def syntax_trees(data: bytes, grammar: Grammar) -> list[Piece]:
     too long, no block has a tree.
     """
     whole = Piece(0, len(data), None)
-    if len(data) > MAX_BYTES:
+    if len(data) > MAX_BYTES or not _reads_as_code(data):
         return [whole]
     ends = thread_time() + _MAX_SECONDS
     root = _parsed(data, grammar, ends, _MAX_ERRORS)
@@ -57,6 +63,15 @@ def syntax_trees(data: bytes, grammar: Grammar) -> list[Piece]:
         Piece(start, end, _parsed(data[start:end], grammar, ends, 0.0))
         for start, end in pairwise([*starts, len(data)])
     ]
+
+
+def _reads_as_code(data: bytes) -> bool:
+    """Return False for data with a stretch of signs alone, whose parsing may not end in time."""
+    return all(
+        len(piece.translate(None, _WORDS)) <= _MOST_SIGNS * len(piece)
+        for at in range(0, len(data), _WINDOW)
+        if len(piece := data[at : at + _WINDOW]) > _WINDOW // 2
+    )
 
 
 def _parsed(data: bytes, grammar: Grammar, ends: float, most_errors: float) -> Node | None:
