@@ -85,18 +85,23 @@ class Difference:
     whole: set[str] = field(default_factory=set)
     moved: list[tuple[str, str]] = field(default_factory=list)
     ready: dict[str, list[FileItem]] = field(default_factory=dict)
-    _parents: set[str] = field(init=False)
+    _with_files: set[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._parents = {_parent(path) for path in self.now if path}
+        self._with_files = {
+            above
+            for path, entry in self.now.items()
+            if path and not entry.stamp.is_directory
+            for above in _ancestors(path)
+        }
 
     def __bool__(self) -> bool:
         return bool(self.directories or self.gone)
 
     def is_empty(self, path: str) -> bool:
-        """Return True for a directory without entries, False for others and for files."""
+        """Return True for a directory without files below it, False for others and for files."""
         entry = self.now.get(path)
-        return entry is not None and entry.stamp.is_directory and path not in self._parents
+        return entry is not None and entry.stamp.is_directory and path not in self._with_files
 
     def children_of_moved(self, old: str, new: str) -> list[tuple[str, str]]:
         """Return the moves of the entries of a renamed directory."""
@@ -152,7 +157,7 @@ class Folder:
         A file that is now left out is still there.
         """
         path = self.path_of(uri)
-        is_gone = path not in found.now or found.is_empty(path)
+        is_gone = path not in found.now or path in found.gone or found.is_empty(path)
         return path in self.stored and is_gone and found.tree.rule_of(path) is None
 
     def wanted(self, changed: Iterable[str]) -> set[str]:
@@ -229,7 +234,12 @@ class Folder:
             (d for d in directories if d in now and now[d].stamp.is_directory), key=_order
         )
         found.whole = found.created | {p for p in gone if self.known[p].stamp.is_directory}
-        found.whole.update(p for p in found.directories if p and found.is_empty(p))
+        found.whole.update(
+            p
+            for directory in found.directories
+            for p in (directory, *_ancestors(directory))
+            if p and found.is_empty(p)
+        )
         for path in (*found.files, *found.directories):
             now[path] = Entry(now[path].stamp)
         return found
@@ -293,7 +303,9 @@ class Folder:
         """Note a move, and give the entries of the earlier state their new paths."""
         found.moved.append((old, new))
         found.before = {_moved(path, old, new): entry for path, entry in found.before.items()}
-        self.stored.update([_moved(path, old, new) for path in self.stored])
+        moved = {_moved(path, old, new) for path in self.stored} - self.stored
+        for path in moved:
+            self.take_in(path)
 
     def settle(self, found: Difference, started: int, remaining: Collection[str]) -> None:
         """Make the newer state of a difference the known one, after its files were read.
