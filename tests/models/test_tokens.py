@@ -135,7 +135,8 @@ def test_spelling_variants_of_one_text_have_the_same_terms_and_script(text: str)
     plain = unicodedata.normalize("NFKC", text)
     assert terms(plain) == found
     assert script_of(plain) == script_of(text)
-    assert terms(f"{text}\n{text}") == found * 2
+    # Not one line break: behind a soft hyphen it is within a word.
+    assert terms(f"{text}\n\n{text}") == found * 2
     assert terms(f"é {text}") == ["e", *found]
 
 
