@@ -26,6 +26,7 @@ from vikingd.ingest.code.cells import cell_parts, is_notebook, is_output
 from vikingd.ingest.code.components import component_parts, is_component, scripts_are_read
 from vikingd.ingest.code.grammars import grammar_of, language_is_there
 from vikingd.ingest.code.headings import CODE, defined_names
+from vikingd.ingest.code.parser_process import PASSAGES, is_parsed, parser_process
 from vikingd.ingest.code.parts import Part, joined, parts
 from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
 from vikingd.ingest.frontmatter import front_matter
@@ -92,14 +93,38 @@ def split(content: str, name: str, *, entries: bool = False) -> list[Passage]:
     belongs to its item. An item with more than MAX_TOKENS is cut: its first passage stands for the
     item, and the others continue it. No items are joined, so the result may have more than
     MAX_PASSAGES.
+
+    Source code is parsed in a child process. Code that exceeds the limits of its parser is cut as
+    code without a grammar.
     """
     if not MEANING.search(content):
         return []
+    if is_parsed(content, name):
+        rows = parser_process.ask(PASSAGES, content, name, entries)
+        if rows is not None:
+            return [
+                Passage(section, start, end, continues=continues)
+                for section, start, end, continues in rows
+            ]
+    return read_passages(content, name, entries=entries, by_syntax=False)
+
+
+def read_passages(content: str, name: str, *, entries: bool, by_syntax: bool) -> list[Passage]:
+    """Cut a content into passages in this process, see `split`.
+
+    Args:
+        content: a text with meaning.
+        name: the name of its file.
+        entries: cut the items of lists, see `split`.
+        by_syntax: parse source code, which may take any time.
+    """
     tokens = TokenCount(content)
     syntax = syntax_of(name, content)
-    passages = _by_syntax(content, name, tokens) if syntax is Syntax.CODE else None
+    passages = None
+    if by_syntax and syntax is Syntax.CODE:
+        passages = _by_syntax(content, name, tokens)
     if passages is None:
-        passages = _by_blocks(content, name, syntax, tokens, entries)
+        passages = _by_blocks(content, name, syntax, tokens, entries, by_syntax)
     while len(passages) > MAX_PASSAGES and not entries:
         pairs = zip(passages[::2], [*passages[1::2], None], strict=False)
         passages = [_joined(a, b) if b else a for a, b in pairs]
@@ -190,10 +215,10 @@ def _cells(blocks: Iterable[Block], tokens: TokenCount) -> list[Block]:
 
 
 def _by_blocks(
-    content: str, name: str, syntax: Syntax, tokens: TokenCount, entries: bool
+    content: str, name: str, syntax: Syntax, tokens: TokenCount, entries: bool, by_syntax: bool
 ) -> list[Block]:
     blocks = _blocks(content, syntax, tokens, entries)
-    if is_notebook(name):
+    if by_syntax and is_notebook(name):
         blocks = _cells(blocks, tokens)
     cut = (
         piece

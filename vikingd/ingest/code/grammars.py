@@ -15,7 +15,7 @@ CLASS, FUNCTION, TYPE, VALUE, MODULE = "class", "function", "type", "value", "mo
 """The kinds of definitions."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Grammar:
     """A grammar, and the names of its nodes that matter here.
 

@@ -24,6 +24,7 @@ from vikingd.ingest.code.grammars import (
     language_is_there,
 )
 from vikingd.ingest.code.headings import CODE, SCRIPT
+from vikingd.ingest.code.parser_process import OUTLINE, SIGNATURES, is_parsed, parser_process
 from vikingd.ingest.code.syntax_tree import syntax_trees
 from vikingd.ingest.file_syntax import Syntax, comment_mark, ending, syntax_of
 from vikingd.ingest.frontmatter import front_matter
@@ -81,12 +82,19 @@ def outline(content: str, name: str) -> list[Symbol] | None:
     """Return the definitions of a file in order, or the headings of markup.
 
     None if the language is not known, its grammar is not installed, or the syntax cannot be read.
+    Source code is parsed in a child process.
     """
+    if is_parsed(content, name):
+        rows = parser_process.ask(OUTLINE, content, name)
+        return None if rows is None else [Symbol(tuple(path), *rest) for path, *rest in rows]
     syntax = syntax_of(name, content)
+    return _headings(content, syntax) if syntax in _MARKUP else None
+
+
+def read_outline(content: str, name: str) -> list[Symbol] | None:
+    """Return the outline of a file with source code; its parser may take any time."""
     if is_notebook(name):
         return _notebook(content)
-    if syntax in _MARKUP:
-        return _headings(content, syntax)
     return _component(content, name) if is_component(name, content) else _definitions(content, name)
 
 
@@ -192,11 +200,19 @@ def _component(content: str, name: str) -> list[Symbol] | None:
 def signatures(content: str, name: str, limit: int) -> str:
     """Return the signatures of a file's definitions, at most `limit` characters; "" without any.
 
+    Source code is parsed in a child process.
     Those at the top level come first, then those of members, of modules and of constants; public
     names before others.
     All have the first sentences of their comments if there is room for all, else the first one that
     has a comment.
     """
+    if is_notebook(name) or not is_parsed(content, name):
+        return ""
+    return parser_process.ask(SIGNATURES, content, name, limit) or ""
+
+
+def read_signatures(content: str, name: str, limit: int) -> str:
+    """Return the signatures of a file with source code; its parser may take any time."""
     found: Iterable[Symbol]
     if is_component(name):
         found = (one for one in _component(content, name) or () if one.kind != PART)

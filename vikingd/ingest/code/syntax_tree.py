@@ -1,11 +1,14 @@
-"""The syntax tree of a source file, made within limits of size and time."""
+"""The syntax tree of a source file of limited size.
+
+The parser may take any time: see parser_process.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import accumulate, pairwise
-from time import thread_time
 from typing import TYPE_CHECKING, NamedTuple
 
 from vikingd.ingest.code.grammars import Grammar, parser_of
@@ -16,22 +19,10 @@ if TYPE_CHECKING:
 MAX_BYTES = 1 << 19
 """A larger file is hardly written by hand; its syntax is not read."""
 
-_MAX_SECONDS = 2.0  # of processor time, so that a busy machine reads the same
 _MAX_ERRORS = 0.2  # of the bytes: more is another language, or a dialect
 _BLOCK = re.compile(rb"\n[ \t\r]*\n(?=[^\s)\]}])")  # the blank line before an unindented one
 _CONTINUATIONS = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that begin no character
-# The bytes of letters, digits and white space, and how much else a window of them may have.
-_WORDS = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_ \t\r\n" + bytes(
-    range(0x80, 0x100)
-)
-_WINDOW = 2048
-_MOST_SIGNS = 0.6
 _STEP = 256  # bytes; the characters before each are counted once
-# At the end of its input the parser may need a time that grows with the square of what it has not
-# understood, and cannot be stopped there. So it gets the input in steps, and goes on with the tree.
-_FIRST_STEP, _USUAL_STEP = 512, 4096  # bytes; the steps between them double
-_SHARE = 16  # a step has one part in so many of the bytes before, whose nodes it visits again
-_MAX_STEP_SECONDS = 0.25
 
 
 class Piece(NamedTuple):
@@ -45,64 +36,30 @@ class Piece(NamedTuple):
     root: Node | None
 
 
-def syntax_trees(data: bytes, grammar: Grammar) -> list[Piece]:
+@lru_cache(maxsize=1)  # passages and signatures of a file are read one after the other
+def syntax_trees(data: bytes, grammar: Grammar) -> tuple[Piece, ...]:
     """Return the syntax trees of a file: one of the whole file, or of each block of a faulty one.
 
-    A block begins at an unindented line behind a blank one. Of a file that is too large, or takes
-    too long, no block has a tree.
+    A block begins at an unindented line behind a blank one. Of a file that is too large no block
+    has a tree.
     """
     whole = Piece(0, len(data), None)
-    if len(data) > MAX_BYTES or not _reads_as_code(data):
-        return [whole]
-    ends = thread_time() + _MAX_SECONDS
-    root = _parsed(data, grammar, ends, _MAX_ERRORS)
+    if len(data) > MAX_BYTES:
+        return (whole,)
+    root = _parsed(data, grammar, _MAX_ERRORS)
     if root is not None:
-        return [whole._replace(root=root)]
+        return (whole._replace(root=root),)
     starts = [0, *(found.end() for found in _BLOCK.finditer(data))]
-    return [
-        Piece(start, end, _parsed(data[start:end], grammar, ends, 0.0))
+    return tuple(
+        Piece(start, end, _parsed(data[start:end], grammar, 0.0))
         for start, end in pairwise([*starts, len(data)])
-    ]
-
-
-def _reads_as_code(data: bytes) -> bool:
-    """Return False for data with a stretch of signs alone, whose parsing may not end in time."""
-    return all(
-        len(piece.translate(None, _WORDS)) <= _MOST_SIGNS * len(piece)
-        for at in range(0, len(data), _WINDOW)
-        if len(piece := data[at : at + _WINDOW]) > _WINDOW // 2
     )
 
 
-def _parsed(data: bytes, grammar: Grammar, ends: float, most_errors: float) -> Node | None:
-    """Return the root of a syntax tree; None if the time is over, or it has more errors."""
-    parser = parser_of(grammar)
-    tree, done, place = None, 0, (0, 0)
-    while tree is None or done < len(data):
-        step = min(max(done, _FIRST_STEP), _USUAL_STEP)
-        end = min(done + max(step, done // _SHARE), len(data))
-        begin = thread_time()
-        if begin > ends:
-            return None
-        if tree is None:
-            tree = parser.parse(data[:end])
-        else:
-            behind = _behind(place, data[done:end])
-            tree.edit(done, done, end, place, place, behind)
-            tree, place = parser.parse(data[:end], tree), behind
-        if thread_time() - begin > _MAX_STEP_SECONDS:
-            return None
-        done = end
-    root = tree.root_node
+def _parsed(data: bytes, grammar: Grammar, most_errors: float) -> Node | None:
+    """Return the root of a syntax tree; None if it has more errors."""
+    root = parser_of(grammar).parse(data).root_node
     return None if _is_faulty(root, most_errors * len(data)) else root
-
-
-def _behind(place: tuple[int, int], data: bytes) -> tuple[int, int]:
-    """Return the row and the column in bytes behind some bytes that begin at a place."""
-    row, column = place
-    if lines := data.count(b"\n"):
-        return row + lines, len(data) - data.rfind(b"\n") - 1
-    return row, column + len(data)
 
 
 def _is_faulty(root: Node, most: float) -> bool:

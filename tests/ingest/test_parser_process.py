@@ -1,0 +1,118 @@
+"""The child process that parses source code: its limits, its ends and its beginnings."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from tests.ingest.test_code_passages import assert_whole
+from vikingd.ingest import parser_child
+from vikingd.ingest.code import parser_process
+from vikingd.ingest.code.outline import outline, signatures
+from vikingd.ingest.code.parser_process import OUTLINE, ParserProcess
+from vikingd.ingest.passages import split
+
+SOURCE = "def first():\n    return 1\n"
+ENDLESS = "class A {\n\tval a = b\n\n\t@T"
+"""The parser of Kotlin never ends with an annotation behind a value at the end of a file."""
+
+
+def _children() -> list[int]:
+    found = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(os.getpid())],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    lines = [line.split(None, 1) for line in found.stdout.splitlines()]
+    return [int(pid) for pid, args in lines if "ingest.parser_child" in args]
+
+
+def test_a_parser_that_never_ends_is_ended() -> None:
+    """The file is cut without its syntax, and the next one is read as ever."""
+    assert split(SOURCE, "a.py")
+    (before,) = _children()
+    assert_whole(ENDLESS, split(ENDLESS, "a.kt"))
+    assert before not in _children()
+    assert outline(ENDLESS, "a.kt") is None
+    assert signatures(ENDLESS, "a.kt", 200) == ""
+    assert [one.name for one in outline(SOURCE, "a.py") or ()] == ["first"]
+
+
+def test_a_child_that_is_killed_costs_one_file() -> None:
+    """The file in its hands is cut without syntax; a child that was idle is replaced unseen."""
+    asked = ParserProcess()
+    assert asked.ask(OUTLINE, SOURCE, "a.py")
+    assert asked._child is not None
+    asked._child.send_signal(signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as thread:
+        waits = thread.submit(asked.ask, OUTLINE, SOURCE + SOURCE, "a.py")
+        asked._child.kill()
+        assert waits.result() is None
+    assert asked.ask(OUTLINE, SOURCE, "a.py")
+    asked.close()
+
+
+def test_an_idle_child_ends_and_another_one_starts() -> None:
+    """An end without a fault loses no file."""
+    asked = ParserProcess()
+    assert asked.ask(OUTLINE, SOURCE, "a.py")
+    child = asked._child
+    assert child is not None
+    # As after IDLE_SECONDS: the child ends by itself with status 0.
+    assert asked._link is not None
+    asked._link.shutdown(socket.SHUT_WR)
+    assert child.wait(30) == 0
+    assert asked.ask(OUTLINE, SOURCE, "a.py")
+    assert asked._child is not child
+    asked.close()
+
+
+def test_a_child_ends_with_its_parent() -> None:
+    """No process stays behind after a kill."""
+    program = (
+        "import os, signal; from vikingd.ingest.passages import split\n"
+        "from vikingd.ingest.code.parser_process import parser_process as asked\n"
+        "split('def f():\\n    pass\\n', 'a.py'); print(asked._child.pid, flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    child = int(run.stdout)
+    for _ in range(600):
+        try:
+            os.kill(child, 0)
+        except ProcessLookupError:
+            return
+        with open(f"/proc/{child}/stat") as file:  # an orphan that ended waits for its new parent
+            if file.read().rpartition(")")[2].split()[0] == "Z":
+                return
+        signal.sigtimedwait([], 0.05)
+    pytest.fail("the child is still there")
+
+
+def test_a_fork_has_a_child_of_its_own() -> None:
+    """Two processes never read each other's replies."""
+    assert split(SOURCE, "a.py")
+    before = parser_process.parser_process._child
+    if not (pid := os.fork()):
+        code = 1
+        try:
+            mine = outline("def second():\n    return 2\n", "a.py")
+            code = 0 if [one.name for one in mine or ()] == ["second"] else 2
+        finally:
+            os._exit(code)
+    assert os.waitpid(pid, 0)[1] == 0
+    assert [one.name for one in outline(SOURCE, "a.py") or ()] == ["first"]
+    assert parser_process.parser_process._child is before
+
+
+def test_the_child_reads_all_kinds() -> None:
+    """Each kind of request has a reading."""
+    kinds = {parser_process.PASSAGES, parser_process.OUTLINE, parser_process.SIGNATURES}
+    assert set(parser_child._READINGS) == kinds

@@ -1,0 +1,169 @@
+"""The child process that parses source code.
+
+A parser of a language is native code: it may run forever, it holds the interpreter's lock, and
+nothing stops it from within. So it has a process of its own. The kernel ends that process when one
+request needs more than MAX_SECONDS of processor time, and the file is cut without its syntax.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import select
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from typing import Any
+
+from vikingd.ingest.code.cells import is_notebook
+from vikingd.ingest.code.components import is_component, scripts_are_read
+from vikingd.ingest.code.grammars import grammar_of, language_is_there
+from vikingd.ingest.file_syntax import Syntax, ending, syntax_of
+
+MAX_SECONDS = 2.0
+"""Processor time for one request, so that a busy machine reads the same as an idle one."""
+
+MAX_MEMORY = 1 << 30  # bytes of data
+
+IDLE_SECONDS = 60.0
+"""A child that gets no request for so long ends."""
+
+LENGTH = struct.Struct(">I")
+"""The form of the length before a message, which is JSON."""
+
+PASSAGES, OUTLINE, SIGNATURES = "passages", "outline", "signatures"
+"""The kinds of requests."""
+
+_PATIENCE = 60.0  # seconds for a reply on a machine that gives the child no processor time
+_CHUNK = 1 << 16
+
+
+def is_parsed(content: str, name: str) -> bool:
+    """Return True for a file that has source code of a language whose grammar is installed."""
+    if is_notebook(name):
+        return True
+    if is_component(name, content):
+        return scripts_are_read()
+    grammar = grammar_of(ending(name))
+    return (
+        grammar is not None
+        and language_is_there(grammar.package)
+        and syntax_of(name, content) is Syntax.CODE
+    )
+
+
+class ParserProcess:
+    """A child process that starts with the first request; safe for any thread.
+
+    It ends with this process, or after IDLE_SECONDS without a request; the next request starts
+    another one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._child: subprocess.Popen[bytes] | None = None
+        self._link: socket.socket | None = None
+        self._failed = ("", "")  # the last file whose reading exceeded a limit
+
+    def ask(self, kind: str, content: str, name: str, *options: bool | int) -> Any:
+        """Return the reply to a request; None if the parser exceeds a limit or crashes.
+
+        Args:
+            kind: PASSAGES, OUTLINE or SIGNATURES.
+            content: the file's text.
+            name: the file's name.
+            options: `entries` of PASSAGES; the most characters of SIGNATURES.
+        """
+        data = json.dumps((kind, content, name, *options)).encode()
+        with self._lock:
+            while (name, content) != self._failed:
+                try:
+                    link = self._start()
+                    link.sendall(LENGTH.pack(len(data)) + data)
+                    return json.loads(_receive(link))
+                except (TimeoutError, ConnectionError):
+                    if not self._end_was_idle():
+                        self._failed = (name, content)
+                except BaseException:
+                    self._end_was_idle()
+                    raise
+        return None
+
+    def close(self) -> None:
+        """End the child, if there is one."""
+        with self._lock:
+            self._end_was_idle()
+
+    def forget(self) -> None:
+        """Leave the child to the process that this one was forked from."""
+        self._lock = threading.Lock()
+        if self._link is not None:
+            self._link.close()
+        if self._child is not None:
+            self._child.returncode = 0  # not a child of this process
+        self._link = self._child = None
+
+    def _start(self) -> socket.socket:
+        if self._link is None:
+            self._link, theirs = socket.socketpair()
+            with theirs:
+                # Its own session, so that Ctrl-C reaches the parent alone.
+                self._child = subprocess.Popen(
+                    [
+                        sys.executable,
+                        "-P",
+                        "-m",
+                        "vikingd.ingest.parser_child",
+                        str(theirs.fileno()),
+                    ],
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    pass_fds=[theirs.fileno()],
+                    start_new_session=True,
+                )
+        return self._link
+
+    def _end_was_idle(self) -> bool:
+        """End the child; return True if it had ended by itself because it was idle."""
+        link, child = self._link, self._child
+        self._link = self._child = None
+        if link is None or child is None:
+            return False
+        try:
+            status = child.wait(0.2)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            status = child.wait()
+        link.close()
+        return status == 0
+
+
+def _receive(link: socket.socket) -> bytes:
+    """Return the next message.
+
+    Raises:
+        TimeoutError: there is none within _PATIENCE.
+        ConnectionError: the child ended.
+    """
+    data, size = bytearray(), LENGTH.size
+    while len(data) < size:
+        if not select.select([link], [], [], _PATIENCE)[0]:
+            raise TimeoutError
+        part = link.recv(_CHUNK)
+        if not part:
+            raise ConnectionResetError
+        data += part
+        if size == LENGTH.size and len(data) >= size:
+            size += LENGTH.unpack(data[:size])[0]
+    return bytes(data[LENGTH.size :])
+
+
+parser_process = ParserProcess()
+"""The child of this process."""
+
+atexit.register(parser_process.close)
+os.register_at_fork(after_in_child=parser_process.forget)
