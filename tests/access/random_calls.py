@@ -406,6 +406,7 @@ class Walker:
                 ("Verify", admin_pb2.VerifyRequest()),
                 ("Optimize", admin_pb2.OptimizeRequest()),
                 ("Reembed", admin_pb2.ReembedRequest(target_uri=self._tops[0])),
+                ("Describe", admin_pb2.DescribeRequest(target_uri=self._tops[0], dry_run=True)),
                 ("Backup", admin_pb2.BackupRequest()),
             )
         )

@@ -14,13 +14,24 @@ from random import Random
 from typing import Any
 
 import grpc
+import numpy as np
 import pytest
 
 from tests.access.audited import ADMIN, ANA, BOB, READ, WRITE, House, house
 from tests.access.random_calls import CHANCE, CLOCK, OF_CLOSING, SECRET_WORD, Told, Walker
-from tests.answer.parts_helpers import AREAS, REQUESTS, Asker, Store, Writer, fill, reader
+from tests.answer.parts_helpers import (
+    AREAS,
+    DIMENSION,
+    REQUESTS,
+    Asker,
+    Store,
+    Writer,
+    fill,
+    reader,
+)
 from tests.store.store_helpers import file
 from vikingd.answer import scored_scope
+from vikingd.domain.contexts import Passage
 from vikingd.pb import access_pb2, admin_pb2, contexts_pb2
 from vikingd.pb import retrieval_pb2 as pb
 
@@ -262,6 +273,29 @@ def test_a_compaction_does_not_change_the_order_of_a_trace(tmp_path: Path) -> No
     before = store.ask(ana, "Find", request)
     store.engine.optimize()
     assert store.ask(ana, "Find", request) == before
+    store.close()
+
+
+def test_a_compaction_does_not_change_the_confidence_of_results_that_tie(tmp_path: Path) -> None:
+    """Two first results of a fusion by rank, in two scripts, count in either order."""
+    store, vector = Store(tmp_path), np.eye(DIMENSION, dtype="<f4")
+    near, nearest = (vector[0] + 0.5 * vector[1]).tobytes(), vector[0].tobytes()
+    for name, content, given in (
+        ("z", "harbour harbour pilot\n", near),
+        ("m", "灯塔灯塔灯塔 harbour\n", nearest),
+        ("b", "lantern oil\n", vector[2].tobytes()),
+    ):
+        uri = f"viking://users/{ANA}/resources/{name}.md"
+        passage = Passage("", 0, len(content), given)
+        store.change([file(uri, content, passages=(passage,))])
+    request = pb.RetrieveRequest(
+        query="harbour pilot", target_uri=f"viking://users/{ANA}", vector=nearest
+    )
+    ana = reader(f"viking://users/{ANA}")
+    before = store.ask(ana, "Retrieve", request)
+    assert before.items[0].score == before.items[1].score
+    store.engine.optimize()
+    assert store.ask(ana, "Retrieve", request).confidence == before.confidence
     store.close()
 
 

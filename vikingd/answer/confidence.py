@@ -151,7 +151,8 @@ def features_of_texts(
     elif scope.query.mode is Mode.VECTOR:
         kind = MEANING
     else:
-        kind = _kind(scope, asked.script, rows.item(0), 1.0)
+        kinds = {_kind(scope, asked.script, row, 1.0) for row in rows[:best].tolist()}
+        kind = BOTH if BOTH in kinds else kinds.pop()  # a new base has another order of ties
     share = {BOTH: DENSE_WEIGHT, WORDS: 0.0}.get(kind, 1.0)
     factor = max(1.0, SCORE_FLOOR / max(lexical)) if any(lexical) else 1.0
     nodes = sorted(
