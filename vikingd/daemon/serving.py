@@ -29,6 +29,7 @@ from vikingd.daemon import warm
 from vikingd.daemon.gateway_process import GatewayProcess
 from vikingd.daemon.grpc_certificates import GrpcCertificates
 from vikingd.daemon.health import SERVICES, Health
+from vikingd.daemon.idle_stop import IdleStop
 from vikingd.daemon.open_tenants import Collector, Tenants
 from vikingd.daemon.ports import bind, check_address
 from vikingd.daemon.tenant_directories import TENANTS
@@ -256,6 +257,9 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         parts.gateway.start(bound)
     loading = threading.Thread(target=load_rest, daemon=True)
     watches.append(asyncio.create_task(_start_when_idle(loading, boundary)))
+    if settings.stop_when_idle:
+        idle = IdleStop(settings.stop_when_idle, bound, boundary, tenants)
+        watches.append(asyncio.create_task(idle.watch(stop)))
     await stop.wait()
 
     _log.info("stopping", grace_s=_GRACE)

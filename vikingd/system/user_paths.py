@@ -12,6 +12,7 @@ import stat
 _NAME = "vikingd"
 _SESSIONS = "/run/user"  # systemd makes a runtime directory below it for each user
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_LONGEST = 103  # bytes of the path of a unix socket; macOS takes no more
 
 
 def user_socket() -> str:
@@ -22,9 +23,17 @@ def user_socket() -> str:
     `~/.cache/vikingd/run/socket`.
 
     Raises:
-        ValueError: another user could have put the socket there, or the user has no home directory.
+        ValueError: another user could have put the socket there, the path is too long for a unix
+            socket, or the user has no home directory.
     """
-    return os.path.join(_socket_directory(), "socket")
+    path = os.path.join(_socket_directory(), "socket")
+    size = len(os.fsencode(path))
+    if size > _LONGEST:
+        raise ValueError(
+            f"the path of a unix socket has at most {_LONGEST} bytes, and {path} has {size}: set "
+            "XDG_RUNTIME_DIR to a directory of your own with a shorter path"
+        )
+    return path
 
 
 def make_socket_directory() -> str:

@@ -103,6 +103,13 @@ class Boundary(grpc.aio.ServerInterceptor):
         """End the thread of the intake, without waiting for its work."""
         self._intake.close()
 
+    def idle_seconds(self) -> float:
+        """Return the time since the last call ended, or since the start; 0 while calls run.
+
+        Calls without a valid key do not count, nor those of health and reflection.
+        """
+        return self._streams.idle_seconds()
+
     async def end_streams(self) -> bool:
         """End the streams as the daemon stops, see `Streams.stop`."""
         return await self._streams.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -25,14 +26,23 @@ class Streams:
         self._streams: set[asyncio.Task[Any]] = set()
         self._limits: set[asyncio.Timeout] = set()  # of streams that go on
         self._is_stopping = False
+        self._last_end = time.monotonic()
 
     def note(self) -> asyncio.Task[Any]:
         """Note the call of this task, until the task ends; return the task."""
         task = asyncio.current_task()
         assert task is not None
         self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._calls.discard(task)
+        self._last_end = time.monotonic()
+
+    def idle_seconds(self) -> float:
+        """Return the time since the last call ended, or since the start; 0 while calls run."""
+        return 0.0 if self._calls else time.monotonic() - self._last_end
 
     async def send(self, parts: AsyncIterator[Any], context: Any) -> None:
         """Send the parts of a stream.
