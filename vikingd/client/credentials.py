@@ -10,7 +10,7 @@ from typing import Self
 import grpc
 
 from vikingd.client.argument_checks import described
-from vikingd.domain.daemon_addresses import TLS, Address, parse
+from vikingd.domain.daemon_addresses import TLS, USER, Address, parse
 from vikingd.system import pem
 from vikingd.system.regular_files import read_text
 
@@ -214,6 +214,8 @@ def check_address(address: str, typed: str = 'Client("{}")') -> None:
             f"address is {address!r}, a path: vikingd.open({address!r}) opens a directory, and "
             f"{typed.format(f'unix:{address}')} connects to the socket of a daemon"
         )
+    if address == USER:
+        return
     if ":" not in address:
         raise ValueError(f"address is {address!r}, without a port; {forms}")
     port = address.rpartition(":")[2]

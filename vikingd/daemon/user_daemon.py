@@ -11,25 +11,15 @@ import subprocess
 import sys
 import time
 import tomllib
-from datetime import UTC, datetime
 
 from vikingd import __version__
 from vikingd.system import daemon_lock
 from vikingd.system.daemon_lock import Holder
-from vikingd.system.regular_files import descriptor_of, read_text
-from vikingd.system.user_paths import (
-    make_socket_directory,
-    user_config,
-    user_log,
-    user_socket,
-    user_store,
-)
-
-STARTS = "the daemon of the user starts"
-"""The event of the log at which each start begins."""
+from vikingd.system.daemon_log import open_log
+from vikingd.system.regular_files import read_text
+from vikingd.system.user_paths import make_socket_directory, user_config, user_socket, user_store
 
 _IDLE = "24h"  # unless the configuration says another time
-_LARGEST_LOG = 1 << 20  # bytes; a start moves a larger one aside
 _LOOK = 0.05  # seconds
 
 
@@ -59,7 +49,7 @@ def _spawn(path: str, lock: int) -> int:
     environment = dict(os.environ)
     if not (environment.get("VIKINGD_STOP_WHEN_IDLE") or _names_idle_time(config)):
         environment["VIKINGD_STOP_WHEN_IDLE"] = _IDLE
-    log = _open_log()
+    log = open_log()
     try:
         process = subprocess.Popen(
             [
@@ -95,18 +85,6 @@ def _names_idle_time(config: str) -> bool:
         return "stop_when_idle" in tomllib.loads(read_text(config))
     except (OSError, ValueError):  # the daemon tells what is wrong with it
         return False
-
-
-def _open_log() -> int:
-    """Return a descriptor of the log, at whose end a new start begins."""
-    path = user_log()
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-    if os.path.exists(path) and os.path.getsize(path) > _LARGEST_LOG:
-        os.replace(path, f"{path}.1")
-    log = descriptor_of(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    now = datetime.now(UTC).isoformat()
-    os.write(log, f'timestamp={now} level=info event="{STARTS}" version={__version__}\n'.encode())
-    return log
 
 
 def main() -> None:
