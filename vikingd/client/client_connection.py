@@ -338,7 +338,8 @@ class Connection(_Connected):
 
         def stream(self: Self, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
             request = method(*args, **kwargs)
-            self._reach()
+            if self._needs_start():
+                self._reach()
             try:
                 return parts(self._begin(self._stub(method, request), request))
             except ValueError as error:

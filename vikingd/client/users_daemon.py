@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import grpc
 
 from vikingd import __version__
 from vikingd.client.client_errors import ClientError, Stopping, Unreachable
 from vikingd.client.daemon_starts import check_installed, event_of, not_started, note
-from vikingd.system import daemon_lock
+from vikingd.system import daemon_lock, platform
 from vikingd.system.daemon_log import last_lines
 from vikingd.system.user_paths import user_log, user_socket
 
@@ -134,9 +136,35 @@ def version_difference(path: str) -> str:
     )
 
 
-def not_running(socket: str) -> ClientError:
-    """Return the error of a question about a daemon that does not run."""
-    return Unreachable(
-        grpc.StatusCode.UNAVAILABLE,
-        f"no daemon of this user runs (unix:{socket}); any call but health starts it",
+def stop() -> bool:
+    """Stop the daemon, and wait for its end; return False if none runs.
+
+    Raises:
+        ValueError: as `UsersDaemon`.
+        OSError: the lock of the daemon cannot be read.
+        ClientError: the daemon was started in another way, or its process is not known
+            (NOT_STOPPED).
+    """
+    socket = user_socket()
+    directory = os.path.dirname(socket)
+    holder = daemon_lock.holder_in(directory)
+    if holder is None:
+        if daemon_lock.listens(socket):
+            raise _not_stopped(f"the daemon at unix:{socket} was not started by the address user")
+        return False
+    command = platform.command_of(holder.pid) if holder.pid else "unknown"
+    if command and "vikingd" not in command:
+        raise _not_stopped(f"the process of the daemon at unix:{socket} is not known")
+    with suppress(ProcessLookupError):  # it has just ended
+        os.kill(holder.pid, signal.SIGTERM)
+    while daemon_lock.holder_in(directory) == holder:
+        time.sleep(_LOOK)
+    return True
+
+
+def _not_stopped(why: str) -> ClientError:
+    return ClientError(
+        grpc.StatusCode.FAILED_PRECONDITION,
+        f"{why}: stop it where it was started, or send SIGTERM to its process",
+        "NOT_STOPPED",
     )
