@@ -140,6 +140,7 @@ class _Connected(Methods):
             certificate=certificate,
             private_key=private_key,
             trust_network=trust_network,
+            address=address,
         )
         self._metadata = self._credentials.metadata()
         self.consistent = consistent

@@ -39,15 +39,19 @@ class Credentials:
         certificate: str | os.PathLike[str] | None = None,
         private_key: str | os.PathLike[str] | None = None,
         trust_network: bool = False,
+        address: str = "",
     ) -> Self:
         """Return the given credentials; the environment has those that are None.
 
         The variables are VIKINGD_KEY, else VIKINGD_KEY_FILE, VIKINGD_TENANT, VIKINGD_CA,
-        VIKINGD_CERT and VIKINGD_CERT_KEY.
+        VIKINGD_CERT and VIKINGD_CERT_KEY. With the address `user` no key and no tenant comes from
+        the environment: they are for another daemon.
 
         Raises:
             ValueError: the file of the key cannot be read, or a value cannot be sent.
         """
+        if address == USER:
+            key, tenant = key or "", tenant or ""
         if key is None:
             key = os.environ.get("VIKINGD_KEY") or _from_file(os.environ.get("VIKINGD_KEY_FILE"))
         return cls(

@@ -181,6 +181,7 @@ class Common:
             certificate=self.cert,
             private_key=self.cert_key,
             trust_network=self.trust_network,
+            address=self.where(),
         )
 
 
