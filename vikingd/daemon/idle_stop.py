@@ -20,6 +20,9 @@ _log = structlog.stdlib.get_logger("vikingd")
 class IdleStop:
     """A watch that stops the daemon when no call came for some time and no work is left.
 
+    From then on no call begins. One that arrives just then gets Stopping, and its client may repeat
+    it. A new client finds no unix socket.
+
     It also stops a daemon that nobody can reach: the unix sockets are its only addresses, and their
     files are gone. The system removes the runtime directory of a user after the last logout. The
     next daemon of the user then finds the store free.
@@ -45,10 +48,16 @@ class IdleStop:
             idle = self._boundary.idle_seconds()
             if idle >= self._seconds and not self._tenants.has_work:
                 _log.info("no call came for stop_when_idle", seconds=self._seconds)
-                stop.set()
+                self._end(stop)
             elif idle and not self._can_be_reached():
                 _log.warning("the unix socket was removed, and nobody can connect any more")
-                stop.set()
+                self._end(stop)
+
+    def _end(self, stop: asyncio.Event) -> None:
+        self._boundary.refuse_calls()
+        for socket in self._sockets:
+            socket.unlink(missing_ok=True)
+        stop.set()
 
     def _can_be_reached(self) -> bool:
         return self._has_ports or any(socket.exists() for socket in self._sockets)

@@ -267,10 +267,12 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     for watch in watches:
         watch.cancel()
     await state.servicer.enter_graceful_shutdown()
-    await boundary.take_in()
     # Beside each other: requests of the gateway are calls that run.
     ending = [parts.gateway.stop()] if parts.gateway is not None else []
-    await asyncio.gather(_end_calls(server, boundary), *ending)
+    if not boundary.refuses_calls:
+        await boundary.take_in()
+        ending.append(_end_calls(server, boundary))
+    await asyncio.gather(*ending)
     await parts.models.close()
     threads.shutdown()
     boundary.close()
@@ -287,6 +289,10 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     await asyncio.to_thread(keys.close)
     await asyncio.to_thread(parts.shared.close)
     _log.info("stopped")
+    if boundary.refuses_calls:
+        # gRPC's stop would cancel a call that arrives now. Its client repeats it if the process
+        # has ended, but no cancelled call.
+        os._exit(0)
 
 
 async def _end_calls(server: grpc.aio.Server, boundary: Boundary) -> None:
