@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands import serve
 from tests.conftest import Ctl, ctl_runner
 from tests.daemons import start
 from tests.patience import eventually
@@ -205,6 +206,21 @@ def test_a_daemon_that_does_not_start_tells_its_last_words(tmp_path: Path, ctl: 
     assert "the daemon did not start" in err
     assert f"no_such_setting: there is no such setting (from {config})" in err
     assert starts() == 2
+
+
+@pytest.mark.usefixtures("user")
+def test_a_store_in_use_names_its_holder(ctl: Ctl) -> None:
+    """Another daemon has the store, at another address; the error says what to do."""
+    process = start(
+        serve(Path(user_store()), "--provider", "none"), stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline()
+    code, _, err = ctl("ls")
+    assert code == 1
+    assert f"process {process.pid} has the store" in err
+    assert "connect to its address instead of user" in err
+    process.kill()
+    process.communicate()
 
 
 @pytest.mark.usefixtures("user")

@@ -32,8 +32,10 @@ from vikingd.client.rpc_methods import RETRIED, Methods
 from vikingd.client.session_points import KEY, Seen
 from vikingd.client.steps import arun, run
 from vikingd.client.unreached import looked_at, unreached
-from vikingd.client.users_daemon import UsersDaemon
 from vikingd.domain.daemon_addresses import UNIX, USER
+
+if TYPE_CHECKING:
+    from vikingd.client.users_daemon import UsersDaemon
 
 C = TypeVar("C", bound="type[_Connected]")
 
@@ -102,6 +104,12 @@ def with_functions(kind: C) -> C:
     return kind
 
 
+def _users_daemon() -> UsersDaemon:
+    from vikingd.client.users_daemon import UsersDaemon  # it loads ctypes, which takes 10 ms
+
+    return UsersDaemon()
+
+
 class _Connected(Methods):
     _reads: ClassVar[bool] = True  # methods return results, not messages
     _iterator: ClassVar[Any]
@@ -129,7 +137,7 @@ class _Connected(Methods):
         check_address(address)
         self.address = address
         # Of the user's daemon the socket; it is started when it is called.
-        self._user = UsersDaemon() if address == USER else None
+        self._user = _users_daemon() if address == USER else None
         self._at = f"{UNIX}{self._user.socket}" if self._user else address
         self.timeout = timeout
         self.retries = retries

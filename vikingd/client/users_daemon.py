@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import grpc
 
@@ -17,7 +18,7 @@ from vikingd.client.client_errors import ClientError, Stopping, Unreachable
 from vikingd.client.daemon_starts import check_installed, event_of, not_started, note
 from vikingd.system import daemon_lock, platform
 from vikingd.system.daemon_log import last_lines
-from vikingd.system.user_paths import user_log, user_socket
+from vikingd.system.user_paths import user_log, user_socket, user_store
 
 UNSENT = "failed to connect to all addresses"
 """Begins gRPC's message for a call that was not sent."""
@@ -107,7 +108,8 @@ class UsersDaemon:
             while not daemon_lock.listens(self.socket):
                 is_over = daemon_lock.holder_in(directory) is None
                 if is_over and not daemon_lock.listens(self.socket):
-                    raise not_started(map(event_of, last_lines(_LINES)), user_log())
+                    said_last = [*map(event_of, last_lines(_LINES)), *_holder_of_store()]
+                    raise not_started(said_last, user_log())
                 if time.monotonic() - told > _TELL:
                     told = time.monotonic()
                     for line in last_lines(1):
@@ -119,6 +121,18 @@ class UsersDaemon:
         if not self._has_told and sys.stderr.isatty() and (text := version_difference(self.socket)):
             print(f"vikingd: {text}", file=sys.stderr, flush=True)
         self._has_told = True
+
+
+def _holder_of_store() -> list[str]:
+    """Return who else has the store of the user, and a way out; none if nobody is known."""
+    pid = platform.holder_of(Path(user_store()) / "lock")
+    if pid is None:
+        return []
+    command = platform.command_of(pid) or "unknown"
+    return [
+        f"process {pid} has the store ({command[:80]}): connect to its address instead of user "
+        "(127.0.0.1:7716 unless it says another), or end it"
+    ]
 
 
 def version_difference(path: str) -> str:
