@@ -42,6 +42,7 @@ from vikingd.config_sections import (
     check_planner,
 )
 from vikingd.domain.daemon_addresses import own_address, parse
+from vikingd.domain.durations import seconds_of
 from vikingd.domain.tenants import TenantSettings
 from vikingd.domain.value_faults import shown, wanted
 from vikingd.index.settings import IndexSettings
@@ -96,6 +97,7 @@ class Settings(BaseSettings):
     path: Path = Path("~/.local/share/vikingd")
     store: str = ""  # the URL of a PostgreSQL database that nodes share; empty: a file below `path`
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    stop_when_idle: float = Field(default=0.0, ge=0, allow_inf_nan=False)  # seconds; 0: never
     embedding: Annotated[EmbedSettings, AfterValidator(check_embedding)] = EmbedSettings()
     planner: Annotated[PlannerSettings, AfterValidator(check_planner)] = PlannerSettings()
     describer: DescriberSettings = DescriberSettings()  # after `planner`, which completes it
@@ -134,6 +136,11 @@ class Settings(BaseSettings):
         if len(set(taken)) < len(taken):
             raise ValueError("one address is named twice")
         return tuple(map(str, addresses))
+
+    @field_validator("stop_when_idle", mode="before")
+    @classmethod
+    def _duration_is_read(cls, value: Any) -> Any:
+        return seconds_of(value) if isinstance(value, str) else value
 
     @field_validator("writer_listen")
     @classmethod
@@ -364,7 +371,7 @@ def _unknown_variables(merged: Mapping[str, Any]) -> dict[str, str]:
     sections = {
         name
         for name, field in fields.items()
-        if not isinstance(field.default, str | int | Path | tuple)
+        if not isinstance(field.default, str | float | int | Path | tuple)
     }
     out = {}
     for variable, value in os.environ.items():

@@ -23,8 +23,8 @@ from vikingd.client import (
     Draft,
     Unauthenticated,
     Unreachable,
+    daemon_starts,
     find_request,
-    local_daemon,
 )
 
 TEA = Document("viking://resources/notes/tea.md", "Oolong: 90 degrees.", vector=[1.0, 0.0, 0.0])
@@ -266,7 +266,7 @@ def test_a_missing_extra_is_named_with_its_installation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the packages of the daemon, open() names the extra and leaves no directory."""
-    monkeypatch.setattr(local_daemon, "_SERVER_MODULES", ("vikingd_is_not_there",))
+    monkeypatch.setattr(daemon_starts, "_SERVER_MODULES", ("vikingd_is_not_there",))
     with pytest.raises(ClientError, match=r"pip install '\.\[server\]' in "):
         vikingd.open(tmp_path / "data")
     assert not (tmp_path / "data").exists()

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import vikingd
-from vikingd.client import Client, ClientError, StoreInUse, local_daemon
+from vikingd.client import Client, ClientError, StoreInUse, daemon_starts, local_daemon
 from vikingd.client.local_daemon import LocalClient
 
 COFFEE = "viking://user/memories/coffee.md"
@@ -265,14 +265,14 @@ def test_a_note_is_for_a_terminal_and_a_long_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     """The note names the directory, after a while and on a terminal alone."""
-    monkeypatch.setattr(local_daemon, "_PATIENCE", 0.01)
+    monkeypatch.setattr(daemon_starts, "_PATIENCE", 0.01)
     main, side = os.openpty()
     with open(side, "w") as terminal, monkeypatch.context() as patch:
         patch.setattr(sys, "stderr", terminal)
-        with local_daemon._note(tmp_path):
+        with daemon_starts.note(f"a daemon for {tmp_path}"):
             assert os.read(main, 100).startswith(b"vikingd: starting a daemon for")
     os.close(main)
-    with local_daemon._note(tmp_path):
+    with daemon_starts.note(f"a daemon for {tmp_path}"):
         time.sleep(0.1)
     assert capfd.readouterr().err == ""
 
@@ -282,8 +282,8 @@ def test_a_long_start_is_told_on_a_terminal(tmp_path: Path) -> None:
     """On a terminal a note comes after a while; elsewhere nothing is written."""
     text = f"""
 import sys, vikingd
-from vikingd.client import local_daemon
-local_daemon._PATIENCE = 0.01
+from vikingd.client import daemon_starts
+daemon_starts._PATIENCE = 0.01
 vikingd.open({str(tmp_path / "a")!r}, provider="none").close()
 """
     main, side = os.openpty()

@@ -106,6 +106,8 @@ CTL: dict[str, str] = {
     "vikingctl forget ID...": "vikingctl forget {id}",
     "vikingctl forget": "vikingctl forget {id}",
     "vikingctl forget --older-than 365d --below-salience 0.1 --dry-run": SAME,
+    'vikingctl remember "Takes the night train." --type preferences': SAME,
+    'vikingctl recall "how does the user travel?"': SAME,
     "vikingctl extract --session FILE": "vikingctl extract --session session.json",
     "vikingctl extract --session session.json": SAME,
     "vikingctl extract --session session.json --dry-run": SAME,
@@ -288,6 +290,15 @@ ELSEWHERE: dict[str, tuple[str, str]] = {
     "vikingctl describe --dry-run": (
         "tests/daemon/test_describer.py",
         'ctl("describe", "--dry-run")',
+    ),
+    "export VIKINGCTL_ADDRESS=user VIKINGD_ADDRESS=user": (
+        "tests/daemon/test_user_daemon.py",
+        '"VIKINGCTL_ADDRESS", "user"',
+    ),
+    "vikingctl stop": ("tests/daemon/test_user_daemon.py", 'ctl("stop")'),
+    "python -m vikingd.daemon.user_daemon": (
+        "tests/daemon/test_user_daemon.py",
+        '"-m", "vikingd.daemon.user_daemon"',
     ),
     "vikingctl import PATH URI --watch": ("tests/client/test_watch.py", '"--watch"'),
     "vikingctl import --watch": ("tests/client/test_watch.py", '"--watch"'),

@@ -32,6 +32,10 @@ from vikingd.client.rpc_methods import RETRIED, Methods
 from vikingd.client.session_points import KEY, Seen
 from vikingd.client.steps import arun, run
 from vikingd.client.unreached import looked_at, unreached
+from vikingd.domain.daemon_addresses import UNIX, USER
+
+if TYPE_CHECKING:
+    from vikingd.client.users_daemon import UsersDaemon
 
 C = TypeVar("C", bound="type[_Connected]")
 
@@ -100,6 +104,12 @@ def with_functions(kind: C) -> C:
     return kind
 
 
+def _users_daemon() -> UsersDaemon:
+    from vikingd.client.users_daemon import UsersDaemon  # it loads ctypes, which takes 10 ms
+
+    return UsersDaemon()
+
+
 class _Connected(Methods):
     _reads: ClassVar[bool] = True  # methods return results, not messages
     _iterator: ClassVar[Any]
@@ -126,6 +136,9 @@ class _Connected(Methods):
             address = os.environ.get(ADDRESS_VARIABLE) or DEFAULT_ADDRESS
         check_address(address)
         self.address = address
+        # Of the user's daemon the socket; it is started when it is called.
+        self._user = _users_daemon() if address == USER else None
+        self._at = f"{UNIX}{self._user.socket}" if self._user else address
         self.timeout = timeout
         self.retries = retries
         self._credentials = Credentials.found(
@@ -135,12 +148,13 @@ class _Connected(Methods):
             certificate=certificate,
             private_key=private_key,
             trust_network=trust_network,
+            address=address,
         )
         self._metadata = self._credentials.metadata()
         self.consistent = consistent
         self._seen = Seen()
         self._commits: set[Any] = set()  # futures or tasks
-        target, named, channel = self._credentials.target(address)
+        target, named, channel = self._credentials.target(self._at)
         policy = "round_robin" if is_several(target) else "pick_first"
 
         def opened(retried: Sequence[dict[str, str]]) -> Any:
@@ -173,7 +187,7 @@ class _Connected(Methods):
             ValueError: a value cannot be sent, or the key would cross the network in plain text.
         """
         other = copy.copy(self)
-        other._credentials = self._credentials.with_key(self.address, key, tenant)
+        other._credentials = self._credentials.with_key(self._at, key, tenant)
         other._metadata = other._credentials.metadata()
         other._seen = Seen()  # the key may be of another tenant
         return other
@@ -209,7 +223,7 @@ class _Connected(Methods):
         if isinstance(error, grpc.RpcError):
             found = from_rpc_error(error)
             if isinstance(found, Unreachable):
-                found.message = looked_at(found.message, self.address, self._credentials)
+                found.message = looked_at(found.message, self._at, self._credentials)
                 found.args = (f"{found.code.name}: {unreached(found.message, self.address)}",)
             return found
         if "closed" in str(error).lower():
@@ -217,6 +231,26 @@ class _Connected(Methods):
                 "the client is closed; make a new one, and call it before close() or inside `with`"
             )
         return error
+
+    def _needs_start(self) -> bool:
+        """Return whether a call must look first if the user's daemon runs."""
+        return self._user is not None and not self._user.is_fresh
+
+    def _reach(self) -> None:
+        """Start the user's daemon if it does not run; other daemons are not looked for."""
+        if self._user is not None:
+            self._user.reach()
+
+    def _mends(self, error: ClientError, attempt: int, method: Any, request: Any) -> bool:
+        """Return whether to repeat a failed call; the user's daemon is started again."""
+        if self._user is None or method is None:
+            return False
+        may_repeat = self.retries and method.may_repeat(request)
+        return self._user.mends(error, attempt, is_repeatable=may_repeat)
+
+    def _replied(self) -> None:
+        if self._user is not None:
+            self._user.answered()
 
     def _stub(self, method: Any, request: Any) -> Any:
         stubs = self._stubs if method.is_repeatable(request) else self._stubs_once
@@ -259,7 +293,23 @@ class Connection(_Connected):
             raise
         return str(HealthCheckResponse.ServingStatus.Name(reply.status))
 
-    def _send(self, rpc: grpc.UnaryUnaryMultiCallable[Any, Any], request: Any) -> Any:
+    def _send(self, rpc: Any, request: Any, method: Any = None) -> Any:
+        """Send a request, and return the reply; without a method it is a question of health."""
+        if method is not None and self._needs_start():
+            self._reach()
+        attempt = 0
+        while True:
+            try:
+                reply = self._send_once(rpc, request)
+            except ClientError as error:
+                attempt += 1
+                if not self._mends(error, attempt, method, request):
+                    raise
+            else:
+                self._replied()
+                return reply
+
+    def _send_once(self, rpc: Any, request: Any) -> Any:
         sent = self._seen.text if self.consistent else None
         try:
             if sent is None:
@@ -274,7 +324,7 @@ class Connection(_Connected):
     def _functions(method: Any, read: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
         def call(self: Self, /, *args: Any, **kwargs: Any) -> Any:
             request = method(*args, **kwargs)
-            return read(self._send(self._stub(method, request), request))
+            return read(self._send(self._stub(method, request), request, method))
 
         def steps(self: Self, /, *args: Any, **kwargs: Any) -> Any:
             return run(self, method(*args, **kwargs))
@@ -283,7 +333,7 @@ class Connection(_Connected):
             request = method(*args, **kwargs)
             stub = self._stub(method, request)
             # The first page is read here, so that an error comes from the line of the call.
-            return rest(self, stub, request, self._send(stub, request))
+            return rest(self, stub, request, self._send(stub, request, method))
 
         def rest(self: Self, stub: Any, request: Any, page: Any) -> Iterator[Any]:
             progress = Progress()
@@ -293,10 +343,12 @@ class Connection(_Connected):
                 request.page_token = page.next_page_token
                 if not request.page_token:
                     return
-                page = self._send(stub, request)
+                page = self._send(stub, request, method)
 
         def stream(self: Self, /, *args: Any, **kwargs: Any) -> Iterator[Any]:
             request = method(*args, **kwargs)
+            if self._needs_start():
+                self._reach()
             try:
                 return parts(self._begin(self._stub(method, request), request))
             except ValueError as error:
@@ -331,7 +383,25 @@ class AsyncConnection(_Connected):
     async def __aexit__(self, *_: object) -> None:
         await self.close()
 
-    async def _send(self, rpc: Any, request: Any) -> Any:
+    async def _send(self, rpc: Any, request: Any, method: Any = None) -> Any:
+        """Do the same as the synchronous one; a start of the daemon holds up no other task."""
+        if method is not None and self._needs_start():
+            await asyncio.to_thread(self._reach)
+        attempt = 0
+        while True:
+            try:
+                reply = await self._send_once(rpc, request)
+            except ClientError as error:
+                attempt += 1
+                if self._user is None or not await asyncio.to_thread(
+                    self._mends, error, attempt, method, request
+                ):
+                    raise
+            else:
+                self._replied()
+                return reply
+
+    async def _send_once(self, rpc: Any, request: Any) -> Any:
         sent = self._seen.text if self.consistent else None
         try:
             call = self._begin(rpc, request, sent)
@@ -361,7 +431,7 @@ class AsyncConnection(_Connected):
     def _functions(method: Any, read: Callable[[Any], Any]) -> dict[str, Callable[..., Any]]:
         async def call(self: Self, /, *args: Any, **kwargs: Any) -> Any:
             request = method(*args, **kwargs)
-            return read(await self._send(self._stub(method, request), request))
+            return read(await self._send(self._stub(method, request), request, method))
 
         async def steps(self: Self, /, *args: Any, **kwargs: Any) -> Any:
             return await arun(self, method(*args, **kwargs))
@@ -374,7 +444,7 @@ class AsyncConnection(_Connected):
             progress = Progress()
             stub = self._stub(method, request)
             while True:
-                page = await self._send(stub, request)
+                page = await self._send(stub, request, method)
                 progress.check(getattr(page, method.part), page.next_page_token)
                 for item in getattr(page, method.part):
                     yield read(item)
@@ -386,6 +456,8 @@ class AsyncConnection(_Connected):
             return parts(self, method(*args, **kwargs))
 
         async def parts(self: Self, request: Any) -> AsyncIterator[Any]:
+            if self._needs_start():
+                await asyncio.to_thread(self._reach)
             try:
                 received = parts_of(self._begin(self._stub(method, request), request))
                 async with aclosing(received):

@@ -39,7 +39,8 @@ class Client(Connection, BlockingMethods):
 
     Args:
         address: the daemon's: HOST:PORT, unix:PATH, or vikings://HOST:PORT for TLS; several IP
-            addresses with commas between them; None: VIKINGD_ADDRESS in the environment, else
+            addresses with commas between them; "user": this user's own daemon, which any call but
+            health starts if it does not run; None: VIKINGD_ADDRESS in the environment, else
             127.0.0.1:7716.
         timeout: deadline of each call in seconds, retries included; None: no deadline.
         retries: send a call again when the daemon is unavailable, up to three times within about

@@ -10,7 +10,7 @@ from typing import Self
 import grpc
 
 from vikingd.client.argument_checks import described
-from vikingd.domain.daemon_addresses import TLS, Address, parse
+from vikingd.domain.daemon_addresses import TLS, USER, Address, parse
 from vikingd.system import pem
 from vikingd.system.regular_files import read_text
 
@@ -39,15 +39,19 @@ class Credentials:
         certificate: str | os.PathLike[str] | None = None,
         private_key: str | os.PathLike[str] | None = None,
         trust_network: bool = False,
+        address: str = "",
     ) -> Self:
         """Return the given credentials; the environment has those that are None.
 
         The variables are VIKINGD_KEY, else VIKINGD_KEY_FILE, VIKINGD_TENANT, VIKINGD_CA,
-        VIKINGD_CERT and VIKINGD_CERT_KEY.
+        VIKINGD_CERT and VIKINGD_CERT_KEY. With the address `user` no key and no tenant comes from
+        the environment: they are for another daemon.
 
         Raises:
             ValueError: the file of the key cannot be read, or a value cannot be sent.
         """
+        if address == USER:
+            key, tenant = key or "", tenant or ""
         if key is None:
             key = os.environ.get("VIKINGD_KEY") or _from_file(os.environ.get("VIKINGD_KEY_FILE"))
         return cls(
@@ -214,6 +218,8 @@ def check_address(address: str, typed: str = 'Client("{}")') -> None:
             f"address is {address!r}, a path: vikingd.open({address!r}) opens a directory, and "
             f"{typed.format(f'unix:{address}')} connects to the socket of a daemon"
         )
+    if address == USER:
+        return
     if ":" not in address:
         raise ValueError(f"address is {address!r}, without a port; {forms}")
     port = address.rpartition(":")[2]

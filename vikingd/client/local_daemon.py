@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import importlib.util
 import os
 import re
 import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,31 +20,15 @@ import grpc
 from vikingd.client.argument_checks import wrong_type
 from vikingd.client.client_errors import ClientError, StoreInUse
 from vikingd.client.clients import AsyncClient, Client
+from vikingd.client.daemon_starts import check_installed, event_of, not_started, note
 from vikingd.domain.daemon_addresses import LONGEST_PATH
 from vikingd.system import platform
-from vikingd.system.installing import install_command
 from vikingd.system.regular_files import open_regular
 
 _SOCKET = "socket"
 _LOCK = "lock"
-_PATIENCE = 1.0  # seconds before a note
-
-_SERVER_MODULES = (
-    "faiss",
-    "grpc_health",
-    "grpc_reflection",
-    "numba",
-    "numpy",
-    "prometheus_client",
-    "pydantic_settings",
-    "re2",
-    "Stemmer",
-    "structlog",
-)
 _SERVING = re.compile(r"vikingd \S+ serving on (\S+)")
-_EVENT = re.compile(r'\bevent=(?:"((?:[^"\\]|\\.)*)"|(\S+))')
 _STOP = 10.0  # seconds to end by itself
-_NOT_DONE = grpc.StatusCode.FAILED_PRECONDITION
 
 
 class Daemon:
@@ -72,12 +55,7 @@ class Daemon:
         said: Callable[[str], None] = lambda _: None,
         log: BinaryIO | None = None,
     ) -> None:
-        if not all(map(importlib.util.find_spec, _SERVER_MODULES)):
-            raise ClientError(
-                _NOT_DONE,
-                f"the daemon is not installed; install it with: {install_command('server')}",
-                "SERVER_NOT_INSTALLED",
-            )
+        check_installed()
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "vikingd.daemon.child_daemon", "serve", *options],
             stdin=subprocess.PIPE,
@@ -130,8 +108,7 @@ def _address(
                     log.write(line.encode())
                     log.flush()
                 if not serves.is_set():
-                    event = _EVENT.search(line)
-                    last.append((event[1] or event[2]) if event else line.strip())
+                    last.append(event_of(line))
                     said(last[-1])
 
     listener = threading.Thread(target=listen, daemon=True)
@@ -142,8 +119,7 @@ def _address(
     if found is None:
         process.wait()
         listener.join()
-        lines = "\n  ".join(["the daemon did not start", *last])
-        raise ClientError(_NOT_DONE, lines, "SERVER_NOT_STARTED")
+        raise not_started(last)
     return found[1]
 
 
@@ -230,7 +206,7 @@ def started(
         options += ["--provider", provider]
     with ExitStack() as stack:
         file = None if log is None else Path(log).expanduser().open("ab")  # its thread closes it
-        said = stack.enter_context(_note(where))
+        said = stack.enter_context(note(f"a daemon for {where}"))
         try:
             return where, Daemon(options, said=said, log=file)
         except ClientError as error:
@@ -239,32 +215,6 @@ def started(
                 if _is_locked(where):
                     raise _in_use(where, "another process") from None
             raise
-
-
-@contextmanager
-def _note(path: Path) -> Iterator[Callable[[str], None]]:
-    """Tell on a terminal's stderr that the start takes long, and what the daemon does."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    last = "the first start compiles its kernels, which takes up to a minute"
-    shown = threading.Event()
-
-    def tell() -> None:
-        print(f"vikingd: starting a daemon for {path}: {last}", file=sys.stderr, flush=True)
-        shown.set()
-
-    def said(event: str) -> None:
-        if shown.is_set():
-            print(f"vikingd: {event}", file=sys.stderr, flush=True)
-
-    timer = threading.Timer(_PATIENCE, tell)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield said
-    finally:
-        timer.cancel()
 
 
 def _check_free(path: Path) -> None:

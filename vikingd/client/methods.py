@@ -173,6 +173,10 @@ class Method(Generic[P, Made, Returned, Awaited, Message]):
         """Return True if this request of a `retried` method may be sent again."""
         return self.retried.holds(request) if isinstance(self.retried, If) else True
 
+    def may_repeat(self, request: Any) -> bool:
+        """Return True if this request may be sent again, although it may have been done."""
+        return bool(self.retried) and self.is_repeatable(request)
+
     def document(self, function: Any, owner: type, returned: Any) -> None:
         """Document a function of a class of clients, which returns a type, as this method."""
         signature = inspect.signature(self._make)

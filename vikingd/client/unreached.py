@@ -12,7 +12,7 @@ import ssl
 from contextlib import suppress
 
 from vikingd.client.credentials import Credentials
-from vikingd.domain.daemon_addresses import TLS
+from vikingd.domain.daemon_addresses import TLS, USER
 
 _REFUSED = re.compile(r"CERTIFICATE_VERIFY_FAILED: ([^:]+)")
 # Parts of the reason for that, with a hint.
@@ -47,7 +47,11 @@ _PLAIN_FAULTS = (
     ),
 )
 
-_START = "start one with `vikingd serve`, or say where it is with --address HOST:PORT"
+_START = (
+    "start one with `vikingd serve`, take your own, which starts by itself, with --address user, "
+    "or say where it is with --address HOST:PORT"
+)
+_STARTS_ITSELF = "any call but health starts your daemon"
 
 _SECONDS = 1.0  # for each host
 _HOSTS = 8  # at most
@@ -63,6 +67,8 @@ def unreachable(message: str, address: str) -> tuple[str, str]:
         message: gRPC's message.
         address: the address of the daemon.
     """
+    if address == USER:
+        return message.rsplit(": ", 1)[-1], _STARTS_ITSELF
     if found := _REFUSED.search(message):
         hints = (hint for part, hint in _TIMES if part in found[1])
         return f"its certificate is refused: {found[1]}", next(hints, _AUTHORITIES)
@@ -90,11 +96,14 @@ def unreached(message: str, address: str) -> str:
     """
     reason, hint = unreachable(message, address)
     fault = f"no daemon answers at {address}: {reason}"
+    if hint is _STARTS_ITSELF:
+        return f"{fault}; {hint}"
     if hint is not _START:
         return f"{fault} ({message})"
     return (
-        f'{fault}; start one with `vikingd serve`, name another with Client("HOST:PORT") or '
-        'VIKINGD_ADDRESS, or open a directory with its own: vikingd.open("./data")'
+        f'{fault}; start one with `vikingd serve`, take your own with Client("user"), name another '
+        'with Client("HOST:PORT") or VIKINGD_ADDRESS, or open a directory with its own: '
+        'vikingd.open("./data")'
     )
 
 

@@ -68,6 +68,7 @@ _PLACES = {
     "link": _Place(_TREE, "write_commands.link", {}),
     "unlink": _Place(_TREE, "write_commands.unlink", {}),
     "health": _Place(_OPERATE, "running.health", {}),
+    "stop": _Place(_OPERATE, "running.stop"),
     "version": _Place(_OPERATE, "running.version", {}),
     "stats": _Place(_OPERATE, "running.stats", {}),
     "verify": _Place(_OPERATE, "running.verify", _LONG),

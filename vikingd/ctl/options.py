@@ -29,7 +29,8 @@ def _option(about: str, metavar: str, **more: Any) -> Any:
 Address = Annotated[
     str | None,
     _option(
-        "HOST:PORT, unix:PATH or vikings://HOST:PORT of the daemon; default: "
+        "HOST:PORT, unix:PATH or vikings://HOST:PORT of the daemon, or user: your own, which "
+        "starts by itself; default: "
         f"{_ADDRESS_VARIABLE}, else {ADDRESS_VARIABLE}, else {DEFAULT_ADDRESS}.",
         "ADDRESS",
     ),
@@ -180,6 +181,7 @@ class Common:
             certificate=self.cert,
             private_key=self.cert_key,
             trust_network=self.trust_network,
+            address=self.where(),
         )
 
 

@@ -8,10 +8,16 @@ import typer
 from rich.text import Text
 
 import vikingd
+from vikingd.client.users_daemon import stop as stop_users_daemon
+from vikingd.client.users_daemon import version_difference
 from vikingd.ctl import render
-from vikingd.ctl.command_session import OTHER, Session
+from vikingd.ctl.command_session import OTHER, Session, console, failures_told, usable
+from vikingd.ctl.options import Common, with_common
+from vikingd.ctl.output import is_structured
 from vikingd.ctl.write_commands import Yes, confirm
 from vikingd.domain import uri as uris
+from vikingd.domain.daemon_addresses import USER
+from vikingd.system.user_paths import user_socket
 
 _HEALTH = {"daemon": "", "embedder": "viking.embedder"}
 """The services of health by what they are to people."""
@@ -47,7 +53,7 @@ def health(session: Session) -> None:
     """Show if the daemon and its embedder work; exit code 1 if the daemon does not serve.
 
     An embedder that does not serve is a warning: texts are then found by their words alone. No key
-    is needed.
+    is needed. With --address user no daemon is started, and one of another version is told.
 
     RPC: grpc.health.v1.Health/Check
 
@@ -61,8 +67,34 @@ def health(session: Session) -> None:
             session.out.print(f"{name} {state.lower().replace('_', ' ')}")
     if found["embedder"] == "NOT_SERVING":
         session.warn("texts are found by words alone until the embedder serves again")
+    if session.client.address == USER and (text := version_difference(user_socket())):
+        session.warn(text)
     if found["daemon"] != "SERVING":
         raise typer.Exit(OTHER)
+
+
+def _stop(common: Common) -> None:
+    """Stop the daemon of this user, which --address user has started, and wait for its end.
+
+    The next call with that address starts it again. Another daemon ends by SIGTERM.
+
+    Example: vikingctl stop
+    """
+    if common.address not in (None, USER):
+        raise typer.BadParameter(
+            f"--address is {common.address!r}; only the daemon of --address {USER} is stopped so, "
+            "and another one by SIGTERM to its process"
+        )
+    with usable():
+        common = common.over(Common.from_environment())
+        form = common.form()
+    with failures_told(form), usable():
+        has_run = stop_users_daemon()
+    if not has_run and not common.quiet and not is_structured(form):
+        console(stderr=True).print("no daemon of this user runs")
+
+
+stop = with_common(_stop)
 
 
 def verify(session: Session) -> None:

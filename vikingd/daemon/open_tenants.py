@@ -237,6 +237,11 @@ class Tenants:
         place = self._places.get(name)
         return name == DEFAULT_TENANT or (place is not None and place.tenant is not None)
 
+    @property
+    def has_work(self) -> bool:
+        """True while models work on texts of an open tenant in the background."""
+        return self.default.engine.has_work or any(p.has_work for p in self._places.values())
+
     async def stats(self, name: str) -> EngineStats:
         """Return the figures of a tenant, which is opened for it; raises as `use`."""
         async with self.use(name) as tenant:

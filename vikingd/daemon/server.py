@@ -90,6 +90,12 @@ def _of_daemon(
     ] = None,
     config: _Config = None,
     log_level: _LogLevel = None,
+    stop_when_idle: Annotated[
+        str | None,
+        typer.Option(
+            help="Stop after so long without a call, such as 24h. Default: never.", metavar="TIME"
+        ),
+    ] = None,
     provider: Annotated[
         str | None,
         typer.Option(
@@ -111,6 +117,7 @@ def _of_daemon(
         path=path,
         store=store,
         log_level=log_level,
+        stop_when_idle=stop_when_idle,
         embedding=None if provider is None else {"provider": provider},
         **more,
     )

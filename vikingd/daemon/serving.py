@@ -29,6 +29,7 @@ from vikingd.daemon import warm
 from vikingd.daemon.gateway_process import GatewayProcess
 from vikingd.daemon.grpc_certificates import GrpcCertificates
 from vikingd.daemon.health import SERVICES, Health
+from vikingd.daemon.idle_stop import IdleStop
 from vikingd.daemon.open_tenants import Collector, Tenants
 from vikingd.daemon.ports import bind, check_address
 from vikingd.daemon.tenant_directories import TENANTS
@@ -256,6 +257,9 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
         parts.gateway.start(bound)
     loading = threading.Thread(target=load_rest, daemon=True)
     watches.append(asyncio.create_task(_start_when_idle(loading, boundary)))
+    if settings.stop_when_idle:
+        idle = IdleStop(settings.stop_when_idle, bound, boundary, tenants)
+        watches.append(asyncio.create_task(idle.watch(stop)))
     await stop.wait()
 
     _log.info("stopping", grace_s=_GRACE)
@@ -263,10 +267,12 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     for watch in watches:
         watch.cancel()
     await state.servicer.enter_graceful_shutdown()
-    await boundary.take_in()
     # Beside each other: requests of the gateway are calls that run.
     ending = [parts.gateway.stop()] if parts.gateway is not None else []
-    await asyncio.gather(_end_calls(server, boundary), *ending)
+    if not boundary.refuses_calls:
+        await boundary.take_in()
+        ending.append(_end_calls(server, boundary))
+    await asyncio.gather(*ending)
     await parts.models.close()
     threads.shutdown()
     boundary.close()
@@ -283,6 +289,10 @@ async def _serve(parts: _Parts, addresses: Sequence[Address], files: int) -> Non
     await asyncio.to_thread(keys.close)
     await asyncio.to_thread(parts.shared.close)
     _log.info("stopped")
+    if boundary.refuses_calls:
+        # gRPC's stop would cancel a call that arrives now. Its client repeats it if the process
+        # has ended, but no cancelled call.
+        os._exit(0)
 
 
 async def _end_calls(server: grpc.aio.Server, boundary: Boundary) -> None:

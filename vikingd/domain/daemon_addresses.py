@@ -10,6 +10,9 @@ from urllib.parse import quote
 
 TLS = "vikings://"
 UNIX = "unix:"
+USER = "user"
+"""The word for the socket of the user's own daemon, which clients take in place of an address."""
+
 LONGEST_PATH = 103
 """Bytes of the path of a unix socket; macOS takes no more, and Linux takes four more."""
 

@@ -96,12 +96,30 @@ class Boundary(grpc.aio.ServerInterceptor):
                     self._tracing,
                 )
             self._guarded[method] = guarded
+        if self.refuses_calls:  # the keys may be closed
+            return guarded.handler
         refuses = await self._admission.refuses(handler_call_details.invocation_metadata or ())
         return guarded.refusing if refuses else guarded.handler
 
     def close(self) -> None:
         """End the thread of the intake, without waiting for its work."""
         self._intake.close()
+
+    def idle_seconds(self) -> float:
+        """Return the time since the last call ended, or since the start; 0 while calls run.
+
+        Calls without a valid key do not count, nor those of health and reflection.
+        """
+        return self._streams.idle_seconds()
+
+    def refuse_calls(self) -> None:
+        """Begin no call any more: its caller gets Stopping."""
+        self._streams.refuses = True
+
+    @property
+    def refuses_calls(self) -> bool:
+        """True after `refuse_calls`."""
+        return self._streams.refuses
 
     async def end_streams(self) -> bool:
         """End the streams as the daemon stops, see `Streams.stop`."""
@@ -193,6 +211,7 @@ def _guard(
         """Return a reply or a status; `data` is None if no request was received."""
         started = time.perf_counter()
         try:
+            streams.check_begin()
             with await admission.admit(rule, context, len(data or b"")) as admitted:
                 if data is None:
                     raise _valid_by_now()
@@ -251,6 +270,7 @@ def _guard_stream(
             return None
 
     async def handled(request: Any, context: Any) -> AsyncGenerator[Any]:
+        streams.check_begin()
         with await admission.admit(rule, context, 0) as admitted:
             if request is _NOT_RECEIVED:
                 raise _valid_by_now()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -18,6 +19,9 @@ class Streams:
 
     gRPC sends no status before the bytes that wait for the caller. So a stream that nobody reads
     keeps its call until the caller reads on or goes away, but nothing else.
+
+    Attributes:
+        refuses: no call begins any more.
     """
 
     def __init__(self) -> None:
@@ -25,14 +29,29 @@ class Streams:
         self._streams: set[asyncio.Task[Any]] = set()
         self._limits: set[asyncio.Timeout] = set()  # of streams that go on
         self._is_stopping = False
+        self._last_end = time.monotonic()
+        self.refuses = False
 
     def note(self) -> asyncio.Task[Any]:
         """Note the call of this task, until the task ends; return the task."""
         task = asyncio.current_task()
         assert task is not None
         self._calls.add(task)
-        task.add_done_callback(self._calls.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._calls.discard(task)
+        self._last_end = time.monotonic()
+
+    def check_begin(self) -> None:
+        """Raise Stopping if no call begins any more."""
+        if self.refuses:
+            raise Stopping("the daemon stops and does not begin this call: repeat it")
+
+    def idle_seconds(self) -> float:
+        """Return the time since the last call ended, or since the start; 0 while calls run."""
+        return 0.0 if self._calls else time.monotonic() - self._last_end
 
     async def send(self, parts: AsyncIterator[Any], context: Any) -> None:
         """Send the parts of a stream.

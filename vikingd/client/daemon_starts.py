@@ -1,0 +1,87 @@
+"""What the starts of daemons by a client share: checks, a note, and the error."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+
+import grpc
+
+from vikingd.client.client_errors import ClientError
+from vikingd.system.installing import install_command
+
+_PATIENCE = 1.0  # seconds before a note
+
+_SERVER_MODULES = (
+    "faiss",
+    "grpc_health",
+    "grpc_reflection",
+    "numba",
+    "numpy",
+    "prometheus_client",
+    "pydantic_settings",
+    "re2",
+    "Stemmer",
+    "structlog",
+)
+_EVENT = re.compile(r'\bevent=(?:"((?:[^"\\]|\\.)*)"|(\S+))')
+_NOT_DONE = grpc.StatusCode.FAILED_PRECONDITION
+
+
+def check_installed() -> None:
+    """Raise a ClientError (SERVER_NOT_INSTALLED) if packages of the daemon are missing."""
+    if not all(map(importlib.util.find_spec, _SERVER_MODULES)):
+        raise ClientError(
+            _NOT_DONE,
+            f"the daemon is not installed; install it with: {install_command('server')}",
+            "SERVER_NOT_INSTALLED",
+        )
+
+
+def event_of(line: str) -> str:
+    """Return the event of a line of a daemon's log; of another line, the line."""
+    event = _EVENT.search(line)
+    return (event[1] or event[2]) if event else line.strip()
+
+
+def not_started(last: Iterable[str], log: str = "") -> ClientError:
+    """Return the error of a daemon that did not start (SERVER_NOT_STARTED).
+
+    Args:
+        last: the last events of its log.
+        log: the file with the whole log, if there is one.
+    """
+    more = [f"its log: {log}"] if log else []
+    return ClientError(
+        _NOT_DONE, "\n  ".join(["the daemon did not start", *last, *more]), "SERVER_NOT_STARTED"
+    )
+
+
+@contextmanager
+def note(daemon: str) -> Iterator[Callable[[str], None]]:
+    """Tell on a terminal's stderr that the start takes long, and what the daemon does."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    last = "the first start compiles its kernels, which takes up to a minute"
+    shown = threading.Event()
+
+    def tell() -> None:
+        print(f"vikingd: starting {daemon}: {last}", file=sys.stderr, flush=True)
+        shown.set()
+
+    def said(event: str) -> None:
+        if shown.is_set():
+            print(f"vikingd: {event}", file=sys.stderr, flush=True)
+
+    timer = threading.Timer(_PATIENCE, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield said
+    finally:
+        timer.cancel()

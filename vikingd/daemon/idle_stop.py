@@ -1,0 +1,63 @@
+"""The stop of a daemon that nobody uses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import structlog
+
+from vikingd.daemon.open_tenants import Tenants
+from vikingd.domain.daemon_addresses import Address
+from vikingd.wire.boundary import Boundary
+
+_LOOK = 1.0  # seconds between two looks
+
+_log = structlog.stdlib.get_logger("vikingd")
+
+
+class IdleStop:
+    """A watch that stops the daemon when no call came for some time and no work is left.
+
+    From then on no call begins. One that arrives just then gets Stopping, and its client may repeat
+    it. A new client finds no unix socket.
+
+    It also stops a daemon that nobody can reach: the unix sockets are its only addresses, and their
+    files are gone. The system removes the runtime directory of a user after the last logout. The
+    next daemon of the user then finds the store free.
+
+    Args:
+        seconds: the time without a call.
+        addresses: all addresses of the daemon.
+    """
+
+    def __init__(
+        self, seconds: float, addresses: Sequence[Address], boundary: Boundary, tenants: Tenants
+    ) -> None:
+        self._seconds = seconds
+        self._sockets = [Path(one.path) for one in addresses if one.path]
+        self._has_ports = len(self._sockets) < len(addresses)
+        self._boundary = boundary
+        self._tenants = tenants
+
+    async def watch(self, stop: asyncio.Event) -> None:
+        """Set `stop` when it is time; until cancelled."""
+        while True:
+            await asyncio.sleep(min(_LOOK, self._seconds / 4))
+            idle = self._boundary.idle_seconds()
+            if idle >= self._seconds and not self._tenants.has_work:
+                _log.info("no call came for stop_when_idle", seconds=self._seconds)
+                self._end(stop)
+            elif idle and not self._can_be_reached():
+                _log.warning("the unix socket was removed, and nobody can connect any more")
+                self._end(stop)
+
+    def _end(self, stop: asyncio.Event) -> None:
+        self._boundary.refuse_calls()
+        for socket in self._sockets:
+            socket.unlink(missing_ok=True)
+        stop.set()
+
+    def _can_be_reached(self) -> bool:
+        return self._has_ports or any(socket.exists() for socket in self._sockets)
