@@ -20,6 +20,7 @@ _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 _IN_PATH = "/%:@!$&'()*+,;="
 _IN_QUERY = _IN_PATH + "?"
+_HOST = re.compile(r"[a-z0-9._:-]+")
 _LAYOUT = re.compile(r"[\t\r\n]")
 # Parameters that tell a site where its reader came from.
 _TRACKING = re.compile(
@@ -48,6 +49,8 @@ def canonical(address: str, base: str = "") -> str | None:
         host = httpx.URL(scheme="https", host=parts.hostname).raw_host.decode("ascii")
         port = parts.port
     except (ValueError, httpx.InvalidURL):
+        return None
+    if not _HOST.fullmatch(host):
         return None
     if ":" in host:
         host = f"[{host}]"
