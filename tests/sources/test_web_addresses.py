@@ -157,8 +157,8 @@ def test_every_address_has_a_file_of_its_own(
     tmp_path_factory: pytest.TempPathFactory, paths: list[tuple[list[str], str]]
 ) -> None:
     """All can be written below the directory, in any order, and have valid URIs."""
-    folder = tmp_path_factory.mktemp("pages")
-    files = PageFiles(folder, "", is_site=True, pages={})
+    folder = tmp_path_factory.mktemp("files")
+    files = PageFiles(folder / "pages", "", is_site=True, pages={})
     found = {}
     for steps, query in paths:
         address = canonical("https://example.org/" + "/".join(steps) + (query and f"?{query}"))
@@ -181,7 +181,9 @@ def test_every_address_has_a_file_of_its_own(
 def test_a_page_keeps_its_path(tmp_path: Path) -> None:
     """A new page whose address would have the same file gets another one."""
     url = "https://example.org"
-    files = PageFiles(tmp_path, "", is_site=True, pages={f"{url}/a.html": Page("a.html", "")})
+    files = PageFiles(
+        tmp_path / "pages", "", is_site=True, pages={f"{url}/a.html": Page("a.html", "")}
+    )
     assert files.path_for(f"{url}/a", "html").startswith("a~")
     assert files.path_for(f"{url}/A", "html").startswith("A~")
     assert files.path_for(f"{url}/a.html/b", "html") != "a.html/b.html"

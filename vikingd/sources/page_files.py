@@ -20,9 +20,6 @@ from vikingd.sources.fetched import Origin
 from vikingd.system.regular_files import read_regular
 from vikingd.system.user_cache import put
 
-PAGES = "pages"
-"""The directory of the files, below the private directory of a fetch."""
-
 _MAX_NAME = 100  # bytes of a file or directory
 _MAX_PATH = 600  # bytes; a URI has 1,024, and the directory of the import stands before
 _MAX_LEVELS = 30
@@ -89,14 +86,14 @@ class PageFiles:
     A file keeps its path as long as its page is there.
 
     Args:
-        folder: the private directory of the fetch.
+        root: the directory, in which nothing else may be.
         above: the path of the site on its host; it is left out of the paths of the files.
         is_site: False for a single page, which has no directories.
         pages: the pages of the former fetch, by address.
     """
 
-    def __init__(self, folder: Path, above: str, *, is_site: bool, pages: dict[str, Page]) -> None:
-        self.root = folder / PAGES
+    def __init__(self, root: Path, above: str, *, is_site: bool, pages: dict[str, Page]) -> None:
+        self.root = root
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._above = above
         self._is_site = is_site

@@ -145,6 +145,8 @@ class _Crawl:
             while pending or self._may_begin(0):
                 while len(pending) < AT_ONCE and self._may_begin(len(pending)):
                     address, depth = self._queue.popleft()
+                    self._under_way[address] = depth
+                    self._asked += 1
                     pending.add(asyncio.create_task(self._visit(address, depth)))
                 done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 for one in done:
@@ -211,8 +213,6 @@ class _Crawl:
 
     async def _visit(self, address: str, depth: int) -> None:
         """Take a page, or tell why not."""
-        self._under_way[address] = depth
-        self._asked += 1
         passed = [address]
         try:
             await self._take(passed, depth)

@@ -30,7 +30,8 @@ def fetch_site(
     Args:
         address: an address of http or https.
         options: the options.
-        folder: a directory of this source alone, with the files of the former fetch.
+        folder: a directory for the files of this source alone, with those of the former fetch. All
+            other files in it are removed.
         state: the state of the former fetch; None: there was none, or all is fetched anew.
         told: is called with the number of pages that were just finished.
         cancelled: ends the fetch; the result has what is there, and keeps what was there.
