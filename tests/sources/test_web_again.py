@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from tests.patience import eventually
 from tests.sources.web_servers import (
     Reply,
     WebServer,
@@ -13,7 +14,6 @@ from tests.sources.web_servers import (
     page,
     times_of,
     told_of,
-    wait_until,
 )
 
 
@@ -105,12 +105,12 @@ def test_a_page_that_is_gone_loses_its_file_and_one_that_fails_keeps_it(tmp_path
             "/e": Reply(is_silent=True),
             "/f": Reply("not all of it", cut=3),
         }
-        second = fetch(seconds=1.0)
+        second = fetch(seconds=2.0)
         kept = {"index.html", "c.html", "d.html", "e.html", "f.html"}
         assert files_in(second) == {path: first[path] for path in kept}
         assert told_of(second, f"{server.url}/c") == "answers 500"
         assert told_of(second, f"{server.url}/d") == "answers 403"
-        assert "in time" in told_of(second, f"{server.url}/e") or "1 s" in told_of(
+        assert "in time" in told_of(second, f"{server.url}/e") or "2 s" in told_of(
             second, f"{server.url}/e"
         )
         assert told_of(second, f"{server.url}/f").startswith("cannot be fetched")
@@ -178,7 +178,7 @@ def test_an_interrupted_fetch_keeps_what_there_is(tmp_path: Path) -> None:
         }
 
         def cancel() -> None:
-            wait_until(lambda: fetch.done >= 5 and "/c" in server.asked)
+            eventually(lambda: fetch.done >= 5 and "/c" in server.asked)
             fetch.cancelled.set()
 
         canceller = threading.Thread(target=cancel)

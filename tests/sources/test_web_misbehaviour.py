@@ -45,8 +45,8 @@ def compressed(data: bytes, coding: str = "gzip") -> Reply:
         (compressed(b"no gzip at all"), "has damaged compression"),
         (compressed(zlib.compress(b"<p>tea</p>"), "br"), "is compressed with br"),
         (Reply(b"<p>tea</p>", cut=3), "cannot be fetched"),
-        (Reply("<p>tea and more tea</p>", pause=0.2), "takes more than 1 s"),
-        (Reply(is_silent=True), "gives no answer in time|takes more than 1 s"),
+        (Reply("<p>tea and more tea</p>", pause=0.2), "takes more than 2 s"),
+        (Reply(is_silent=True), "gives no answer in time|takes more than 2 s"),
         (Reply("tea", headers={f"X-{i}": "a" * 5000 for i in range(40)}), "cannot be fetched"),
         (Reply("tea", status=418), "answers 418"),
         (Reply(status=304), "answers 304"),
@@ -70,7 +70,8 @@ def test_a_fault_is_told(tmp_path: Path, reply: Reply, reason: str) -> None:
 
     pages = {"/": page("Start.", "/page", "/good"), "/page": reply, "/good": page("Good.")}
     with WebServer({**pages, "/circle": to("/page")}, other) as server:
-        fetch = fetch_of(server, tmp_path, "/", below="/", max_page_bytes=LIMIT, seconds=1.0)
+        seconds = 2.0 if reply.pause or reply.is_silent else 60.0
+        fetch = fetch_of(server, tmp_path, "/", below="/", max_page_bytes=LIMIT, seconds=seconds)
         fetched = fetch()
         assert sorted(files_in(fetched)) == ["good.html", "index.html"]
         (one,) = fetched.not_taken

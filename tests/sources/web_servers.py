@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -238,9 +237,3 @@ def told_of(fetched: Fetched, address: str) -> str:
 def times_of(fetched: Fetched) -> dict[str, int]:
     """Return the time of the last write of each file, in nanoseconds."""
     return {path: (fetched.folder / path).stat().st_mtime_ns for path in fetched.origins}
-
-
-def wait_until(is_so: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    while not is_so():
-        time.sleep(0.005)

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
-import httpx
+import idna
 
 from vikingd.domain.errors import InvalidField
 
@@ -46,9 +46,11 @@ def canonical(address: str, base: str = "") -> str | None:
         parts = urlsplit(urljoin(base, address) if base else address)
         if parts.scheme not in PORTS or not parts.hostname:
             return None
-        host = httpx.URL(scheme="https", host=parts.hostname).raw_host.decode("ascii")
+        host = parts.hostname
+        if not host.isascii():
+            host = idna.encode(host, uts46=True).decode("ascii")
         port = parts.port
-    except (ValueError, httpx.InvalidURL):
+    except ValueError:  # that of idna is one, too
         return None
     if not _HOST.fullmatch(host):
         return None

@@ -11,7 +11,6 @@ from email.message import Message
 from typing import Any
 
 import lxml.html
-import trafilatura
 from lxml import etree
 
 from vikingd.domain.text import one_line
@@ -23,7 +22,7 @@ MARKDOWN = "text/markdown"
 
 _PAGES = ("text/html", "application/xhtml+xml")
 _TEXTS = re.compile(
-    r"text/.+|application/(?:.+\+)?(?:json|xml|yaml|x-yaml|toml|javascript|x-sh|x-ndjson|rtf)"
+    r"text/.+|application/(?:.+\+)?(?:json|xml|yaml|x-yaml|toml|javascript|x-sh|x-ndjson)"
 )
 _UNSTATED = ("", "application/octet-stream", "binary/octet-stream", "unknown/unknown")
 _PDF = b"%PDF-"
@@ -235,6 +234,8 @@ def _above(article: Any, main: Any) -> Iterator[Any]:
 
 def _found_part(tree: Any, body: Any) -> Any:
     source = etree.tostring(tree, encoding="unicode", method="html")
+    import trafilatura  # most sites mark the main part, and its load takes time
+
     try:
         extracted = trafilatura.extract(
             source, output_format="txt", include_comments=False, favor_recall=True

@@ -16,8 +16,9 @@ from vikingd.sources.fetched import Fetched, NotTaken
 from vikingd.sources.host_addresses import HostAddresses
 from vikingd.sources.host_rules import MAX_REDIRECTS, REDIRECTS, HostRules
 from vikingd.sources.page_addresses import Bounds, bounds_below, canonical, checked, origin_of
-from vikingd.sources.page_content import PageContent, Unfit, read_content
+from vikingd.sources.page_content import PageContent, Unfit
 from vikingd.sources.page_files import Page, PageFiles, hash_of
+from vikingd.sources.page_reader import PageReader
 from vikingd.sources.request_pace import AT_ONCE
 from vikingd.sources.robots_rules import Robots
 from vikingd.sources.site_options import SiteOptions
@@ -50,7 +51,7 @@ def crawl(
     """Fetch a page or a site; see `fetch_site`."""
     start = checked(address, "address")
     bounds = bounds_below(start, options.below) if options.below else None
-    executor = ThreadPoolExecutor(2)
+    executor = ThreadPoolExecutor(1)
     try:
         work = _Crawl(start, bounds, options, folder, SiteState.of(state), executor)
         work.told = told
@@ -68,7 +69,7 @@ class _Crawl:
         options: the options.
         folder: the directory of the source.
         former: the state of the former fetch.
-        executor: runs the resolutions of names and the reading of pages.
+        executor: runs the resolutions of names.
     """
 
     def __init__(
@@ -85,10 +86,10 @@ class _Crawl:
         self._bounds = bounds
         self._options = options
         self._former = former
-        self._executor = executor
         self._hosts = HostAddresses(origin_of(start)[1], former.is_public, executor)
         self._requests = WebRequests(self._hosts, options.seconds, options.max_page_bytes)
         self._rules = HostRules(self._requests, options.interval)
+        self._reader = PageReader()
         above = bounds.path if bounds else ""
         self._files = PageFiles(folder, above, is_site=bounds is not None, pages=former.pages)
         self._pages = SitePages(
@@ -118,6 +119,7 @@ class _Crawl:
             with suppress(asyncio.CancelledError):
                 await work
         finally:
+            await self._reader.close()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_CLOSING):
                     await self._requests.close()
@@ -287,14 +289,8 @@ class _Crawl:
         return answer
 
     async def _content(self, at: str, answer: Answer) -> PageContent:
-        return await asyncio.get_running_loop().run_in_executor(
-            self._executor,
-            read_content,
-            answer.body,
-            answer.header("content-type"),
-            at,
-            answer.header("x-robots-tag"),
-        )
+        type_, robots = answer.header("content-type"), answer.header("x-robots-tag")
+        return await self._reader.read(answer.body, type_, at, robots)
 
     def _checked_target(self, target: str | None, passed: list[str]) -> str:
         """Return the target of a redirect.

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from functools import cached_property
+from ssl import SSLContext
 
 import httpx
 
@@ -77,12 +79,15 @@ class WebRequests:
         self._hosts = hosts
         self._seconds = seconds
         self._limit = limit
-        self._tls = httpx.create_ssl_context()
         # One for each host, so that no connection is used for a host that its certificate does not
         # name though both have one address.
         self._transports: dict[tuple[str, str, int], httpx.AsyncHTTPTransport] = {}
         wait = min(_READ, seconds)
         self._timeouts = {"connect": min(_CONNECT, seconds), "read": wait, "write": wait}
+
+    @cached_property
+    def _tls(self) -> SSLContext:
+        return httpx.create_ssl_context()
 
     async def get(self, address: str, headers: Mapping[str, str] | None = None) -> Answer:
         """Ask for a canonical address, without following a redirect.
@@ -124,7 +129,9 @@ class WebRequests:
         url = httpx.URL(address)
         if origin not in self._transports:
             self._transports[origin] = httpx.AsyncHTTPTransport(
-                verify=self._tls, trust_env=False, limits=httpx.Limits(max_connections=None)
+                verify=self._tls if scheme == "https" else False,
+                trust_env=False,
+                limits=httpx.Limits(max_connections=None),
             )
         whole = {
             "Host": url.netloc.decode("ascii"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from vikingd.sources.site_options import MAX_PAGES, SiteOptions
 from vikingd.system.installing import install_command
 
 __all__ = ["MAX_PAGES", "SiteOptions", "fetch_site"]
+
+_PACKAGES = ("httpx", "idna", "lxml", "markdownify", "protego", "trafilatura")
 
 
 def fetch_site(
@@ -41,10 +44,10 @@ def fetch_site(
         SourceFailed: a package is missing.
         OSError: a file cannot be written.
     """
-    try:
-        from vikingd.sources.web_crawl import crawl
-    except ModuleNotFoundError as error:
-        raise SourceFailed(
-            f"{error.name} is not installed; install it with: {install_command('web')}"
-        ) from None
+    for name in _PACKAGES:
+        if find_spec(name) is None:
+            command = install_command("web")
+            raise SourceFailed(f"{name} is not installed; install it with: {command}")
+    from vikingd.sources.web_crawl import crawl
+
     return crawl(address, options, folder, state, told, cancelled)
