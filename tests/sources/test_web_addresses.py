@@ -189,3 +189,5 @@ def test_a_page_keeps_its_path(tmp_path: Path) -> None:
     assert files.path_for(f"{url}/a.html/b", "html") != "a.html/b.html"
     assert files.path_for(f"{url}/a.html", "html") == "a.html"
     assert files.path_for(f"{url}/a.html", "pdf") == "a.html.pdf"
+    assert files.path_for(f"{url}/.well-known/x", "html") == "_well-known/x.html"
+    assert files.path_for(f"{url}/node_modules/x", "html") == "_node_modules/x.html"
