@@ -1,0 +1,53 @@
+"""Pages and sites of the web as sources of an import."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from vikingd.sources.fetched import Fetched, SourceFailed
+from vikingd.sources.site_options import MAX_PAGES, SiteOptions
+from vikingd.system.installing import install_command
+
+__all__ = ["MAX_PAGES", "SiteOptions", "fetch_site"]
+
+_PACKAGES = ("httpx", "idna", "lxml", "markdownify", "protego", "trafilatura")
+
+
+def fetch_site(
+    address: str,
+    options: SiteOptions,
+    folder: Path,
+    state: dict[str, Any] | None,
+    told: Callable[[int], None],
+    cancelled: threading.Event,
+) -> Fetched:
+    """Fetch a page, or a site, and keep the main content of each page in a file.
+
+    A page that is gone (404, 410) loses its file. One that fails keeps it, and is told. Pages that
+    have not changed are neither sent again by a host that knows conditional requests, nor written.
+
+    Args:
+        address: an address of http or https.
+        options: the options.
+        folder: a directory for the files of this source alone, with those of the former fetch. All
+            other files in it are removed.
+        state: the state of the former fetch; None: there was none, or all is fetched anew.
+        told: is called with the number of pages that were just finished.
+        cancelled: ends the fetch; the result has what is there, and keeps what was there.
+
+    Raises:
+        InvalidField: an argument is invalid.
+        SourceFailed: a package is missing.
+        OSError: a file cannot be written.
+    """
+    for name in _PACKAGES:
+        if find_spec(name) is None:
+            command = install_command("web")
+            raise SourceFailed(f"{name} is not installed; install it with: {command}")
+    from vikingd.sources.web_crawl import crawl
+
+    return crawl(address, options, folder, state, told, cancelled)
