@@ -1,0 +1,1 @@
+"""Sources by address: pages, repositories and archives, fetched into folders of files."""
