@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 
+class SourceFailed(Exception):
+    """A source that cannot be fetched; the message says why, and what to do."""
+
+
 @dataclass(frozen=True, slots=True)
 class NotTaken:
     """A page, file or member that did not come in, and the reason."""
