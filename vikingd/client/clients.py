@@ -363,14 +363,15 @@ def _import(
             importer.run(items, advance)
             summary = importer.summary
         else:
-            summary = import_source(
-                messages,
-                address,
-                record,
-                dry_run=dry_run,
-                progress=Progress(advance=advance),
-                cancelled=cancelled,
-            )
+            with _argument_errors():
+                summary = import_source(
+                    messages,
+                    address,
+                    record,
+                    dry_run=dry_run,
+                    progress=Progress(advance=advance),
+                    cancelled=cancelled,
+                )
     if summary.end == "interrupted" and not (cancelled and cancelled.is_set()):
         raise KeyboardInterrupt
     return summary

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from vikingd.client.client_errors import (
     Unsendable,
 )
 from vikingd.client.importing import Importer, ImportSummary, Item
+from vikingd.client.interrupts import noted
 from vikingd.client.messages import MessageClient
 from vikingd.domain import errors
 from vikingd.domain import uri as uris
@@ -45,6 +47,7 @@ SOURCE, COMMIT = "source", "commit"
 
 _OF_ADDRESSES = ("ref", "below", "depth", "max_pages")
 _SELECTING = ("no_ignore", "max_file_size", "encoding", "with_secrets", "hidden")
+_LOOK = 0.1  # seconds
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 T = TypeVar("T")
@@ -153,9 +156,14 @@ def import_source(
     try:
         with source_registry.locked(record):
             try:
-                fetched = fetch(address, record, progress.fetched, cancelled)
+                fetched = _fetch(address, record, progress.fetched, cancelled)
             except InterruptedError:
                 return ImportSummary(end="interrupted", dry_run=dry_run)
+            except errors.InvalidField as error:
+                field = "path" if error.field == "address" else error.field
+                raise errors.InvalidField(field, error.description) from None
+            if not (record.fetched_at or fetched.origins):
+                raise _nothing(fetched)
             was_done = record.result.get("end") == "done" and not record.result.get("failed")
             if only_changed and was_done and fetched.is_unchanged:
                 summary = ImportSummary(
@@ -176,6 +184,23 @@ def import_source(
             record.result = {"end": "failed", "error": str(error)}
             source_registry.store(record)
         raise _not_fetched(error) from None
+
+
+def _fetch(
+    address: Address,
+    record: Record,
+    told: Callable[[int], None],
+    cancelled: threading.Event,
+) -> Fetched:
+    """Fetch a source on a thread: it ends where it looks at `cancelled`, also after Ctrl-C.
+
+    The main thread wakes up now and then, since another thread may have taken the signal.
+    """
+    with ThreadPoolExecutor(1) as pool, noted(cancelled):
+        work = pool.submit(fetch, address, record, told, cancelled)
+        while not work.done():
+            wait([work], timeout=_LOOK)
+        return work.result()
 
 
 class _Import:
@@ -363,6 +388,12 @@ def _counts(summary: ImportSummary) -> dict[str, Any]:
         **{name: getattr(summary, name) for name in names},
         **{name: len(found) for name, found in lists.items()},
     }
+
+
+def _nothing(fetched: Fetched) -> SourceFailed:
+    """Return the error for a first fetch that brought no file."""
+    why = [f"{one.address} {one.reason}" for one in fetched.not_taken[:3]]
+    return SourceFailed("; ".join(why) or "there is no file to import")
 
 
 def _not_fetched(error: SourceFailed) -> NotFetched:

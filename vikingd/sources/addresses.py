@@ -33,10 +33,11 @@ class Address:
 
     Attributes:
         text: the address without a password and without a folder, as it is shown and kept.
-        url: what git or HTTP is given, without user and password of http; of an archive on this
-            machine its absolute path.
+        url: the URL for git or HTTP, without credentials; of an archive on this machine its
+            absolute path.
         folder: the folder of a repository to import, without slashes around it; "": all of it.
-        credentials: USER:PASSWORD of the address; "" for none. They are never shown nor kept.
+        credentials: USER:PASSWORD of a repository by http; "" for none. They are never shown nor
+            kept.
     """
 
     kind: Kind
@@ -46,10 +47,9 @@ class Address:
     credentials: str = field(default="", repr=False)
 
     @property
-    def given(self) -> str:
-        """The URL with the credentials, for the fetch alone."""
-        scheme, _, rest = self.url.partition("://")
-        return f"{scheme}://{self.credentials}@{rest}" if self.credentials else self.url
+    def is_local(self) -> bool:
+        """True for an archive on this machine."""
+        return "://" not in self.url
 
     @property
     def whole(self) -> str:
@@ -95,9 +95,11 @@ def _page(parts: SplitResult) -> Address:
     _check_host(parts)
     if parts.path.rstrip("/").endswith(".git"):
         raise _refused("is a repository: put git+ before it")
+    if _user(parts):
+        raise _refused("has a user or a password, which pages and archives are not fetched with")
     bare = _without_user(parts)._replace(fragment="")
     kind = Kind.ARCHIVE if is_archive(parts.path) else Kind.PAGE
-    return Address(kind, urlunsplit(bare), urlunsplit(bare), credentials=_user(parts))
+    return Address(kind, urlunsplit(bare), urlunsplit(bare))
 
 
 def _repository(parts: SplitResult) -> Address:

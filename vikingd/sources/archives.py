@@ -69,7 +69,19 @@ class _Bomb(Exception):
 
 def is_archive(name: str) -> bool:
     """Return True for the name of a file that is unpacked."""
-    return name.lower().endswith(_SUFFIXES)
+    return suffix_of(name) != ""
+
+
+def suffix_of(name: str) -> str:
+    """Return the suffix of the name of an archive, in lower case; "" if it is none."""
+    return next((one for one in _SUFFIXES if name.lower().endswith(one)), "")
+
+
+def kept(address: str, folder: Path, state: Mapping[str, Any]) -> Fetched:
+    """Return the files of an archive that has not changed since it was unpacked."""
+    files: Mapping[str, str] = state["files"]
+    origins = {path: Origin(f"{address}#{path}") for path in files}
+    return Fetched(folder, origins, [], [], dict(state), is_unchanged=True)
 
 
 def unpack(
@@ -101,8 +113,8 @@ def unpack(
             if size > MAX_ARCHIVE:
                 raise _Bomb(f"has {size:,} bytes, and the limit is {MAX_ARCHIVE:,}")
             made = _Unpacking(folder, address, size, told, cancelled)
-            unpack_ = _unpack_zip if archive.name.lower().endswith(".zip") else _unpack_tar
-            unpack_(file, archive.name.lower(), made)
+            unpack_ = _unpack_zip if suffix_of(archive.name) == ".zip" else _unpack_tar
+            unpack_(file, suffix_of(archive.name), made)
     except _Bomb as error:
         raise SourceFailed(f"{address} {error}; nothing of it is imported") from None
     except _DAMAGED as error:
@@ -331,8 +343,8 @@ class _TarInfo(tarfile.TarInfo):
         return made
 
 
-def _unpack_tar(file: BinaryIO, name: str, made: _Unpacking) -> None:
-    counted = _Counted(_unpacked(file, name), made.count)
+def _unpack_tar(file: BinaryIO, suffix: str, made: _Unpacking) -> None:
+    counted = _Counted(_unpacked(file, suffix), made.count)
     with tarfile.open(  # type: ignore[call-overload]  # of a stream it calls read alone
         fileobj=counted, mode="r|", tarinfo=_TarInfo
     ) as archive:
@@ -347,15 +359,15 @@ def _unpack_tar(file: BinaryIO, name: str, made: _Unpacking) -> None:
                 made.write(info.name, content)
 
 
-def _unpacked(file: BinaryIO, name: str) -> _Stream:
+def _unpacked(file: BinaryIO, suffix: str) -> _Stream:
     """Return the stream of the tar within a compressed file."""
-    if name.endswith((".gz", ".tgz")):
+    if suffix in (".tar.gz", ".tgz"):
         return gzip.GzipFile(fileobj=file)
-    if name.endswith((".bz2", ".tbz2")):
+    if suffix in (".tar.bz2", ".tbz2"):
         return bz2.BZ2File(file)
-    if name.endswith((".xz", ".txz")):
+    if suffix in (".tar.xz", ".txz"):
         return lzma.LZMAFile(file)
-    if name.endswith(".zst"):
+    if suffix == ".tar.zst":
         if sys.version_info < (3, 14):
             raise SourceFailed("a .tar.zst needs Python 3.14: unpack it, and import the folder")
         return import_module("compression.zstd").ZstdFile(file)

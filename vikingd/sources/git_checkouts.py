@@ -186,7 +186,7 @@ def _is_pointer(path: Path, size: int) -> bool:
 def _renames(git: Git, old: str, new: str, below: str) -> list[tuple[str, str]]:
     """Return the renames between two commits within a folder, as git finds them."""
     listed = git.run(
-        *("diff-tree", "-r", "-z", "-M", "-l", _RENAMES, "--diff-filter=R", "--name-status"),
+        *("diff-tree", "-r", "-z", "-B", "-M", "-l", _RENAMES, "--diff-filter=R", "--name-status"),
         *(old, new),
         most=_MAX_LISTING,
     )

@@ -54,9 +54,10 @@ _SETTINGS = {
     "advice.detachedHead": "false",
 }
 _FAILURES = (
+    (r"does not (?:appear to be|exist)", "is not there"),
     (
         r"could not read (?:Username|Password)|Authentication failed|Permission denied|"
-        r"terminal prompts disabled|returned error: 40[13]|correct access rights",
+        r"terminal prompts disabled|returned error: 40[13]|correct access rights|tory not found",
         "wants credentials, or does not exist: give git a credential helper (git config --global "
         "credential.helper), or use git+ssh:// with a key that ssh-agent has",
     ),
@@ -66,7 +67,7 @@ _FAILURES = (
         "redirects elsewhere: import the address that it has now",
     ),
     (r"couldn't find remote ref|not our ref|no such remote ref", "has no such ref"),
-    (r"not found|does not (?:appear to be|exist)|returned error: 404", "is not there"),
+    (r"not found|returned error: 404", "is not there"),
     (r"transport '\S+' not allowed", "leads to a transport that is not allowed"),
     (
         r"unable to access|Could not resolve|timed out|Connection refused|early EOF",

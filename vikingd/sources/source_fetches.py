@@ -7,10 +7,12 @@ import threading
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from vikingd.domain.errors import InvalidField
 from vikingd.sources.addresses import Address, Kind
-from vikingd.sources.archives import unpack
+from vikingd.sources.archive_downloads import download
+from vikingd.sources.archives import kept, suffix_of, unpack
 from vikingd.sources.fetched import Fetched
 from vikingd.sources.git_checkouts import check_ref, fetch_repository
 from vikingd.sources.source_registry import Record, SourceOptions, discard_unused
@@ -67,11 +69,15 @@ def fetch(
     last = _last(record)
     discard_unused(record.folder, last)
     folder = _next(record, last)
-    if address.kind is Kind.ARCHIVE:
+    if address.kind is Kind.PAGE:
+        fetched = _fetch_site(address, record, last, folder, told, cancelled)
+    elif address.is_local:
         fetched = unpack(Path(address.url), address.text, folder, state, told, cancelled)
     else:
-        fetched = _fetch_site(address, record, last, folder, told, cancelled)
-    fetched.state[_FOLDER] = folder.name
+        fetched = _fetch_archive(address, record, last, folder, told, cancelled)
+    if cancelled.is_set():  # a site then has what is there
+        raise InterruptedError
+    fetched.state[_FOLDER] = fetched.folder.name
     return fetched
 
 
@@ -107,8 +113,32 @@ def _fetch_site(
     else:
         shutil.copytree(last, folder)
     options = record.options
-    limits = {} if options.max_pages is None else {"max_pages": options.max_pages}
+    limits: dict[str, int] = {} if options.max_pages is None else {"max_pages": options.max_pages}
     site = web.SiteOptions(below=options.below, depth=options.depth, **limits)
     state = record.state if last else None
-    fetched: Fetched = web.fetch_site(address.given, site, folder, state, told, cancelled)
+    fetched: Fetched = web.fetch_site(address.url, site, folder, state, told, cancelled)
+    return fetched
+
+
+def _fetch_archive(
+    address: Address,
+    record: Record,
+    last: Path | None,
+    folder: Path,
+    told: Callable[[int], None],
+    cancelled: threading.Event,
+) -> Fetched:
+    """Download an archive and unpack it, unless its host says that it has not changed."""
+    state = record.state if last else {}
+    name = urlsplit(address.url).path.rpartition("/")[2]
+    file = record.folder / f"download{suffix_of(name)}"
+    try:
+        found = download(address.url, file, state, cancelled)
+        if found.is_unchanged and last is not None:
+            return kept(address.text, last, record.state)
+        fetched = unpack(file, address.text, folder, state, told, cancelled)
+    finally:
+        file.unlink(missing_ok=True)
+    said = {"etag": found.etag, "modified": found.modified, "is_public": found.is_public}
+    fetched.state.update(said)
     return fetched

@@ -1,0 +1,1 @@
+"""Sources of imports: pages and sites, repositories, archives."""
