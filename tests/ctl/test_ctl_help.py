@@ -16,7 +16,7 @@ from vikingd.ctl import main
 from vikingd.wire.rights_table import FILES
 
 HEALTH = "grpc.health.v1.Health/Check"
-ALONE = ("completion", "copy", "models list", "models pull", "stop")
+ALONE = ("completion", "copy", "models list", "models pull", "sources list", "stop")
 """Commands that ask no daemon."""
 GUIDE = Path(main.__file__).with_name("README.md")
 RPCS = {

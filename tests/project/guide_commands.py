@@ -117,6 +117,15 @@ CTL: dict[str, str] = {
     "vikingctl import vikingd/demo_tree viking://": (
         "vikingctl import {root}/vikingd/demo_tree viking:// --dry-run"
     ),
+    "vikingctl import ADDRESS URI": "vikingctl import {repository} viking://resources/repository",
+    "vikingctl import git+https://github.com/encode/httpx#docs viking://resources/httpx "
+    "--ref master": "vikingctl import {repository}#docs viking://resources/httpx --ref main",
+    "vikingctl import release-1.2.tar.gz viking://resources/release": (
+        "vikingctl import {archive} viking://resources/release"
+    ),
+    "vikingctl sources list": SAME,
+    "vikingctl sources refresh": SAME,
+    "vikingctl sources remove URI": "vikingctl sources remove {source}",
     "vikingctl import --from PROGRAM PATH": "vikingctl import --from mem0 {mem0}",
     "vikingctl import --from mem0 FILE": "vikingctl import --from mem0 {mem0}",
     "vikingctl import --from openviking DIR": "vikingctl import --from openviking {openviking}",
@@ -350,7 +359,7 @@ CANNOT: dict[str, Sequence[str]] = {
         r"npm install .*",
     ),
     "is the run of the tests itself": (r"pytest( -m deep)?", r"\.ci/(run|check)( .*)?"),
-    "needs the network": (r"pytest -m registry",),
+    "needs the network": (r"pytest -m registry", r"vikingctl import https://.*"),
     "needs a program or a model of others, which the packages do not bring": (
         r"python make_openviking\.py .*",
         r"python -m pytest -s tests/answer/smoke_planner\.py",

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -38,7 +39,8 @@ from tests.project.guide_commands import (
     lines,
     unmatched,
 )
-from vikingd.client import Draft
+from tests.sources.repositories import Repository
+from vikingd.client import Client, Draft
 from vikingd.client.messages import MessageClient
 from vikingd.ctl.demo import serving
 
@@ -185,6 +187,23 @@ class Values:
         """Return a workspace of OpenViking."""
         return ROOT / "tests" / "ingest" / "migrations" / "openviking-0.5.2"
 
+    def repository(self) -> str:
+        """Return the address of a repository of git."""
+        made = Repository(self._work / "repository")
+        made.save({"docs/status.md": "# Status\n\nReturn 418 with `abort(418)`.\n"})
+        return made.address
+
+    def archive(self) -> Path:
+        """Return an archive of the directory of files."""
+        return Path(shutil.make_archive(str(self._work / "docs"), "gztar", self._work / "docs"))
+
+    def source(self) -> str:
+        """Return the URI of a source that was imported by address."""
+        uri = "viking://resources/source"
+        with Client(self._client.address) as client:
+            client.import_path(self.archive(), uri)
+        return uri
+
     def embedding(self) -> str:
         """Return the address of a daemon with an embedder."""
         return str(self._request.getfixturevalue("embedding"))
@@ -253,6 +272,8 @@ def test_vikingctl(
 ) -> None:
     """Each call of vikingctl succeeds."""
     monkeypatch.setenv("VIKINGCTL_ADDRESS", values.address())
+    for name in ("XDG_CACHE_HOME", "XDG_STATE_HOME"):
+        monkeypatch.setenv(name, str(values.work() / name))
     run: Ctl = ctl_runner(monkeypatch, capsys)
     words = shlex.split(small(command, CTL, values))
     monkeypatch.chdir(values.work())

@@ -176,6 +176,11 @@ class _Connected(Methods):
         other.timeout = timeout
         return other
 
+    @property
+    def tenant(self) -> str:
+        """The tenant that an operator works in; "" if none is named."""
+        return self._credentials.tenant
+
     def with_key(self, key: str, tenant: str = "") -> Self:
         """Return the same connection with another key and a new session; closing one closes both.
 

@@ -170,6 +170,10 @@ class TimedOut(ClientError):
     """The client's deadline passed without an answer; the daemon may have done the work."""
 
 
+class NotFetched(ClientError):
+    """A source cannot be fetched; the message says why. Nothing was imported."""
+
+
 class Unsendable(ValueError):
     """A request cannot hold an argument, such as text that is not valid Unicode."""
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import grpc
 
@@ -24,10 +25,18 @@ from vikingd.client.memory_commits import Commit
 from vikingd.client.memory_entries import AsyncMemories, Memories
 from vikingd.client.messages import MessageClient
 from vikingd.client.rpc_methods import AwaitedMethods, BlockingMethods
+from vikingd.client.source_imports import (
+    Progress,
+    check_of_addresses,
+    chosen_options,
+    import_source,
+    record_of,
+)
 from vikingd.client.steps import arun, run
 from vikingd.client.values import When
 from vikingd.domain import errors
 from vikingd.ingest.selected_files import Selection
+from vikingd.sources.addresses import address_of
 
 
 @with_functions
@@ -143,9 +152,13 @@ class Client(Connection, BlockingMethods):
         encoding: str = "",
         with_secrets: bool = False,
         hidden: bool = False,
+        ref: str = "",
+        below: str = "",
+        depth: int | None = None,
+        max_pages: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> ImportSummary:
-        """Imports files; unchanged contexts are not written again.
+        """Imports files, or a source by its address; unchanged contexts are not written again.
 
         It returns when all contexts are found by their text; vectors follow. After Ctrl-C the
         imported contexts stay, and the next import continues from there.
@@ -155,8 +168,15 @@ class Client(Connection, BlockingMethods):
         that git tracks are taken. The summary lists what is left out, and the rule. What is left
         out is never deleted.
 
+        An address is fetched by this client into the user's cache, and imported as a folder is: a
+        page (`https://`), a repository (`git+https://`, `git+http://`, `git+ssh://`, `git+file://`,
+        with a folder behind `#`), an archive (zip, tar; also by its path). The metadata `source`
+        of each file says where it came from. A second import takes what changed, and moves what was
+        renamed. `vikingctl sources` lists what was imported by address.
+
         Args:
-            path: a directory of Markdown, text and source code, one such file, or JSON lines.
+            path: a directory of Markdown, text and source code, one such file, JSON lines, an
+                archive, or an address.
             uri: the URI of `path` in the tree; JSON lines have URIs of their own.
             delete: remove the contexts below `uri` that are no longer in `path`.
             dry_run: change nothing; the summary lists the planned changes.
@@ -168,19 +188,23 @@ class Client(Connection, BlockingMethods):
             encoding: of text files without byte order mark that are not UTF-8, such as "gb18030".
             with_secrets: take secrets, too, and files that hold them by their nature.
             hidden: take hidden files and directories, too.
+            ref: of a repository: a branch, a tag or a commit; "": its own choice.
+            below: of a page: import the site below this prefix or path, not the page alone.
+            depth: of a site: the largest number of links from the page; None: no limit.
+            max_pages: of a site: the largest number of pages; None: the default.
             progress: called with the number of contexts that were just finished.
 
         Raises:
             InvalidField: `uri` is invalid or missing, or `path` does not fit the other arguments.
             OSError: `path` cannot be read.
+            NotFetched: the address cannot be fetched.
             ClientError: the daemon cannot be reached.
         """
-        selection = _selection(
-            include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden
+        given = _Given(
+            *(include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden),
+            *(ref, below, depth, max_pages, delete),
         )
-        return _import(
-            self, path, uri, selection, delete=delete, dry_run=dry_run, progress=progress
-        )
+        return _import(self, path, uri, given, dry_run=dry_run, progress=progress)
 
 
 @with_functions
@@ -242,6 +266,10 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
         encoding: str = "",
         with_secrets: bool = False,
         hidden: bool = False,
+        ref: str = "",
+        below: str = "",
+        depth: int | None = None,
+        max_pages: int | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> ImportSummary:
         """Imports files, on a thread; see Client.import_path.
@@ -256,12 +284,11 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
             if progress is not None:
                 loop.call_soon_threadsafe(progress, count)
 
-        selection = _selection(
-            include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden
+        given = _Given(
+            *(include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden),
+            *(ref, below, depth, max_pages, delete),
         )
-        work = partial(
-            _import, self, path, uri, selection, delete=delete, dry_run=dry_run, progress=advance
-        )
+        work = partial(_import, self, path, uri, given, dry_run=dry_run, progress=advance)
         running = asyncio.ensure_future(asyncio.to_thread(work, cancelled=cancelled))
         try:
             return await asyncio.shield(running)
@@ -271,17 +298,21 @@ class AsyncClient(AsyncConnection, AwaitedMethods):
             raise
 
 
-def _selection(
-    include: Iterable[str],
-    exclude: Iterable[str],
-    no_ignore: bool,
-    max_file_size: int | str | None,
-    encoding: str,
-    with_secrets: bool,
-    hidden: bool,
-) -> Selection:
-    with _argument_errors():
-        return Selection(include, exclude, no_ignore, max_file_size, encoding, with_secrets, hidden)
+class _Given(NamedTuple):
+    """The options of an import."""
+
+    include: Iterable[str]
+    exclude: Iterable[str]
+    no_ignore: bool
+    max_file_size: int | str | None
+    encoding: str
+    with_secrets: bool
+    hidden: bool
+    ref: str
+    below: str
+    depth: int | None
+    max_pages: int | None
+    delete: bool
 
 
 @contextmanager
@@ -300,17 +331,24 @@ def _import(
     client: Client | AsyncClient,
     path: str | os.PathLike[str],
     uri: str,
-    selection: Selection,
+    given: _Given,
     *,
-    delete: bool,
     dry_run: bool,
     progress: Callable[[int], None] | None,
     cancelled: threading.Event | None = None,
 ) -> ImportSummary:
     """Import files; `cancelled` ends the import, and Ctrl-C ends it with KeyboardInterrupt."""
-    Path(path).stat()  # raises if the path does not exist
+    advance = progress or (lambda _: None)
     with _argument_errors():
-        top, items, _ = items_of(Path(path), uri, selection, delete=delete)
+        options = chosen_options(given._asdict())
+        address = address_of(os.fspath(path))
+        if address is None:
+            check_of_addresses(options)
+            Path(path).stat()  # raises if the path does not exist
+            selection = Selection(**options.selection)
+            top, items, _ = items_of(Path(path), uri, selection, delete=given.delete)
+        else:
+            record = record_of(client.address, client.tenant, address, uri, options)
     with MessageClient(
         client.address,
         client.timeout,
@@ -319,8 +357,22 @@ def _import(
         **asdict(client._credentials),
     ) as messages:
         messages._seen = client._seen  # one session
-        importer = Importer(messages, top, delete=delete, dry_run=dry_run, cancelled=cancelled)
-        importer.run(items, progress or (lambda _: None))
-    if importer.summary.end == "interrupted" and not (cancelled and cancelled.is_set()):
+        if address is None:
+            importer = Importer(
+                messages, top, delete=given.delete, dry_run=dry_run, cancelled=cancelled
+            )
+            importer.run(items, advance)
+            summary = importer.summary
+        else:
+            with _argument_errors():
+                summary = import_source(
+                    messages,
+                    address,
+                    record,
+                    dry_run=dry_run,
+                    progress=Progress(advance=advance),
+                    cancelled=cancelled,
+                )
+    if summary.end == "interrupted" and not (cancelled and cancelled.is_set()):
         raise KeyboardInterrupt
-    return importer.summary
+    return summary

@@ -44,6 +44,7 @@ from vikingd.ingest.selected_files import NOT_INCLUDED, LeftOut, Selection
 from vikingd.ingest.written import is_written
 from vikingd.pb.contexts_pb2 import PUT_OUTCOME_UNCHANGED, ContextInput
 from vikingd.pb.contexts_pb2 import Context as StoredContext
+from vikingd.sources.fetched import NotTaken
 
 IN_FLIGHT = 3
 
@@ -72,6 +73,10 @@ class ImportSummary:
         secrets: the secrets that were not taken in, by file and line. A file that holds them by its
             nature is in `left_out`; in any other a marker stands for each.
         encodings: the text files whose encoding was assumed or detected.
+        not_taken: the pages, files and members of an address that did not come in.
+        not_moved: the contexts whose files were renamed, and that were written anew.
+        commit: the commit of an imported repository.
+        is_unchanged: True if a source has not changed since its last import, and was not compared.
     """
 
     end: str = "failed"
@@ -93,6 +98,10 @@ class ImportSummary:
     renamed: list[Renamed] = field(default_factory=list)
     secrets: list[SecretLeftOut] = field(default_factory=list)
     encodings: list[Assumed] = field(default_factory=list)
+    not_taken: list[NotTaken] = field(default_factory=list)
+    not_moved: list[Failure] = field(default_factory=list)
+    commit: str = ""
+    is_unchanged: bool = False
 
     def tell(self, remark: Remark) -> None:
         """Add a remark."""

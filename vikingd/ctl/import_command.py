@@ -15,8 +15,10 @@ import typer
 from vikingd.client.client_errors import ClientError, Unreachable
 from vikingd.client.importing import Importer, items_of
 from vikingd.client.interrupts import noted
+from vikingd.client.source_imports import check_of_addresses, chosen_options, record_of
 from vikingd.client.unreached import unreachable
 from vikingd.client.watching import Watched
+from vikingd.ctl.address_import import import_address, interval, keep_fresh
 from vikingd.ctl.command_session import INTERRUPTED, OTHER, Session
 from vikingd.ctl.import_report import report, report_batch, summary_value
 from vikingd.ctl.migrations.given_vectors import Choice, Vectors
@@ -28,6 +30,7 @@ from vikingd.domain.errors import InvalidField
 from vikingd.domain.text import clean
 from vikingd.ingest.jsonl import is_jsonl
 from vikingd.ingest.selected_files import HIDDEN, Selection
+from vikingd.sources.addresses import address_of
 
 _OPTIONS = {"uri": "URI", "path": "PATH"}  # by field; the others are --FIELD
 _SOURCE_KEY = "VIKINGCTL_SOURCE_KEY"
@@ -37,7 +40,7 @@ def import_(
     session: Session,
     path: Annotated[
         str,
-        typer.Argument(help="A directory, a file or JSON lines."),
+        typer.Argument(help="A directory, a file, JSON lines, an archive or an address."),
     ],
     uri: Annotated[str, typer.Argument(help="The URI of PATH; JSON lines have their own.")] = "",
     include: Annotated[
@@ -68,6 +71,21 @@ def import_(
     no_wait: Annotated[
         bool, typer.Option("--no-wait", help="Do not wait for the vectors.")
     ] = False,
+    ref: Annotated[
+        str, typer.Option(metavar="NAME", help="Of git+...: a branch, a tag or a commit.")
+    ] = "",
+    below: Annotated[
+        str, typer.Option(metavar="PREFIX", help="Of https://: the site below this prefix.")
+    ] = "",
+    depth: Annotated[
+        int | None, typer.Option(metavar="N", help="Of a site: at most N links away.")
+    ] = None,
+    max_pages: Annotated[
+        int | None, typer.Option(metavar="N", help="Of a site: at most N pages.")
+    ] = None,
+    every: Annotated[
+        str, typer.Option(metavar="TIME", help="Take what is new until Ctrl-C: 30m, 6h, 1d.")
+    ] = "",
     watch: Annotated[bool, typer.Option("--watch", help="Then follow PATH until Ctrl-C.")] = False,
     source: Annotated[
         Program | None,
@@ -86,7 +104,7 @@ def import_(
         typer.Option(help="Of --from: use its vectors."),
     ] = Choice.AUTO,
 ) -> None:
-    """Import files; unchanged contexts are not written again.
+    """Import files or a source by address; unchanged contexts are not written again.
 
     Left out, and told: hidden files, but directories that git tracks; what
     .ignore files name, in a git checkout what .gitignore names; secrets; and
@@ -95,6 +113,10 @@ def import_(
     .gitignore, from PATH. --include takes in any case what it names without a
     wildcard. --delete keeps what is stored of files that are left out, and
     names it.
+
+    Addresses: https://... is a page, with --below a site; git+https://...#FOLDER,
+    git+ssh:// and git+file:// are repositories; .zip, .tar.gz and the like are
+    archives, by address or path. `vikingctl sources` lists and refreshes them.
 
     --from chroma, mem0, openviking, parquet: a directory, file or server, whose
     key is in VIKINGCTL_SOURCE_KEY.
@@ -112,6 +134,38 @@ def import_(
         )
         if source is not None and selection != Selection():
             raise InvalidField("from", "reads no files: --include and the like need a directory")
+        given = {
+            "include": include or (),
+            "exclude": exclude or (),
+            "no_ignore": no_ignore,
+            "max_file_size": max_file_size,
+            "encoding": encoding,
+            "with_secrets": with_secrets,
+            "hidden": hidden,
+            "delete": delete,
+            "ref": ref,
+            "below": below,
+            "depth": depth,
+            "max_pages": max_pages,
+        }
+        options, address = chosen_options(given), None
+        if source is None or path.startswith("git+"):
+            address = address_of(path)
+        if address is None:
+            check_of_addresses(options)
+            if every:
+                raise InvalidField("every", "needs an address; --watch follows a directory")
+        else:
+            _check_address(source, is_watch=watch, dry_run=dry_run and bool(every))
+            seconds = interval(every) if every else None
+            asked_ = (
+                address,
+                record_of(session.client.address, session.client.tenant, address, uri, options),
+            )
+            import_address(session, asked_, dry_run=dry_run, no_wait=no_wait)
+            if seconds is not None:
+                keep_fresh(session, lambda: [asked_], seconds)
+            return
         if watch:
             _check_watch(session, asked.place, source, dry_run=dry_run)
             _check_options(asked, vectors)
@@ -146,6 +200,16 @@ def import_(
     lost = summary.unreadable or any(one.rule != HIDDEN for one in summary.left_out)
     if summary.failed or (lost and nothing):
         raise typer.Exit(OTHER)
+
+
+def _check_address(source: Program | None, *, is_watch: bool, dry_run: bool) -> None:
+    """Refuse the options that an address does not take."""
+    if is_watch:
+        raise InvalidField("watch", "follows a directory; --every keeps an address fresh")
+    if source is not None:
+        raise InvalidField("from", "reads the data of a program, and no address of git")
+    if dry_run:
+        raise InvalidField("every", "cannot be used with --dry-run")
 
 
 def _check_options(asked: Asked, vectors: Choice) -> None:

@@ -26,6 +26,7 @@ from vikingd.ingest.selected_files import (
 _ENDS = {"done": "the text is in after", "interrupted": "stopped after", "failed": "failed after"}
 _SHOWN = 500  # characters of a name or a reason, which may come from a file
 _SECRETS = 40  # secrets shown
+_NOT_TAKEN = 40  # pages and files of an address shown
 _NAMES, _RULES = 3, 12  # names shown of each group, and groups
 _REASONS = {
     HIDDEN: "hidden (--hidden takes them)",
@@ -51,11 +52,13 @@ def report(session: Session, place: str, summary: ImportSummary, notes: Sequence
     counts = (
         f"{summary.created:,} {would}created, {summary.updated:,} {would}updated, "
         f"{summary.unchanged:,} unchanged, {summary.deleted:,} {would}deleted"
-    ) + (f", {summary.linked:,} links" if summary.linked else "")
+    )
+    counts += f", {summary.moved:,} {would}moved" if summary.moved else ""
+    counts += f", {summary.linked:,} links" if summary.linked else ""
     state = "compared in" if summary.dry_run else _ENDS[summary.end]
     revision = f", revision {summary.revision}" if summary.revision else ""
     session.out.print(Text(f"{state} {summary.seconds:.1f} s: {counts}{revision}"))
-    _list_faults(session, place, summary)
+    list_faults(session, place, summary)
     for note in notes:
         session.warn(f"note: {snippet(note, _SHOWN)}")
     if summary.end != "done":
@@ -67,7 +70,15 @@ def report_batch(session: Session, place: str, summary: ImportSummary) -> None:
     if session.is_structured:
         session.show_line(summary_value(summary))
         return
-    counts = ", ".join(
+    counts = counts_of(summary)
+    if counts and not session.quiet:
+        session.out.print(f"{counts}: revision {summary.revision}")
+    list_faults(session, place, summary)
+
+
+def counts_of(summary: ImportSummary) -> str:
+    """Return the numbers of changed contexts that are not 0."""
+    return ", ".join(
         f"{count:,} {name}"
         for count, name in (
             (summary.created, "created"),
@@ -77,12 +88,16 @@ def report_batch(session: Session, place: str, summary: ImportSummary) -> None:
         )
         if count
     )
-    if counts and not session.quiet:
-        session.out.print(f"{counts}: revision {summary.revision}")
-    _list_faults(session, place, summary)
 
 
-def _list_faults(session: Session, place: str, summary: ImportSummary) -> None:
+def list_faults(session: Session, place: str, summary: ImportSummary) -> None:
+    """Show what did not come in, or not as it is."""
+    not_taken = [(one.address, one.reason) for one in summary.not_taken[:_NOT_TAKEN]]
+    if more := len(summary.not_taken) - len(not_taken):
+        not_taken.append(("and more", f"{more:,}; --json lists all"))
+    _list(session, "not taken", not_taken, "yellow")
+    moves = [(failed.uri, failed.reason) for failed in summary.not_moved]
+    _list(session, "written anew, not moved", moves, "yellow")
     _list(session, "not imported", [(u.path, u.reason) for u in summary.unreadable], "yellow")
     if summary.secrets:
         session.warn(f"secrets left out: {len(summary.secrets):,} (--with-secrets takes them)")

@@ -44,6 +44,7 @@ _LONG = {"deadline": None}
 _PLACES = {
     "demo": _Place(_START, "demo.demo"),
     "import": _Place(_START, "import_command.import_", _LONG),
+    "sources": _Place(_START, "source_commands.app"),
     "export": _Place(_START, "exporting.export", {}),
     "mcp": _Place(_START, "mcp.mcp"),
     "completion": _Place(_START, "shell_completion.completion"),

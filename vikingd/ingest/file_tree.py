@@ -131,14 +131,16 @@ class FileTree:
         return tree
 
     @classmethod
-    def of_directory(cls, path: Path, uri: str, selection: Selection | None = None) -> FileTree:
-        """Walk a directory.
+    def of_directory(
+        cls, path: Path, uri: str, selection: Selection | None = None, within: Path | None = None
+    ) -> FileTree:
+        """Walk a directory; ignore files above `within` do not count.
 
         Raises:
             OSError: it does not exist.
         """
         tree = cls(path, uri, {TOP: Stamp.of(path.stat())}, selection)
-        rules = Rules.above(path, selection)
+        rules = Rules.above(path, selection, within)
         tree._walk(TOP, rules)
         tree.refused += rules.faults
         return tree

@@ -43,10 +43,10 @@ class TrackedDirectories:
     faults: list[tuple[Path, str]] = field(default_factory=list)
 
     @classmethod
-    def above(cls, top: Path) -> TrackedDirectories:
-        """Return those of the checkout that has the top of a walk below it."""
+    def above(cls, top: Path, within: Path | None = None) -> TrackedDirectories:
+        """Return those of the checkout that has the top of a walk below it, and is in `within`."""
         top = Path(os.path.realpath(top))
-        for parent in top.parents:
+        for parent in parents_within(top, within):
             if os.path.lexists(parent / GIT):
                 prefix = unicodedata.normalize("NFC", top.relative_to(parent).as_posix())
                 return cls(parent, f"{prefix}/")
@@ -73,6 +73,14 @@ class TrackedDirectories:
         except (IndexError, ValueError, RecursionError):  # the last: it shares itself
             self.faults.append((path, "is no index of git: it is not used"))
         return frozenset()
+
+
+def parents_within(top: Path, within: Path | None) -> list[Path]:
+    """Return the directories above a real path, the nearest first; up to `within` if it is one."""
+    if within is None:
+        return list(top.parents)
+    limit = Path(os.path.realpath(within))
+    return [parent for parent in top.parents if parent.is_relative_to(limit)]
 
 
 def git_directory(root: Path) -> Path:

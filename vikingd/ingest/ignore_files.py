@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from vikingd.ingest.git_index import GIT, git_directory
+from vikingd.ingest.git_index import GIT, git_directory, parents_within
 from vikingd.ingest.ignore_patterns import Pattern, Patterns, patterns_of
 from vikingd.system.regular_files import read_regular
 
@@ -67,15 +67,15 @@ class IgnoreFiles:
     faults: list[tuple[Path, str]] = field(default_factory=list)
 
     @classmethod
-    def above(cls, top: Path) -> IgnoreFiles:
+    def above(cls, top: Path, within: Path | None = None) -> IgnoreFiles:
         """Return those of the directories above the top of a walk.
 
         A pattern that leaves out the top itself, or a directory above it, is not used: the top was
-        asked for.
+        asked for. Directories above `within` do not count.
         """
         top = Path(os.path.realpath(top))
         files = cls(top)
-        for parent in reversed(top.parents):
+        for parent in reversed(parents_within(top, within)):
             names = {name for name in (GIT, *NAMES) if os.path.lexists(parent / name)}
             if not names:
                 continue

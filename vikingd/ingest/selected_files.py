@@ -181,12 +181,12 @@ class Rules:
     is_included: bool = False
 
     @classmethod
-    def above(cls, top: Path, selection: Selection | None) -> Rules:
-        """Return the rules that directories above the top of a walk bring."""
+    def above(cls, top: Path, selection: Selection | None, within: Path | None = None) -> Rules:
+        """Return the rules that directories above the top of a walk bring, up to `within`."""
         if selection is None:
             return cls()
-        files = None if selection.no_ignore else IgnoreFiles.above(top)
-        return cls(selection, files, TrackedDirectories.above(top))
+        files = None if selection.no_ignore else IgnoreFiles.above(top, within)
+        return cls(selection, files, TrackedDirectories.above(top, within))
 
     @property
     def faults(self) -> list[tuple[Path, str]]:

@@ -1,0 +1,144 @@
+"""The fetch of a source by the kind of its address, into its folder of the user's cache."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from vikingd.domain.errors import InvalidField
+from vikingd.sources.addresses import Address, Kind
+from vikingd.sources.archive_downloads import download
+from vikingd.sources.archives import kept, suffix_of, unpack
+from vikingd.sources.fetched import Fetched
+from vikingd.sources.git_checkouts import check_ref, fetch_repository
+from vikingd.sources.source_registry import Record, SourceOptions, discard_unused
+
+_CHECKOUT = "checkout"
+_FOLDER = "folder"  # the key of the name of the folder of files in the state
+
+
+def check_options(address: Address, options: SourceOptions) -> None:
+    """Raise InvalidField for an option that means nothing for an address."""
+    if options.ref and address.kind is not Kind.REPOSITORY:
+        raise InvalidField("ref", "is for repositories: git+https:// and the like")
+    check_ref(options.ref)
+    if options.below and address.kind is not Kind.PAGE:
+        raise InvalidField("below", "is for pages: https:// and http://")
+    for field, number, least in (
+        ("depth", options.depth, 0),
+        ("max_pages", options.max_pages, 1),
+    ):
+        if number is None:
+            continue
+        if not options.below:
+            raise InvalidField(field, "needs below, the prefix of a site")
+        if number < least:
+            raise InvalidField(field, f"is {number}, at least {least} is needed")
+
+
+def fetch(
+    address: Address,
+    record: Record,
+    told: Callable[[int], None],
+    cancelled: threading.Event,
+) -> Fetched:
+    """Fetch a source.
+
+    The folder of the last import stays until `settle`, so that a fetch whose files were not
+    imported changes nothing of it.
+
+    Args:
+        address: the address, with its credentials.
+        record: the source; its state is that of the last import.
+        told: called with the number of objects, pages or members that just came.
+        cancelled: an event that ends the fetch.
+
+    Raises:
+        SourceFailed: it cannot be fetched.
+        InterruptedError: `cancelled` was set.
+        OSError: the cache cannot be written.
+    """
+    state = record.state or None
+    if address.kind is Kind.REPOSITORY:
+        folder = record.folder / _CHECKOUT
+        return fetch_repository(address, record.options.ref, folder, state, told, cancelled)
+    last = _last(record)
+    discard_unused(record.folder, last)
+    folder = _next(record, last)
+    if address.kind is Kind.PAGE:
+        fetched = _fetch_site(address, record, last, folder, told, cancelled)
+    elif address.is_local:
+        fetched = unpack(Path(address.url), address.text, folder, state, told, cancelled)
+    else:
+        fetched = _fetch_archive(address, record, last, folder, told, cancelled)
+    if cancelled.is_set():  # a site then has what is there
+        raise InterruptedError
+    fetched.state[_FOLDER] = fetched.folder.name
+    return fetched
+
+
+def settle(record: Record) -> None:
+    """Remove the folders of files that the stored state of a source does not name."""
+    discard_unused(record.folder, _last(record))
+
+
+def _last(record: Record) -> Path | None:
+    """Return the folder with the files of the last import; None if there is none."""
+    name = record.state.get(_FOLDER)
+    folder = record.folder / str(name)
+    return folder if name and folder.is_dir() else None
+
+
+def _next(record: Record, last: Path | None) -> Path:
+    """Return the path of a new folder of files."""
+    number = int(last.name.rpartition("-")[2]) + 1 if last else 1
+    return record.folder / f"files-{number}"
+
+
+def _fetch_site(
+    address: Address,
+    record: Record,
+    last: Path | None,
+    folder: Path,
+    told: Callable[[int], None],
+    cancelled: threading.Event,
+) -> Fetched:
+    web = import_module("vikingd.sources.web_site")  # it needs the packages of an extra
+    if last is None:
+        folder.mkdir(mode=0o700, parents=True)
+    else:
+        shutil.copytree(last, folder)
+    options = record.options
+    limits: dict[str, int] = {} if options.max_pages is None else {"max_pages": options.max_pages}
+    site = web.SiteOptions(below=options.below, depth=options.depth, **limits)
+    state = record.state if last else None
+    fetched: Fetched = web.fetch_site(address.url, site, folder, state, told, cancelled)
+    return fetched
+
+
+def _fetch_archive(
+    address: Address,
+    record: Record,
+    last: Path | None,
+    folder: Path,
+    told: Callable[[int], None],
+    cancelled: threading.Event,
+) -> Fetched:
+    """Download an archive and unpack it, unless its host says that it has not changed."""
+    state = record.state if last else {}
+    name = urlsplit(address.url).path.rpartition("/")[2]
+    file = record.folder / f"download{suffix_of(name)}"
+    try:
+        found = download(address.url, file, state, cancelled)
+        if found.is_unchanged and last is not None:
+            return kept(address.text, last, record.state)
+        fetched = unpack(file, address.text, folder, state, told, cancelled)
+    finally:
+        file.unlink(missing_ok=True)
+    said = {"etag": found.etag, "modified": found.modified, "is_public": found.is_public}
+    fetched.state.update(said)
+    return fetched
